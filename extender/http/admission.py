@@ -1,8 +1,8 @@
-"""The mutating admission webhook: the API server asks about each new Pod, and ours get the scheduling gate, and
-tolerations of what keeps other schedulers' Pods off the Nodes of Slurm.
+"""Answer the mutating admission webhook: new Pods of this scheduler get the scheduling gate and their tolerations.
 
-For clusters without MutatingAdmissionPolicy (Kubernetes before 1.36). It answers by itself, whoever leads, from what
-the Pod says. What it cannot read it lets pass unchanged: a Pod without the gate waits in kube-scheduler instead.
+The tolerations are for the taints that keep other schedulers' Pods off Slurm's Nodes. For clusters without
+MutatingAdmissionPolicy (Kubernetes before 1.36). Every replica answers, by the Pod alone. A Pod that cannot be read
+passes unchanged: without the gate it waits in kube-scheduler instead.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ def router(
     max_body: int,
     tolerated: Collection[Taint] = (),
 ) -> APIRouter:
-    """The route. `namespaces`: those that are served, `None` for all; `max_body` is in bytes.
+    """Return the route. `namespaces`: those that are served, `None` for all; `max_body` is in bytes.
 
-    `tolerated`: taints that Pods of ours are to tolerate.
+    `tolerated`: taints that Pods of this scheduler have to tolerate.
     """
     routes = APIRouter(prefix=PREFIX, route_class=limited_route(max_body), tags=["admission"])
 
     @routes.post("/mutate", operation_id="mutate")
     async def mutate(review: AdmissionReview) -> Json:
-        """What is to be changed about this Pod. It is allowed in any case."""
+        """Return the changes of this Pod. It is allowed in any case."""
         request = review.request
         response: Json = {"uid": request.uid, "allowed": True}
         if patch := _patch(request, schedulers, namespaces, tolerated):

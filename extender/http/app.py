@@ -32,7 +32,7 @@ LARGE_HELD = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the routes ask. `hooks` or `debug` may be missing; so are their routes then."""
+    """The services behind the routes. Without `hooks` or `debug` their routes do not exist."""
 
     scheduling: SchedulingService
     debug: DebugService
@@ -147,7 +147,7 @@ async def _malformed(_request: Request, error: Exception) -> JSONResponse:
 
 
 async def _gone(_request: Request, _error: Exception) -> Response:
-    """Answer a caller who is not there any more; nobody reads it, and it is no fault of ours."""
+    """Answer a caller that has closed its connection; the answer is not read, and it is no error of the extender."""
     return Response(status_code=400)
 
 

@@ -23,7 +23,7 @@ MOST_HEADERS = 100
 
 
 MOST_PIPELINED = 4
-"""Requests of one connection that wait while another one is answered; no caller of ours sends any. 250 KB of one
+"""Requests of one connection that wait while another one is answered; no supported caller sends any. 250 KB of one
 segment held 11,000, which took 50 times as much memory."""
 
 
@@ -125,7 +125,7 @@ class BoundedProtocol(HttpToolsProtocol):
     # From the parser.
 
     def on_message_begin(self) -> None:
-        """Count anew, unless too many requests wait already."""
+        """Reset the counters, unless too many requests wait already."""
         if len(self.pipeline) >= MOST_PIPELINED:
             self._stop(HTTPStatus.TOO_MANY_REQUESTS)
         super().on_message_begin()
@@ -160,7 +160,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The rest is for us to do."""
+        """Continue after uvicorn's part."""
         super().on_message_complete()
         self._message = 0
         self._enter_next()
@@ -224,7 +224,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 % (status.value, text, len(text), text)
             )
             if cycle is not None:
-                cycle.disconnected = True  # whoever answers it says nothing more
+                cycle.disconnected = True  # its handler sends nothing more
                 cycle.message_event.set()
         self.transport.close()
         self._enter(ConnectionPhase.CLOSING)

@@ -1,8 +1,8 @@
-"""The connections of one listener: how many there may be, how long each may take, how many bytes they hold together.
+"""Bound the connections of one listener: their number, the time of each phase, and the bytes that they hold together.
 
-Whoever reaches a port can open connections and send as slowly as he likes. A full listener ends the connection that has
-been longest without a complete request head, and does not refuse new ones: else a flood would keep the kubelet's probe
-out. Phases have a fixed time each, so that the first connection of a phase is the next one that is due.
+Any client that reaches a port can open connections and send slowly. A full listener ends the connection that has been
+longest without a complete request head, and does not refuse new ones: otherwise a flood would block the kubelet's
+probe. Phases have a fixed time each, so that the first connection of a phase is the next one that is due.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ CLOSING_S = 10.0
 """Seconds in which what is left of an answer has to be read before a connection that is closed is cut off."""
 
 CHECK_EVERY_S = 1.0
-TOLD_EVERY_S = 60.0
+LOG_EVERY_S = 60.0
 """Of each reason one line of the log in this time."""
 
 
 class ConnectionPhase(StrEnum):
-    """What a connection waits for. The values are words of metrics and of the log."""
+    """The event that a connection waits for. The values are words of metrics and of the log."""
 
     CLOSING = "unread answer of a closed connection"
     STALLED = "unread answer"
@@ -110,7 +110,7 @@ class _Queues:
     count: int = 0
 
     def oldest_to_end(self) -> ServedConnection | None:
-        """The one whose end costs least: `None` where all of them wait for our answer."""
+        """Return the connection whose end costs least: `None` if all of them wait for an answer of the extender."""
         for phase in (ConnectionPhase.CLOSING, ConnectionPhase.STALLED):
             if found := next(iter(self.of[phase]), None):
                 return found
@@ -121,7 +121,7 @@ class _Queues:
 
 
 class ListenerConnections:
-    """Those of one listener. `refused` is told the reason of each request or connection that is not served."""
+    """The connections of one listener. `refused` is called with the reason of each that is not served."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class ListenerConnections:
         return self._all.count
 
     def open(self, address: str, end: Callable[[], None], phase: ConnectionPhase) -> ServedConnection | None:
-        """Take up a new connection, and end an older one where there are too many; `None`: this one has to go."""
+        """Register a new connection, and end an older one if there are too many; `None`: the new one has to close."""
         here = self._by_address.get(address)
         if here is not None and here.count >= self.bounds.per_address and not self._make_room(here, "address full"):
             return None
@@ -189,7 +189,7 @@ class ListenerConnections:
         return True
 
     def release(self, connection: ServedConnection) -> None:
-        """What it brought has been answered."""
+        """Release the bytes of a request that has been answered."""
         self._held -= connection.held
         connection.held = 0
 
@@ -211,7 +211,7 @@ class ListenerConnections:
         now = self._loop.time()
         self._since_notified[reason] += 1
         last = self._notified.get(reason)
-        if last is None or now - last >= TOLD_EVERY_S:
+        if last is None or now - last >= LOG_EVERY_S:
             self._notified[reason] = now
             _log.warning("http_rejected", serves=self._names, reason=reason, times=self._since_notified.pop(reason))
 

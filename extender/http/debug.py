@@ -1,6 +1,6 @@
-"""What the extender knows and why, for people: placeholders with their stories, nodes, configuration.
+"""Serve what the extender knows and why: placeholders with their histories, nodes, configuration.
 
-All of it is read-only, but for how much is logged.
+All of it is read-only, except for the log level.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ async def _in_slices(rows: Iterable[Mapping[str, Any]]) -> Response:
 
 
 def _not_leader(service: DebugService) -> JSONResponse | None:
-    """What only the leader knows is not denied by others."""
+    """Return an error on followers: only the leader knows placeholders."""
     return JSONResponse({"error": service.leader_hint}, 503) if service.leader_hint else None
 
 

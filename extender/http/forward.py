@@ -1,8 +1,8 @@
-"""What a replica does with calls that the leader has to answer: passes them on, or holds them while nobody leads.
+"""Forward calls that only the leader can answer, or hold them while there is no leader.
 
-All of them may be sent twice: `/filter` reads, `/bind` names the Pod's UID, hooks tell what is so. So whatever fails on
-the way is tried again while there is time, and after that this process answers itself that it cannot: in the words that
-make kube-scheduler and scripts ask again.
+All of them may be sent twice: `/filter` reads, `/bind` names the Pod's UID, hooks report facts. So a call that fails on
+the way is retried while there is time. After that this replica answers with an error that makes kube-scheduler and
+scripts retry.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _BACK = {"content-type", "www-authenticate", "retry-after"}
 
 
 class LeaderAddresses(Protocol):
-    """Who leads."""
+    """The addresses of the leader."""
 
     @property
     def here(self) -> bool:
@@ -59,7 +59,7 @@ class LeaderAddresses(Protocol):
         ...
 
     def address(self, endpoint: str) -> str:
-        """Where another process that leads is reached, "" where none does."""
+        """Return the address of another process that leads, "" if there is none."""
         ...
 
     async def changes(self) -> None:
@@ -211,7 +211,7 @@ async def _read(url: str, answer: httpx.Response) -> bytes:
 
 
 async def _body(receive: Receive, most: int) -> tuple[bytes, bool]:
-    """What came of it, and whether more is to come: not more than `most` bytes are waited for."""
+    """Return the body so far, and whether more is to come: at most `most` bytes are awaited."""
     data, more = b"", True
     while more and len(data) <= most:
         message = await receive()
@@ -221,13 +221,13 @@ async def _body(receive: Receive, most: int) -> tuple[bytes, bool]:
 
 
 def _replay(body: bytes, more: bool, receive: Receive) -> Receive:
-    told = False
+    replayed = False
 
     async def again() -> Message:
-        nonlocal told
-        if told:
+        nonlocal replayed
+        if replayed:
             return await receive()
-        told = True
+        replayed = True
         return {"type": "http.request", "body": body, "more_body": more}
 
     return again

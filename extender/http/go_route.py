@@ -57,7 +57,7 @@ def go_route(max_body: int, clock: Clock) -> type[APIRoute]:
                 except HTTPException as error:
                     text = f"malformed request: {error.detail}"
                 except ClientDisconnect:
-                    return Response(status_code=400)  # nobody is there to read it
+                    return Response(status_code=400)  # the client has gone
                 except Exception:
                     if times := seldom.times("failed"):
                         _log.exception("request_failed", path=request.url.path, times=times)
@@ -118,7 +118,7 @@ def _limited(receive: Receive, most: int) -> Receive:
 
 
 def _fields(error: ValidationError) -> str:
-    """Which fields are wrong and how, without the values: they may be large, and are the caller's own."""
+    """Name the invalid fields without their values: those may be large, and belong to the caller."""
     faults = error.errors(include_url=False, include_context=False, include_input=False)
     said = [
         f"{'.'.join(str(part) for part in ('body', *fault['loc']))}: {fault['msg']}" for fault in faults[:MOST_FAULTS]

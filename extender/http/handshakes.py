@@ -10,12 +10,12 @@ import structlog
 
 _log = structlog.get_logger(__name__)
 
-TOLD_EVERY_S = 60.0
+LOG_EVERY_S = 60.0
 """Of each reason one line in this time: kube-scheduler tries every second."""
 
 MEANING: Mapping[str, str] = {
-    "HTTP_REQUEST": "somebody speaks plain http to an address that serves https. If that is kube-scheduler, its "
-    "urlPrefix has to begin with https://; enableHTTPS does not change it",
+    "HTTP_REQUEST": "a client uses plain http on an address that serves https. If it is kube-scheduler, its urlPrefix "
+    "has to begin with https://; enableHTTPS does not change it",
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the caller shows no certificate, and clientCaFile wants one of every caller. "
     "If that is kube-scheduler, its tlsConfig needs certFile and keyFile",
     "CERTIFICATE_VERIFY_FAILED": "the caller's certificate has ended, or is not signed by an authority of clientCaFile",
@@ -28,7 +28,7 @@ MEANING: Mapping[str, str] = {
 
 
 class RefusedHandshakes:
-    """Hears of the faults at one door."""
+    """Log the failed handshakes of one listener."""
 
     def __init__(self, at: Sequence[str], serves: Sequence[str]) -> None:
         self._at = list(at)
@@ -41,7 +41,7 @@ class RefusedHandshakes:
         now = asyncio.get_running_loop().time()
         self._since[reason] += 1
         last = self._notified.get(reason)
-        if last is not None and now - last < TOLD_EVERY_S:
+        if last is not None and now - last < LOG_EVERY_S:
             return
         self._notified[reason] = now
         _log.warning(

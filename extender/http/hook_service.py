@@ -26,7 +26,7 @@ from extender.http.service_gate import UNREADY
 T = TypeVar("T")
 
 LONGEST_WAIT = 600.0
-"""Seconds; whoever wants to wait longer asks again."""
+"""Seconds; a client that wants to wait longer asks again."""
 
 ATTEMPTS_TRIED = 32
 """After a start the attempt that made a job is not known before the job has been found: tokens of so many are tried."""
@@ -48,7 +48,7 @@ class UnprovenReads:
         """When each job was read last for such a call; of the last few seconds alone."""
 
     def may_read(self, job_id: int) -> bool:
-        """Whether this job may be read for one more of them."""
+        """Return whether this job may be read for one more unproven call."""
         now = self._now()
         while self._read and now - next(iter(self._read.values())) >= UNPROVEN_EVERY_S:
             self._read.popitem(last=False)
@@ -107,7 +107,7 @@ class HookService:
         self._waits: set[asyncio.Future[Any]] = set()
 
     def close(self) -> None:
-        """Answer everybody who waits: the process is about to end."""
+        """Answer every waiting call: the process is about to end."""
         for wait in self._waits:
             wait.cancel()
 
@@ -131,11 +131,11 @@ class HookService:
         ):
             return UNREADY  # whose job it is has been asked of Slurm
         if p is None and (self._is_site(token) or self._is_some_jobs(token)):
-            # A job that ends with its Pod may be forgotten before its script asks, which must not wait for nobody.
+            # A job that ends with its Pod may be forgotten before its script asks; the script must not wait.
             return HookAnswer(404, {"job": job_id, "gone": True, "placeholder": False})
-        if p is None or not proven:  # one answer for both: which jobs are placeholders is nobody's business
+        if p is None or not proven:  # one answer for both: callers must not learn which jobs are placeholder jobs
             return HookAnswer(403, {"job": job_id, "error": "the token is not this job's and not the site's"})
-        self._state.job_reads.doubt(job_id)  # it may hear that no Pod is there, and let go of the node
+        self._state.job_reads.doubt(job_id)  # the answer may be that no Pod is there, and the script ends
         if wait_s <= 0 and self._is_site(token):
             self._over(job_id)  # EpilogSlurmctld holds nothing: the node may be given away now
         gone = await self._waited(self._drain_waiters.until_over(job_id, min(max(wait_s, 0.0), LONGEST_WAIT))) or False
@@ -146,9 +146,9 @@ class HookService:
     async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
         """Drain a node while Pods whose job ended are on it: a job's token for its own nodes, the site key for any.
 
-        Neither drains a node for a Pod whose job runs, which may take days, nor one without Pods of ours: the drain is
-        lifted when the Pods that it waits for are gone, so there must be some, and they must be on their way. Whoever
-        owns a job can read its token besides. A site that wants more says it to Slurm, with a reason of its own.
+        Neither drains a node for a Pod whose job runs, which may take days, nor one without Pods of this scheduler: the
+        drain is lifted when its Pods are gone, so there must be some, and they must be ending. The owner of a job can
+        read its token. A site that wants other drains asks Slurm, with a reason of its own.
         """
         if not self._ready():
             return UNREADY
@@ -158,7 +158,7 @@ class HookService:
         if not allowed:
             return self._nobody_on(slurm_node) if site else _not_of_a_job_on(slurm_node)
         ended = await asyncio.gather(*(self._ended(p) for p in allowed))
-        # Of a workload whose Pods left meanwhile nothing more is heard that would lift the drain again.
+        # If its Pods have gone meanwhile, no later event would lift the drain.
         outliving = [p for p in allowed if self._outlives(p.key)]
         if not outliving:
             if None in ended:
@@ -194,7 +194,7 @@ class HookService:
                 return HookAnswer(204 if kept else 200, {"node": slurm_node, "clear": True})
 
     async def empty(self, slurm_node: str, token: str) -> HookAnswer:
-        """The site key serves alone: an owner of a job knows nothing of other people's Pods."""
+        """Accept the site key alone: the owner of a job knows nothing of other users' Pods."""
         if not self._ready():
             return UNREADY
         if not self._is_site(token):
@@ -240,15 +240,15 @@ class HookService:
             return UNREADY  # nor is it known which Pod is on which node of Slurm
         if slurm_node not in picture.nodes:
             return HookAnswer(404, {"node": slurm_node, "error": "Slurm has no node of this name"})
-        return _not_held(slurm_node, "no Pod of ours is on it")
+        return _not_held(slurm_node, "no Pod of this scheduler is on it")
 
     def _read_now(self, job_id: int, *, proven: bool) -> None:
-        # Anybody may call: what waits to be read while Slurm is away is bounded by the jobs that there are.
+        # Any client may call: the reads that wait while Slurm is unreachable are bounded by the number of jobs.
         if self._engine.placeholders.by_job(job_id) is not None and (proven or self._unproven.may_read(job_id)):
             self._hint(job_id)
 
     async def _waited(self, what: Coroutine[Any, Any, T]) -> T | None:
-        """What comes of it; `None` where this process ends before."""
+        """Return the result; `None` if this process ends before."""
         wait = asyncio.ensure_future(what)
         self._waits.add(wait)
         try:
@@ -259,7 +259,7 @@ class HookService:
             self._waits.discard(wait)
 
     async def _ended(self, p: Placeholder) -> bool | None:
-        """Whether the job of these Pods is over or about to be, as far as Slurm tells now; `None`: it does not tell."""
+        """Return whether the job of these Pods has ended or is about to; `None`: Slurm does not answer."""
         if p.state is not State.LOST:
             if p.job_id is None:
                 return None if p.state is State.UNSURE else False
@@ -268,7 +268,7 @@ class HookService:
         return self._outlives(p.key)
 
     def _outlives(self, key: str) -> bool:
-        """Whether Pods of this workload are there still although their job is over or about to be."""
+        """Return whether Pods of this workload still exist although their job is over or about to be."""
         p = self._engine.placeholders.get(key)
         return p is not None and p.state is State.LOST and p.placed
 
@@ -295,12 +295,12 @@ class HookService:
 
 
 def _attempts(p: Placeholder) -> Iterable[int]:
-    """Those that may have made a job of this workload that lives: the last, and one whose end is not seen."""
+    """Yield the attempts that may have made a live job of this workload: the last, and one whose end is not seen."""
     return {p.attempt, p.attempt - 1} if p.attempt else range(1, ATTEMPTS_TRIED + 1)
 
 
 def _not_held(slurm_node: str, why: str) -> HookAnswer:
-    """Not a failure: an Epilog that fails has its node drained by Slurm, and nobody would lift that."""
+    """Answer without an error: Slurm drains the node of a failed Epilog, and that drain would never be lifted."""
     return HookAnswer(200, {"node": slurm_node, "held": False, "why": why})
 
 

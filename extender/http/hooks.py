@@ -1,4 +1,4 @@
-"""What scripts on Slurm's nodes call. They say who they are with `Authorization: Bearer TOKEN`.
+"""Serve the hooks for scripts on Slurm's side. They authenticate with `Authorization: Bearer TOKEN`.
 
 | status | means |
 |---|---|
@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 PREFIX = "/hooks"
 
 SAY_EVERY_S = 10.0
-"""A refused call is logged at most so often: anybody may call."""
+"""Seconds between two log lines about refused calls: any client may call."""
 
 MOST_JOBS = 2**32 - 1
 """slurmctld's job ids have 32 bits (`slurm.h`)."""
@@ -41,13 +41,13 @@ SLACK_S = 1.0
 """What an answer may take beyond the wait that was asked for."""
 
 DRAIN_S = 2.0
-"""What slurmctld may take to accept a drain, before whoever asked is told that it did not."""
+"""Seconds that slurmctld may take to accept a drain, before the caller is answered that it did not."""
 
 LOCK_S = 3.0
 """What slurmctld may take to say what a job is, and the API server to take the taint."""
 
 READ_S = 1.0
-"""What slurmctld may take to say how the jobs on a node are, before PrologSlurmctld is told that nobody knows."""
+"""Seconds that slurmctld may take to report the jobs on a node, before PrologSlurmctld is answered "unknown"."""
 
 MOST_NAMED = 8000
 """Characters of a list of jobs: some hundred placeholders on one node."""
@@ -91,9 +91,9 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
         wait: Annotated[float, Query(ge=0, le=86400, description="Seconds to wait for the Pods.")] = 0.0,
         authorization: Authorization = "",
     ) -> Response:
-        """The job is about to end, or ends: wait for its Pods.
+        """Wait for the Pods of a job that is about to end, or ends.
 
-        With the site key and without a wait it is the word of EpilogSlurmctld that the job is over: its nodes are
+        With the site key and without a wait the call is EpilogSlurmctld's report that the job is over: its nodes are
         drained before Slurm is asked, until the Pods are gone or the job turns out to live.
         """
         token = bearer(authorization)
@@ -108,11 +108,11 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
     ) -> Response:
         """Keep Slurm off this node until the Pods there whose job is over, or about to be, are gone.
 
-        202: slurmctld has taken the drain, or had another; 503 where it has not yet.
+        202: slurmctld has accepted the drain, or had another; 503 if it has not yet.
 
         The site key serves for every node, a job's token for those of the job. With the site key 200 and `held` false
-        say that there is no such Pod, and why: neither an idle node nor one whose Pods' jobs run is drained, since
-        nothing would lift that. Whoever wants those drained tells Slurm, in words that do not begin with our prefix.
+        mean that there is no such Pod, and why: neither an idle node nor one whose Pods' jobs run is drained, since
+        nothing would lift that. A site that wants those drained asks Slurm, with a reason that has another prefix.
         """
         token = bearer(authorization)
         return await reply("drain", token, service.drain(slurm_node, token, reason), DRAIN_S)
@@ -138,9 +138,9 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
 
     @routes.post("/nodes/{slurm_node}/empty", operation_id="empty")
     async def empty(slurm_node: SlurmNode, authorization: Authorization = "") -> Response:
-        """A person's word that no Pod runs there which was removed without its kubelet's word; the site key is needed.
+        """Record an administrator's statement that no removed Pod runs there any more; the site key is needed.
 
-        The node is held for such Pods no longer. Whoever is wrong about it has Slurm start jobs beside them.
+        The node is no longer held for such Pods. If the statement is wrong, Slurm starts jobs beside them.
         """
         token = bearer(authorization)
         return await reply("empty", token, service.empty(slurm_node, token))

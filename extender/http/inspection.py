@@ -1,4 +1,4 @@
-"""What operators are shown: implements `http.service.DebugService`. Values are ready for JSON; secrets are hidden."""
+"""Show the state to operators: implement `http.service.DebugService`. Values are ready for JSON; secrets are hidden."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ POLL_OVERDUE = 15.0
 
 
 class LeaderStatus(Protocol):
-    """Tell whether this replica leads, and who does; `server.election.Election` is one."""
+    """Return whether this replica leads, and which one does; `server.election.Election` is one."""
 
     @property
     def leading(self) -> bool:
-        """Whether this replica holds the Lease."""
+        """Return whether this replica holds the Lease."""
         ...
 
     @property
     def leader(self) -> LeaseRecord | None:
-        """Return the Lease as last read; `None`: nobody holds it, as far as is known."""
+        """Return the Lease as last read; `None`: it has no holder, as far as is known."""
         ...
 
 
@@ -58,7 +58,7 @@ class Inspection:
         if self._replica is None or self._replica.election.leading:
             return ""
         leader = self._replica.election.leader
-        return f"this replica does not lead, and knows of no placeholder: {leader.holder if leader else 'nobody'} leads"
+        return f"this replica is not the leader and knows no placeholder; leader: {leader.holder if leader else 'none'}"
 
     def placeholders(self) -> Iterator[Mapping[str, Any]]:
         """Every placeholder as it is now, short, in the order of the Pods' names."""
@@ -86,7 +86,7 @@ class Inspection:
         }
 
     def nodes(self) -> Mapping[str, Any]:
-        """Slurm's nodes as last read, the Kubernetes Node of each, what is wrong with the mapping, and our holds."""
+        """Return Slurm's nodes as last read, the Node of each, faults of the mapping, and the drain holds."""
         world = self._assembly.engine.snapshot
         controller = self._assembly.node_controllers.controller
         return {
@@ -114,7 +114,7 @@ class Inspection:
         }
 
     def orphans(self) -> Mapping[str, Any]:
-        """Jobs of ours without a Pod, and running Pods whose job is missing and that are not ended for it."""
+        """Return jobs without a Pod, and running Pods whose job is missing and that are not ended for it."""
         engine = self._assembly.engine
         return {
             "dryRun": self._assembly.config.orphans.dry_run,
@@ -131,7 +131,7 @@ class Inspection:
         return self._assembly.config.model_dump(mode="json", by_alias=True)
 
     def checks(self) -> Sequence[Check]:
-        """Readiness is what the API server has to tell; Slurm is shown, and never decides."""
+        """Return the readiness checks: the API server decides; Slurm is shown, and never decides."""
         assembly, informers = self._assembly, self._assembly.informers
         polled, now = assembly.slurm_health.polled_at, assembly.io_context.clock.now()
         age = None if polled is None else now - polled
@@ -139,7 +139,7 @@ class Inspection:
         taken_up, trouble = assembly.pod_controller.ready, assembly.pod_controller.trouble
         silent = informers.trouble
         follows = self._replica is not None and not self._replica.election.leading
-        how_far = f"{'every Pod' if taken_up else 'not every Pod'} of the first list is taken up"
+        how_far = f"{'every Pod' if taken_up else 'not every Pod'} of the first list is adopted"
         return [
             Check("cluster", True, assembly.cluster),
             Check("pods", informers.pods.synced, _mirrored(informers.pods, informers.pod_reflector.status, "Pods")),
@@ -165,7 +165,12 @@ class Inspection:
             ),
             Check("policy", not assembly.policy_file.trouble, self._policy_trouble(), required=False),
             Check("fences", not (fences := self._weak_fences()), "; ".join(fences), required=False),
-            Check("brake", not held, "holds: many jobs or Pods vanished at once" if held else "", required=False),
+            Check(
+                "mass-deletion-guard",
+                not held,
+                "engaged: many jobs or Pods went missing at once" if held else "",
+                required=False,
+            ),
         ]
 
     def _policy_trouble(self) -> str:
@@ -174,7 +179,7 @@ class Inspection:
         return f"{stays}: {file.trouble}" if file.trouble else ""
 
     def _weak_fences(self) -> tuple[str, ...]:
-        """What no fence holds, as Slurm shows and as PrologSlurmctld told."""
+        """Return the settings that no fence covers, by Slurm and by PrologSlurmctld's reports."""
         return (*weak(self._assembly.engine.snapshot.picture), *self._assembly.node_controllers.clearance.weak)
 
 

@@ -37,7 +37,7 @@ def router(service: SchedulingService, metrics: Metrics, clock: Clock, max_body:
 
     @routes.post("/filter", operation_id="filter")
     async def filter_nodes(args: ExtenderArgs) -> ExtenderFilterResult:
-        """Which of these nodes may the Pod use."""
+        """Return which of these nodes the Pod may use."""
         began = clock.now()
         pod = args.pod
         if not (pod.uid and pod.namespace and pod.name):

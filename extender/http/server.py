@@ -1,7 +1,7 @@
-"""Serves the applications with uvicorn's HTTP protocol, inside our own task group and on whatever streams are given.
+"""Serve the applications with uvicorn's HTTP protocol, in this process's task group and on any streams.
 
 uvicorn's `Server` is not used: it takes the process's signals, wakes up ten times a second, and knows sockets alone.
-What it does beyond that is small: accept, and at the end let requests under way finish.
+The rest of its work is small: accept, and at the end let requests under way finish.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = structlog.get_logger(__name__)
 
 
 KEEP_ALIVE_S = 120
-"""Idle seconds before we close a connection. Go's client keeps one for 90 s: so it never sends into our close."""
+"""Idle seconds before a connection is closed. Go's client keeps one for 90 s, so it never sends into the close."""
 
 BACKLOG = 2048
 
@@ -60,17 +60,18 @@ async def serving(
     certified: Callable[[str, ReloadingTls], None] = lambda _name, _tls: None,
     refused: Callable[[str], None] = lambda _reason: None,
 ) -> AsyncIterator[tuple[BindAddress, ...]]:
-    """Serve while inside; gives the addresses that are listened at, in the order of the doors.
+    """Serve while inside; yield the addresses of the listeners, in the order of the endpoints.
 
-    On leaving, no connection is accepted any more, requests under way may finish for `stop_within_s` seconds, and what
-    is left is cancelled. `certified` is told the first name and the certificate of each door that has one, `refused`
-    why a request or a connection is not served. Raises CannotListen, and TlsError where a certificate cannot be used.
+    On leaving, no connection is accepted any more, requests under way may finish for `stop_within_s` seconds, and the
+    rest is cancelled. `certified` is called with the first name and the certificate of each endpoint that has one,
+    `refused` with the reason why a request or a connection is not served. Raises CannotListen, and TlsError if a
+    certificate cannot be used.
     """
     opened: list[_OpenListener] = []
     try:
         for endpoint in endpoints:
-            told = RefusedHandshakes([str(endpoint.bind)], endpoint.names)
-            tls = ReloadingTls(endpoint.tls, told) if endpoint.tls is not None else None
+            handshakes = RefusedHandshakes([str(endpoint.bind)], endpoint.names)
+            tls = ReloadingTls(endpoint.tls, handshakes) if endpoint.tls is not None else None
             opened.append(await _open(endpoint, tls, listen, refused))
             if tls is not None:
                 certified(endpoint.names[0], tls)
@@ -129,7 +130,7 @@ async def _close(opened: Sequence[_OpenListener], within_s: float) -> None:
             connection.shutdown()
     try:
         async with asyncio.timeout(within_s):
-            # uvicorn keeps sets and tells nobody when they change.
+            # uvicorn keeps sets and signals no change of them.
             while any(one.state.connections or one.state.tasks for one in opened):  # noqa: ASYNC110
                 await asyncio.sleep(STOP_CHECK_S)
     except TimeoutError:
@@ -142,4 +143,4 @@ async def _close(opened: Sequence[_OpenListener], within_s: float) -> None:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        await asyncio.sleep(0)  # an aborted transport tells its protocol in the next turn of the loop
+        await asyncio.sleep(0)  # an aborted transport notifies its protocol in the next iteration of the loop

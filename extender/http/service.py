@@ -1,4 +1,4 @@
-"""What the routes ask of the rest of the process."""
+"""Define what the routes need of the rest of the process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from extender.domain.views import PodView
 
 
 class SchedulingService(Protocol):
-    """What kube-scheduler is answered from."""
+    """The answers for kube-scheduler."""
 
     @property
     def ready(self) -> bool:
@@ -37,7 +37,7 @@ class HookAnswer:
 
 
 class HooksService(Protocol):
-    """What scripts on Slurm's nodes are answered from. `token` is "" where none was shown."""
+    """The answers for scripts on Slurm's nodes. `token` is "" if the call has none."""
 
     async def started(self, job_id: int, token: str) -> HookAnswer:
         """The placeholder's script runs."""
@@ -59,7 +59,7 @@ class HooksService(Protocol):
         ...
 
     async def empty(self, slurm_node: str, token: str) -> HookAnswer:
-        """A person says that no removed Pod runs on this node any more."""
+        """Record an administrator's statement that no removed Pod runs on this node any more."""
         ...
 
     async def lock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
@@ -82,11 +82,11 @@ class Check:
 
 
 class DebugService(Protocol):
-    """What operators are shown; JSON-ready values."""
+    """The state for operators; JSON-ready values."""
 
     @property
     def leader_hint(self) -> str:
-        """Why this process knows of no placeholder, and who does; "": it knows."""
+        """Return why this process knows no placeholder, and which one does; "": it knows them."""
         ...
 
     def placeholders(self) -> Iterable[Mapping[str, Any]]:

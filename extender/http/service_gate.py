@@ -1,7 +1,7 @@
 """Answer calls while the process does not know its cluster yet, and pass them on afterwards.
 
-Until the process is put together everybody is told to ask again; live is who answers at all, and kubelet would else end
-a process that does nothing worse than wait for the API server.
+Until the process is assembled every caller is asked to retry. `/livez` succeeds: otherwise the kubelet would end a
+process that only waits for the API server.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ServiceGate:
 
     @property
     def useful(self) -> bool:
-        """What `/readyz` says: calls are answered here, or those who do are known."""
+        """Return the state for `/readyz`: this replica answers calls, or knows the one that does."""
         return self.ready if self.staffed else self.warm()
 
     def offer(self, pod: PodView, nodes: Sequence[str], full: bool) -> FilterVerdict:

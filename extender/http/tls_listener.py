@@ -80,7 +80,7 @@ class TlsListener:
                 self._end_with(known, self._start(self._greet(accepted, known)))
 
     async def _greet(self, accepted: socket.socket, known: ServedConnection) -> None:
-        """Make the handshake; why one fails is told by the context."""
+        """Make the handshake; the context logs why one fails."""
         try:
             await self._loop.connect_accepted_socket(
                 lambda: self._make(known), accepted, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S

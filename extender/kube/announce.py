@@ -1,9 +1,9 @@
-"""Events about Pods and Nodes. Implements `ports.Announcer`.
+"""Write Events about Pods and Nodes. Implements `ports.Announcer`.
 
-`events.k8s.io/v1`. The first announcement of its kind becomes an Event; the same about the same object again only
-raises the count of its series, twice a minute at most. Nothing waits for an Event and nothing fails because of one: the
-queue is bounded, what does not fit is dropped and counted. While many Pods are being placed, an Event that warns of
-nothing waits until they are, since it costs the API server as much as a placement does; it tells its own instant.
+`events.k8s.io/v1`. The first announcement of its kind becomes an Event; a repetition about the same object only raises
+the count of its series, twice a minute at most. Events are best effort: the queue is bounded, and an announcement that
+does not fit is dropped and counted. While many Pods are being placed, an Event that is no warning waits, since it costs
+the API server as much as a placement does; its text keeps its own instant.
 
 Namespaces take turns, and a full queue drops an Event of the namespace that has the most: a namespace that floods the
 queue loses only its own Events. A newer Event replaces a waiting one with the same object and reason.
@@ -86,7 +86,7 @@ class _Series:
     touched: float
     count: int = 1
     written: int = 0
-    """The count that the API server has been told; 0 while the Event does not exist."""
+    """The count that the API server has; 0 while the Event does not exist."""
 
     queued: bool = True
     """In the queue, or being sent."""
@@ -140,7 +140,7 @@ class EventWriter:
 
     @property
     def waiting(self) -> int:
-        """How many Events wait to be sent."""
+        """Return how many Events wait to be sent."""
         return len(self._warnings) + len(self._others)
 
     def announce(self, announcement: Announcement) -> None:
@@ -201,7 +201,7 @@ class EventWriter:
         return self._warnings if announcement.warning else self._others
 
     def _has_room(self, announcement: Announcement) -> bool:
-        """Whether it fits, if need be after an Event of the namespace that has the most was dropped."""
+        """Return whether it fits, if need be after an Event of the namespace that has the most was dropped."""
         queue = self._queue(announcement)
         if len(queue) < self._limits.queued:
             return True
@@ -230,7 +230,7 @@ class EventWriter:
             del self._series[series.announcement]
 
     def _forget(self, now: float) -> None:
-        """Drop series that nobody repeats, and the oldest of too many."""
+        """Drop series that are no longer repeated, and the oldest of too many."""
         while self._series:
             announcement, oldest = next(iter(self._series.items()))
             stale = now - oldest.touched >= REMEMBERED_S or len(self._series) > REMEMBERED
@@ -243,11 +243,11 @@ class EventWriter:
 
     async def _wait_for_work(self) -> None:
         # Less than a tick is no wait: the loop ends a time-out up to its clock's resolution early (asyncio
-        # `base_events.py`, `_run_once`), and asked for the same instant again it would end it at once, for ever.
+        # `base_events.py`, `_run_once`). A wait until the same instant would end at once, again and again.
         while not (self._warnings.has(self._due) or self._others.has(self._due_and_free)):
             self._arrived.clear()
             try:
-                async with asyncio.timeout_at(self._next_look()):
+                async with asyncio.timeout_at(self._next_check()):
                     await self._arrived.wait()
             except TimeoutError:
                 continue
@@ -263,13 +263,13 @@ class EventWriter:
         return at - _now() <= TICK_S
 
     def _due_and_free(self, at: float) -> bool:
-        """Whether news of this time is not held back for more urgent work."""
+        """Return whether news of this time is not held back for more urgent work."""
         return self._due(at) and (_now() - at >= self._limits.held_s or not self._busy())
 
-    def _next_look(self) -> float | None:
-        """When something may be to be sent that is not now, on the loop's clock."""
-        looks = [at for queue in (self._warnings, self._others) if (at := queue.earliest()) is not None]
-        return max(min(looks), _now() + CHECK_EVERY_S) if looks else None
+    def _next_check(self) -> float | None:
+        """Return when the next announcement may become due, on the loop's clock."""
+        times = [at for queue in (self._warnings, self._others) if (at := queue.earliest()) is not None]
+        return max(min(times), _now() + CHECK_EVERY_S) if times else None
 
     async def _wait_for_allowance(self) -> None:
         """A token bucket."""
@@ -322,7 +322,7 @@ class EventWriter:
 
     async def _create(self, series: _Series) -> None:
         path, body = _events_path(series), self._event(series)
-        # A name that is taken: the answer was lost, or the leader before us said the same in the same second.
+        # A conflict: the answer was lost, or the previous leader wrote the same Event in the same second.
         with suppress(Conflict):
             await self._connection.request("POST", path, body=body, timeout_s=self._limits.request_s)
         series.written = 1

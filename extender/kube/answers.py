@@ -1,7 +1,7 @@
-"""How much of an answer of the API server is read, and that no redirect is followed.
+"""Bound the size of answers of the API server, and follow no redirect.
 
-An API server, or whatever answers at its address, decides how long its answers are. Each is read up to a bound; a
-longer one is an error, and its connection is closed.
+An API server, or whatever server answers at its address, decides how long its answers are. Each is read up to a bound;
+a longer one is an error, and its connection is closed.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ async def read_lines(name: str, response: aiohttp.ClientResponse, silence_s: flo
 
 
 def text_of(error: BaseException) -> str:
-    """What it says, or its name where it says nothing."""
+    """Return the error's text, or its name if it has none."""
     return str(error) or type(error).__name__
 
 

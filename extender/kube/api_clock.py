@@ -1,6 +1,6 @@
-"""The API server's wall clock, as its answers tell it: times that it wrote are not compared with a clock of ours.
+"""Keep the API server's wall clock, by its answers: its times are not compared with the local clock.
 
-Every answer has a Date (`net/http` of Go writes it), in whole seconds. Our own wall clock may be off by any amount.
+Every answer has a Date (`net/http` of Go writes it), in whole seconds. The local wall clock may be off by any amount.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from extender.domain.ports import Clock
 
 
 class ApiClock:
-    """Implements `ports.Clock`: our own time for durations, the API server's for what it wrote."""
+    """Implement `ports.Clock`: local time for durations, the API server's time for what it wrote."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -20,11 +20,11 @@ class ApiClock:
         """Of the clock for durations."""
 
     def now(self) -> float:
-        """As our own."""
+        """Return the local clock's time."""
         return self._clock.now()
 
     def wall(self) -> float:
-        """The API server's; before its first answer our own."""
+        """Return the API server's time; before its first answer the local one."""
         return self._clock.wall() if self._ahead is None else self._clock.now() + self._ahead
 
     def answered(self, headers: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Which cluster this is."""
+"""Read the identity of the cluster."""
 
 from __future__ import annotations
 

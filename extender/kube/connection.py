@@ -69,7 +69,7 @@ Headers = Sequence[tuple[str, str]]
 ConnectorFactory = Callable[[], aiohttp.BaseConnector]
 
 Observe = Callable[[str, str, float, int], None]
-"""Told of a request: its method, path, seconds, and the status of the answer; 0: there was none."""
+"""Called after each request with its method, path, seconds, and the status of the answer; 0: there was none."""
 
 Loader = Callable[[Configuration], Awaitable[None]]
 """Writes address and credentials into a configuration."""
@@ -90,7 +90,7 @@ class ApiResponse:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is sent, but for the address and the token."""
+    """A request without the address and the token."""
 
     method: str
     path: str
@@ -101,9 +101,9 @@ class _Request:
 
 
 class ApiConnection:
-    """An API server and who we are there. Make it with `connect`, on the loop that uses it; close it.
+    """An API server and the identity for it. Make it with `connect`, on the loop that uses it; close it.
 
-    Whatever is not a read, nor about a Lease, is held to `guard`: not sent, it raises ApiUnavailable.
+    Every request but reads and Leases passes the `guard`: one that is not allowed raises ApiUnavailable.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class ApiConnection:
         self._more_headers = more_headers
         self._answered: Callable[[Mapping[str, str]], None] = lambda _headers: None
         self.observe: Observe = _unobserved
-        """Told of every `request` when it is over."""
+        """Called at the end of every `request`."""
 
         self._configuration = configuration
         self._load = load
@@ -334,7 +334,7 @@ class ApiConnection:
         return self._configuration.get_basic_auth_token() if self._configuration.username else None
 
     async def _renew(self, used: str | None) -> bool:
-        """Read the credentials again unless somebody just did; whether they are other than `used` now."""
+        """Read the credentials again unless another call just did; return whether they differ from `used` now."""
         async with self._renewing:
             if await self._token() == used:
                 try:
@@ -354,7 +354,7 @@ async def connect(
     guard: Guard | None = None,
     more_headers: Headers = (),
 ) -> ApiConnection:
-    """Connect as a kubeconfig says, or as the Pod that we run in.
+    """Connect as a kubeconfig says, or as the Pod that this process runs in.
 
     `kubeconfig` None means: in the cluster if `environ` has KUBERNETES_SERVICE_HOST, else where kubectl looks. In the
     cluster the token is read from the folder `service_account`, again once a minute and after every 401: kubelet writes
@@ -420,7 +420,7 @@ def connect_plainly(
 
 @contextmanager
 def _complaints_raised() -> Iterator[None]:
-    """The loader only logs what a credential plugin of a kubeconfig does wrong, and goes on as nobody."""
+    """Raise what the loader only logs: a credential plugin of a kubeconfig that fails leaves it without a user."""
     said: list[str] = []
     complaints = logging.Handler(logging.ERROR)
     complaints.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
@@ -434,14 +434,14 @@ def _complaints_raised() -> Iterator[None]:
 
 
 class _Rest(RESTClientObject):
-    """The package's transport, over sockets of ours."""
+    """The package's transport, over the sockets of this module."""
 
     def __init__(self, configuration: Configuration, acknowledged_s: float | None) -> None:
         super().__init__(configuration)
         self._acknowledged_s = acknowledged_s
 
     def session(self) -> aiohttp.ClientSession:
-        """What requests are sent by."""
+        """Return the session that sends requests."""
         if self.pool_manager is None:
             self.pool_manager = self._create_pool_manager()
         found: aiohttp.ClientSession = self.pool_manager

@@ -1,10 +1,10 @@
-"""What can come of a request to the API server, in our own words.
+"""Define the outcomes of a request to the API server as exceptions.
 
 ApiError (a ports.PortError)
  ├── ApiUnavailable      no answer, and nothing was changed: a read, or a request that never left
  │    └── Silent         a watch on which nothing came for too long: dead, or nothing happened
  ├── OutcomeUnknown      a write was sent and may or may not have been carried out
- └── ApiRefused          the API server said no, so nothing was changed: status code, reason, message
+ └── ApiRefused          the API server rejected it, so nothing was changed: status code, reason, message
       ├── Invalid        400, 422
       ├── Unauthorized   401
       ├── Forbidden      403
@@ -35,7 +35,7 @@ class ApiUnavailable(ApiError):
 
 
 class Silent(ApiUnavailable):
-    """Nothing came on a watch for too long."""
+    """A watch received no data for too long."""
 
 
 class OutcomeUnknown(ApiError):
@@ -58,11 +58,11 @@ class Invalid(ApiRefused):
 
 
 class Unauthorized(ApiRefused):
-    """401: the API server does not know us."""
+    """401: the API server does not know the user."""
 
 
 class Forbidden(ApiRefused):
-    """403: it knows us, and we may not; or the namespace is being deleted."""
+    """403: the user is known and has no permission; or the namespace is being deleted."""
 
 
 class NotFound(ApiRefused):

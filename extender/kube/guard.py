@@ -34,7 +34,7 @@ async def _unshielded(request: Coroutine[Any, Any, T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What writes are held to by a process that is not the only one to write; without arguments: to nothing."""
+    """The conditions for writes of a process that is one of several; without arguments: none."""
 
     may_write: MayWrite = lambda: True
     answer_within_s: Callable[[], float] = lambda: math.inf
@@ -49,11 +49,11 @@ class Guard:
 
 
 class NotAllowed(aiohttp.ClientError):
-    """The write was not sent: `may_write` said no."""
+    """The write was not sent: `may_write` returned False."""
 
 
 def guarded(method: str, path: str) -> bool:
-    """Whether this request needs the right to write."""
+    """Return whether this request needs the right to write."""
     return method != "GET" and not path.startswith(LEASES)
 
 

@@ -41,7 +41,7 @@ class LeaseLock:
         self._path = f"/apis/{API}/namespaces/{namespace}/leases"
 
     async def read(self, timeout_s: float) -> KeptLease | None:
-        """What is kept now; `None`: there is no such Lease. Raises ApiError."""
+        """Return the Lease as it is now; `None`: there is no such Lease. Raises ApiError."""
         try:
             answer = await self._connection.request("GET", f"{self._path}/{self.name}", timeout_s=timeout_s)
         except NotFound:
@@ -49,7 +49,7 @@ class LeaseLock:
         return _kept(answer)
 
     async def write(self, before: KeptLease | None, record: LeaseRecord, timeout_s: float) -> KeptLease:
-        """Create it, or replace what is still as `before`. Raises ApiError; `Conflict`: somebody was faster."""
+        """Create it, or replace it if it still is as `before`. Raises ApiError; `Conflict`: another write was first."""
         whole: dict[str, Any] = before.whole if before is not None else {"apiVersion": API, "kind": "Lease"}
         meta = {**whole.get("metadata", {}), "name": self.name, "namespace": self.namespace}
         kept = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in _ENDPOINTS.values()}
@@ -73,7 +73,7 @@ class LeaseLock:
 
 
 class KubeNodeLeases:
-    """The Leases of the Nodes: read one by one and seldom, since all of them together change every 10 s.
+    """Read the Leases of Nodes one by one and rarely, since all of them together change every 10 s.
 
     Implements `ports.NodeLeases`.
     """

@@ -1,4 +1,4 @@
-"""What we write on Nodes. Implements `ports.KubeNodes`."""
+"""Write on Nodes. Implements `ports.KubeNodes`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from extender.runtime.log_throttle import LogThrottle
 _log = structlog.get_logger(__name__)
 
 MANAGER = "slurm-extender-node-marks"
-"""Who the API server notes for each field that we set (`metadata.managedFields`)."""
+"""The name that the API server records for each field that the extender sets (`metadata.managedFields`)."""
 
 
 class NodeWriter:
@@ -54,9 +54,10 @@ class NodeWriter:
         return await self._sent(node, "/status", body, STRATEGIC_PATCH)
 
     async def mark(self, node: NodeView, change: NodePatch) -> bool:
-        """PATCH it all at once, if nobody changed the Node since: a taint or a cordon of others is not written over.
+        """PATCH all of it at once, if the Node did not change since: taints and cordons of others are kept.
 
-        Operations, since the list of taints is replaced as a whole otherwise, with what we do not read of the others'.
+        Operations, since a merge would replace the list of taints as a whole, and with it fields that are not read
+        here.
         """
         if change.unschedulable is False:
             ours = await self._cordoned_by_us(node)
@@ -75,7 +76,7 @@ class NodeWriter:
         return await self._sent(node, "", operations, JSON_PATCH)
 
     async def _cordoned_by_us(self, node: NodeView) -> bool | None:
-        """Whether nobody has put a cordon in place of ours, unseen: by who set it last. `None`: not known now."""
+        """Return whether the cordon is still the extender's, by its last author. `None`: not known now."""
         try:
             answer = await self._connection.request("GET", f"/api/v1/nodes/{node.name}", timeout_s=self._timeout_s)
             found = from_json(answer.body)["metadata"].get("managedFields") or ()

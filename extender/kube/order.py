@@ -1,7 +1,7 @@
-"""What was seen of an API server already, by resource versions: what is told again, or late, is no news.
+"""Remember the resource versions that were seen of an API server: a change that comes again, or late, is ignored.
 
 Versions of objects of one kind are numbers that grow with every change, and can be compared (KEP-5504; stable since
-Kubernetes 1.35, and so before in everything that etcd keeps). One that is no number is believed.
+Kubernetes 1.35, and so before in everything that etcd keeps). One that is no number is accepted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ older then, from an etcd that was restored from a backup and gives out its versi
 
 
 class OutOfOrder(Exception):
-    """A change comes after a later one: what else was left out cannot be told."""
+    """A change comes after a later one: other changes may be missing."""
 
 
 class VersionOrder:
@@ -30,7 +30,7 @@ class VersionOrder:
         self._doubted_since: float | None = None
 
     def doubts(self, version: str, now: float) -> bool:
-        """Whether a list of this version is to be asked for once more, as it is older than what was seen."""
+        """Return whether to request a list of this version again, as it is older than a version seen before."""
         if not version.isdecimal() or int(version) >= self._seen:
             return False
         if self._doubted_since is None:
@@ -38,13 +38,13 @@ class VersionOrder:
         return now - self._doubted_since < BELIEVED_AFTER_S
 
     def listed(self, version: str) -> None:
-        """This list is believed; a watch from its version follows."""
+        """Accept this list; a watch from its version follows."""
         self._doubted_since = None
         self._notified.clear()
         self._begun = self._seen = int(version) if version.isdecimal() else 0
 
     def is_news(self, version: str) -> bool:
-        """Whether a line of the watch with this version tells anything new. Raises OutOfOrder."""
+        """Return whether a line of the watch with this version is new. Raises OutOfOrder."""
         if not version.isdecimal():
             return True
         number = int(version)

@@ -1,10 +1,10 @@
-"""Who made a Pod: from controller to controller up to the topmost that may be read. Implements `ports.Owners`.
+"""Find the owners of a Pod: from controller to controller up to the topmost readable one. Implements `ports.Owners`.
 
-The kinds are not known beforehand (Deployments, Jobs, but also whatever a site installs), so the path of each is asked
-of the API server. Only metadata is read.
+The kinds are not known beforehand (Deployments, Jobs, but also those that a site installs), so the path of each is
+requested from the API server. Only metadata is read.
 
-A reference is whatever the author of the Pod wrote: the API server checks neither that it is true nor that its name is
-one. So it is quoted, remembered for its namespace alone, and never waited for where the API server has said no.
+The author of the Pod writes the reference: the API server checks neither that it is true nor that its name is valid. So
+it is quoted, cached for its namespace alone, and not retried when the API server has rejected it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KEPT = 4096
 """Owners remembered."""
 
 TTL_S = 30.0
-"""How long an owner is remembered: annotations are edited by people, who then wait for the next Pod."""
+"""Seconds for which an owner is cached: users edit annotations, and wait for the next Pod."""
 
 KEPT_VERSIONS = 256
 """API versions whose kinds are remembered."""
@@ -80,7 +80,7 @@ class OwnerReader:
 
     @property
     def remembered(self) -> int:
-        """How many API versions' kinds are remembered."""
+        """Return how many API versions' kinds are cached."""
         return len(self._kinds)
 
     async def root_annotations(self, namespace: str, owner: OwnerReference) -> Mapping[str, str]:

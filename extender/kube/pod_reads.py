@@ -49,7 +49,7 @@ class PodReader:
 
 
 def pod_path(member: MemberRef) -> str:
-    """Where the API server keeps it."""
+    """Return the path of the Pod."""
     return f"/api/v1/namespaces/{quote(member.namespace, safe='')}/pods/{quote(member.name, safe='')}"
 
 

@@ -108,7 +108,7 @@ def _parsed(answer: bytes, of: PodPort) -> tuple[int, bytes]:
 
 
 class _SocketReader:
-    """What `http.client` reads an answer from; it asks a socket for no more than this."""
+    """The part of a socket that `http.client` needs to read an answer."""
 
     def __init__(self, answer: bytes) -> None:
         self._answer = answer

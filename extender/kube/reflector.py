@@ -1,8 +1,7 @@
-"""A store that mirrors one kind of object: list once, watch for ever, list again when the watch cannot go on.
+"""Mirror one kind of object in a store: list once, watch, and list again when the watch cannot resume.
 
-What client-go's reflector does (`client-go/tools/cache/reflector.go`), on one asyncio task. A list tells what is,
-deletions that were missed included; a watch tells what changes, from the version that the last list, event or bookmark
-gave.
+The same as client-go's reflector (`client-go/tools/cache/reflector.go`), on one asyncio task. A list shows what exists,
+and thereby missed deletions; a watch shows changes, from the version of the last list, event or bookmark.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ HEALTHY_AFTER_S = 120.0
 """Back-off: 0.8 s, doubled up to 30 s, with full jitter, forgotten after two minutes without a fault (client-go)."""
 
 DOUBT_S = 10
-"""After an outage the watch goes on for so long, and then everything is listed once more.
+"""Seconds for which the watch continues after an outage, before everything is listed once more.
 
-The watch tells which deletions were missed. The list shows what no watch does: an etcd that was restored from a backup
-under versions that were given out before, and has passed ours meanwhile, goes on as if nothing had happened. Every API
-server has to be stopped for that (etcd's disaster recovery), so that a watch cannot be begun for a while.
+The watch shows which deletions were missed. The list shows what no watch does: an etcd that was restored from a backup
+under versions that were used before, and has passed the last seen one meanwhile, continues without a sign. Every API
+server has to be stopped for that (etcd's disaster recovery), so that no watch can begin for a while.
 """
 
 UNSEEN_S = 1.0
@@ -64,14 +63,14 @@ CHANGES = frozenset({ChangeType.ADDED, ChangeType.MODIFIED, ChangeType.DELETED, 
 """Lines with a version."""
 
 ABSENT_WAIT_S = 600.0
-"""Between two looks for a kind that this API server does not serve: it is upgraded seldom."""
+"""Seconds between two checks for a kind that this API server does not serve: upgrades are rare."""
 
 FORBIDDEN_WAIT_S = 30.0
-"""A missing permission is granted by a person."""
+"""Seconds between two checks for a missing permission: an administrator has to grant it."""
 
 
 class Relist(StrEnum):
-    """Why a watch could not go on from where it was."""
+    """The reason for which a watch could not resume."""
 
     GONE = "gone"
     UNREADABLE = "unreadable"
@@ -82,7 +81,7 @@ class Relist(StrEnum):
 
 
 class Sink(Protocol[ViewT_contra]):
-    """What a reflector fills. Its methods are called on the loop, in order, and must not raise."""
+    """The target of a reflector. Its methods are called on the loop, in order, and must not raise."""
 
     def replaced(self, views: Sequence[ViewT_contra], odd: Sequence[OddItem]) -> None:
         """This is everything there is; `odd` objects exist too, but could not be read."""
@@ -99,19 +98,19 @@ class Sink(Protocol[ViewT_contra]):
 
 @dataclass(slots=True)
 class ReflectorStatus:
-    """What a reflector went through, for metrics and readiness. Times are of the loop's clock, in seconds."""
+    """The history of a reflector, for metrics and readiness. Times are of the loop's clock, in seconds."""
 
     lists: int = 0
     watches: int = 0
     changes: Counter[str] = field(default_factory=Counter)
     relists: Counter[str] = field(default_factory=Counter)
     repeated: int = 0
-    """Changes that were told already, and told again."""
+    """Changes that the API server sent again."""
 
     odd: int = 0
     unreadable: int = 0
     last_heard: float | None = None
-    """When the API server last told anything: a list, an event, a bookmark."""
+    """When the API server last sent a list, an event or a bookmark."""
 
     trouble: str = ""
     """What keeps the mirror from being kept now; "" while a watch runs."""
@@ -126,7 +125,7 @@ class _CannotGoOn(Exception):
 
 
 class _Broken(Exception):
-    """The watch is over; the next one may begin from `version`. `away`: it never began, as nobody answered."""
+    """The watch is over; the next one may begin from `version`. `away`: it never began, for lack of an answer."""
 
     def __init__(self, version: str, error: ApiError, *, away: bool) -> None:
         super().__init__(str(error))
@@ -208,7 +207,7 @@ class Reflector(Generic[ViewT]):
         await listed.wait()
 
     async def _mirror(self) -> None:
-        """List, then watch for as long as each watch can take up where the last ended, and a little after an outage.
+        """List, then watch for as long as each watch can resume where the last ended, and a little after an outage.
 
         Raises _CannotGoOn, ApiError.
         """

@@ -1,4 +1,4 @@
-"""Pods, Nodes and Namespaces, as last seen: filled by reflectors, read by everybody at the price of a look-up."""
+"""Cache Pods, Nodes and Namespaces as last seen: reflectors fill the stores, reads cost one look-up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Store(Generic[ViewT]):
     def __init__(self) -> None:
         self._views: dict[str, ViewT] = {}
         self._unread: set[str] = set()
-        """Objects that the API server has and that could not be read; "" where it cannot be told which."""
+        """Objects that exist and could not be read; "" if it is unknown which."""
 
         self._callbacks: list[ChangeCallback[ViewT]] = []
         self._absent: Callable[[Sequence[ViewT]], None] | None = None
@@ -43,7 +43,7 @@ class Store(Generic[ViewT]):
         return self._views.get(uid)
 
     def may_exist(self, uid: str) -> bool:
-        """Whether the API server may have the object, although nothing of it could be read."""
+        """Return whether the API server may have the object, even if it could not be read."""
         return uid in self._views or not self._unread.isdisjoint({uid, ""})
 
     def all(self) -> Sequence[ViewT]:
@@ -61,14 +61,14 @@ class Store(Generic[ViewT]):
         self._callbacks.append(callback)
 
     def on_absent(self, callback: Callable[[Sequence[ViewT]], None]) -> None:
-        """Tell `callback`, and nobody else, of objects that are gone only by not being in a complete list."""
+        """Call `callback`, and no other, for objects that are gone only by being absent from a complete list."""
         self._absent = callback
 
     def replaced(self, views: Sequence[ViewT], odd: Sequence[OddItem]) -> None:
-        """Take over a complete list: what is missing in it was removed.
+        """Adopt a complete list: objects that it lacks were removed.
 
-        An object that could not be read keeps its last state. If one cannot even be told from the others, nothing is
-        removed: it could be any of those that are missing.
+        An object that could not be read keeps its last state. If one cannot even be identified, nothing is removed: it
+        could be any of the missing ones.
         """
         present = {view.uid for view in views}
         unreadable = self._unread = {item.identity.uid for item in odd}
@@ -91,7 +91,7 @@ class Store(Generic[ViewT]):
         self._notify(old, view)
 
     def removed(self, uid: str, last: ViewT | None) -> None:
-        """Forget one object; its last state is told first, if it is news."""
+        """Forget one object; its last state is reported first, if it is new."""
         self._unread.discard(uid)
         if uid not in self._views:
             return
@@ -152,7 +152,7 @@ class PodStore(Store[PodView]):
         return tuple(self._slurmds.get(slurm_node, {}).values())
 
     def keep(self, view: PodView) -> PodView:
-        """The view itself if the Pod is ours, else without what only our own Pods are asked for."""
+        """Return the view itself for Pods of this scheduler, else without the fields that only those need."""
         if view.scheduler_name in self._schedulers or (self._slurmd is not None and self._slurmd.selects(view)):
             return view
         return replace(
@@ -230,7 +230,7 @@ class DeviceClassStore(NamedStore[DeviceClassView]):
     """Every DeviceClass."""
 
     def offers(self, resource: str) -> bool:
-        """Whether a Pod that asks for this extended resource may be given devices of some class."""
+        """Return whether some device class offers this extended resource."""
         return any(one.resource == resource for one in self._views.values())
 
 

@@ -10,11 +10,11 @@ from extender.kube.connection import ApiConnection
 from extender.kube.wire.stream import ResourceKind, StreamEvent, ViewT
 
 SILENCE_S = 180.0
-"""A watch on which nothing came for so long is begun again: its connection may be half-open.
+"""Seconds without data after which a watch is begun again: its connection may be half-open.
 
-The API server sends a bookmark about once a minute, but only where there is a new version to tell: on a quiet cluster
-this costs one request every three minutes. To wait for the end of the watch instead would leave a mirror that stands
-still unnoticed for ten minutes.
+The API server sends a bookmark about once a minute, but only if there is a new version: on a quiet cluster this costs
+one request every three minutes. Waiting for the end of the watch instead would leave a stalled cache unnoticed for ten
+minutes.
 """
 
 BREATHE_EVERY = 64

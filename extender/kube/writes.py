@@ -1,7 +1,7 @@
-"""What we change about Pods: bind them, wake them, end them. Implements `ports.Pods`.
+"""Change Pods: bind them, requeue them, end them. Implements `ports.Pods`.
 
-Every write names the Pod's UID, so that it does nothing to another Pod of the same name, and a repeated one does
-nothing twice. That is what makes it safe to send each again after an answer was lost.
+Every write names the Pod's UID, so that it cannot change another Pod of the same name, and a repetition has no further
+effect. That makes it safe to send each again after a lost answer.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class PodWriter:
     async def bind(self, member: MemberRef, node: str, annotations: Mapping[str, str]) -> BindAnswer:
         """POST the Binding; `annotations` arrive at the Pod in the same transaction. Never raises.
 
-        A Pod that is bound already answers 409, to the same node too: then the Pod is read and tells.
+        A Pod that is bound already answers 409, also for the same node: then the Pod is read to decide.
         """
         body = {
             "apiVersion": "v1",
@@ -95,10 +95,10 @@ class PodWriter:
         return BindAnswer(BindResult.BOUND)
 
     async def wake(self, member: MemberRef, annotations: Mapping[str, str]) -> WakeAnswered:
-        """Write the claim on the Pod and take our gate away, in one PATCH. Never raises.
+        """Write the claim on the Pod and remove the extender's gate, in one PATCH. Never raises.
 
-        The patch is the same whether the Pod is gated or not: strategic merge deletes the gate if it is there. Either
-        way kube-scheduler tries the Pod again: at once when the last gate goes, else at the change of an annotation.
+        The patch is the same whether the Pod is gated or not: strategic merge deletes the gate if it exists. Either way
+        kube-scheduler tries the Pod again: at once when the last gate goes, else because an annotation changed.
         """
         patch = {
             "metadata": _metadata(member, annotations),
@@ -113,7 +113,7 @@ class PodWriter:
         return not await self._patch_pod(member, patch, "annotations_not_written")
 
     async def ungate(self, member: MemberRef) -> bool:
-        """Take our gate away and nothing else, so that the Pod waits in kube-scheduler. Never raises."""
+        """Remove the extender's gate and nothing else, so that the Pod waits in kube-scheduler. Never raises."""
         patch = {
             "metadata": {"uid": member.uid},
             "spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]},
@@ -154,25 +154,25 @@ class PodWriter:
     ) -> EvictAnswered:
         """Evict or delete the Pod, and set the condition that names the cause. Never raises.
 
-        A voluntary end sets the condition last: the eviction may be refused, and when it is not it writes a condition
-        of its own over ours (Kubernetes `pkg/registry/core/pod/storage/eviction.go`). A Pod that is ending already is
-        asked nothing more than what shortens its grace.
+        A voluntary end sets the condition last: the eviction may be refused, and when it is not, it overwrites the
+        condition (Kubernetes `pkg/registry/core/pod/storage/eviction.go`). A Pod that is ending already only has its
+        grace period shortened.
 
-        What the watch shows is enough for a Pod that is not ending: where somebody ended it a moment ago, the API
-        server keeps the grace that it has (`rest.BeforeDelete`). Asked again, it is read.
+        The informer's state is enough for a Pod that is not ending: if it was ended a moment ago, the API server keeps
+        the grace period that it has (`rest.BeforeDelete`). A repeated call reads the Pod.
         """
         try:
             pod = self._news(member, seen) or await self._pods.read_within(member, self._deadlines.once)
         except ApiError as error:
             _log.info("pod_not_read", pod=member.full_name, uid=member.uid, error=str(error))
-            grace, ending, told = Grace(), False, False
+            grace, ending, named = Grace(), False, False
         else:
             if pod is None:
                 return EvictAnswered(member.uid, accepted=True, text="the Pod is gone")
-            grace, ending, told = self._grace(pod, deadline), pod.deleted_at is not None, pod.disruption == reason
+            grace, ending, named = self._grace(pod, deadline), pod.deleted_at is not None, pod.disruption == reason
         text = f"{text} {grace.why}".rstrip()
         evicts = voluntary and not ending
-        if not evicts and not (ending and told and not grace.why):
+        if not evicts and not (ending and named and not grace.why):
             await self._set_condition(member, reason, text)
         try:
             if evicts:
@@ -203,7 +203,7 @@ class PodWriter:
         return seen
 
     def _grace(self, pod: PodView, deadline: float | None) -> Grace:
-        """What the Pod is given; the shorter of what the site allows and what there is time for."""
+        """Return the Pod's grace period: the shorter of the site's limit and the remaining time."""
         now = self._clock.wall()
         most: list[tuple[float, str]] = []
         if self._max_grace_s is not None:
@@ -223,7 +223,7 @@ class PodWriter:
             "metadata": {"name": member.name, "namespace": member.namespace},
             "deleteOptions": _delete_options(member, grace),
         }
-        # A 429 here is a disruption budget, which may say no for hours: it is an answer, not a reason to wait.
+        # A 429 here is a disruption budget, which may reject for hours: it is an answer, not a reason to wait.
         await self._write(
             "POST", f"{pod_path(member)}/eviction", body, within_s=self._deadlines.end, wait_when_throttled=False
         )
@@ -233,7 +233,7 @@ class PodWriter:
         await self._write("DELETE", pod_path(member), body, within_s=self._deadlines.end)
 
     async def _set_condition(self, member: MemberRef, reason: str, text: str) -> None:
-        """Say why. For people and for Job failure policies: that it fails must not keep a Pod alive."""
+        """Name the cause, for users and for Job failure policies: a failure here must not keep a Pod alive."""
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -271,7 +271,7 @@ class PodWriter:
         return True
 
     async def _patch_pod(self, member: MemberRef, patch: dict[str, Any], trouble: str) -> str:
-        """Why it was not done; "": it was."""
+        """Patch the Pod; return why it failed, "": it did not."""
         try:
             await self._write("PATCH", pod_path(member), patch, within_s=self._deadlines.wake)
         except ApiError as error:
@@ -280,7 +280,7 @@ class PodWriter:
         return ""
 
     async def _bound_after_all(self, member: MemberRef, node: str, error: ApiError) -> BindAnswer:
-        """Whether the Pod is bound as asked, when the Binding's own answer did not tell."""
+        """Return whether the Pod is bound as requested, when the Binding's own answer does not show it."""
         try:
             pod = await self._pods.read_within(member, self._deadlines.check)
         except ApiError as unread:

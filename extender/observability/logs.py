@@ -1,10 +1,10 @@
-"""Logging: one JSON object a line, or text for people; the standard library's loggers come the same way.
+"""Configure logging: one JSON object a line, or readable text; the standard library's loggers use the same form.
 
 Secrets are hidden by their type, not by guessing from their text: a pydantic `SecretStr` prints as stars wherever it
 is, as long as values are printed by `str` or `repr`, which both forms of a line do.
 
-Words of others are in values: of Pods, of Slurm, of whoever calls. None of them ends a line, begins another, or tells a
-terminal what to do.
+Text from Pods, Slurm and callers appears only in values. None of it ends a line, begins another, or controls a
+terminal.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LEVELS = {
 }
 
 _LOUD = ("asyncio", "httpx", "httpcore", "kubernetes", "aiohttp", "uvicorn", "urllib3")
-"""Loggers of libraries whose debug lines drown ours, or hold headers with tokens: never below WARNING."""
+"""Loggers of libraries whose debug lines would flood the log, or hold headers with tokens: never below WARNING."""
 
 DEEPEST = 20
 """Values within values that are written out."""

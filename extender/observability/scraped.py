@@ -1,4 +1,4 @@
-"""What `/metrics` asks of the process at each scrape, beside what is counted as it happens."""
+"""Collect the values of `/metrics` that are read from the process at each scrape."""
 
 from __future__ import annotations
 

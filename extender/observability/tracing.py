@@ -1,7 +1,7 @@
-"""Traces of the way of a Pod, where an endpoint for them is configured: from `/filter` to the grant to the Binding.
+"""Trace the placement of a Pod, if an endpoint is configured: from `/filter` to the grant to the Binding.
 
 One trace for each try: `place` is the whole of it; `filter`, `submit`, `wait` and `bind` are its parts, each linked to
-the one that led to it. Where no endpoint is configured nothing of this is imported, and no step costs more.
+the one that led to it. Without an endpoint OpenTelemetry is not imported, and no step costs more.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OVER = {State.REFUSED, State.GONE, State.RELEASING, State.LOST}
 
 
 class TracingUnusable(Exception):
-    """Traces were asked for and cannot be had; the text says why."""
+    """Tracing is configured and unavailable; the text says why."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class _Try:
 
 
 class Traces:
-    """A listener of the engine. `story` tells what has just happened to a workload."""
+    """Listen to the engine. `story` returns the last steps of a workload."""
 
     def __init__(self, tracer: trace.Tracer, clock: Clock, story: Callable[[str], Story]) -> None:
         self._tracer = tracer
@@ -55,7 +55,7 @@ class Traces:
 
     @property
     def open(self) -> int:
-        """How many tries are under way."""
+        """Return how many tries are under way."""
         return len(self._tries)
 
     def moved(self, before: Placeholder, after: Placeholder) -> None:
@@ -89,7 +89,7 @@ class Traces:
         return _Try(self._tracer.start_span("place", attributes=said, start_time=now))
 
     def _filtered(self, one: _Try, p: Placeholder, chapter: Chapter, now: int) -> None:
-        """kube-scheduler showed its nodes, or we computed them."""
+        """Record that kube-scheduler offered its nodes, or that the extender computed them."""
         said: dict[str, str | int] = {
             "slurm_extender.cause": chapter.cause,
             "slurm_extender.nodes": len(p.candidates or ()),
@@ -149,7 +149,7 @@ class Exporter:
 
     @property
     def tracer(self) -> trace.Tracer:
-        """What makes spans."""
+        """Return the tracer that makes spans."""
         return self._provider.get_tracer(SERVICE, __version__)
 
     def close(self) -> None:

@@ -39,12 +39,12 @@ async def living(
 
 @asynccontextmanager
 async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = False) -> AsyncIterator[Assembly]:
-    """Everything behind the doors, while inside. `validate` holds the core's invariants after every step.
+    """Run everything behind the listeners while inside. `validate` checks the core's invariants after every step.
 
-    On leaving: nothing is accepted any more, requests under way finish, the tasks end, answers to what they have sent
-    are waited for, and what people have not been told yet is sent. What is owed to Slurm and to Pods is found again by
-    the next start. The Lease goes last; while something is unanswered it is left to run out, so that whoever leads next
-    does not look for what it did before it is done.
+    On leaving: no call is accepted any more, calls under way finish, the tasks end, answers to sent requests are
+    awaited, and remaining Events are sent. Open work for Slurm and Pods is found again by the next start. The Lease is
+    released last; while a request is unanswered it is left to expire, so that the next leader does not search for the
+    result of a request before it is complete.
     """
     metrics, replica = frontend.metrics, frontend.replica
     assembly = Assembly(
@@ -98,7 +98,7 @@ async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = Fals
                     metrics.answers()
                     await _take_up(assembly)
 
-                tasks.append(group.create_task(part("take up", lead(), ends=True), name="take up"))
+                tasks.append(group.create_task(part("adopt", lead(), ends=True), name="adopt"))
                 try:
                     yield assembly
                 finally:
@@ -119,7 +119,7 @@ async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = Fals
 
 
 async def _last_words(assembly: Assembly) -> int:
-    """Wait for answers, and say what people have not been told. How many requests are unanswered."""
+    """Wait for answers, and send remaining Events. Return how many requests are unanswered."""
     left = await assembly.io_context.in_flight_writes.answered(ANSWERED_WITHIN)
     if left:
         _log.warning("requests_unanswered", count=left, after_s=ANSWERED_WITHIN)

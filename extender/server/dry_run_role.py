@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 
 @asynccontextmanager
 async def dry_running(frontend: HttpFrontend, cluster: str) -> AsyncIterator[Assembly]:
-    """What a dry run does behind the doors, while inside: it knows what is, and says what it would ask for."""
+    """Run a dry run behind the listeners while inside: read the state, and log the requests that would be sent."""
     config, metrics, io_context = frontend.config, frontend.metrics, frontend.io_context
     assembly = Assembly(config, io_context, cluster, observe_request=metrics.slurm_asked)
     connect(metrics, assembly)
@@ -50,7 +50,7 @@ async def dry_running(frontend: HttpFrontend, cluster: str) -> AsyncIterator[Ass
     )
     _log.warning("dry_run", what="nothing is asked of Slurm, and nothing is written")
     async with asyncio.TaskGroup() as group:
-        work = assembly.watchers() | {"rehearsal": dry_run.run()}
+        work = assembly.watchers() | {"dry run": dry_run.run()}
         tasks = [group.create_task(part(name, one), name=name) for name, one in work.items()]
         try:
             yield assembly

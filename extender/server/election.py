@@ -33,7 +33,7 @@ RELEASE_WITHIN_S = 2.0
 
 
 class Deposed(Exception):
-    """The Lease could not be renewed in time, or somebody else holds it."""
+    """The Lease could not be renewed in time, or another replica holds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Candidate:
 
 
 class Election:
-    """`elapsed` is the clock of `mandate`. `changed` tells whoever waits that leader or role may be another."""
+    """Take, renew and release the Lease. `elapsed` is the clock of the write gate; `changed` signals a new leader."""
 
     def __init__(
         self,
@@ -79,12 +79,12 @@ class Election:
 
     @property
     def known(self) -> bool:
-        """The Lease has been looked at: somebody leads, or it can be taken."""
+        """Return whether the Lease has been read: it has a holder, or it can be taken."""
         return self._seen.looked
 
     @property
     def leader(self) -> LeaseRecord | None:
-        """What the holder says of itself; `None` where nobody holds the Lease."""
+        """Return the holder's record; `None` if the Lease has no holder."""
         record = self._seen.record
         return record if record is not None and record.holder else None
 
@@ -128,9 +128,9 @@ class Election:
                 await self._unless_over(min(self._timing.retry / 2, max(TICK_S, self._write_gate.left_s)))
 
     async def release(self, *, runs_out: bool = False) -> None:
-        """Let anybody take it at once, or when it has run out: where something that was sent may yet be carried out.
+        """Release the Lease at once, or let it expire while a request that was sent may still be executed.
 
-        Call it when nothing is written any more: nothing may be from here on.
+        Call it when the process has stopped writing: no write may follow.
         """
         # One that ran out was lost to others, or will be; one that was asked for and not answered may be held.
         lost = self._write_gate.epoch > 0 and not self._write_gate.held
@@ -164,7 +164,7 @@ class Election:
         if self._kept is None:  # the last request was not answered: it may have been carried out
             await self._check()
         if self._kept is None or self._kept.record.holder != self.candidate.identity:
-            holder = "nobody" if self._kept is None else self._kept.record.holder or "nobody"
+            holder = "no replica" if self._kept is None else self._kept.record.holder or "no replica"
             self._write_gate.give_up()
             raise Deposed(f"{holder} holds the Lease {self._lock.namespace}/{self._lock.name}")
         await self._put(election.renewed(self._kept.record, micro_time(self._clock.wall())))

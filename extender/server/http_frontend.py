@@ -85,6 +85,6 @@ async def http_frontend(
 
 
 def _certificate(name: str, tls: ReloadingTls, wall: float) -> Check:
-    """A bad one takes nobody's calls away from another replica, which most likely has the same: it only informs."""
+    """Report a bad certificate without changing readiness: the other replica most likely has the same one."""
     fault = tls.fault(wall)
     return Check(f"certificate-{name.partition('.')[0]}", not fault, fault, required=False)

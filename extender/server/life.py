@@ -28,7 +28,7 @@ CLUSTER_ID_RETRY = 2.0
 
 
 class StartError(Exception):
-    """The process cannot start; the text says what to mend."""
+    """The process cannot start; the text says what to fix."""
 
 
 def _untraced(_assembly: Assembly) -> None:
@@ -43,17 +43,17 @@ async def serve(
     dry: bool = False,
     trace: Callable[[Assembly], None] = _untraced,
 ) -> None:
-    """Live on these wires until told to stop, also while the start still waits for the API server.
+    """Run until stopped, also while the start still waits for the API server.
 
-    `dry`: say what would be asked of Slurm, and write nothing, neither there nor in Kubernetes. `trace` is shown the
-    process before it begins.
+    `dry`: log the requests that would be sent, and write nothing, neither to Slurm nor to Kubernetes. `trace` receives
+    the process before it begins.
 
-    Raises `StartError`; `TaskDied` where a part of the process failed, which was logged then.
+    Raises `StartError`; `TaskDied` if a part of the process failed, which was logged then.
     """
     if dry:
         alone = config.leader_election.model_copy(update={"enabled": False})
         config = config.model_copy(update={"leader_election": alone})
-        io_context.write_gate.share(0.0)  # and nobody ever grants it: not a byte of a write leaves
+        io_context.write_gate.share(0.0)  # and it is never granted: no write leaves the process
     try:
         if not dry:
             require_key(config)
@@ -92,7 +92,7 @@ async def _cluster_id(io_context: IoContext, service_gate: ServiceGate) -> str:
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[None, None, str]) -> str | None:
-    """What `work` gives; `None` if `stop` is set before."""
+    """Return the result of `work`; `None` if `stop` is set before."""
     wanted, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait((wanted, stopped), return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""How a part of the process is run: it lasts as long as the process, or takes it along."""
+"""Run a part of the process: its failure ends the whole process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _log = structlog.get_logger(__name__)
 
 
 class TaskDied(Exception):
-    """A part of the process that should run for ever has ended; the text says which and why."""
+    """A part of the process that should run until the stop has ended; the text says which and why."""
 
 
 async def part(name: str, work: Coroutine[None, None, None], *, ends: bool = False) -> None:

@@ -22,10 +22,10 @@ from extender.server.parts import TaskDied
 from extender.server.signal_handlers import SignalHandlers
 
 GARBAGE = (10_000, 1, 1000)
-"""`gc.set_threshold`: nearly all here is freed by reference counts, and a search for cycles holds everybody up.
+"""`gc.set_threshold`: nearly all memory is freed by reference counts, and a search for cycles stops the event loop.
 
-A search of the youngest looks at 10,000 things, of the middle ones at two or three times as many (20 ms where they are
-records of Pods and nodes), of all there are when they have become a quarter more, 20 million things later.
+A search of the youngest generation reads 10,000 objects, of the middle one two or three times as many (20 ms if they
+are records of Pods and nodes). A full search follows when the number has grown by a quarter, 20 million objects later.
 """
 
 SWITCH_S = 0.0005
@@ -58,7 +58,7 @@ async def _run(config: ExtenderConfiguration, *, dry: bool) -> None:
         io_context = await real_io_context(config)
     except (CredentialsError, OSError, ValueError) as error:
         raise StartError(str(error)) from error
-    await asyncio.sleep(0)  # a signal that came meanwhile is heard before more is made
+    await asyncio.sleep(0)  # handle a signal that came meanwhile before anything else is created
     try:
         if traces_wanted(config, os.environ):
             await _traced(config, io_context, orders, dry=dry)

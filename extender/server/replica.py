@@ -64,11 +64,11 @@ class Replica:
 
     @property
     def known(self) -> bool:
-        """Somebody leads, or somebody may."""
+        """Return whether a leader, or the lack of one, is known."""
         return self.election.known
 
     def wrap(self, app: App) -> App:
-        """What is for the leader goes there."""
+        """Forward calls for the leader to it."""
         longest = {"scheduling": SCHEDULING_LONGEST, "hooks": self._config.hooks.wait + HOOK_SLACK}
         prefixes = {scheduling.PREFIX: "scheduling", hooks.PREFIX: "hooks"}
         return Forwarding(app, prefixes, self, self._peers, longest_s=longest, max_body=self._config.http.max_body)
@@ -91,7 +91,7 @@ class Replica:
         elif leader is not None:
             text = f"{leader.holder} leads"
         else:
-            text = "nobody leads" if election.known else "not looked at yet"
+            text = "no leader" if election.known else "the Lease was not read yet"
         return [
             Check("lease", election.known, text),
             Check("lease-reached", not election.trouble, election.trouble, required=False),
@@ -99,7 +99,7 @@ class Replica:
 
 
 def _addresses(config: ExtenderConfiguration) -> list[tuple[str, str]]:
-    """Where other replicas reach each door of this one."""
+    """Return the addresses at which other replicas reach the endpoints of this one."""
     host = config.leader_election.advertise or config.http.bind.host
     given: list[tuple[str, BindAddress | None, ServerTls | None]] = [
         ("scheduling", config.http.bind, config.http.tls),

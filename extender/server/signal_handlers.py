@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class SignalHandlers:
-    """What signals have asked for so far, and the functions that they call."""
+    """Record the signals received so far, and call their functions."""
 
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """SIGTERM, SIGINT."""

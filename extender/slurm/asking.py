@@ -1,4 +1,4 @@
-"""How every question to Slurm is put: timed, counted, and its failures said in the words of the ports."""
+"""Time and count each request to Slurm, and translate its failures into the words of the ports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from extender.domain.ports import Clock, PortError
 from slurmclient import SlurmError
 
 ObserveRequest = Callable[[str, float, str], None]
-"""Told of every request: its name, its seconds, and `ok` or the class of its error."""
+"""Called for every request with its name, its seconds, and `ok` or the class of its error."""
 
 
 def unobserved(request: str, seconds: float, outcome: str) -> None:
@@ -18,7 +18,7 @@ def unobserved(request: str, seconds: float, outcome: str) -> None:
 
 @asynccontextmanager
 async def timed(request: str, clock: Clock, observe: ObserveRequest) -> AsyncIterator[None]:
-    """Tell `observe` about what is done inside."""
+    """Report the duration of the block to `observe`."""
     began = clock.now()
     outcome = "ok"
     try:

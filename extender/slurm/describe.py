@@ -30,7 +30,7 @@ _DEFAULT_COMMENT = 256
 
 
 def describe(order: JobOrder, mark: str, hooks: HookSettings) -> JobDescription:
-    """What Slurm is asked for. `mark` is the text of `order.mark`.
+    """Build the job description for Slurm. `mark` is the text of `order.mark`.
 
     Raises:
         slurmclient.InvalidRequestError: a value that Slurm is known to refuse or to misread.

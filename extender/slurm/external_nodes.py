@@ -48,7 +48,7 @@ class Registrar:
         self._observe = observe_request
 
     async def create(self, node: DesiredNode) -> Updated:
-        """Make the node, with our mark among its features."""
+        """Create the node, with the extender's mark among its features."""
         return await self._notify("new node", lambda: self._client.new_node(new_node(node, self._owner)))
 
     async def change(self, node: DesiredNode, keys: Collection[str]) -> Updated:
@@ -65,23 +65,23 @@ class Registrar:
     async def delete(self, name: str) -> Updated:
         """Delete a node. slurmctld refuses while a job is on it (2016).
 
-        It is looked at once more before: what is not ours, or drained by others by now, stays.
+        The node is read once more before: one without the mark, or drained by another author, stays.
         """
 
-        async def look_and_delete() -> None:
+        async def check_and_delete() -> None:
             node = await self._client.node(name)
             registrar, _ = marked(node.features)
             if registrar != self._owner:
                 raise _NotNowError(f"Slurm node {name} was not registered by this extender")
             if not (node.drained and is_ours(node.reason, self._owner)):
                 raise _NotNowError(f"Slurm node {name} is not drained by this extender any more ({node.reason!r})")
-            # slurmctld deletes it all the same, and the reservation is without it.
+            # slurmctld would delete it nevertheless, and the reservation would lose it.
             reserved = [one.name for one in await self._client.reservations() if name in one.nodes]
             if reserved:
                 raise _NotNowError(f"Slurm node {name} is in the reservation {', '.join(reserved)}")
             await self._client.delete_node(name)
 
-        return await self._notify("end of node", look_and_delete)
+        return await self._notify("end of node", check_and_delete)
 
     async def _notify(self, what: str, ask: Callable[[], Awaitable[None]]) -> Updated:
         try:
@@ -94,7 +94,7 @@ class Registrar:
         except (RefusedError, UnsupportedError) as error:
             hint = HINTS.get(error.slurm_errno or 0, "")
             if error.slurm_errno == EXISTS:
-                return Updated(None, str(error))  # our answer was lost, or somebody was faster: the next look tells
+                return Updated(None, str(error))  # a lost answer, or another request was first: the next poll decides
             return Updated(False, f"{error}{'; ' if hint else ''}{hint}")
         except SlurmError as error:
             return Updated(None, str(error))
@@ -108,7 +108,7 @@ def new_node(node: DesiredNode, owner: str) -> NewNode:
         name, _, kind = full.partition(":")
         device = ""
         if name == GPU:
-            # Nobody opens these files. GPUs without one have no numbers in slurmctld's answers.
+            # No process opens these files. GPUs without one have no numbers in slurmctld's answers.
             device, first = f",file=/dev/nvidia{_range(first, count)}", first + count
         gres.append(f"{full}:{count}")
         conf.append(f"name={name},{f'type={kind},' if kind else ''}count={count}{device}")

@@ -58,7 +58,7 @@ class SlurmrestdForeignPods:
 
 
 def describe_foreign_pod(order: ForeignPodOrder) -> JobDescription:
-    """What Slurm is asked for. Raises `slurmclient.InvalidRequestError`."""
+    """Build the job description for Slurm. Raises `slurmclient.InvalidRequestError`."""
     foreign_pod, options = order.foreign_pod, order.options
     gres = ",".join(f"gres/{name}:{count}" for name, count in sorted(foreign_pod.amount.gres.items()))
     return JobDescription(

@@ -57,7 +57,7 @@ def held_gres(job: Job) -> Mapping[str, int]:
 
 
 def given_devices(job: Job) -> Mapping[str, tuple[Device, ...]]:
-    """Which devices it has, by node: `gres_detail` has an entry for each node, in the order of their names."""
+    """Return the devices of a job by node: `gres_detail` has an entry for each node, in the order of their names."""
     if len(job.gres_detail) != len(job.nodes):
         return {}
     return {

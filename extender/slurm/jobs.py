@@ -204,7 +204,7 @@ class SlurmrestdJobs:
 
 
 def _failed(order: JobOrder, error: SlurmError) -> SubmitRefused | SubmitUnknown:
-    """What a failed request to make a job means. Whatever is not surely a refusal may have made the job."""
+    """Interpret a failed submission. Any error that is not surely a rejection may have created the job."""
     attempt, text, number = order.mark.attempt, str(error), error.slurm_errno or 0
     match error:
         case CapacityError():
@@ -213,8 +213,8 @@ def _failed(order: JobOrder, error: SlurmError) -> SubmitRefused | SubmitUnknown
             queue = order.immediate and order.mode is not Mode.EXTERNAL
             return SubmitRefused(attempt, False, text, number, queue=queue)
         case RefusedError():
-            # Some refusals of an allocation are about now alone (2038 for a begin time, 2014 for nodes that may come
-            # back), and their numbers do not tell which. Only that of a submission is final.
+            # Some rejections of an allocation concern only the present (2038 for a begin time, 2014 for nodes that may
+            # return), and their numbers do not show which. Only the rejection of a submission is final.
             return SubmitRefused(attempt, not order.immediate, text, number, queue=order.immediate)
         case ConnectError() | AuthenticationError():
             return SubmitRefused(attempt, False, text, number)
@@ -232,7 +232,7 @@ def _cancelled(job_id: int, statuses: Sequence[CancelStatus]) -> CancelAnswered:
 
 
 def _lives(job: JobView) -> bool:
-    """Whether the job is not over, nor taken from its workload."""
+    """Return whether the job is neither over nor taken from its workload."""
     return isinstance(observe(job), Waiting | Starting | Running | Ending)
 
 

@@ -32,11 +32,11 @@ CONF_EVERY = 60.0
 
 
 class SlurmrestdNodes:
-    """Reads and drains Slurm's nodes.
+    """Read and drain Slurm's nodes.
 
-    `send_user_signal`, `preempting_qos`, `default_partition` are what the site says of its slurm.conf: slurmrestd
-    shows none of them before 26.05. Where Slurm does mark a default partition, its word counts. `owner` is named in
-    our drains (`domain.nodes.drains`).
+    `send_user_signal`, `preempting_qos`, `default_partition` are the site's statements about slurm.conf: slurmrestd
+    shows none of them before 26.05. If Slurm does mark a default partition, that counts. `owner` is named in the
+    extender's drains (`domain.nodes.drains`).
     """
 
     def __init__(
@@ -115,17 +115,17 @@ class SlurmrestdNodes:
             return slurm_node(await self._client.node(node), self._owner)
 
     async def drain(self, node: str, reason: str) -> None:
-        """Drain a node; the reason gets our prefix where it has none, so that the drain is known as ours later.
+        """Drain a node; the reason gets the extender's prefix if it has none, so that the drain is recognised later.
 
-        Somebody else's drain, which may be newer than the last look at all nodes, is not written over: it would be
-        lifted with ours. Nor is the reason of somebody's FAIL. Raises `PortError` then. What stands on a node that is
-        DOWN goes on standing there, behind our words (`domain.nodes.drains`).
+        Another author's drain, which may be newer than the last poll of all nodes, is not overwritten: it would be
+        lifted with this one. Nor is the reason of a FAIL. Raises `PortError` then. The reason of a node that is DOWN
+        stays, behind the extender's (`domain.nodes.drains`).
         """
         async with asked(f"node {node}"), timed("node", self._clock, self._observe):
             now = slurm_node(await self._client.node(node))
         if now.drained and not is_ours(now.reason, self._owner):
             word = "drained" if "DRAIN" in now.flags else "FAIL"
-            raise PortError(f"node {node} is {word} for {now.reason!r} already, which is not ours to write over")
+            raise PortError(f"node {node} is {word} for {now.reason!r} already; the extender does not overwrite that")
         said = reason if reason.startswith(DRAIN_PREFIX) else f"{DRAIN_PREFIX} {reason}"
         if now.state == "DOWN":  # of any other node Slurm may keep words that are over
             said = over(said, theirs_in(now.reason))
@@ -133,19 +133,19 @@ class SlurmrestdNodes:
             await self._client.update_node(node, NodeUpdate(state=("DRAIN",), reason=said))
 
     async def resume(self, node: str) -> None:
-        """Lift a drain that is ours. A node that is not drained is left as it is. Raises `PortError`.
+        """Lift a drain of the extender. A node that is not drained stays as it is. Raises `PortError`.
 
-        UNDRAIN, not RESUME: it leaves a node DOWN that is (`scontrol(1)`), and what is DOWN is not ours to bring back.
-        Such a one gets the words back that stood there before.
+        UNDRAIN, not RESUME: it leaves a DOWN node DOWN (`scontrol(1)`), and the extender does not resume DOWN nodes.
+        Such a node gets its earlier reason back.
         """
         async with asked(f"node {node}"), timed("node", self._clock, self._observe):
             now = await self._client.node(node)
         if not now.drained:
             return
         if not is_ours(now.reason, self._owner):
-            raise PortError(f"node {node} is drained for {now.reason!r}, which is not ours to lift")
+            raise PortError(f"node {node} is drained for {now.reason!r}, by another author: the drain is not lifted")
         async with asked(f"an end of the drain of node {node}"), timed("resume", self._clock, self._observe):
-            await self._client.update_node(node, NodeUpdate(state=("UNDRAIN",), reason=_given_back(now)))
+            await self._client.update_node(node, NodeUpdate(state=("UNDRAIN",), reason=_earlier_reason(now)))
 
     def _with_default(self, partitions: Sequence[SlurmPartition]) -> dict[str, SlurmPartition]:
         """By name, the default one marked: as Slurm says, else as the site says, else the only one there is."""
@@ -172,15 +172,15 @@ class SlurmrestdNodes:
         )
 
 
-def _given_back(node: Node) -> str | None:
-    """The reason of a node whose drain of ours ends; `None`: none has to be given."""
+def _earlier_reason(node: Node) -> str | None:
+    """Return the earlier reason of a DOWN node whose drain ends; `None`: nothing to restore."""
     if node.state.value != "DOWN":
         return None
     return theirs_in(node.reason) or (None if node.responding else NOT_RESPONDING)
 
 
 def slurm_node(node: Node, owner: str = "") -> SlurmNode:
-    """Carry a node over; `owner` is whose nodes are ours (`drains.drainer`)."""
+    """Convert a node; `owner` is the author of the extender's drains (`drains.drainer`)."""
     registrar, registered_for = marked(node.features)
     return SlurmNode(
         name=node.name,
@@ -207,7 +207,7 @@ def slurm_node(node: Node, owner: str = "") -> SlurmNode:
 
 
 def configured_gres(gres: Iterable[Gres]) -> dict[str, int]:
-    """What a node has, by name and type."""
+    """Return the configured GRES of a node, by name and type."""
     counts: dict[str, int] = {}
     for one in gres:
         name = f"{one.name}:{one.type}" if one.type else one.name

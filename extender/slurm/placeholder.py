@@ -1,4 +1,4 @@
-"""The batch script that holds a Pod's share of a node, and what it is told."""
+"""Print the batch script that holds a Pod's share of a node, with its settings."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True, slots=True)
 class HookSettings:
-    """What the batch script is told about the hooks.
+    """The script's settings for the hooks.
 
     `url` is their base address, "" where nodes cannot reach any. `wait_s` is how long the script may wait for a Pod at
-    the end, below Slurm's KillWait. `token` proves to the hooks whose job speaks. `warning_s` before its time limit the
-    script is warned; slurmctld looks every 30 s.
+    the end, below Slurm's KillWait. `token` proves to the hooks which job calls. `warning_s` before its time limit the
+    script receives a signal; slurmctld checks every 30 s.
     """
 
     url: str = ""

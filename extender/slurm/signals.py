@@ -1,8 +1,8 @@
-"""Signals to jobs, cancels among them: those asked for in quick succession go out in one request.
+"""Send signals to jobs, cancels included: requests in quick succession become one.
 
-`DELETE /jobs` takes any number of jobs and tells of each what became of it. slurmctld locks its jobs once for all of
-them, so that hundreds of Pods that end together cost little more than some. The first goes out at once; who comes
-shortly after it, or while two requests are under way, is sent for together with others.
+`DELETE /jobs` takes any number of jobs and reports the result of each. slurmctld locks its jobs once for all of them,
+so that hundreds of Pods that end together cost little more than a few. The first signal goes out at once; later ones,
+while it is fresh or two requests are under way, are sent together.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Signals:
         self._waiting: list[tuple[int, _Turn]] = []
         self._under_way = 0
         self._gathers = False
-        """Somebody is about to send for all who wait by then."""
+        """A task is about to send all waiting signals."""
 
         self._not_before = 0.0
 
     async def ask(self, job_id: int) -> Sequence[CancelStatus]:
-        """Signal one job; the answer may tell of others, too. Raises SlurmError."""
+        """Signal one job; the answer may contain others, too. Raises SlurmError."""
         if self._gathers or self._under_way >= UNDER_WAY:
             turn: _Turn = asyncio.get_running_loop().create_future()
             self._waiting.append((job_id, turn))
@@ -105,5 +105,5 @@ class Signals:
 
     def _leave(self, turn: _Turn) -> None:
         if turn.done() and not turn.cancelled() and turn.exception() is None and turn.result() is None:
-            self._give()  # its turn came in the instant in which nobody wanted it any more
+            self._give()  # its turn came when no caller waited any more
         self._waiting = [(job_id, one) for job_id, one in self._waiting if one is not turn]

@@ -149,7 +149,7 @@ def test_another_size_waits_for_the_pod_and_then_the_node_is_made_anew(fleet: Si
     registered(fleet, name)
     ref = placed(fleet, namespace, name)
     resize(fleet, name, cpu="32", **{"nvidia.com/gpu": "3"})
-    fleet.wait_for(lambda: "our Pods are there" in waits(fleet, name), "it waits for the Pod", timeout_s=60)
+    fleet.wait_for(lambda: "of this scheduler are there" in waits(fleet, name), "it waits for the Pod", timeout_s=60)
     assert "DRAIN" in (slurm_node(fleet, name) or {})["state"]
     fleet.elapse(5)
     assert (slurm_node(fleet, name) or {})["cpus"] == 16
@@ -188,7 +188,7 @@ def test_without_its_label_a_node_leaves_slurm_when_its_pod_has_left(fleet: Site
     registered(fleet, name)
     ref = placed(fleet, namespace, name)
     fleet.patch_node(name, {"metadata": {"labels": dict.fromkeys(LABEL)}})
-    fleet.wait_for(lambda: "our Pods are there" in waits(fleet, name), "it waits for the Pod", timeout_s=60)
+    fleet.wait_for(lambda: "of this scheduler are there" in waits(fleet, name), "it waits for the Pod", timeout_s=60)
     assert slurm_node(fleet, name) is not None
     fleet.delete(ref)
     fleet.gone(ref)

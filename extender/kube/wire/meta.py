@@ -13,7 +13,7 @@ from extender.domain.wellknown import READ_PREFIXES
 from extender.kube.wire.fields import Fields, parsed
 
 LONGEST_FOREIGN = 256
-"""Characters of an annotation that nothing here reads. `last-applied-configuration` alone is as large as its object."""
+"""Characters of an annotation that the extender does not read. `last-applied-configuration` has its object's size."""
 
 LONGEST_READ = 2 * LONGEST_VALUE
 """Characters that are kept of one that is read. Longer ones are refused, and so is what is left of them."""

@@ -1,4 +1,4 @@
-"""Reads where a Pod may go: affinities, tolerations, and whatever else kube-scheduler's filters look at."""
+"""Read where a Pod may go: affinities, tolerations, and everything else that kube-scheduler's filters use."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class StreamEvent(Generic[ViewT]):
 
 
 class ResourceKind(Generic[ViewT]):
-    """Read one kind of object; the kinds stand below."""
+    """The readers of one kind of object; the instances are below."""
 
     def __init__(self, read: Callable[[Mapping[str, Any]], ViewT]) -> None:
         self._read = read

@@ -1,4 +1,4 @@
-"""What is counted and timed, for Prometheus. docs/metrics.md lists it.
+"""Count and time for Prometheus. docs/metrics.md lists the metrics.
 
 No label holds a Pod, a job or a node: their number has no bound.
 """

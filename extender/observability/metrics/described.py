@@ -1,4 +1,4 @@
-"""A metric as people read of it: name, sort, labels, and what it says."""
+"""Describe a metric for its page: name, type, labels and meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which endpoint a path is, without the names in it: their number has no bound."""
+"""Name the endpoint of a path without the names in it: their number has no bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a placeholder's way took, phase by phase."""
+"""Time a placeholder's life, phase by phase."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PlacementPhase(StrEnum):
     BIND = "bind", "from the allocation to the Pods being bound"
     PLACED = "placed", "from the Pod being seen first to its being bound, over all jobs that it took"
     GONE = "gone", "from the end of an allocation, or its announcement, to the end of the Pods on it"
-    RELEASE = "release", "from the last Pod's end, or a job's being given up, to the end of the job as Slurm told it"
+    RELEASE = "release", "from the last Pod's end, or the release of a job, to the end of the job as Slurm reported it"
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Life:
         if before is State.UNSURE and not self.submitted:
             self.whole = False
         match state:
-            case State.ABSENT:  # wanted again: the way begins anew
+            case State.ABSENT:  # wanted again: the timing starts over
                 self.wanted, self.submitted = now, False
                 self.accepted = self.granted = self.bound = None
             case State.SUBMITTING:

@@ -176,7 +176,7 @@ class Metrics:
 
     @property
     def followed(self) -> int:
-        """How many placeholders' ways are being timed."""
+        """Return how many placeholders are being timed."""
         return len(self._lives)
 
     def render(self) -> tuple[bytes, str]:

@@ -1,4 +1,4 @@
-"""What stands still between two scrapes, and is asked for at each."""
+"""Collect at each scrape what is not counted as it happens."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ ALWAYS = (PLACEHOLDERS, GUARD, READY, LEADER, TRANSITIONS, LAST_POLL, LAST_FILTE
 
 @dataclass(slots=True)
 class Sources:
-    """What is asked for at a scrape. Each is a function of no arguments; set when the thing it asks exists."""
+    """The values collected at a scrape. Each is a function of no arguments; set when its source exists."""
 
     placeholders: Callable[[], Iterable[Placeholder]] = tuple
     guard_active: Callable[[], bool] = lambda: False
@@ -74,7 +74,7 @@ class Sources:
 
 
 class AtScrape(Collector):
-    """Asks each source when somebody looks."""
+    """Call each source at a scrape."""
 
     def __init__(self, sources: Sources, clock: Clock, labels: SlurmLabels) -> None:
         self._sources = sources

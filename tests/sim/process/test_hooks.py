@@ -280,7 +280,7 @@ async def test_the_site_key_drains_nothing_where_nobody_would_lift_it(keyed: Sit
     async with keyed.running():
         job = await run(keyed, "web")
         (empty, *_) = sorted({"n1", "n2", "n3"} - set(job.nodes))
-        for node, why in ((job.nodes[0], "run"), (empty, "no Pod of ours")):
+        for node, why in ((job.nodes[0], "run"), (empty, "no Pod of this scheduler")):
             answer = await keyed.post(f"/hooks/nodes/{node}/drain?reason=broken", SITE_KEY)
             assert (answer.status_code, answer.json()["held"]) == (200, False)
             assert why in answer.json()["why"]

@@ -125,7 +125,7 @@ async def test_another_size_empties_the_node_while_a_pod_runs_on_and_makes_it_an
             await site.until(lambda: site.drained() == [NODE], "the drain", within=20)
             await asyncio.sleep(300)
             assert site.slurm.controller.nodes[NODE].cpus == 8
-            assert "our Pods are there" in (await shown(site))[0]["waits"]
+            assert "Pods of this scheduler are there" in (await shown(site))[0]["waits"]
             assert site.kube.pod("web") is not None
             site.kube.delete_pod("web", grace_s=1)
             await has_cpus(site, int(cpu))

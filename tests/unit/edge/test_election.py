@@ -159,7 +159,7 @@ async def test_a_lease_that_was_deleted_deposes_its_holder() -> None:
     election, write_gate = candidate(lock)
     async with reigning(election) as task:
         lock.kept = None
-        with pytest.raises(Deposed, match="nobody holds the Lease slurm-extender/slurm-extender"):
+        with pytest.raises(Deposed, match="no replica holds the Lease slurm-extender/slurm-extender"):
             await task
         assert not write_gate.may_write()
 
