@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from extender.config.keys import EACH, Key, keys
-from extender.config.load import parse
-from extender.config.override import variable
-from extender.config.sunk import SUNK_FLAGS
+from extender.config.load import parse, variable
+from extender.config.peers.sunk import SUNK_FLAGS
 
 SMALLEST = """\
 apiVersion: slurm-extender.io/v1alpha1

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 
 from extender.assembly.io_context import IoContext
-from extender.config.derive import slurmd_selector
 from extender.config.document import ExtenderConfiguration
 from extender.domain.views import NodeView, PodView
 from extender.kube.reflector import Reflector
@@ -23,7 +22,7 @@ class Informers:
     def __init__(self, config: ExtenderConfiguration, io_context: IoContext) -> None:
         kubernetes, rng = io_context.kubernetes, io_context.rng
         self._scheduler = config.scheduler.name
-        self.slurmd = slurmd_selector(config)
+        self.slurmd = config.nodes.slurmd_selector
         """Which Pods run a slurmd."""
 
         self.pods = PodStore([self._scheduler], self.slurmd)

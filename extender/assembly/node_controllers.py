@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from extender.assembly.adapters import Adapters
-from extender.config.derive import external_rules, mark_rules, pairing, patience
+from extender.config.derive import external_rules, mark_rules
 from extender.controllers.nodes.clearance import Clearance
 from extender.controllers.nodes.controller import NodeController
 from extender.controllers.nodes.external_nodes import ExternalNodeController
@@ -49,7 +49,7 @@ class NodeControllers:
             events=events,
             kube_nodes=informers.kube_nodes,
             slurmds=informers.slurmds,
-            pairing=pairing(config),
+            pairing=config.nodes.pairing,
             awaited=external_rules(config).meant,
             settled=settled,
             interval=limits.nodes_interval,
@@ -84,7 +84,7 @@ class NodeControllers:
             clock,
             announcer,
             rules=external_rules(config),
-            patience=patience(config),
+            patience=config.nodes.settle_delays,
             guard=adapters.guard,
             kube_nodes=informers.nodes,
             on_node=informers.pods.on_node,

@@ -13,7 +13,7 @@ from extender.assembly.keys import hook_keys, site_key
 from extender.assembly.node_controllers import NodeControllers
 from extender.assembly.parts import parts, subscribe
 from extender.assembly.pod_controllers import PodControllers
-from extender.config.derive import owner_of_token, timing
+from extender.config.derive import timing
 from extender.config.document import ExtenderConfiguration
 from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.pods import PodController
@@ -86,7 +86,7 @@ class Assembly:
         )
         self.slurm_health, self.guard = adapters.slurm_health, adapters.guard
         self.informers, self.policy_file, self.announcer = adapters.informers, adapters.policy_file, adapters.announcer
-        caller, schedulers = owner_of_token(config), [config.scheduler.name]
+        caller, schedulers = config.slurm.caller, [config.scheduler.name]
         claims = Claims(self.hook_keys, cluster)
         self.state = EngineState(
             placeholders,

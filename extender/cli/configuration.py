@@ -9,7 +9,7 @@ import click
 
 from extender.cli.options import configured, policy_of, policy_option, settings_option
 from extender.cli.yaml_output import as_yaml
-from extender.config.override import from_settings
+from extender.config.load import from_settings
 from extender.config.peers.recognise import NotRecognised, imported
 
 

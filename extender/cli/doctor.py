@@ -11,8 +11,7 @@ import click
 
 from extender.cli.options import BAD_CONFIGURATION, refuse, settings_option
 from extender.config.faults import ConfigError
-from extender.config.load import load
-from extender.config.override import from_environment, from_settings
+from extender.config.load import from_environment, from_settings, load
 from extender.config.yaml_text import YamlFault
 
 

@@ -13,9 +13,8 @@ import click
 from extender.config.derive import translation_policy
 from extender.config.document import ExtenderConfiguration
 from extender.config.faults import ConfigError
-from extender.config.load import load
-from extender.config.override import Overrides, from_environment
-from extender.config.policy_text import load_policy
+from extender.config.load import Overrides, from_environment, load
+from extender.config.policy_file import load_policy
 from extender.domain.policy.site import TranslationPolicy
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from extender.cli.options import F, configured, settings_option
-from extender.config.override import from_settings
-from extender.config.sunk import SUNK_FLAGS, from_flags
+from extender.config.load import from_settings
+from extender.config.peers.sunk import SUNK_FLAGS, from_flags
 
 
 def _sunk_flags(command: F) -> F:

@@ -13,7 +13,7 @@ import click
 
 from extender.cli.options import configured, policy_of, policy_option, settings_option
 from extender.cli.yaml_output import as_yaml
-from extender.config.override import from_settings
+from extender.config.load import from_settings
 from extender.config.yaml_text import YamlFault, read_stream
 from extender.domain.jobs.job import JobRequest
 from extender.domain.policy.site import TranslationPolicy

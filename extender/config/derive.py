@@ -1,29 +1,22 @@
-"""What other rooms get of the configuration, in their own words."""
+"""Derives values of other packages from several groups of the configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from extender.config.document import ExtenderConfiguration
-from extender.config.foreign_pods import ForeignPodsMode
+from extender.config.kubernetes import ForeignPodsMode
 from extender.domain.foreign_pods.foreign_pod import ForeignPodPolicy
 from extender.domain.jobs.job import RunAs
-from extender.domain.nodes.external_nodes import ExternalRules, FeatureRule, SettleDelays, TopologyRule
-from extender.domain.nodes.mapping import Pairing
+from extender.domain.nodes.external_nodes import ExternalRules, FeatureRule, TopologyRule
 from extender.domain.nodes.marks import MarkRules, owner_of_marks
-from extender.domain.nodes.slurmds import SlurmdSelector
 from extender.domain.placeholder import Timing
 from extender.domain.policy.named import Nameable
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.rules import MassDeletionLimits
 from extender.engine.mass_deletion_guard import GuardOptions
 
-ROOT = RunAs(0, 0)
-"""The same on every system."""
-
 
 def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolicy:
-    """The site's decisions about the translation of Pods."""
+    """Return the decisions of the site about the translation of Pods."""
     jobs, slurm = configuration.jobs, configuration.slurm
     namespaces = configuration.scope.namespaces
     return TranslationPolicy(
@@ -34,7 +27,7 @@ def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolic
         allowed=frozenset(str(key) for key in jobs.allow),
         users={user.name: RunAs(user.uid, user.gid) for user in slurm.users},
         groups={group.name: group.gid for group in slurm.groups},
-        caller=owner_of_token(configuration),
+        caller=slurm.caller,
         sunk_timeout_unit=jobs.sunk_timeout_unit,
         defaults=jobs.defaults,
         namespace_defaults=jobs.namespace_defaults,
@@ -53,15 +46,8 @@ def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolic
     )
 
 
-def owner_of_token(configuration: ExtenderConfiguration) -> RunAs | None:
-    """In whose name every request is sent, `None` where the site did not say his numbers."""
-    slurm = configuration.slurm
-    users = {user.name: RunAs(user.uid, user.gid) for user in slurm.users}
-    return users.get(slurm.user, ROOT if slurm.user == "root" else None)
-
-
 def timing(configuration: ExtenderConfiguration) -> Timing:
-    """The waits of a placeholder's life."""
+    """Return the waits in the life of a placeholder job."""
     limits, kill_wait = configuration.limits, configuration.slurm.kill_wait
     return Timing(
         settle=limits.settle,
@@ -77,7 +63,7 @@ def timing(configuration: ExtenderConfiguration) -> Timing:
 
 
 def foreign_pod_policy(configuration: ExtenderConfiguration) -> ForeignPodPolicy | None:
-    """Which Pods Slurm holds something for although it did not place them; `None`: none."""
+    """Return for which foreign Pods Slurm holds resources; `None`: for none."""
     given = configuration.foreign_pods
     if given.mode is ForeignPodsMode.OFF:
         return None
@@ -89,14 +75,8 @@ def foreign_pod_policy(configuration: ExtenderConfiguration) -> ForeignPodPolicy
     )
 
 
-def slurmd_selector(configuration: ExtenderConfiguration) -> SlurmdSelector:
-    """Which Pods run a slurmd."""
-    given = configuration.nodes.slurmd_pods
-    return SlurmdSelector() if given is None else SlurmdSelector(given.labels, given.namespace or "")
-
-
 def external_rules(configuration: ExtenderConfiguration) -> ExternalRules:
-    """Which Nodes are registered in Slurm, and as what."""
+    """Return which Nodes are registered in Slurm, and with which properties."""
     given = configuration.nodes.external
     if given is None:
         return ExternalRules()
@@ -111,21 +91,8 @@ def external_rules(configuration: ExtenderConfiguration) -> ExternalRules:
     )
 
 
-def patience(configuration: ExtenderConfiguration) -> SettleDelays:
-    """How long a Node must differ before its node in Slurm is emptied."""
-    given = configuration.nodes.external
-    return SettleDelays() if given is None else SettleDelays(given.settle)
-
-
-def pairing(configuration: ExtenderConfiguration) -> Pairing:
-    """What says which Node is which Slurm node."""
-    given = configuration.nodes
-    by_name = given.slurmd_pods is None if given.by_name is None else given.by_name
-    return Pairing(by_name, given.restricted_label_only)
-
-
 def mark_rules(configuration: ExtenderConfiguration, drainer: str) -> MarkRules:
-    """What is written on Nodes. `drainer`: what tells our drains from others'."""
+    """Return the marks that are written on Nodes. `drainer` identifies the drains of this extender."""
     nodes = configuration.nodes
     return MarkRules(
         owner=owner_of_marks(configuration.scheduler.name, drainer),
@@ -137,15 +104,7 @@ def mark_rules(configuration: ExtenderConfiguration, drainer: str) -> MarkRules:
 
 
 def guard_options(configuration: ExtenderConfiguration) -> GuardOptions:
-    """Return what the mass-deletion guard decides by."""
+    """Return the thresholds of the mass-deletion guard."""
     given, orphans = configuration.limits.brake, configuration.orphans
     limits = MassDeletionLimits(least=given.least, share=given.share, window=given.window)
     return GuardOptions(limits, orphans.grace, orphans.many_grace, orphans.dry_run)
-
-
-def traces_wanted(configuration: ExtenderConfiguration, environ: Mapping[str, str]) -> bool:
-    """Whether an endpoint is configured, by us or as every program with OpenTelemetry is told one."""
-    if environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
-        return False
-    said = (environ.get(f"OTEL_EXPORTER_OTLP_{which}ENDPOINT") for which in ("", "TRACES_"))
-    return configuration.observability.traces_endpoint is not None or any(said)

@@ -6,16 +6,12 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from extender.config.election import LeaderElection
-from extender.config.foreign_pods import ForeignPods
 from extender.config.jobs import JobSettings
-from extender.config.kubernetes import Kubernetes, Scheduler, Scope
-from extender.config.limits import LimitSettings
+from extender.config.kubernetes import ForeignPods, Kubernetes, Scheduler, Scope
+from extender.config.limits import LimitSettings, Orphans, Starts
 from extender.config.nodes import NodeSettings
-from extender.config.orphans import Orphans
-from extender.config.serving import AdmissionWebhook, Hooks, Http, Observability
+from extender.config.serving import AdmissionWebhook, Hooks, Http, LeaderElection, Observability
 from extender.config.slurm import Slurm
-from extender.config.starts import Starts
 from extender.config.values import BindAddress, Group
 from extender.domain.translation.settings import GROUP_ID, USER_ID
 

@@ -13,7 +13,7 @@ from extender.config.document import ExtenderConfiguration
 from extender.config.pod_policy import PodPolicyDocument
 from extender.config.values import ALLOWED_BY_FORMAT
 
-Path = tuple[str, ...]
+KeyPath = tuple[str, ...]
 
 EACH = "*"
 """Stands in a path for the index of a list or the free key of a map."""
@@ -33,7 +33,7 @@ _PLAIN = {
 class Key:
     """One key. `group`: it holds keys itself. `schemas` are its JSON schema's alternatives, without null."""
 
-    path: Path
+    path: KeyPath
     description: str
     group: bool
     required: bool
@@ -78,13 +78,13 @@ class KeyBook:
         return {"$schema": "https://json-schema.org/draft/2020-12/schema", **self._model.model_json_schema()}
 
     @cached_property
-    def keys(self) -> Mapping[Path, Key]:
+    def keys(self) -> Mapping[KeyPath, Key]:
         """Every key by its path, groups before what they hold, in the order of the document."""
         return {key.path: key for key in self._walk((), self.json_schema)}
 
     def key_at(self, location: Sequence[str | int]) -> Key | None:
         """The key to which a place in a document belongs; the nearest one above it that is known."""
-        path: Path = ()
+        path: KeyPath = ()
         found = None
         for part in location:
             known = [step for step in (str(part), EACH) if (*path, step) in self.keys]
@@ -104,15 +104,15 @@ class KeyBook:
         parts = [part for schema in key.schemas if (part := schema.get("items") or schema.get("additionalProperties"))]
         return " or ".join(_allowed(self._resolved(part)) for part in parts if isinstance(part, dict))
 
-    def children(self, path: Path) -> list[str]:
+    def children(self, path: KeyPath) -> list[str]:
         """The names of the keys directly under `path`, for a group."""
         return [key.path[-1] for key in self.keys.values() if key.path[:-1] == path and key.path[-1] != EACH]
 
-    def _walk(self, path: Path, schema: Mapping[str, Any]) -> Iterator[Key]:
+    def _walk(self, path: KeyPath, schema: Mapping[str, Any]) -> Iterator[Key]:
         for name, value in schema.get("properties", {}).items():
             yield from self._key((*path, name), value, name in schema.get("required", ()))
 
-    def _key(self, path: Path, value: Mapping[str, Any], required: bool) -> Iterator[Key]:
+    def _key(self, path: KeyPath, value: Mapping[str, Any], required: bool) -> Iterator[Key]:
         alternatives = [self._resolved(one) for one in value.get("anyOf", (value,))]
         schemas = tuple(self._spelt_out(one) for one in alternatives if one.get("type") != "null")
         inner = [*schemas]
@@ -159,7 +159,7 @@ CONFIGURATION = KeyBook(ExtenderConfiguration)
 POLICY = KeyBook(PodPolicyDocument)
 
 
-def keys() -> Mapping[Path, Key]:
+def keys() -> Mapping[KeyPath, Key]:
     """Every key of the configuration."""
     return CONFIGURATION.keys
 

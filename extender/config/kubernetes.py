@@ -1,12 +1,15 @@
-"""How the API server is reached, which Pods are ours, and under which name."""
+"""The API server, the Pods that the extender serves, and Pods of other schedulers."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from extender.config.values import Group, Text
+from extender.config.values import Group, Text, of_form
+from extender.domain.foreign_pods.foreign_pod import ForeignPodOptions, ForeignPodRule
+from extender.domain.translation import forms
 
 
 class Kubernetes(Group):
@@ -66,3 +69,76 @@ class Scope(Group):
         if twice:
             raise ValueError(f"namespaces lists {', '.join(twice)} more than once")
         return self
+
+
+class ForeignPodsMode(StrEnum):
+    """What Slurm is told of Pods that it did not place."""
+
+    OFF = "off"
+    JOBS = "jobs"
+
+
+class Ignored(Group):
+    """Pods that Slurm holds nothing for: those of which all is true that is given."""
+
+    namespace: Text | None = Field(None, description="Their namespace.")
+    owner_kind: Text | None = Field(
+        None, description="What controls them: `DaemonSet`, or `Node` for static Pods; other kinds are not known."
+    )
+    scheduler: Text | None = Field(None, description="Their `schedulerName`.")
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not (self.namespace or self.owner_kind or self.scheduler):
+            raise ValueError("says nothing: namespace, ownerKind or scheduler must be given")
+        if self.owner_kind not in {None, "DaemonSet", "Node"}:
+            raise ValueError(f"ownerKind is {self.owner_kind}: it must be DaemonSet or Node")
+        return self
+
+    @property
+    def rule(self) -> ForeignPodRule:
+        """The same for the domain."""
+        return ForeignPodRule(self.namespace or "", self.owner_kind or "", self.scheduler or "")
+
+
+class ForeignPods(Group):
+    """Pods that Slurm did not place, on Nodes that are nodes of Slurm: what it holds for them.
+
+    See docs/foreign-pods.md.
+    """
+
+    mode: ForeignPodsMode = Field(
+        ForeignPodsMode.OFF,
+        description="`jobs`: an external job (Slurm 25.05) holds what each of them asks for. `off`: Slurm knows "
+        "nothing of them, and such jobs of another time are ended.",
+    )
+    partition: Annotated[str, of_form(forms.WORD)] | None = Field(
+        None,
+        description="Partition of these jobs, one with all nodes. Not given: the default one. Its jobs must preempt "
+        "nobody; if its own cannot be preempted either (`PreemptMode=OFF`), Slurm never gives away what such "
+        "a Pod uses.",
+    )
+    qos: Annotated[str, of_form(forms.WORD)] | None = Field(None, description="Quality of service of these jobs.")
+    account: Annotated[str, of_form(forms.WORD)] | None = Field(None, description="Account of these jobs.")
+    reservation: Annotated[str, of_form(forms.WORD)] | None = Field(None, description="Reservation of these jobs.")
+    priority: int | None = Field(
+        forms.UINT32_LARGEST,
+        ge=1,
+        le=forms.UINT32_LARGEST,
+        description="Priority of these jobs; null is the computed one. The largest there is passes whatever waits in "
+        "partitions of no higher tier, since these Pods run already.",
+    )
+    ignore: tuple[Ignored, ...] = Field((), description="Pods that hold nothing in Slurm.")
+    daemons: bool | None = Field(
+        None,
+        description="Whether Pods of DaemonSets and static Pods hold something. Not given: on nodes with slurmd; nodes "
+        "without one are registered for what their daemons leave.",
+    )
+    requests: int = Field(4, ge=1, le=32, description="Requests for these jobs that may be under way to Slurm at once.")
+
+    @property
+    def options(self) -> ForeignPodOptions:
+        """What each job is asked for, for the domain."""
+        return ForeignPodOptions(
+            self.partition or "", self.qos or "", self.account or "", self.reservation or "", self.priority
+        )

@@ -1,4 +1,4 @@
-"""Paces and bounds."""
+"""Paces, bounds and deadlines, and how missing Pods and jobs are handled."""
 
 from __future__ import annotations
 
@@ -91,3 +91,43 @@ class LimitSettings(Group):
                 names = [type(self).model_fields[name].alias for name in (low, high)]
                 raise ValueError(f"{names[0]} is longer than {names[1]}: it must not be")
         return self
+
+
+class Starts(Group):
+    """Pods that hold what Slurm gave them and of which not every container has started: mostly an image that cannot be
+    pulled. Those that run beside it, such as the sidecar of a mesh, are no start.
+
+    Init containers that end well count as progress, from which the time counts anew.
+    """
+
+    limit: Duration | None = Field(
+        1800.0,
+        gt=0,
+        description="After this time the Pod gets the condition `slurm-extender.io/ContainersStarted=False` and an "
+        "Event, and is counted. A rule of the policy file may say another time for its Pods (`startLimit`). null: off.",
+    )
+    evict: bool = Field(
+        False, description="Evict such a Pod besides, disruption budgets respected, so that its node is given back."
+    )
+
+
+class Orphans(Group):
+    """Jobs of ours without a Pod, and running Pods of ours without a job: both are ended.
+
+    How many Pods may be ended at once says `limits.brake`; so it does for what counts as many jobs here. SIGUSR1 lets
+    those go that are held back in either direction.
+    """
+
+    grace: Duration = Field(
+        5.0, ge=1, description="How long the Pod of a job must be missing before the job is ended. At least 1 s."
+    )
+    many_grace: Duration = Field(
+        600.0,
+        ge=1,
+        description="The same where many jobs have no Pod, counted anew at each start. An etcd restored from a backup "
+        "has no Pods made since, which kubelets end then. Nothing tells since when they have been missing.",
+    )
+    dry_run: bool = Field(
+        False,
+        description="End neither; say in the log, in the metrics and under `/debug/orphans` what would be ended.",
+    )

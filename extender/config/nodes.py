@@ -7,11 +7,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from extender.config.label_selector import LabelSelector
-from extender.config.values import Duration, Group, Text
+from extender.config.values import Duration, Group, LabelSelector, Text
 from extender.domain.nodes.causes import DrainRules, TaintRule
-from extender.domain.nodes.external_nodes import VALUE, FeatureRule
+from extender.domain.nodes.external_nodes import VALUE, FeatureRule, SettleDelays
+from extender.domain.nodes.mapping import Pairing
 from extender.domain.nodes.marks import is_mark
+from extender.domain.nodes.slurmds import SlurmdSelector
 
 
 class SlurmdPods(Group):
@@ -215,3 +216,20 @@ class NodeSettings(Group):
     )
     external: External | None = Field(None, description="Nodes without slurmd that Slurm is to know.")
     slurmd_pods: SlurmdPods | None = Field(None, description="Where slurmd runs in Pods: which these are.")
+
+    @property
+    def pairing(self) -> Pairing:
+        """Return how a Node is matched with its Slurm node."""
+        by_name = self.slurmd_pods is None if self.by_name is None else self.by_name
+        return Pairing(by_name, self.restricted_label_only)
+
+    @property
+    def slurmd_selector(self) -> SlurmdSelector:
+        """The selector of Pods that run slurmd."""
+        given = self.slurmd_pods
+        return SlurmdSelector() if given is None else SlurmdSelector(given.labels, given.namespace or "")
+
+    @property
+    def settle_delays(self) -> SettleDelays:
+        """Return how long a Node must differ from its Slurm node before that is drained."""
+        return SettleDelays() if self.external is None else SettleDelays(self.external.settle)

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from extender.config.jobs import Defaults, Person, Word
-from extender.config.label_selector import LabelSelector
-from extender.config.values import Duration, Group, Text, of_form
+from extender.config.values import Duration, Group, LabelSelector, Text, of_form
 from extender.domain.jobs.job import Mode
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.tenancy import ANY

@@ -7,7 +7,11 @@ from typing import Annotated, Self
 from pydantic import Field, SecretStr, model_validator
 
 from extender.config.values import Duration, Group, SlurmAddress, Text
+from extender.domain.jobs.job import RunAs
 from extender.domain.translation.forms import UINT32_LARGEST
+
+ROOT = RunAs(0, 0)
+"""The same on every system."""
 
 LEAST_READ_S = 25.0
 
@@ -108,6 +112,12 @@ class Slurm(Group):
     default_partition: Text | None = Field(
         None, description="The partition of jobs that name none, where slurmrestd does not mark it (before 26.05)."
     )
+
+    @property
+    def caller(self) -> RunAs | None:
+        """User and group as which slurmrestd runs every request; `None`: the site does not list the token's user."""
+        users = {user.name: RunAs(user.uid, user.gid) for user in self.users}
+        return users.get(self.user, ROOT if self.user == "root" else None)
 
     @model_validator(mode="after")
     def _one_token(self) -> Self:

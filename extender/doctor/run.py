@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from extender.config.document import ExtenderConfiguration
-from extender.config.load import parse
-from extender.config.override import Overrides, from_environment
+from extender.config.load import Overrides, from_environment, parse
 from extender.doctor.checks import extender, files, kubernetes, scheduler, settings, slurm
 from extender.doctor.facts import Configured, ExpectedProfile, Facts, KubeFacts, Probed, SlurmFacts
 from extender.doctor.finding import Finding

@@ -12,7 +12,6 @@ import uvloop
 
 from extender.assembly import Assembly
 from extender.assembly.io_context import IoContext, real_io_context
-from extender.config.derive import traces_wanted
 from extender.config.document import ExtenderConfiguration
 from extender.kube.connection import CredentialsError
 from extender.observability.logs import set_up, toggle_debug
@@ -60,7 +59,7 @@ async def _run(config: ExtenderConfiguration, *, dry: bool) -> None:
         raise StartError(str(error)) from error
     await asyncio.sleep(0)  # handle a signal that came meanwhile before anything else is created
     try:
-        if traces_wanted(config, os.environ):
+        if config.observability.exports_traces(os.environ):
             await _traced(config, io_context, orders, dry=dry)
         else:
             await serve(config, io_context, orders, dry=dry)

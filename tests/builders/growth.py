@@ -19,7 +19,7 @@ from typing import Any
 
 from extender.config.faults import ConfigError
 from extender.config.load import parse
-from extender.config.policy_text import parse_policy
+from extender.config.policy_file import parse_policy
 from extender.config.values import read_bind_address, read_duration
 from extender.domain import quantity, wildcards
 from extender.domain.gangs import labels as gang_labels

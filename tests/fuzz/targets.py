@@ -17,7 +17,7 @@ import yaml
 from extender.assembly.io_context import ProtocolFactory
 from extender.config.faults import ConfigError
 from extender.config.load import parse
-from extender.config.policy_text import parse_policy
+from extender.config.policy_file import parse_policy
 from extender.config.values import BindAddress
 from extender.domain import wellknown
 from extender.domain.policy.site import TranslationPolicy

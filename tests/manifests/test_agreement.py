@@ -13,8 +13,7 @@ from extender.certificates.command import SCHEDULER, WEBHOOK
 from extender.certificates.renewal import RenewalOptions
 from extender.cli.certificates import certificates
 from extender.cli.generate import generate
-from extender.config.load import load
-from extender.config.override import from_environment
+from extender.config.load import from_environment, load
 from extender.http.scheduling import PREFIX, router
 from extender.observability.metrics.registry import Metrics
 from extender.server.active_role import ANSWERED_WITHIN, FLUSH_WITHIN

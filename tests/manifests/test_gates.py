@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from extender.config.load import load
-from extender.config.override import from_environment
+from extender.config.load import from_environment, load
 from extender.domain.wellknown import GATE, MANAGED_TAINT, NATIVE_JOB_TAINT
 from extender.http.admission import router
 from tests.builders.kustomize import BASE, ROOT, documents

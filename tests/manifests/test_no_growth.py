@@ -1,7 +1,6 @@
 """The policy that keeps Pods of ours from growing is about those that the program places."""
 
-from extender.config.load import load
-from extender.config.override import from_environment
+from extender.config.load import from_environment, load
 from tests.builders.kustomize import BASE, ROOT, documents
 
 [POLICY, BINDING] = documents(ROOT / "manifests" / "components" / "no-growth" / "policy.yaml")

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from extender.config.load import load
-from extender.config.override import from_environment
+from extender.config.load import from_environment, load
 from extender.domain import wellknown
 from extender.kube.announce import REPORTING_CONTROLLER
 from tests.builders.kustomize import BASE, COMPONENTS, ROOT, documents

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from extender.cli.options import configured, settings_option
-from extender.config.override import from_settings
+from extender.config.load import from_settings
 
 
 @click.command(short_help="Remove what the extender wrote or drained")

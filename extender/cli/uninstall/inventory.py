@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from extender.cli.uninstall.options import InventoryError
-from extender.config.derive import pairing, slurmd_selector
 from extender.config.document import ExtenderConfiguration
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.nodes.mapping import NodeMap, map_nodes
@@ -63,7 +62,7 @@ async def take_inventory(
         for kind, listing in (("Pod", pods), ("Node", nodes))
         for one in listing.odd
     )
-    selector = slurmd_selector(config)
+    selector = config.nodes.slurmd_selector
     slurmds = slurmd_nodes(pod for pod in pods.views if selector.labels and selector.selects(pod))
-    found.node_map = map_nodes(nodes.views, found.picture, slurmds, pairing=pairing(config))
+    found.node_map = map_nodes(nodes.views, found.picture, slurmds, pairing=config.nodes.pairing)
     return found

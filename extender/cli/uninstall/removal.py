@@ -14,7 +14,6 @@ from extender.cli.uninstall.leader import check_no_leader
 from extender.cli.uninstall.options import InventoryError, UninstallOptions
 from extender.cli.uninstall.pods import PodCleanup
 from extender.cli.uninstall.slurm_nodes import SlurmNodeCleanup
-from extender.config.derive import owner_of_token
 from extender.config.document import ExtenderConfiguration
 from extender.domain.jobs.job import Mark
 from extender.domain.nodes.drains import drainer
@@ -45,7 +44,7 @@ class Uninstallation:
         keys: Sequence[bytes],
     ) -> None:
         kubernetes, scheduler = io_context.kubernetes, config.scheduler.name
-        owner, caller, clock = drainer(cluster, scheduler), owner_of_token(config), ApiClock(io_context.clock)
+        owner, caller, clock = drainer(cluster, scheduler), config.slurm.caller, ApiClock(io_context.clock)
         kubernetes.on_answer(clock.answered)
         claims = Claims(keys, cluster)
         writer = PodWriter(kubernetes, clock=clock, rng=io_context.rng, max_grace_s=int(config.limits.max_grace))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from extender.config.peers.plan import ImportPlan
-from extender.config.peers.sunk_users import anybody_may
+from extender.config.peers.sunk import anybody_may
 
 Values = Mapping[str, Any]
 

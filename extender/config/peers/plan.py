@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from extender.config.faults import ConfigError, Origin
-from extender.config.keys import Path
-from extender.config.load import check
-from extender.config.override import Override, Overrides, laid_over
+from extender.config.keys import KeyPath
+from extender.config.load import Override, Overrides, check, laid_over
 from extender.domain.wellknown import CONFIG_API_VERSION, CONFIG_KIND
 
 TOKEN_FILE = "/etc/slurm-extender/secret/token"  # noqa: S105 - a place, not a secret
@@ -32,7 +31,7 @@ class ImportPlan:
     )
     notes: list[str] = field(default_factory=list)
 
-    def put(self, path: Path, value: Any, source: str) -> None:
+    def put(self, path: KeyPath, value: Any, source: str) -> None:
         """Take a value over. One that cannot be used is a note, and so is a second one for the same key."""
         dotted = ".".join(path)
         before = self._at(path)
@@ -61,7 +60,7 @@ class ImportPlan:
             self.note(source, f"{value!r:.60} is no map")
         return {}
 
-    def _at(self, path: Path) -> Any:
+    def _at(self, path: KeyPath) -> Any:
         level: Any = self.document
         for part in path:
             level = level.get(part) if isinstance(level, dict) else None

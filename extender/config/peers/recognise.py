@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from extender.config.peers import bridge, sunk_flags, sunk_values
+from extender.config.peers import bridge, sunk
 from extender.config.peers.plan import ImportPlan
 from extender.config.yaml_text import YamlFault, read_stream
 
@@ -52,8 +52,8 @@ def _documents(name: str, text: str) -> list[Any]:
 def _take(document: Any, plan: ImportPlan, where: str) -> int:
     """How many things in it were known. What is not is a note, by `where` it stands."""
     if isinstance(document, list) and all(isinstance(word, str) for word in document):
-        if sunk_flags.are_flags(document):
-            sunk_flags.take_flags(document, plan)
+        if sunk.are_flags(document):
+            sunk.take_flags(document, plan)
             return 1
     elif isinstance(document, list):
         return sum(_take(one, plan, f"{where}, item {number}") for number, one in enumerate(document, 1))
@@ -73,16 +73,16 @@ def _take_map(document: dict[str, Any], plan: ImportPlan, where: str) -> int:
     if kind == "ConfigMap" and isinstance(document.get("data"), dict):
         return sum(_take_text(str(text), plan, f"{where}, {key}") for key, text in document["data"].items())
     if kind in {"Deployment", "StatefulSet", "Pod"}:
-        found = [words for words in _commands(document) if sunk_flags.are_flags(words)]
+        found = [words for words in _commands(document) if sunk.are_flags(words)]
         for words in found:
-            sunk_flags.take_flags(words, plan)
+            sunk.take_flags(words, plan)
         if not found:
             plan.note(where, NOTHING)
         return len(found)
     for known, take in (
         (bridge.is_file, bridge.take_file),
         (bridge.are_values, bridge.take_values),
-        (sunk_values.are_values, sunk_values.take_values),
+        (sunk.are_values, sunk.take_values),
     ):
         if known(document):
             take(document, plan)

@@ -7,7 +7,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from extender.config.derive import pairing, slurmd_selector
 from extender.doctor.checks.slurm import clock
 from extender.doctor.facts import AdmissionObjects, Facts, Json, Leader, Right, Server
 from extender.doctor.finding import Finding, error, ok, skipped, warning
@@ -250,9 +249,9 @@ def _node_facts(facts: Facts) -> tuple[NodeMap, int, int] | None:
     picture, known = facts.slurm.picture, facts.kube.nodes
     if facts.kube.server.error or not picture.known or known is None:
         return None
-    selector = slurmd_selector(facts.config)
+    selector = facts.config.nodes.slurmd_selector
     slurmds = slurmd_nodes(pod for pod in facts.kube.pods or () if selector.selects(pod))
-    return map_nodes(known, picture, slurmds, pairing=pairing(facts.config)), len(known), len(picture.nodes)
+    return map_nodes(known, picture, slurmds, pairing=facts.config.nodes.pairing), len(known), len(picture.nodes)
 
 
 @check(needs=_node_facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from extender.config.override import ENVIRONMENT_PREFIX
+from extender.config.load import ENVIRONMENT_PREFIX
 from extender.config.yaml_text import YamlFault, read_stream
 from extender.doctor.checks.scheduler import KIND
 from extender.doctor.facts import Called, Configured, Json, Mount

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from extender.certificates.tls.contexts import ReloadingTls, TlsError
 from extender.config.document import ExtenderConfiguration
 from extender.config.faults import ConfigError
-from extender.config.policy_text import load_policy
+from extender.config.policy_file import load_policy
 from extender.config.serving import ServerTls
 from extender.doctor.facts import Certificate, NamedFile, PolicyReading
 from extender.doctor.tools import Tools

@@ -12,8 +12,7 @@ import pytest
 import yaml
 
 from extender.assembly.io_context import LoopClock
-from extender.config.load import parse
-from extender.config.override import from_environment
+from extender.config.load import from_environment, parse
 from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.deployments import ask_configuration
 from extender.doctor.run import ExaminationInputs, examine

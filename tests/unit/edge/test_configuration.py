@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docs.generate.configuration import SMALLEST, render
-from extender.config.derive import external_rules, guard_options, patience, timing, translation_policy
+from extender.config.derive import external_rules, guard_options, timing, translation_policy
 from extender.config.document import ExtenderConfiguration
 from extender.config.faults import ConfigError
 from extender.config.keys import CONFIGURATION, keys
-from extender.config.load import load, parse
-from extender.config.override import Overrides, from_environment, from_settings, settable, variable
-from extender.config.sunk import SUNK_FLAGS, from_flags
+from extender.config.load import Overrides, from_environment, from_settings, load, parse, settable, variable
+from extender.config.peers.sunk import SUNK_FLAGS, from_flags
 from extender.config.values import BindAddress, read_bind_address, read_duration, write_duration
 from extender.domain.jobs.job import Mode, RunAs
 from extender.domain.nodes.external_nodes import ExternalRules, FeatureRule, TopologyRule
@@ -389,7 +388,7 @@ def test_what_is_registered_in_slurm_is_read_and_none_is_without_the_group() -> 
     assert rules.features == (FeatureRule("zone", "zone-{value}", None, True), FeatureRule("gpu", "gpu", "true"))
     assert rules.topologies == (TopologyRule("tree", ("zone", "rack"), "root"),)
     assert (rules.node_sets, rules.remove, rules.schedulers) == (("k8s",), False, frozenset({"other"}))
-    assert patience(configuration).settle == 60
+    assert configuration.nodes.settle_delays.settle == 60
 
 
 @pytest.mark.parametrize(

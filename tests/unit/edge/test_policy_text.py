@@ -13,7 +13,7 @@ from docs.generate.policy import EXAMPLE, render
 from extender.cli import main
 from extender.config.faults import ConfigError
 from extender.config.load import parse
-from extender.config.policy_text import parse_policy
+from extender.config.policy_file import parse_policy
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.policy.tenancy import PodPolicy
 

@@ -12,7 +12,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from extender.config.derive import traces_wanted
 from extender.config.load import parse
 from extender.observability import tracing
 from extender.observability.tracing import SERVICE, Exporter
@@ -108,7 +107,7 @@ def test_an_endpoint_that_does_not_answer_does_not_hold_up_the_end_and_bounds_wh
     ],
 )
 def test_traces_are_wanted_where_an_endpoint_is_named(text: str, environ: dict[str, str], expected: bool) -> None:
-    assert traces_wanted(parse(text, "c.yaml"), environ) is expected
+    assert parse(text, "c.yaml").observability.exports_traces(environ) is expected
 
 
 def test_who_does_not_ask_for_traces_does_not_load_them() -> None:
