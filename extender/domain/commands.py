@@ -1,6 +1,6 @@
 """Commands of the state machine. The engine executes them, and their outcomes come back as events.
 
-Equal commands are queued once. They are hashed by what tells them apart at little cost: a request has 33 fields.
+Equal commands are queued once. Their hash leaves out fields that are costly to hash: a request has 33 fields.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class SubmitJob:
 class ProbeJob:
     """Find every live job of this workload. `job_id` is a recorded one, to be read as well.
 
-    `hints` are jobs that Pods name without a proof: they are read too, and must prove themselves whose they are.
+    `hints` are jobs that Pods name without a proof: they are read too, and count only with the mark of this workload.
     """
 
     title: str
@@ -36,38 +36,38 @@ class ProbeJob:
 
 @dataclass(frozen=True, slots=True)
 class ReadJob:
-    """Read the job now and tell its state."""
+    """Read the job now; its state comes back as events."""
 
     job_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class FollowCandidates:
-    """Tell the waiting job which nodes to avoid now; `told` is what it was told last."""
+    """Send the excluded nodes of a pending job to Slurm; `excluded_sent` are those that were sent last."""
 
     job_id: int
     request: JobRequest = field(hash=False)
     candidates: frozenset[str] = field(hash=False)
-    told: tuple[str, ...] = field(hash=False)
+    excluded_sent: tuple[str, ...] = field(hash=False)
     mode: Mode | None = None
     """How the job exists; it cannot change any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateJob:
-    """Change the job from what it was asked to what the Pod asks now. Harmless when repeated."""
+    """Change the job from its submitted request to what the Pods request now. The command is idempotent."""
 
     job_id: int
     was: JobRequest = field(hash=False)
     request: JobRequest = field(hash=False)
     candidates: frozenset[str] | None = field(hash=False)
-    told: tuple[str, ...] = field(hash=False)
+    excluded_sent: tuple[str, ...] = field(hash=False)
     mode: Mode | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CancelJob:
-    """End the job. Harmless when repeated."""
+    """End the job. The command is idempotent."""
 
     job_id: int
     why: str
@@ -75,12 +75,12 @@ class CancelJob:
     """Appended to the comment of the job first, unless it is there already."""
 
     exit_code: int | None = None
-    """Let a script end by itself: 0 well, else as failed. `None`, or where no script is: cancel the job."""
+    """Let the job's script exit by itself with this code. `None`, or a job without a script: cancel the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class WakePod:
-    """Record the grant on the member and make kube-scheduler look at it again.
+    """Record the grant on the member and make kube-scheduler try it again.
 
     `again`: the grant is on the member already, and something else has to change.
     """
@@ -93,7 +93,7 @@ class WakePod:
 
 @dataclass(frozen=True, slots=True)
 class NoteCancelled:
-    """Write on the member that a person cancelled the job for which it waited."""
+    """Write on the member that a user cancelled the job for which it waited."""
 
     member: MemberRef
     cancelled: Cancelled = field(hash=False)
@@ -101,9 +101,9 @@ class NoteCancelled:
 
 @dataclass(frozen=True, slots=True)
 class EndPod:
-    """Ask Kubernetes to end the member; `kind` says why, `voluntary` whether disruption budgets apply.
+    """Request the end of the member from Kubernetes; `kind` says why, `voluntary` whether disruption budgets apply.
 
-    It should be gone at `by`, on the clock of the steps; 0.0: nothing presses.
+    It should be gone at `by`, on the clock of the steps; 0.0: no deadline.
     """
 
     member: MemberRef
@@ -115,7 +115,7 @@ class EndPod:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Tell the Pod's people. `reason` is a CamelCase word of `wellknown.Reason`, `text` a sentence."""
+    """Report to the Pod's users. `reason` is a CamelCase word of `wellknown.Reason`, `text` a sentence."""
 
     members: tuple[MemberRef, ...]
     reason: str

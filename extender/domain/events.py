@@ -29,7 +29,7 @@ class MemberRef:
 
 
 class PodEnd(StrEnum):
-    """How a Pod came to be really gone (no container of it can still run)."""
+    """The way in which a Pod ended for good (no container of it can still run)."""
 
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
@@ -38,7 +38,7 @@ class PodEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PodWanted:
-    """The workload's Pods want a place, and this is what they ask of Slurm."""
+    """The workload's Pods need nodes, and this is their request to Slurm."""
 
     members: tuple[MemberRef, ...]
     request: JobRequest
@@ -58,7 +58,7 @@ class CandidatesChanged:
 
     candidates: frozenset[str]
     computed: bool = False
-    """By us, for Pods that kube-scheduler does not try; else it offers these nodes now."""
+    """The extender computed them, for Pods that kube-scheduler does not try; else kube-scheduler offers them now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class BindStarted:
 
 @dataclass(frozen=True, slots=True)
 class BindFailed:
-    """The Binding surely did not happen."""
+    """The Binding certainly did not happen."""
 
     uid: str
     text: str
@@ -79,7 +79,7 @@ class BindFailed:
 
 @dataclass(frozen=True, slots=True)
 class PodBound:
-    """The member is bound. `job_id` is the one recorded with the Binding, `None` where somebody else bound the Pod.
+    """The member is bound. `job_id` is the one recorded with the Binding, `None`: the extender did not bind the Pod.
 
     `slurm_node` is recorded beside it: the node of the job for which it was bound there.
     """
@@ -92,7 +92,7 @@ class PodBound:
 
 @dataclass(frozen=True, slots=True)
 class PodEnding:
-    """The member's deletion was asked; it may still run until its grace is over."""
+    """The member's deletion was requested; it may still run until its grace is over."""
 
     uid: str
 
@@ -104,12 +104,12 @@ class PodGone:
     uid: str
     how: PodEnd
     outcome: str = ""
-    """See `pod_outcome`; "" where nobody saw it."""
+    """See `pod_outcome`; "": not observed."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvictAnswered:
-    """What came of asking Kubernetes to end a member. `accepted` False: refused for now, or unknown."""
+    """The answer to a request to end a member. `accepted` False: refused for now, or unknown."""
 
     uid: str
     accepted: bool
@@ -118,15 +118,15 @@ class EvictAnswered:
     """A disruption budget holds it for now."""
 
     retry_after_s: float = 0.0
-    """When the API server wants to be asked again; 0.0: it did not say."""
+    """The delay that the API server asks for before a retry; 0.0: it gave none."""
 
     shortened: str = ""
-    """Where the Pod got less than its grace by this request: from what to what and why, as a sentence."""
+    """If this request shortened the Pod's grace period: from what to what and why, as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class WakeAnswered:
-    """What came of recording the grant on a member; `accepted` False: it has to be asked again, and `text` says why."""
+    """The answer to recording the grant on a member; `accepted` False: to be repeated, and `text` says why."""
 
     uid: str
     accepted: bool
@@ -135,7 +135,7 @@ class WakeAnswered:
 
 @dataclass(frozen=True, slots=True)
 class CancelNoted:
-    """What came of writing a person's cancel on a member; `accepted` False: it has to be asked again."""
+    """The answer to writing a user's cancel on a member; `accepted` False: to be repeated."""
 
     uid: str
     accepted: bool
@@ -151,36 +151,36 @@ class NodeRefused:
 
 @dataclass(frozen=True, slots=True)
 class SubmitAccepted:
-    """Slurm made a job for this attempt; `excluded` are the Slurm nodes it was told to avoid."""
+    """Slurm made a job for this attempt; `excluded` are the Slurm nodes that it excludes."""
 
     attempt: int
     job_id: int
     excluded: tuple[str, ...] = ()
     mode: Mode | None = None
-    """How the placeholder exists, where that was decided for this attempt."""
+    """The mode of the placeholder job, if it was decided for this attempt."""
 
     behind: bool = False
-    """It was queued where others wait before it, or Slurm had no room just now."""
+    """It was queued behind others, or Slurm had no room at that time."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitRefused:
-    """Slurm made no job. `permanent`: asking again without a change is useless. `queue`: only "now" was refused."""
+    """Slurm made no job. `permanent`: a retry without a change is useless. `queue`: only "now" was refused."""
 
     attempt: int
     permanent: bool
     text: str
     number: int = 0
-    """Slurm's own error number, 0 where the refusal is ours."""
+    """Slurm's own error number; 0: the extender refused."""
 
     queue: bool = False
     nowhere: bool = False
-    """Of the nodes that there are now none can ever hold it; Slurm was not asked."""
+    """No present node can ever hold it; nothing was sent to Slurm."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitUnknown:
-    """The request may or may not have been carried out."""
+    """The request may or may not have been executed."""
 
     attempt: int
     text: str
@@ -195,24 +195,24 @@ class JobFound:
     running: bool
     excluded: tuple[str, ...] = ()
     older: bool = False
-    """A leader before this one made it, and perhaps before somebody deleted the Lease: its epoch is another."""
+    """An earlier leader made it, perhaps before the Lease was deleted: its epoch is another."""
 
     wishes: Wishes = ()
-    """What it was asked for, by its mark; empty: not known."""
+    """Its request as digests, from its mark; empty: not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswered:
-    """Every live job of the workload's name that carries its mark; empty: none was there when it was asked."""
+    """Every live job of the workload's name that carries its mark; empty: Slurm had none."""
 
     jobs: tuple[JobFound, ...]
     asked_at: float | None = field(default=None, compare=False)
-    """When that was, on the clock of the steps; `None`: just now. An answer may be long on its way."""
+    """When Slurm was asked, on the clock of the steps; `None`: just now. An answer may take long."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeFailed:
-    """Slurm could not be asked."""
+    """Slurm did not answer."""
 
     text: str
 
@@ -234,20 +234,20 @@ class JobGranted:
     slurm_nodes: tuple[str, ...] = ()
     unmapped: tuple[str, ...] = ()
     lacking: str = ""
-    """What the job was given less of than the workload needs, as a sentence; a pending job's owner may change it."""
+    """A sentence, if the job holds less than the workload needs; its owner may shrink a pending job."""
 
     due_in: float | None = None
-    """Seconds until the Pods have to be told to end because of the time limit; `None`: it has none."""
+    """Seconds until the Pods have to end because of the time limit; `None`: the job has none."""
 
     devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
-    """Which devices it was given, by Slurm node."""
+    """The devices that it was given, by Slurm node."""
 
 
 class EndKind(StrEnum):
-    """Why a job is no longer ours to use; `outcomes` maps Slurm's states here."""
+    """The cause for which a job can no longer be used; `job_outcomes.slurm_states` maps Slurm's states here."""
 
     CANCELLED = "cancelled"
-    """Somebody or something ended it on purpose."""
+    """A user or a program ended it on purpose."""
 
     PREEMPTED = "preempted"
     TIME_LIMIT = "time limit"
@@ -256,13 +256,13 @@ class EndKind(StrEnum):
     """It ended by itself, or could not be started."""
 
     IMPOSSIBLE = "impossible"
-    """Slurm says that it can never run as asked."""
+    """Slurm says that it can never run as requested."""
 
     REQUEUED = "requeued"
     SUSPENDED = "suspended"
     REVOKED = "revoked"
     VANISHED = "vanished"
-    """slurmctld does not know it, on two polls."""
+    """slurmctld does not know it, in two polls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,12 +283,12 @@ class JobEnded:
     text: str = ""
     alive: bool = False
     nowhere: bool = False
-    """Slurm gave it up for want of a node that could ever hold it; others may come."""
+    """No present node could ever hold it; others may be added."""
 
 
 @dataclass(frozen=True, slots=True)
 class CancelAnswered:
-    """What came of a cancel. `over`: Slurm says the job has already ended or does not exist."""
+    """The answer to a cancel. `over`: Slurm says the job has already ended or does not exist."""
 
     job_id: int
     over: bool
@@ -297,7 +297,7 @@ class CancelAnswered:
 
 @dataclass(frozen=True, slots=True)
 class FollowAnswered:
-    """What came of telling a waiting job its new exclusions; `None`: it could not be told, ask again later."""
+    """The answer to sending the excluded nodes of a pending job; `None`: not possible now, to be repeated."""
 
     job_id: int
     excluded: tuple[str, ...] | None
@@ -305,9 +305,9 @@ class FollowAnswered:
 
 @dataclass(frozen=True, slots=True)
 class UpdateAnswered:
-    """What came of changing a waiting job to `request`. `done` `None`: nobody knows, or not now; ask again.
+    """The answer to changing a job to `request`. `done` `None`: unknown, or not possible now; to be repeated.
 
-    False: it stays as it was, for the reason in `text`. `excluded`: the nodes that it is told to avoid now.
+    False: it stays as it was, for the reason in `text`. `excluded`: the nodes that it excludes now.
     """
 
     job_id: int
@@ -319,12 +319,12 @@ class UpdateAnswered:
 
 @dataclass(frozen=True, slots=True)
 class AllocationFits:
-    """kubelet would admit every member on its granted node, and no ended Pod is in the way."""
+    """kubelet would admit every member on its granted node, and no terminating Pod is in the way."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllocationBusy:
-    """Something that is about to leave is still in the way."""
+    """A terminating Pod is still in the way."""
 
     text: str
 
@@ -339,12 +339,12 @@ class AllocationMisfits:
 
 @dataclass(frozen=True, slots=True)
 class PictureChanged:
-    """Slurm's nodes or partitions, or their mapping to Nodes, changed: exclusions may have to follow."""
+    """Slurm's nodes or partitions, or their mapping to Nodes, changed: the excluded nodes may change."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """The instant that the placeholder asked to be woken at has passed."""
+    """The instant of `Placeholder.wake_at` has passed."""
 
 
 Event = (

@@ -1,4 +1,4 @@
-"""What kube-scheduler is told, from memory: a pure function of a placeholder and the nodes that were offered.
+"""The answer to kube-scheduler: a pure function of a placeholder and the nodes that kube-scheduler offers.
 
 Texts are constant while nothing changes: a text that changes makes kube-scheduler patch the Pod's condition, which
 wakes the Pod again (kube-scheduler schedule_one.go, 1.32 and later).
@@ -17,12 +17,12 @@ ENDING_TEXT = "its Slurm allocation is ending"
 NOT_OFFERED_TEXT = "the node that Slurm allocated is not among the feasible ones"
 UNREADY_TEXT = "the extender has not read the cluster's state yet"
 REJECTIONS = (WAITING_TEXT, REFUSED_TEXT, ENDING_TEXT, NOT_OFFERED_TEXT)
-"""By which a Pod's PodScheduled condition shows that kube-scheduler asked here, and did not reject it by itself."""
+"""Texts in a Pod's PodScheduled condition: kube-scheduler asked the extender, and did not reject the Pod by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Not a Pod of ours: every node stays."""
+    """The extender does not place this Pod: every node stays."""
 
     nodes: Sequence[str]
 
@@ -43,7 +43,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Unready:
-    """Nothing is known yet: kube-scheduler has to ask again."""
+    """The extender has not read the clusters yet: kube-scheduler has to retry."""
 
     text: str
 
@@ -56,7 +56,7 @@ def filter_verdict(p: Placeholder | None, uid: str, offered: Collection[str]) ->
     if p is None:
         return Wait(WAITING_TEXT)
     if p.state is State.REFUSED:
-        # Events are kept for an hour, what kube-scheduler is told stays on the Pod.
+        # Events are kept for an hour; kube-scheduler writes this answer on the Pod, where it stays.
         return Wait(p.cancelled.text if p.cancelled is not None else REFUSED_TEXT)
     if p.state in {State.LOST, State.GONE}:
         return Wait(ENDING_TEXT)
@@ -67,7 +67,7 @@ def filter_verdict(p: Placeholder | None, uid: str, offered: Collection[str]) ->
 
 
 def bind_refusal(p: Placeholder | None, uid: str, node: str) -> str:
-    """Why this member may not be bound to `node` now; "" if it may."""
+    """Return why this member may not be bound to `node` now; "" if it may."""
     if p is None or p.state not in {State.GRANTED, State.BOUND}:
         return "Slurm has no allocation for this Pod"
     if p.node_of(uid) != node:

@@ -93,7 +93,7 @@ class Submissions:
         excluded: tuple[str, ...] | None = None
         if command.candidates is not None:
             unwanted = self._excluded(p, command.candidates, request)
-            mode = command.mode or self._planner.mode_of(world, command.was, command.told)
+            mode = command.mode or self._planner.mode_of(world, command.was, command.excluded_sent)
             chosen = self._planner.queued(world, request, unwanted, mode)
             if isinstance(chosen, NoPlan):
                 return e.UpdateAnswered(job_id, request, False, f"{chosen.text[0].upper()}{chosen.text[1:]}.")
@@ -110,24 +110,24 @@ class Submissions:
             return e.UpdateAnswered(job_id, request, False, why)
         marks = _marks_with(job, request) if job is not None else {}
         answer = await self._ports.jobs.update(job_id, limited, names, excluded, marks)
-        sent = command.told if excluded is None else excluded
+        sent = command.excluded_sent if excluded is None else excluded
         return e.UpdateAnswered(job_id, request, answer.done, answer.text, sent)
 
     async def follow(self, p: Placeholder, command: c.FollowCandidates) -> e.FollowAnswered:
         """Have a waiting job avoid other nodes."""
         world = self._state.snapshot
         excluded = self._excluded(p, command.candidates, command.request)
-        mode = command.mode or self._planner.mode_of(world, command.request, command.told)
+        mode = command.mode or self._planner.mode_of(world, command.request, command.excluded_sent)
         chosen = self._planner.queued(world, command.request, excluded, mode)
         if isinstance(chosen, NoPlan):
             # No usable node is left. slurmctld sets a pending job aside that excludes all of them (BadConstraints, in
             # 24.11.5 and 26.05.5); it resumes when the job excludes fewer.
             known = world.picture.known and world.node_map.known
-            wanted = self._excluded(p, frozenset(), command.request) if known else command.told
+            wanted = self._excluded(p, frozenset(), command.request) if known else command.excluded_sent
         else:
             wanted = chosen.excluded
         sent: tuple[str, ...] | None = wanted
-        if wanted is not command.told and wanted != command.told:
+        if wanted is not command.excluded_sent and wanted != command.excluded_sent:
             sent = (await self._ports.jobs.follow(command.job_id, wanted)).excluded
         return e.FollowAnswered(command.job_id, sent)
 

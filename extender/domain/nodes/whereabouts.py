@@ -27,7 +27,7 @@ def slurm_nodes_of(p: Placeholder, node_map: NodeMap) -> frozenset[str]:
 
 
 def renamed(p: Placeholder, node: str, node_map: NodeMap) -> str:
-    """Why this granted Node is not the one that Slurm gave, as is known now; "": it is."""
+    """Return why this granted Node is not the one that Slurm gave, as is known now; "": it is."""
     if not (node_map.known and p.slurm_nodes) or node_map.slurm.get(node) in p.slurm_nodes:
         return ""
     now = node_map.slurm.get(node)

@@ -65,7 +65,7 @@ def test_a_second_look_is_taken_even_when_a_job_was_found_at_once() -> None:
 
 def test_a_found_job_follows_the_first_list_of_nodes() -> None:
     life = started().notify(wanted(), e.ProbeAnswered((PENDING,)), e.CandidatesChanged(NODES))
-    assert life.one(c.FollowCandidates).told == ("slurm-n9",)
+    assert life.one(c.FollowCandidates).excluded_sent == ("slurm-n9",)
 
 
 def test_a_found_job_is_taken_to_ask_what_the_pod_asks_and_replaced_when_that_changes() -> None:
