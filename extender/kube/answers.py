@@ -1,7 +1,7 @@
-"""Bound the size of answers of the API server, and follow no redirect.
+"""Limit the answers of the API server, and follow no redirect.
 
-An API server, or whatever server answers at its address, decides how long its answers are. Each is read up to a bound;
-a longer one is an error, and its connection is closed.
+The server at the address of an API server decides how long its answers are. Each is read up to a limit; a longer one is
+an error, and its connection is closed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import aiohttp
 from extender.kube.errors import ApiUnavailable, Silent
 
 REDIRECTS = range(300, 400)
-"""Statuses. An API server sends none of them for the paths that are used here, and 304 is never asked for."""
+"""Statuses. An API server sends none of them for the paths that are used here, since no request is conditional."""
 
 _LONGEST_LOCATION = 200
 """Characters of the header Location that an error message quotes."""
@@ -23,25 +23,25 @@ _LONGEST_LOCATION = 200
 
 @dataclass(frozen=True, slots=True)
 class ResponseLimits:
-    """Bytes that are read at most: of one answer, which a page of a list is; of one line of a watch; of one message."""
+    """Limit the bytes of one answer (a page of a list), of one line of a watch, and of one message."""
 
     answer: int = 256 * 2**20
     line: int = 16 * 2**20
-    """etcd takes objects of 1.5 MiB, unless it is set otherwise; a line holds one."""
+    """A line holds one object; etcd accepts objects of 1.5 MiB by default."""
 
     message: int = 16 * 2**20
 
 
 BOUNDS = ResponseLimits()
-"""The ordinary ones."""
+"""The default limits."""
 
 
 class TooLong(aiohttp.ClientError):
-    """The answer exceeds its bound."""
+    """Report an answer above its limit."""
 
 
 class Redirected(aiohttp.ClientError):
-    """The answer names another address."""
+    """Report an answer that redirects to another address."""
 
 
 def no_redirects() -> aiohttp.TraceConfig:
@@ -58,7 +58,7 @@ def no_redirects() -> aiohttp.TraceConfig:
 
 
 def redirected(response: aiohttp.ClientResponse) -> Redirected:
-    """The error for an answer with a status of `REDIRECTS`."""
+    """Return the error for an answer with a status of `REDIRECTS`."""
     location = response.headers.get("Location", "")[:_LONGEST_LOCATION]
     return Redirected(
         f"{response.url.origin()} answers {response.status}, a redirect to {location or 'nowhere'!r}, which is not "
@@ -67,7 +67,7 @@ def redirected(response: aiohttp.ClientResponse) -> Redirected:
 
 
 async def read_body(response: aiohttp.ClientResponse, most: int) -> bytes:
-    """The whole body. Raises TooLong before more than `most` bytes, and one chunk, are held."""
+    """Return the whole body. Raises TooLong before it holds more than `most` bytes and one chunk."""
     if (response.content_length or 0) > most:
         raise _too_long(response, "answer", most)
     parts: list[bytes] = []
@@ -81,7 +81,7 @@ async def read_body(response: aiohttp.ClientResponse, most: int) -> bytes:
 
 
 async def read_lines(name: str, response: aiohttp.ClientResponse, silence_s: float, most: int) -> AsyncGenerator[bytes]:
-    """Split the body into lines, however it was cut into chunks. A line of more than `most` bytes ends the stream."""
+    """Yield the lines of the body, independent of its chunks. A line of more than `most` bytes ends the stream."""
     rest: list[bytes] = []
     size = 0
     while True:
@@ -108,7 +108,7 @@ async def read_lines(name: str, response: aiohttp.ClientResponse, silence_s: flo
 
 
 def text_of(error: BaseException) -> str:
-    """Return the error's text, or its name if it has none."""
+    """Return the text of an error, or its name if it has none."""
     return str(error) or type(error).__name__
 
 

@@ -1,15 +1,17 @@
-"""The connection to the API server: authentication, TLS, raw requests and raw watches.
+"""Connect to the API server: credentials, TLS, raw requests and raw watches, over aiohttp.
 
-The one file that imports the kubernetes package. Of it only the configuration loaders and the
-raw transport are used (kubernetes.aio 37): its models cost half a millisecond an object and reject a page for one odd
-field, its watch parses every line twice, and its raw calls do not raise on 4xx and 5xx, so the status is checked here.
+The only file that imports the kubernetes package, of which it uses the loaders of kubeconfigs and of service accounts.
+Its other parts do not fit (kubernetes.aio 37): its models cost half a millisecond per object and reject a page because
+of one unknown field, its watch parses every line twice, and its transport does not raise on 4xx and 5xx.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket
+import ssl
 import urllib.parse
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -21,7 +23,6 @@ from typing import Any
 import aiohttp
 import yaml
 from kubernetes.aio.client.configuration import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config.config_exception import ConfigException
 from kubernetes.aio.config.incluster_config import InClusterConfigLoader
 from kubernetes.aio.config.kube_config import load_kube_config, load_kube_config_from_dict
@@ -53,35 +54,41 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, a
 """`Accept` that asks for an object's metadata alone."""
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where kubelet puts a Pod's token and the authority of the API server."""
+"""Folder in which the kubelet provides the token of a Pod and the certificate authority of the API server."""
 
 _LOADER_LOG = logging.getLogger("kubernetes.aio.config.kube_config")
 
 _UNUSABLE = (ConfigException, OSError, ValueError, TypeError, LookupError, AttributeError, yaml.YAMLError)
-"""What the loaders raise for files that are missing, half written, or something else than what they should be."""
+"""The errors of the loaders for files that are missing, incomplete or invalid."""
 
-_SAY_GOODBYE = aiohttp.ClientWSTimeout(ws_close=1.0)
-"""How long the end of a WebSocket is waited for: what was to be read has been."""
+_CLOSE_TIMEOUT = aiohttp.ClientWSTimeout(ws_close=1.0)
+"""Limit the wait for the end of a WebSocket, of which everything needed has been read."""
+
+_NO_TOTAL = aiohttp.ClientTimeout(total=None)
+"""A total time-out would end every watch; requests have their own."""
+
+_READ_BUFFER = 2**21
+"""Bytes of an answer that may wait to be read."""
 
 Headers = Sequence[tuple[str, str]]
-"""What is sent with every request besides; a name may come several times."""
+"""Additional headers of every request; a name may occur several times."""
 
 ConnectorFactory = Callable[[], aiohttp.BaseConnector]
 
 Observe = Callable[[str, str, float, int], None]
-"""Called after each request with its method, path, seconds, and the status of the answer; 0: there was none."""
+"""Called after a request with method, path, seconds, and the status of the answer; 0: there was none."""
 
 Loader = Callable[[Configuration], Awaitable[None]]
-"""Writes address and credentials into a configuration."""
+"""Write address and credentials into a configuration."""
 
 
 class CredentialsError(Exception):
-    """No way to the API server is configured, or the one that is cannot be read."""
+    """Report that the credentials for the API server are missing or cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiResponse:
-    """A successful answer. Header names are lower-case."""
+    """Hold a successful answer. Header names are lower-case."""
 
     status: int
     headers: Mapping[str, str]
@@ -90,7 +97,7 @@ class ApiResponse:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request without the address and the token."""
+    """Hold a request without address and token."""
 
     method: str
     path: str
@@ -101,9 +108,9 @@ class _Request:
 
 
 class ApiConnection:
-    """An API server and the identity for it. Make it with `connect`, on the loop that uses it; close it.
+    """Send requests to one API server, with one identity. Make it by `connect`, on the loop that uses it; close it.
 
-    Every request but reads and Leases passes the `guard`: one that is not allowed raises ApiUnavailable.
+    `guard` decides on every write but those of Leases. A write that it stops raises ApiUnavailable.
     """
 
     def __init__(
@@ -121,29 +128,26 @@ class ApiConnection:
         self._more_headers = more_headers
         self._answered: Callable[[Mapping[str, str]], None] = lambda _headers: None
         self.observe: Observe = _unobserved
-        """Called at the end of every `request`."""
+        """Called after every `request`."""
 
         self._configuration = configuration
         self._load = load
         self._renewing = asyncio.Lock()
-        self._connector = connector() if connector else None
         # aiohttp's trust_env would read ~/.netrc in a thread before every request; the proxy is looked up here instead.
-        session: dict[str, Any] = {
-            "trust_env": False,
-            "cookie_jar": aiohttp.DummyCookieJar(),
-            "auto_decompress": False,  # None is asked for packed, and a packed one grows a thousandfold.
-            "trace_configs": [no_redirects()],
-        }
-        if self._connector is not None:
-            session["connector"] = self._connector
-        elif configuration.proxy is None:
-            configuration.proxy = _proxy_for(configuration.host)
+        self._proxy: str | None = configuration.proxy or (None if connector else _proxy_for(configuration.host))
+        self._server_name: str | None = configuration.tls_server_name or None
+        traces = [no_redirects()]
         if guard is not None:
             prefix = urllib.parse.urlsplit(configuration.host).path.rstrip("/")
-            session["trace_configs"].append(guarded_by(guard.may_write, prefix))
-        configuration.client_session_kwargs = session
-        configuration.retries = None
-        self._rest = _Rest(configuration, self._guard.acknowledged_s)
+            traces.append(guarded_by(guard.may_write, prefix))
+        self._session = aiohttp.ClientSession(
+            connector=connector() if connector else _tcp_connector(configuration, self._guard.acknowledged_s),
+            timeout=_NO_TOTAL,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,  # No answer is requested compressed, and a compressed one may grow a thousandfold.
+            read_bufsize=_READ_BUFFER,
+            trace_configs=traces,
+        )
 
     @property
     def url(self) -> str:
@@ -151,7 +155,7 @@ class ApiConnection:
         return str(self._configuration.host)
 
     def on_answer(self, callback: Callable[[Mapping[str, str]], None]) -> None:
-        """Call `callback` with the headers of every answer to `request`, the moment it has come."""
+        """Call `callback` with the headers of every answer to `request` as soon as it has come."""
         self._answered = callback
 
     async def request(
@@ -165,9 +169,10 @@ class ApiConnection:
         accept: str = JSON,
         timeout_s: float = 10.0,
     ) -> ApiResponse:
-        """One request, answered in full within `timeout_s`. `body` is a JSON value.
+        """Send one request and return its complete answer. `body` is a JSON value.
 
-        Raises ApiError; after a 401 the credentials are read again and the request is sent once more.
+        Raises ApiError, also if there is no complete answer within `timeout_s`. After a 401 the credentials are read
+        again and the request is sent once more.
         """
         request = _Request(method, path, query, body, content_type, accept)
         if guarded(method, path):
@@ -211,11 +216,11 @@ class ApiConnection:
     async def watch(
         self, path: str, query: Mapping[str, str], *, open_timeout_s: float = 30.0, silence_s: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """A stream of lines. Leaving the context closes the connection at once.
+        """Open a stream of lines. Leaving the context closes the connection at once.
 
-        The lines raise ApiUnavailable when the connection breaks, and Silent when nothing at all comes for `silence_s`
-        seconds: a half-open connection shows itself in no other way. They end when the API server ends the stream; a
-        last line that is incomplete is dropped. Entering raises ApiError.
+        The lines raise ApiUnavailable if the connection breaks, and Silent if nothing comes for `silence_s` seconds:
+        there is no other sign of a half-open connection. They end when the API server ends the stream; an incomplete
+        last line is dropped. Entering raises ApiError.
         """
         name = f"WATCH {path}"
         try:
@@ -242,25 +247,23 @@ class ApiConnection:
     async def channels(
         self, path: str, query: Mapping[str, str], protocol: str, *, open_timeout_s: float = 10.0
     ) -> AsyncIterator[Channels]:
-        """A WebSocket with this subprotocol. Entering raises ApiError; of a refusal only its status is known."""
+        """Open a WebSocket with this subprotocol. Entering raises ApiError, which has only the status of a refusal."""
         name = f"CONNECT {path}"
         token = await self._token()
         headers = [("User-Agent", f"slurm-extender/{__version__}"), *self._more_headers]
         if token:
             headers.append(("Authorization", token))
-        more: dict[str, Any] = {"proxy": self._configuration.proxy} if self._configuration.proxy else {}
-        if self._configuration.tls_server_name:
-            more["server_hostname"] = self._configuration.tls_server_name
         url = f"{self._configuration.host}{path}?{urllib.parse.urlencode(query)}"
         try:
             async with asyncio.timeout(open_timeout_s):
-                socket = await self._rest.session().ws_connect(
+                socket = await self._session.ws_connect(
                     url,
                     protocols=[protocol],
                     headers=CIMultiDict(headers),
                     max_msg_size=self._bounds.message,
-                    timeout=_SAY_GOODBYE,
-                    **more,
+                    timeout=_CLOSE_TIMEOUT,
+                    proxy=self._proxy,
+                    server_hostname=self._server_name,
                 )
         except TimeoutError as error:
             raise ApiUnavailable(f"{name}: no answer within {open_timeout_s:g} s") from error
@@ -275,9 +278,7 @@ class ApiConnection:
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._rest.close()
-        if self._connector is not None:
-            await self._connector.close()
+        await self._session.close()
 
     async def _send(self, request: _Request) -> aiohttp.ClientResponse:
         token = await self._token()
@@ -304,18 +305,14 @@ class ApiConnection:
             "Content-Type": request.content_type,
             "User-Agent": f"slurm-extender/{__version__}",
         }
+        body = None if request.body is None else json.dumps(request.body).encode("ascii")
         if token:
             headers = {**headers, "Authorization": token}
         if self._more_headers:
             headers = CIMultiDict([*headers.items(), *self._more_headers])
-        answer = await self._rest.request(  # type: ignore[no-untyped-call]
-            request.method,
-            url,
-            headers=headers,
-            body=request.body,
-            _request_timeout=aiohttp.ClientTimeout(total=None),  # A number would be a total, and cut every watch.
+        response = await self._session.request(
+            request.method, url, headers=headers, data=body, proxy=self._proxy, server_hostname=self._server_name
         )
-        response: aiohttp.ClientResponse = answer.response
         if response.status in REDIRECTS:
             response.close()
             raise redirected(response)
@@ -327,14 +324,14 @@ class ApiConnection:
         except _UNUSABLE as error:
             raise ApiUnavailable(f"the token for {self.url} cannot be read: {error}") from error
         if token:
-            token = token.strip()  # A file may end with a newline.
+            token = token.strip()  # Files may end with a newline.
             if not token.isprintable():
-                raise ApiUnavailable(f"the token for {self.url} has a line break or the like; no header can hold it")
+                raise ApiUnavailable(f"the token for {self.url} contains a line break or another control character")
             return token
         return self._configuration.get_basic_auth_token() if self._configuration.username else None
 
     async def _renew(self, used: str | None) -> bool:
-        """Read the credentials again unless another call just did; return whether they differ from `used` now."""
+        """Read the credentials again unless another request just did so. Return whether they differ from `used`."""
         async with self._renewing:
             if await self._token() == used:
                 try:
@@ -354,11 +351,12 @@ async def connect(
     guard: Guard | None = None,
     more_headers: Headers = (),
 ) -> ApiConnection:
-    """Connect as a kubeconfig says, or as the Pod that this process runs in.
+    """Connect with a kubeconfig, or as the Pod of this process.
 
-    `kubeconfig` None means: in the cluster if `environ` has KUBERNETES_SERVICE_HOST, else where kubectl looks. In the
-    cluster the token is read from the folder `service_account`, again once a minute and after every 401: kubelet writes
-    a new one before the old one ends. At most `connections` are open at once. Raises CredentialsError.
+    If `kubeconfig` is None: as the Pod if `environ` has KUBERNETES_SERVICE_HOST, else with the kubeconfig that kubectl
+    would use. In a Pod the token is read from the folder `service_account`, again once a minute and after every 401:
+    the kubelet writes a new one before the old one expires. At most `connections` are open at once. Raises
+    CredentialsError.
     """
     in_cluster = kubeconfig is None and bool(environ.get("KUBERNETES_SERVICE_HOST"))
 
@@ -369,7 +367,7 @@ async def connect(
             )
             loader.load_and_set(configuration)  # type: ignore[no-untyped-call]
         else:
-            # persist_config would write refreshed tokens into the user's file.
+            # persist_config would write refreshed tokens into the kubeconfig of the user.
             with _complaints_raised():
                 await load_kube_config(  # type: ignore[no-untyped-call]
                     kubeconfig, context=context, client_configuration=configuration, persist_config=False
@@ -379,13 +377,13 @@ async def connect(
     try:
         await load(configuration)
     except _UNUSABLE as error:
-        where = "the Pod's service account" if in_cluster else f"kubeconfig {kubeconfig or 'at its default place'}"
+        where = "the service account of the Pod" if in_cluster else f"kubeconfig {kubeconfig or 'at its default place'}"
         raise CredentialsError(f"{where}: {error}") from error
     return ApiConnection(configuration, load, guard=guard, more_headers=more_headers)
 
 
 async def connect_by(config: Mapping[str, Any], *, more_headers: Headers = ()) -> ApiConnection:
-    """Connect as a kubeconfig says that has been read: with absolute paths, and a current context.
+    """Connect with a parsed kubeconfig that has absolute paths and a current context.
 
     Raises CredentialsError.
     """
@@ -409,7 +407,7 @@ def connect_plainly(
     guard: Guard | None = None,
     bounds: ResponseLimits = BOUNDS,
 ) -> ApiConnection:
-    """Connect to `url` with a bearer token that is asked for again after a 401. `connector` replaces sockets."""
+    """Connect to `url` with a bearer token that is requested again after a 401. `connector` replaces sockets."""
 
     async def load(configuration: Configuration) -> None:
         configuration.api_key["BearerToken"] = f"Bearer {token()}"
@@ -420,7 +418,7 @@ def connect_plainly(
 
 @contextmanager
 def _complaints_raised() -> Iterator[None]:
-    """Raise what the loader only logs: a credential plugin of a kubeconfig that fails leaves it without a user."""
+    """Raise the errors of credential plugins: the loader only logs them and continues without credentials."""
     said: list[str] = []
     complaints = logging.Handler(logging.ERROR)
     complaints.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
@@ -433,33 +431,32 @@ def _complaints_raised() -> Iterator[None]:
         raise ConfigException(f"the credential plugin: {said[0]}")
 
 
-class _Rest(RESTClientObject):
-    """The package's transport, over the sockets of this module."""
-
-    def __init__(self, configuration: Configuration, acknowledged_s: float | None) -> None:
-        super().__init__(configuration)
-        self._acknowledged_s = acknowledged_s
-
-    def session(self) -> aiohttp.ClientSession:
-        """Return the session that sends requests."""
-        if self.pool_manager is None:
-            self.pool_manager = self._create_pool_manager()
-        found: aiohttp.ClientSession = self.pool_manager
-        return found
-
-    def _create_connector(self) -> aiohttp.TCPConnector:
-        return aiohttp.TCPConnector(limit=self.maxsize, ssl=self.ssl_context, socket_factory=self._socket)
-
-    def _socket(self, where: aiohttp.AddrInfoType) -> socket.socket:
+def _tcp_connector(configuration: Configuration, acknowledged_s: float | None) -> aiohttp.TCPConnector:
+    def made(where: aiohttp.AddrInfoType) -> socket.socket:
         family, kind, protocol, _, _ = where
-        made = socket.socket(family, kind, protocol)
-        if self._acknowledged_s is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(self._acknowledged_s * 1000))
-        return made
+        one = socket.socket(family, kind, protocol)
+        if acknowledged_s is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(acknowledged_s * 1000))
+        return one
+
+    https = str(configuration.host).lower().startswith("https:")
+    context = _ssl_context(configuration) if https else True
+    return aiohttp.TCPConnector(limit=configuration.connection_pool_maxsize, ssl=context, socket_factory=made)
+
+
+def _ssl_context(configuration: Configuration) -> ssl.SSLContext:
+    """Return the context that the credentials describe. Raises OSError, ssl.SSLError."""
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert, cadata=configuration.ca_cert_data)
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def _is_object(data: bytes) -> bool:
-    """Every answer of an API server to a write is one: the object as it is now, or a Status."""
+    """Return whether an answer to a write is valid: an API server sends the new object, or a Status."""
     try:
         return isinstance(from_json(data), dict)
     except ValueError:
@@ -467,7 +464,7 @@ def _is_object(data: bytes) -> bool:
 
 
 def _unobserved(_method: str, _path: str, _seconds: float, _status: int) -> None:
-    """For who does not count requests."""
+    """Observe nothing; the default."""
 
 
 def _error(name: str, response: aiohttp.ClientResponse, data: bytes) -> ApiError:
@@ -486,7 +483,7 @@ def _lower(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for `url`, as client-go would use it."""
+    """Return the proxy that the environment names for `url`, as client-go does."""
     parts = urllib.parse.urlsplit(url)
     if urllib.request.proxy_bypass(parts.hostname or ""):
         return None

@@ -1,4 +1,4 @@
-"""The right to write, asked for in the instant in which the bytes of a write are handed over to their connection."""
+"""Check the permission to write just before the bytes of a write are handed over to their connection."""
 
 from __future__ import annotations
 
@@ -10,58 +10,58 @@ from typing import Any, Protocol, TypeVar
 import aiohttp
 
 MayWrite = Callable[[], bool]
-"""Asked in the instant in which a write is handed over to its connection."""
+"""Returns whether a write may be sent; called just before its bytes are handed over."""
 
 LEASES = "/apis/coordination.k8s.io/"
-"""Where Leases are: what is written there gives the right to write, and does not need it."""
+"""Path of Leases. Writing them does not need the permission to write, since it gives that permission."""
 
 
 T = TypeVar("T")
 
 
 class ShieldWrite(Protocol):
-    """Awaits a write; who waits for it may be cancelled, the write is not."""
+    """Await a write; a cancelled caller does not cancel the write."""
 
     async def __call__(self, request: Coroutine[Any, Any, T], /) -> T:
-        """Its answer."""
+        """Return the answer."""
         ...
 
 
 async def _unshielded(request: Coroutine[Any, Any, T]) -> T:
-    """A write that ends with who asked."""
+    """Await a write that ends with its caller."""
     return await request
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The conditions for writes of a process that is one of several; without arguments: none."""
+    """Configure the check of writes in a process that shares them with other replicas. The default checks nothing."""
 
     may_write: MayWrite = lambda: True
     answer_within_s: Callable[[], float] = lambda: math.inf
-    """For how many seconds from now an answer is waited for at most."""
+    """The largest number of seconds to wait for an answer."""
 
     acknowledged_s: float | None = None
-    """How long the machine of the API server may not have acknowledged bytes before they are given up; `None`: as long
-    as the kernel likes, which is a quarter of an hour (`tcp_retries2` of tcp(7))."""
+    """Seconds for which the machine of the API server may leave bytes unacknowledged before they are given up. `None`:
+    the default of the kernel, about a quarter of an hour (`tcp_retries2` of tcp(7))."""
 
     shield: ShieldWrite = _unshielded
-    """By which each write is sent and its answer awaited."""
+    """Awaits each write."""
 
 
 class NotAllowed(aiohttp.ClientError):
-    """The write was not sent: `may_write` returned False."""
+    """Report a write that was not sent, since `may_write` returned False."""
 
 
 def guarded(method: str, path: str) -> bool:
-    """Return whether this request needs the right to write."""
+    """Return whether this request needs the permission to write."""
     return method != "GET" and not path.startswith(LEASES)
 
 
 def guarded_by(may_write: MayWrite, prefix: str = "") -> aiohttp.TraceConfig:
-    """Asks before the bytes of a write are handed over. `prefix`: the path that the API server's own address has.
+    """Call `may_write` before the bytes of a write are handed over. `prefix`: the path of the address itself.
 
-    aiohttp keeps the head back until the body comes, and calls both of these just before it writes, with nothing in
-    between that waits (`client_reqrep.py`, `http_writer.py`). A fault raised there closes the connection.
+    aiohttp holds the head until the body follows, and calls both functions just before it writes, without an await in
+    between (`client_reqrep.py`, `http_writer.py`). An error raised there closes the connection.
     """
 
     async def ask(
@@ -79,7 +79,7 @@ def guarded_by(may_write: MayWrite, prefix: str = "") -> aiohttp.TraceConfig:
 
 
 def was_not_allowed(error: BaseException | None) -> bool:
-    """aiohttp wraps what is raised while it writes a body."""
+    """Return whether NotAllowed is among the causes: aiohttp wraps errors raised while it writes a body."""
     while error is not None:
         if isinstance(error, NotAllowed):
             return True
