@@ -1,1 +1,1 @@
-"""What a site decides: for the translation of all Pods (`site`), and rule by rule for those of some (`tenancy`)."""
+"""Decisions of a site: for the translation of all Pods (`site`), and rule by rule for some of them (`tenancy`)."""

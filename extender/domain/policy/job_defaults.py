@@ -1,4 +1,4 @@
-"""What a job gets where its Pod says nothing."""
+"""Values that a job gets where its Pod gives none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Pod may name where no rule of the policy decides it: partitions, accounts, QOS, reservations, MCS labels.
+"""Names that a Pod may give where no rule of the policy decides: partitions, accounts, QOS, reservations, MCS labels.
 
 The extender asks Slurm with an administrator's token, so that Slurm's own limits on who may use a partition, an account
 or a QOS do not hold for what a Pod names. The site lists what Pods may name.
@@ -17,7 +17,7 @@ class Nameable:
     """Patterns of names that any Pod may give; each `*` stands for any characters. An empty one: no Pod may."""
 
     partitions: tuple[str, ...] = ()
-    """Beside those that are open to everybody: see `guarded_partitions`."""
+    """In addition to the partitions that all users may use: see `guarded_partitions`."""
 
     accounts: tuple[str, ...] = ()
     qos: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class Nameable:
 
 
 def guarded_partitions(picture: SlurmSnapshot) -> Mapping[str, str] | None:
-    """Return the partitions that are not open to everybody, each with the reason; `None`: Slurm was not read yet.
+    """Return the partitions that not all users may use, each with the reason; `None`: Slurm was not read yet.
 
     A partition is guarded if it has AllowGroups, AllowAccounts or AllowQos, or a PriorityTier above that of the default
     partition. The default partition is open. Where none is known as the default one, the lowest tier stands for its.

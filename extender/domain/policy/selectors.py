@@ -1,4 +1,4 @@
-"""Which objects a rule is about: patterns of names, and label selectors as in Kubernetes.
+"""Selectors of objects for rules: patterns of names, and label selectors as in Kubernetes.
 
 Label selectors after `apimachinery/pkg/labels/selector.go`: `NotIn` holds of an object without the label too.
 """
@@ -16,13 +16,13 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """All of it must hold; an empty one selects everything."""
+    """A label selector: all requirements must hold; an empty one selects everything."""
 
     labels: tuple[tuple[str, str], ...] = ()
     expressions: tuple[Requirement, ...] = ()
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is meant."""
+        """Return whether an object with these labels is selected."""
         return all(labels.get(key) == value for key, value in self.labels) and all(
             _holds(one, labels) for one in self.expressions
         )
@@ -41,5 +41,5 @@ def _holds(one: Requirement, labels: Mapping[str, str]) -> bool:
 
 
 def fits(name: str, patterns: Iterable[str]) -> bool:
-    """Whether one of the patterns is this name; each `*` stands for any characters, none included."""
+    """Return whether one of the patterns matches the name; each `*` stands for any number of characters."""
     return any(matches(one, name) for one in patterns)

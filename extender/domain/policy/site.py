@@ -1,7 +1,7 @@
-"""What a site decides about the translation of Pods into jobs: defaults, permissions, and how its hardware is named.
+"""Decisions of a site about the translation of Pods into jobs: defaults, permissions, names of its hardware.
 
-The configuration is built onto these values; the translation reads nothing else of it. `None` and "" mean: the site
-says nothing, so Slurm's own default holds.
+`config.derive` builds these values; the translation reads nothing else of the configuration. `None` and "" mean: the
+site does not decide, so Slurm's own default holds.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _LICENSE_NAME = re.compile(r"license/[^\s,:=|;/]+")
 _PLACE = re.compile(r"\{(\d+)\}")
 
 LICENSE = "license/"
-"""Begins what stands for a licence in the map, as in Slurm's own TRES."""
+"""Prefix of a licence in the GRES map, as in Slurm's own TRES."""
 
 NOT_IN_SLURM = "none"
-"""Stands in the map for what Slurm does not know."""
+"""Stands in the GRES map for a resource that Slurm does not know."""
 
 
 class UnderAccounting(StrEnum):
-    """What becomes of a Pod whose annotations ask Slurm for less than its resources take of the node."""
+    """Handling of a Pod whose annotations ask Slurm for less than its resources take of the node."""
 
     REFUSE = "refuse"
     WARN = "warn"
 
 
 class TimeoutUnit(StrEnum):
-    """What SUNK's `timeout` counts. Its pages disagree with each other; its users count minutes."""
+    """Unit of SUNK's `timeout`. The pages of SUNK disagree with each other; its users count minutes."""
 
     MINUTES = "minutes"
     SECONDS = "seconds"
@@ -66,12 +66,12 @@ class GresRule:
     """
 
     each: int = 1
-    """How many of that one of `resource` is: 10 of `mps` where ten Pods share a GPU."""
+    """Count in Slurm for one of `resource`: 10 of `mps` where ten Pods share a GPU."""
 
     def __post_init__(self) -> None:
         places = self.resource.count("*")
         if "/" not in self.resource:
-            raise ValueError(f"GRES map: {self.resource!r} is no extended resource; it must read <domain>/<name>")
+            raise ValueError(f"GRES map: {self.resource!r} is not an extended resource; it must read <domain>/<name>")
         for place in _PLACE.findall(self.gres):
             if not 1 <= int(place) <= places:
                 raise ValueError(
@@ -87,17 +87,17 @@ class GresRule:
             raise ValueError(f"GRES map: each: {self.each} for {self.resource!r} must be at least 1")
 
     def match(self, resource: str) -> str | None:
-        """What `resource` is in Slurm, or `None` where this rule is not about it."""
+        """Return the name of `resource` in Slurm; `None`: this rule is not about it."""
         found = stars(self.resource, resource)
         return None if found is None else _PLACE.sub(lambda place: found[int(place[1]) - 1], self.gres)
 
     def hides(self, later: GresRule) -> bool:
-        """Whether a line after this one can never be reached: this one matches all that it does."""
+        """Return whether a later line can never be reached, since this one matches all that it does."""
         return self.match(later.resource) is not None
 
 
 def is_gres(text: str) -> bool:
-    """Whether Slurm can have something of that name: a GRES with or without type, or a licence."""
+    """Return whether Slurm can have a GRES, with or without type, or a licence of that name."""
     return bool((_LICENSE_NAME if text.startswith(LICENSE) else _GRES_NAME).fullmatch(text))
 
 
@@ -143,7 +143,7 @@ class TranslationPolicy:
     """Its groups by name."""
 
     caller: RunAs | None = None
-    """The token's owner, `None` where the site did not say who that is."""
+    """Owner of the token; `None`: the site does not list the user."""
 
     sunk_timeout_unit: TimeoutUnit = TimeoutUnit.MINUTES
     """The unit of `sunk.coreweave.com/timeout`; seconds are rounded up to minutes."""
@@ -151,22 +151,22 @@ class TranslationPolicy:
     defaults: JobDefaults = field(default_factory=JobDefaults)
 
     namespace_defaults: Mapping[str, JobDefaults] = field(default_factory=dict)
-    """Defaults of single namespaces; what they leave unsaid comes from `defaults`."""
+    """Defaults of single namespaces, completed by `defaults`."""
 
     pods: PodPolicy = field(default_factory=PodPolicy)
-    """What the site's policy file says of single Pods; the defaults above are what it is laid over."""
+    """Rules of the policy file for single Pods; they take precedence over the defaults above."""
 
     refuse_pinned: bool = False
     """Refuse Pods to which a kubelet with the static CPU policy would give CPUs of their own."""
 
     nameable: Nameable | None = None
-    """What Pods may name where no rule decides it; `None`: anything."""
+    """Names that Pods may give where no rule decides; `None`: any name."""
 
     under_accounting: UnderAccounting = UnderAccounting.REFUSE
-    """Of CPUs, memory, and what the GRES map names."""
+    """For CPUs, memory, and the resources of the GRES map."""
 
     max_pod_grace_s: int = 3600
-    """Longest grace period of a Pod that is asked for."""
+    """Longest grace period with which a Pod is accepted, in seconds."""
 
     strict_grace: bool = False
     """SUNK's rule: refuse a Pod whose grace period is not shorter than `kill_wait_s` less 5 seconds."""
@@ -175,21 +175,21 @@ class TranslationPolicy:
     """Slurm's KillWait in seconds."""
 
     def serves(self, namespace: str) -> bool:
-        """Whether Pods of `namespace` are served."""
+        """Return whether Pods of `namespace` are served."""
         return self.namespaces is None or namespace in self.namespaces
 
     def licensed(self, resource: str) -> bool:
-        """Whether the map makes a licence of it, which is on no node."""
+        """Return whether the GRES map makes a licence of `resource`. A licence is on no node."""
         found = next((name for rule in self.gres_rules if (name := rule.match(resource)) is not None), "")
         return found.startswith(LICENSE)
 
     def user(self, text: str) -> RunAs | None:
-        """The user of this number or name, with the group that comes with it; `None`: no such name is known.
+        """Return the user of this number or name, with the group of the user; `None`: the name is not known.
 
         A number brings the group of the same number, as in SUNK; a name brings its primary group.
         """
         return RunAs(int(text), int(text)) if text.isdecimal() else self.users.get(text)
 
     def group(self, text: str) -> int | None:
-        """The group of this number or name; `None`: no such name is known."""
+        """Return the group of this number or name; `None`: the name is not known."""
         return int(text) if text.isdecimal() else self.groups.get(text)

@@ -1,6 +1,6 @@
-"""The policy of a site for its Pods: which rule speaks of one, whose it is, and what its PriorityClass stands for.
+"""The policy of a site for its Pods: the rule of a Pod, the owner of its job, and the meaning of its PriorityClass.
 
-The first rule that matches a Pod is the only one that does. What nobody says of Namespaces' labels is not guessed.
+Only the first rule that matches a Pod applies to it. Unknown labels of a Namespace are not guessed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from extender.domain.translation.settings import ACCOUNT, GROUP_ID, NICE, PRIORI
 from extender.domain.views import PodView
 
 DEFAULT_SERVICE_ACCOUNT = "default"
-"""Of a Pod that names none (kube-apiserver's admission `serviceaccount`); only manifests show such Pods."""
+"""ServiceAccount of a Pod that names none (admission plug-in `serviceaccount`); only manifests show such Pods."""
 
 ANY = "*"
 
 NAMESPACE, SERVICE_ACCOUNT = "{namespace}", "{serviceAccount}"
-"""Stand for the Pod's in what an owner is called."""
+"""Placeholders for the names of the Pod's namespace and ServiceAccount in the name of an owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class Range:
     at_most: int | None = None
 
     def holds(self, value: int) -> bool:
-        """Whether it is within the bounds."""
+        """Return whether `value` is within the bounds."""
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The bounds in words."""
         bounds = [f"at least {self.at_least}"] if self.at_least is not None else []
         bounds += [f"at most {self.at_most}"] if self.at_most is not None else []
         return " and ".join(bounds) or "any number"
@@ -44,10 +44,10 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What a Pod may ask for. `None`: the rule says nothing of it; an empty list: nothing may be asked.
+    """Values that a Pod may ask for. `None`: the rule does not decide; an empty list: no value is allowed.
 
-    Of names each `*` stands for any characters, and "" for leaving it to Slurm. Users and groups are names or numbers,
-    and a lone `*` is anybody.
+    In names each `*` stands for any characters, and "" for leaving the choice to Slurm. Users and groups are names or
+    numbers, and a lone `*` allows all of them.
     """
 
     account: tuple[str, ...] | None = None
@@ -60,14 +60,14 @@ class Allowed:
     nice: Range | None = None
     time_limit_minutes: Range | None = None
     exclusive: tuple[str, ...] | None = None
-    """Words of the setting `exclusive`; `false` stands for leaving it to the partition."""
+    """Words of the setting `exclusive`; `false` leaves the choice to the partition."""
 
     mode: tuple[Mode, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PodMatch:
-    """Which Pods are meant: those of which everything that is said here holds. `None`: any."""
+    """Selects the Pods that meet all of these conditions. `None`: any."""
 
     namespaces: tuple[str, ...] | None = None
     namespace_selector: Selector | None = None
@@ -75,7 +75,7 @@ class PodMatch:
     service_accounts: tuple[str, ...] | None = None
 
     def holds(self, pod: PodView, namespace_labels: Mapping[str, str]) -> bool:
-        """Whether this Pod is meant."""
+        """Return whether the Pod meets all conditions."""
         if self.namespaces is not None and not fits(pod.namespace, self.namespaces):
             return False
         if self.service_accounts is not None and not fits(account_of(pod), self.service_accounts):
@@ -87,19 +87,19 @@ class PodMatch:
 
 @dataclass(frozen=True, slots=True)
 class TenancyRule:
-    """What holds of the Pods that it matches. `name` is what their authors are told."""
+    """One rule of the policy file. Messages to the authors of refused Pods give its `name`."""
 
     name: str
     match: PodMatch = PodMatch()
     defaults: JobDefaults = field(default_factory=JobDefaults)
     allowed: Allowed = Allowed()
     start_limit_s: float | None = None
-    """How long a Pod may hold its node before it starts; 0: for ever. `None`: the rule says nothing of it."""
+    """Seconds that a Pod may hold its node before it starts; 0: no limit. `None`: the rule does not decide."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobOwner:
-    """Whose jobs those of the matching Pods are: fairshare and accounting see that user and account."""
+    """User, group and account of the jobs of matching Pods, for fairshare and accounting."""
 
     match: PodMatch = PodMatch()
     user: str = ""
@@ -107,7 +107,7 @@ class JobOwner:
     account: str = ""
 
     def defaults(self, pod: PodView) -> JobDefaults:
-        """The same for one Pod."""
+        """Return them for one Pod, as defaults of its job."""
         return (
             JobDefaults()
             .having(USER_ID, _filled(self.user, pod))
@@ -117,13 +117,13 @@ class JobOwner:
 
     @property
     def named_after_pod(self) -> bool:
-        """Its user is called as the Pod's namespace or ServiceAccount is."""
+        """The name of the user is made of the Pod's namespace or ServiceAccount."""
         return NAMESPACE in self.user or SERVICE_ACCOUNT in self.user
 
 
 @dataclass(frozen=True, slots=True)
 class ClassValues:
-    """What a PriorityClass of Kubernetes stands for in Slurm."""
+    """Priority, nice and QOS in Slurm of a PriorityClass of Kubernetes."""
 
     priority: int | None = None
     nice: int | None = None
@@ -131,33 +131,33 @@ class ClassValues:
 
     @property
     def defaults(self) -> JobDefaults:
-        """The same as defaults of a job."""
+        """These values as defaults of a job."""
         return JobDefaults().having(PRIORITY, self.priority).having(NICE, self.nice).having(QOS, self.qos)
 
 
 @dataclass(frozen=True, slots=True)
 class PodPolicy:
-    """The whole policy. The empty one, in force where a site has no policy file, says nothing of any Pod."""
+    """The whole policy. Where a site has no policy file it is empty, and decides nothing."""
 
     rules: tuple[TenancyRule, ...] = ()
     owners: tuple[JobOwner, ...] = ()
     classes: Mapping[str, ClassValues] = field(default_factory=dict)
 
     def rule_for(self, pod: PodView, namespace_labels: Mapping[str, str]) -> TenancyRule | None:
-        """The first rule that matches."""
+        """Return the first rule that matches."""
         return next((rule for rule in self.rules if rule.match.holds(pod, namespace_labels)), None)
 
     def owner_for(self, pod: PodView, namespace_labels: Mapping[str, str]) -> JobOwner | None:
-        """The first owner that matches."""
+        """Return the first owner that matches."""
         return next((owner for owner in self.owners if owner.match.holds(pod, namespace_labels)), None)
 
     def class_of(self, pod: PodView) -> ClassValues:
-        """What the Pod's PriorityClass stands for; nothing where it has none or the map does not name it."""
+        """Return the values of the Pod's PriorityClass; empty where it has none or the policy does not list it."""
         return self.classes.get(pod.priority_class, ClassValues())
 
     @property
     def asks_of_namespaces(self) -> bool:
-        """Nothing can be said of a Pod before the labels of its Namespace are known."""
+        """The policy needs the labels of a Pod's Namespace before it can decide."""
         return any(match.namespace_selector is not None for match in self._matches())
 
     def _matches(self) -> Iterator[PodMatch]:
@@ -166,7 +166,7 @@ class PodPolicy:
 
 
 def account_of(pod: PodView) -> str:
-    """The Pod's ServiceAccount."""
+    """Return the name of the Pod's ServiceAccount."""
     return pod.service_account or DEFAULT_SERVICE_ACCOUNT
 
 

@@ -1,8 +1,8 @@
-"""What a rule of the site's policy lets a Pod ask for. Each fault names the rule, the value, and what is allowed.
+"""Checks the wishes of a Pod against its rule of the policy. Each fault names the rule, the value, and what is allowed.
 
-What a Pod gets without asking needs no permission. What neither it nor the site says would be Slurm's choice, which is
-held to the rule as well: "" in a list of names, `false` for `exclusive` and `auto` for `mode` allow it. Only a
-reservation is nothing that Slurm gives unasked; and a time limit that nobody says is the longest that is allowed.
+A default of the site needs no permission. A value that neither the Pod nor the site gives is Slurm's choice, and the
+rule must allow that as well: "" in a list of names, `false` for `exclusive` and `auto` for `mode`. Slurm never chooses
+a reservation; and a time limit that is not given is the longest that is allowed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LISTS = frozenset({settings.PARTITION.name, settings.QOS.name, settings.RESERVA
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """A Pod, what it asks by settings and by its PriorityClass, and what it gets unasked (`defaults`)."""
+    """A Pod, its settings, the values of its PriorityClass, and its defaults without them."""
 
     pod: PodView
     chosen: Chosen
@@ -37,7 +37,7 @@ class Asker:
     defaults: JobDefaults
 
     def asks(self, setting: Setting[Any], by_class: object = None) -> tuple[str, Any]:
-        """Where it asks, as the beginning of a sentence, and for what; "" and `None` where it does not."""
+        """Return the wish as the beginning of a sentence, and its value; "" and `None`: there is no wish."""
         value = self.chosen.get(setting)
         if value is not None:
             return self.chosen.says(setting), value
@@ -47,7 +47,7 @@ class Asker:
 
 
 def decided(rule: TenancyRule | None) -> frozenset[str]:
-    """The restricted settings of which the rule says who may use them, so that the site's `jobs.allow` does not."""
+    """Return the restricted settings for which the rule decides instead of the site's `jobs.allow`."""
     if rule is None:
         return frozenset()
     allowed = rule.allowed
@@ -61,7 +61,7 @@ def decided(rule: TenancyRule | None) -> frozenset[str]:
 
 
 def beyond(rule: TenancyRule, asker: Asker, policy: TranslationPolicy) -> Iterator[str]:
-    """A fault for everything that the Pod asks and the rule does not allow."""
+    """Yield a fault for every wish of the Pod that the rule does not allow."""
     yield from _names(rule, asker)
     yield from _words(rule, asker)
     yield from _numbers(rule, asker)
@@ -122,9 +122,10 @@ def _numbers(rule: TenancyRule, asker: Asker) -> Iterator[str]:
 
 
 def _people(rule: TenancyRule, asker: Asker, policy: TranslationPolicy) -> Iterator[str]:
-    """Who is unknown is a fault elsewhere. A user comes with the group of the site's list; any other has to be allowed.
+    """Yield a fault for a user or group that is not allowed; unknown names are faults elsewhere (`misnamed`).
 
-    A user asked for by number brings the group of that number, whosever that is.
+    A user comes with the group of the site's list; any other group has to be allowed. A user asked for by number brings
+    the group of that number, which may belong to another user.
     """
     chosen, defaults = asker.chosen, asker.defaults
     users, groups = rule.allowed.user_id, rule.allowed.group_id
@@ -148,7 +149,7 @@ def _people(rule: TenancyRule, asker: Asker, policy: TranslationPolicy) -> Itera
 
 
 def too_long(rule: TenancyRule | None, least: int) -> Iterator[str]:
-    """A fault where the Pods' own deadlines need more time than the rule allows."""
+    """Yield a fault where the Pods' own deadlines need more time than the rule allows."""
     bounds = None if rule is None else rule.allowed.time_limit_minutes
     if rule is not None and bounds is not None and bounds.at_most is not None and least > bounds.at_most:
         yield _not_allowed(rule, f"activeDeadlineSeconds, which needs a time limit of {least} min,", bounds.text)

@@ -59,19 +59,19 @@ class Chosen:
     given: Mapping[str, SettingValue]
 
     def get(self, setting: Setting[T]) -> T | None:
-        """The value, `None` where nothing was said."""
+        """Return the value; `None`: the annotation is absent."""
         found = self.given.get(setting.name)
         return None if found is None else found.value
 
     def says(self, setting: Setting[Any]) -> str:
-        """`key: "value"` as found, to begin a sentence about it."""
+        """Return `key: "value"` as found, to begin a sentence about it."""
         found = self.given[setting.name]
         return f"{found.key}: {_quoted(found.text)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What came of reading: `faults` make the Pod impossible to translate, `notices` do not."""
+    """The settings that were read. `faults` make the Pod impossible to translate, `notices` do not."""
 
     chosen: Chosen
     faults: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class Reading:
 def read_settings(
     annotations: Mapping[str, str], root_annotations: Mapping[str, str], policy: TranslationPolicy
 ) -> Reading:
-    """All settings, every fault and every notice, in the order of the keys. `root_annotations` may be the Pod's own."""
+    """Return all settings, faults and notices, in the order of the keys. `root_annotations` may be the Pod's own."""
     given: dict[str, SettingValue] = {}
     faults: list[str] = []
     notices: list[Notice] = []

@@ -43,11 +43,11 @@ class Form(Generic[T]):
     """Smallest and largest value of a form that is a whole number."""
 
     words: type[StrEnum] | None = None
-    """The closed set of a form that is one word of it."""
+    """The closed set of which the value is a member."""
 
 
 class Unsent(StrEnum):
-    """A setting that says: send nothing, even where the site has a default."""
+    """A value that means: send nothing, even where the site has a default."""
 
     AS_THE_PARTITION_SAYS = "false"
 
@@ -60,12 +60,12 @@ class Instant:
     relative: bool = False
 
     def at(self, created: float) -> int:
-        """Seconds since the epoch, for a Pod created at that time."""
+        """Return seconds since the epoch, for a Pod created at that time."""
         return int(created) + self.seconds if self.relative else self.seconds
 
 
 def whole(least: int, most: int, what: str = "a whole number") -> Form[int]:
-    """A decimal integer within bounds."""
+    """Return the form of a decimal integer within bounds."""
 
     def read(value: str) -> int:
         if re.fullmatch(r"[+-]?[0-9]{1,20}", value, re.ASCII) and least <= int(value) <= most:
@@ -76,7 +76,7 @@ def whole(least: int, most: int, what: str = "a whole number") -> Form[int]:
 
 
 def word_of(members: type[E]) -> Form[E]:
-    """One word of a closed set."""
+    """Return the form of one word of a closed set."""
     return Form(lambda value: members(value.lower()), "one of " + ", ".join(members), words=members)
 
 

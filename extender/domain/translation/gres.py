@@ -1,4 +1,4 @@
-"""From extended resources of Kubernetes to GRES and licences of Slurm by the site's map, and the GPU type of a Pod."""
+"""Maps extended resources of Kubernetes to GRES and licences of Slurm, and finds the GPU type of a Pod."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class GpuType:
 
 
 def to_gres(requests: Mapping[str, int], policy: TranslationPolicy) -> GresReading:
-    """The GRES and licences for effective requests, in billionths. A resource that the map does not name is a fault.
+    """Return the GRES and licences for effective requests, in billionths. A resource that is not in the map is a fault.
 
     So it is for what a Node has.
     """
@@ -82,7 +82,7 @@ def to_gres(requests: Mapping[str, int], policy: TranslationPolicy) -> GresReadi
 
 
 def with_type(gres: Mapping[str, int], gpu_type: str) -> dict[str, int]:
-    """The same GRES with the untyped GPUs made GPUs of that type; unchanged for ""."""
+    """Return the same GRES with untyped GPUs turned into GPUs of that type; unchanged for ""."""
     typed: dict[str, int] = {}
     for name, count in gres.items():
         full = f"{GPU}:{gpu_type}" if gpu_type and name == GPU else name
@@ -91,7 +91,7 @@ def with_type(gres: Mapping[str, int], gpu_type: str) -> dict[str, int]:
 
 
 def asked_gres(tres: str) -> dict[str, int]:
-    """`gres/gpu:a100:2,gres/shard` -> count by name and, where one is given, type; a count not given is 1."""
+    """Return the count by name and, if given, type of `gres/gpu:a100:2,gres/shard`; a missing count is 1."""
     counts: dict[str, int] = {}
     for item in filter(None, (part.strip() for part in tres.split(","))):
         body = re.sub("^gres[/:]", "", item)
@@ -103,7 +103,7 @@ def asked_gres(tres: str) -> dict[str, int]:
 
 
 def by_name(gres: Mapping[str, int]) -> dict[str, int]:
-    """The same counts with the types added up."""
+    """Return the counts by name, types added up."""
     counts: dict[str, int] = {}
     for full, count in gres.items():
         name = full.partition(":")[0]
@@ -112,7 +112,7 @@ def by_name(gres: Mapping[str, int]) -> dict[str, int]:
 
 
 def gpu_type(pod: PodView, policy: TranslationPolicy) -> GpuType:
-    """The GPU type that the Pod's node selector and required node affinity allow, if it is exactly one.
+    """Return the GPU type that the Pod's node selector and required node affinity allow, if it is exactly one.
 
     A label value without a type in the site's map leaves the GPUs untyped: the labels still restrict the candidates, so
     the Pod gets what it asked for. Where the map is not empty a notice says so, as a type may have been meant.
@@ -129,7 +129,7 @@ def gpu_type(pod: PodView, policy: TranslationPolicy) -> GpuType:
 def _types_of(
     term: NodeTerm, selector: Mapping[str, str], policy: TranslationPolicy, notices: list[Notice]
 ) -> set[str] | None:
-    """The types that one term allows together with the node selector; `None`: any."""
+    """Return the types that one term allows together with the node selector; `None`: any."""
     types: set[str] | None = None
     for label in policy.gpu_type_labels:
         allowed = [set(e.values) for e in term.expressions if e.key == label and e.operator == "In"]

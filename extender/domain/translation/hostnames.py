@@ -1,4 +1,4 @@
-"""Read Slurm's host lists as people write them in a setting: `node-1,gpu[01-04,9]`.
+"""Read Slurm's host lists as users write them in a setting: `node-1,gpu[01-04,9]`.
 
 The text comes from the author of a Pod: its length, its number of names and the length of each name are bounded before
 any name is made.

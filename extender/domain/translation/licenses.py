@@ -1,4 +1,4 @@
-"""Licences of a job: what was said, and what its Pods' resources stand for.
+"""Combines the licences that were asked for with those that the Pods' resources stand for.
 
 Slurm's form is `name[:count]`, joined by commas; with `|` between them any one will do (`license_mgr.c`).
 """
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Licenses:
-    """The text for Slurm, and why it cannot be."""
+    """The text for Slurm, and faults that make it unusable."""
 
     text: str = ""
     faults: tuple[str, ...] = ()
 
 
 def combined(said: str, needed: Mapping[str, int], where: str) -> Licenses:
-    """`said` and what is needed besides. `where` begins a sentence about `said`.
+    """Return `said` and the other licences that are needed. `where` begins a sentence about `said`.
 
     A licence that both name is one and the same, so as many have to be asked for as are needed.
     """
@@ -40,7 +40,7 @@ def combined(said: str, needed: Mapping[str, int], where: str) -> Licenses:
 
 
 def counted(text: str) -> dict[str, int]:
-    """Licence by name -> count; one not given is 1."""
+    """Return the count of each licence by name; a missing count is 1."""
     counts: dict[str, int] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, _, count = re.sub("=", ":", item).partition(":")

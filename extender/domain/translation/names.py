@@ -1,7 +1,7 @@
-"""Names of partitions, accounts, QOS, reservations and MCS labels that a Pod gives, held to the site's lists.
+"""Checks names of partitions, accounts, QOS, reservations and MCS labels that a Pod gives against the site's lists.
 
-A rule of the policy that says which names are allowed decides instead (`allowance`). What the site gives the Pod
-unasked needs no permission.
+A rule of the policy that lists the allowed names decides instead (`allowance`). A default of the site needs no
+permission.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def unlisted(
     nameable: Nameable | None,
     guarded: Mapping[str, str],
 ) -> Iterator[str]:
-    """Yield a fault for each name that is in no list of the site's.
+    """Yield a fault for each name that is in no list of the site.
 
     `allowed` is what the policy's rule for the Pod says. `nameable`: `None` where there is no configuration to ask.
-    `guarded` are the partitions that not everybody may use, with the reasons.
+    `guarded` are the partitions that not all users may use, with the reasons.
     """
     if nameable is None:
         return
@@ -50,7 +50,7 @@ def unlisted(
             if setting is settings.PARTITION:
                 if name in guarded:
                     yield (
-                        f"{chosen.says(setting)} is not allowed: Slurm's partition {name} is not for everybody "
+                        f"{chosen.says(setting)} is not allowed: Slurm restricts partition {name} "
                         f"({guarded[name]}); the site may list it in jobs.partitions or in a rule of its policy"
                     )
             else:

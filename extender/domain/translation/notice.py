@@ -1,4 +1,4 @@
-"""What the author of a Pod is told although its job is asked for."""
+"""Warnings to the author of a Pod that do not prevent its job."""
 
 from __future__ import annotations
 

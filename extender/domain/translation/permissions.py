@@ -1,4 +1,4 @@
-"""Whom a job runs as, and what a Pod may ask for only with the site's permission."""
+"""Resolves the user and group of a job, and checks the settings that need the site's permission."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NAMES_SHOWN = 8
 
 
 def run_as(user: str | None, group: str | None, defaults: JobDefaults, policy: TranslationPolicy) -> RunAs | None:
-    """User and group of a job whose Pod asked for these; `None`: nobody says a user, or a name is unknown.
+    """Return user and group of a job whose Pod asked for these; `None`: there is no user, or a name is unknown.
 
-    The site's group belongs to the site's user: whoever asks for another does not get it, whoever asks for the same
-    gets no other one by that.
+    The site's group belongs to the site's user: another user does not get it, and the same user, asked for by the Pod,
+    keeps it.
     """
     site = policy.user(defaults.get(settings.USER_ID) or "")
     asked = site if user is None else policy.user(user)
@@ -37,7 +37,7 @@ def run_as(user: str | None, group: str | None, defaults: JobDefaults, policy: T
 
 
 def misnamed(chosen: Chosen, defaults: JobDefaults, policy: TranslationPolicy) -> Iterator[str]:
-    """A fault for each name of a user or group that the site does not know, and for a group that has no user."""
+    """Yield a fault for each name of a user or group that the site does not know, and for a group without a user."""
     user, group = chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID)
     site_user, site_group = defaults.get(settings.USER_ID), defaults.get(settings.GROUP_ID)
     says_user = f'the site\'s userId: "{site_user}"' if user is None else chosen.says(settings.USER_ID)
@@ -45,17 +45,17 @@ def misnamed(chosen: Chosen, defaults: JobDefaults, policy: TranslationPolicy) -
     user = site_user if user is None else user
     group = site_group if group is None else group
     if user and policy.user(user) is None:
-        yield f"{says_user} is no user known here; it must be {_known(policy.users)}"
+        yield f"{says_user} is not a known user; it must be {_known(policy.users)}"
     if group and policy.group(group) is None:
-        yield f"{says_group} is no group known here; it must be {_known(policy.groups)}"
+        yield f"{says_group} is not a known group; it must be {_known(policy.groups)}"
     if group and not user:
         yield f"{says_group} is given without a user; user-id must be given with it"
 
 
 def usurped(owner: JobOwner | None, pod: PodView, policy: TranslationPolicy) -> Iterator[str]:
-    """A fault where a Pod would run as an administrator, or as whoever has a number, since its namespace is called so.
+    """Yield a fault where the name of a namespace or ServiceAccount would make a Pod run as an administrator of Slurm.
 
-    Who may create namespaces or ServiceAccounts chooses their names.
+    A user who may create namespaces or ServiceAccounts chooses their names.
     """
     if owner is None or not owner.named_after_pod:
         return
@@ -64,7 +64,7 @@ def usurped(owner: JobOwner | None, pod: PodView, policy: TranslationPolicy) -> 
     if person is None:
         yield f'the policy makes "{name}" the owner of Pod {pod.full_name}; it must be one of the names in slurm.users'
     elif person.uid == 0 or (policy.caller is not None and person.uid == policy.caller.uid):
-        yield f'the policy makes "{name}" the owner of Pod {pod.full_name}; it must be nobody who administers Slurm'
+        yield f'the policy makes "{name}" the owner of Pod {pod.full_name}; it must not be an administrator of Slurm'
 
 
 def not_allowed(
@@ -74,9 +74,9 @@ def not_allowed(
     decided: Collection[str] = (),
     rule: str = "",
 ) -> tuple[str, ...]:
-    """A fault for each setting that the site has not permitted. Asking for what one gets anyway needs no permission.
+    """Return a fault for each setting that the site does not permit. Asking for the default needs no permission.
 
-    Of the settings in `decided` the policy's `rule` says itself what is allowed.
+    For the settings in `decided` the policy's `rule` lists the allowed values.
     """
     user, group = chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID)
     priority, nice = chosen.get(settings.PRIORITY), chosen.get(settings.NICE)
@@ -90,11 +90,11 @@ def not_allowed(
         (settings.PRIORITY, "priority", priority not in (None, defaults.get(settings.PRIORITY))),
         (settings.NICE, "priority", nice is not None and nice < min(0, defaults.get(settings.NICE) or 0)),
     )
-    given = ", ".join(sorted(policy.allowed & RESTRICTED_KEYS)) or "none of them"
-    silent = f', since rule "{rule}" of the policy says nothing of it' if rule else ""
+    given = ", ".join(sorted(policy.allowed & RESTRICTED_KEYS)) or "none"
+    silent = f', since rule "{rule}" of the policy does not list it' if rule else ""
     return tuple(
-        f"{chosen.says(setting)} is not allowed{silent}: it needs the site's permission for {key}; "
-        f"of {', '.join(sorted(RESTRICTED_KEYS))} this site permits {given}"
+        f"{chosen.says(setting)} is not allowed{silent}: it needs the site's permission for {key} (jobs.allow); "
+        f"this site allows {given}"
         for setting, key, asked in wanted
         if asked and key not in policy.allowed and setting.name not in decided
     )

@@ -1,7 +1,7 @@
-"""Which containers a kubelet with the static CPU policy gives CPUs of their own.
+"""Finds the containers to which a kubelet with the static CPU policy gives exclusive CPUs.
 
 After `pkg/apis/core/v1/helper/qos/qos.go` and `pkg/kubelet/cm/cpumanager/policy_static.go`. Whether a kubelet has that
-policy the API server does not tell.
+policy the API server does not show.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from extender.domain.views import PodView
 
 
 def pinned(pod: PodView) -> tuple[str, ...]:
-    """Their names: those of a Guaranteed Pod that ask for whole CPUs. Raises `ValueError`, as `parse` does."""
+    """Return the names of the containers of a Guaranteed Pod that ask for whole CPUs. Raises `ValueError`."""
     if not _guaranteed(pod):
         return ()
     containers = (*pod.init_containers, *pod.containers)
@@ -23,7 +23,7 @@ def pinned(pod: PodView) -> tuple[str, ...]:
 
 
 def _guaranteed(pod: PodView) -> bool:
-    """Requests and limits of CPU and memory are the same: for the Pod as a whole where it says so, else everywhere."""
+    """Return whether requests and limits of CPU and memory are equal, for the Pod as a whole or for each container."""
     if pod.pod_requests or pod.pod_limits:
         return _same(pod.pod_requests, pod.pod_limits)
     containers = (*pod.init_containers, *pod.containers)

@@ -168,16 +168,16 @@ MAX_NODES = Setting(
 EXCLUSIVE = Setting(
     "exclusive",
     forms.SHARING,
-    "Who may share the node: `none` nobody, the job is given all of its CPUs (`--exclusive`); `user` jobs of "
-    "the same user; `mcs` jobs that ask the same with the same `mcs-label` (Slurm with MCSPlugin=mcs/label; "
-    "otherwise anybody); `topo` nobody, nor the other nodes of its block (topology/block; otherwise anybody); "
-    "`ok` anybody, and its CPUs too where the partition allows that (`--oversubscribe`). `true` means `none`; "
-    "`false` leaves it to the partition.",
+    "Jobs that may share the node: `none` no other job, this one gets all CPUs of the node (`--exclusive`); `user` "
+    "jobs of the same user; `mcs` jobs with the same setting and `mcs-label` (Slurm with MCSPlugin=mcs/label; "
+    "otherwise all jobs); `topo` no other job, on any node of its block (topology/block; otherwise all jobs); `ok` "
+    "all jobs, and they may share its CPUs where the partition allows that (`--oversubscribe`). `true` means "
+    "`none`; `false` leaves the choice to the partition.",
     sunk="exclusive",
     bridge="exclusive",
     request="exclusive",
     slurm="shared",
-    site_default="Who may share the node; `none` is nobody.",
+    site_default="Jobs that may share the node; `none`: no other job.",
 )
 USER_ID = Setting(
     "user-id",
@@ -231,7 +231,7 @@ WORKING_DIR = Setting(
 TIMEOUT = Setting(
     "timeout",
     forms.MINUTES,
-    "Time limit, from the start of the job; the Pod is told to end its grace earlier. Without it, the Pod's "
+    "Time limit, from the start of the job; the Pod gets SIGTERM earlier by its grace period. Without it, the Pod's "
     "`activeDeadlineSeconds` and grace and a minute for its start, rounded up to minutes. A site can declare "
     "that SUNK's key counts seconds.",
     sunk="timeout",

@@ -1,4 +1,4 @@
-"""How much of a node each member of a job gets: CPUs, memory and GRES, in Slurm's units."""
+"""Computes the size of each member of a job: CPUs, memory and GRES, in Slurm's units."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from extender.domain.wellknown import OWN_PREFIX, Reason
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Per member. Without meaning where `faults` says anything."""
+    """Size of one member. Not to be used where there are `faults`."""
 
     cpus: int = 0
     memory_mb: int = 0
     gres: Mapping[str, int] = field(default_factory=dict)
     licenses: Mapping[str, int] = field(default_factory=dict)
-    """Of all members together: a licence is on no node."""
+    """For all members together: a licence is on no node."""
 
     faults: tuple[str, ...] = ()
     notices: tuple[Notice, ...] = ()
 
 
 def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy) -> Size:
-    """The largest member's size, resource by resource: Slurm gives every node of a job the same."""
+    """Return the size of the largest member, resource by resource: Slurm gives every node of a job the same."""
     sizes = [_size_of_one(pod, chosen, policy) for pod in pods]
     types = {gpu_type(pod, policy).name for pod in pods}
     asked_type = chosen.get(settings.GPU_TYPE) or (types.pop() if len(types) == 1 else "")
@@ -94,7 +94,7 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy) -> Siz
 
 
 def _too_few(chosen: Chosen, needed: Mapping[str, int]) -> list[str]:
-    """Faults where the author's GRES are fewer than the devices that kubelet will hand out under the same name."""
+    """Return faults where the author's GRES are fewer than the devices of the same name that kubelet will hand out."""
     asked = by_name(asked_gres(chosen.get(settings.GRES) or ""))
     return [
         f"{chosen.says(settings.GRES)} asks for {asked[name]} {name}, but the Pod's resources stand for {count}; "
@@ -105,7 +105,7 @@ def _too_few(chosen: Chosen, needed: Mapping[str, int]) -> list[str]:
 
 
 def _others(chosen: Chosen, needed: Mapping[str, int]) -> list[str]:
-    """Devices that kubelet will hand out and that are of no kind that the author's GRES name."""
+    """Return sentences about devices that kubelet will hand out and that the author's GRES do not name."""
     asked = by_name(asked_gres(chosen.get(settings.GRES) or ""))
     return [
         f"{chosen.says(settings.GRES)} names no {name}, but the Pod's resources stand for {count}"

@@ -1,4 +1,4 @@
-"""From the Pods of one workload to the job that is asked of Slurm.
+"""Translates the Pods of one workload into the request for a job.
 
 Precedence for what a job gets: an annotation, then what the Pod's own fields say (its PriorityClass by the site's map),
 then whose it is by the policy, the defaults of the rule that speaks of it, those of its namespace, those of the site,
@@ -30,16 +30,16 @@ from extender.domain.translation.size import Size, size_of
 from extender.domain.views import PodView
 
 MOST_SENTENCES = 20
-"""Faults, or notices, of one Pod that are said: its author decides how many there are."""
+"""Faults, or notices, of one Pod that are reported: its author decides how many there are."""
 
 MOST_KEYS = 256
 """Annotations, and labels, of a Pod that is served. Each write on a Pod of 10,000 keys takes kube-apiserver 1.36 some
-0.2 s, whoever writes, for it merges who manages each key: such Pods of one tenant would slow the Pods of all others."""
+0.2 s, since it merges the managers of each key: such Pods of one tenant would slow the Pods of all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """The job to ask for. `notices` are for the Pod's author, who may have meant something else."""
+    """The job to ask for. `notices` warn the author of the Pod."""
 
     request: JobRequest
     notices: tuple[Notice, ...] = ()
@@ -47,7 +47,7 @@ class Translated:
 
 @dataclass(frozen=True, slots=True)
 class TranslationRefused:
-    """Every reason, a sentence each, why no job can be asked for."""
+    """All reasons why no job can be asked for, a sentence each."""
 
     faults: tuple[str, ...]
 
@@ -67,20 +67,20 @@ def translate(
     *,
     guarded: Mapping[str, str] = _NOTHING,
 ) -> Translation:
-    """The job for the Pods of a workload, one member each; all faults at once.
+    """Return the job for the Pods of a workload, one member each, or all faults at once.
 
     `root_annotations` are those of the Pods' root owner, `namespace_labels` those of their Namespace, `guarded` the
-    partitions that not everybody may use, with the reasons. `now_wall`,
+    partitions that not all users may use, with the reasons. `now_wall`,
     seconds since the epoch, only decides whether a deadline has passed, and stands for the creation of Pods that have
     none (read from a file), so that a second submission asks for the same as the first. Raises
     `ValueError` for no Pods.
     """
     if not pods:
         raise ValueError("a workload has at least one Pod")
-    if strangers := sorted({pod.namespace for pod in pods if not policy.serves(pod.namespace)}):
+    if unserved := sorted({pod.namespace for pod in pods if not policy.serves(pod.namespace)}):
         served = ", ".join(sorted(policy.namespaces or ())) or "none"
         return TranslationRefused(
-            tuple(f"namespace {name} is not served here; served are: {served}" for name in strangers)
+            tuple(f"namespace {name} is not served here; served are: {served}" for name in unserved)
         )
     if crowded := tuple(fault for pod in pods for fault in _crowded(pod)):
         return TranslationRefused(_once(crowded))
@@ -119,21 +119,22 @@ def translate(
     notices = [*(notice for reading in readings for notice in reading.notices), *size.notices]
     person = run_as(chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID), defaults, policy)
     if person == policy.caller:
-        person = None  # so it can be had at once: `job/allocate` runs as its caller and ignores `user_id` (slurmrestd)
+        # `job/allocate` runs as its caller and ignores `user_id` (slurmrestd): so an immediate allocation is possible.
+        person = None
     request = replace(_request(pods, chosen, size, defaults, created), run_as=person, licenses=licenses.text)
     request = replace(request, time_limit_minutes=limit, time_limit_least=least, time_limit_by_site=by_site)
     return Translated(request, tuple(dict.fromkeys(notices))[:MOST_SENTENCES])
 
 
 def _crowded(pod: PodView) -> Iterator[str]:
-    """What has too many keys to be served."""
+    """Yield a fault for each map of the Pod's metadata that has too many keys."""
     for name, found in (("annotations", pod.annotations), ("labels", pod.labels)):
         if len(found) > MOST_KEYS:
             yield f"metadata.{name} has more than {MOST_KEYS} entries; remove some of them"
 
 
 def defaults_of(namespace: str, policy: TranslationPolicy) -> JobDefaults:
-    """The defaults of a namespace, completed by those of the site."""
+    """Return the defaults of a namespace, completed by those of the site."""
     own = policy.namespace_defaults.get(namespace)
     return policy.defaults if own is None else policy.defaults.under(own)
 
@@ -141,7 +142,7 @@ def defaults_of(namespace: str, policy: TranslationPolicy) -> JobDefaults:
 def defaults_for(
     pod: PodView, rule: TenancyRule | None, namespace_labels: Mapping[str, str], policy: TranslationPolicy
 ) -> JobDefaults:
-    """What the Pod gets without asking, but for what its PriorityClass stands for."""
+    """Return the defaults of the Pod's job, without the values of its PriorityClass."""
     defaults = defaults_of(pod.namespace, policy)
     if rule is not None:
         defaults = defaults.under(rule.defaults)
@@ -150,12 +151,12 @@ def defaults_for(
 
 
 def title_of(pod: PodView, root_annotations: Mapping[str, str], policy: TranslationPolicy) -> str:
-    """The readable part of the name of the Pod's job, also where it gets none."""
+    """Return the readable part of the name of the Pod's job, also where it gets none."""
     return read_settings(pod.annotations, root_annotations, policy).chosen.get(settings.JOB_NAME) or pod.full_name
 
 
 def names_partition(pod: PodView, root_annotations: Mapping[str, str], policy: TranslationPolicy) -> bool:
-    """Whether the Pod names a partition, so that it matters which are open to everybody."""
+    """Return whether the Pod names a partition, so that restrictions of partitions matter."""
     asks = policy.nameable is not None
     return asks and read_settings(pod.annotations, root_annotations, policy).chosen.get(settings.PARTITION) is not None
 
@@ -181,9 +182,9 @@ def _licenses(chosen: Chosen, defaults: JobDefaults, size: Size) -> Licenses:
 def _time_limit(
     pods: Sequence[PodView], chosen: Chosen, defaults: JobDefaults, allowed: Range | None
 ) -> tuple[int | None, int | None, bool]:
-    """Minutes, the least of them, and whether the site says so and not the Pod.
+    """Return the limit in minutes, its lower bound, and whether the site decides it instead of the Pod.
 
-    An annotation says what Slurm shall be told, whatever Kubernetes does earlier.
+    An annotation is sent to Slurm as it is, whatever Kubernetes does earlier.
     """
     asked = chosen.get(settings.TIMEOUT)
     if asked is not None:
@@ -215,7 +216,7 @@ def _once(sentences: Sequence[str]) -> tuple[str, ...]:
 
 
 def _out_of_bounds(chosen: Chosen, members: int) -> list[str]:
-    """Faults of settings that do not go together."""
+    """Return faults of settings that contradict each other."""
     faults = []
     fewest, most = chosen.get(settings.MIN_NODES), chosen.get(settings.MAX_NODES)
     if fewest is not None and fewest > members:
@@ -238,7 +239,7 @@ def _pinned(pods: Sequence[PodView], policy: TranslationPolicy) -> list[str]:
         return []
     faults = []
     for pod in pods:
-        with suppress(ValueError):  # a quantity that cannot be read is told with the size
+        with suppress(ValueError):  # size_of reports a quantity that cannot be read
             if names := ", ".join(pinned(pod)):
                 faults.append(
                     f"Pod {pod.full_name} is Guaranteed and asks for whole CPUs ({names}), which kubelet's static CPU "

@@ -68,7 +68,7 @@ def test_what_kubernetes_counts_itself_is_no_gres_and_huge_pages_are_announced()
 @pytest.mark.parametrize(
     ("resource", "gres", "said"),
     [
-        ("gpu", "gpu", "no extended resource"),
+        ("gpu", "gpu", "not an extended resource"),
         ("a.io/x", "x:{1}", "has 0 '*'"),
         ("a.io/*", "x:{2}", "has 1 '*'"),
         ("a.io/*", "x:{0}", "has 1 '*'"),

@@ -121,7 +121,7 @@ def test_without_a_policy_nobody_runs_as_another_or_raises_priority() -> None:
 @pytest.mark.parametrize("settings", [{"user_id": "bob"}, {"priority": "1"}, {"nice": "-1"}])
 def test_a_rule_that_says_nothing_of_it_lets_nobody_run_as_another_or_raise_priority(settings: dict[str, str]) -> None:
     (fault,) = faults(asking(**settings), allowing(partition=("*", "")))
-    assert 'rule "only" of the policy says nothing of it' in fault
+    assert 'rule "only" of the policy does not list it' in fault
 
 
 def test_a_rule_goes_before_the_permissions_of_the_configuration() -> None:

@@ -82,7 +82,7 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
         ),
         (SLURM + "jobs: {sunkTimeoutUnit: hours}", '"hours" is not allowed; it must be one of minutes, seconds'),
         (SLURM + "jobs: {defaults: {partition: 'a b'}}", "must be names separated by commas"),
-        (SLURM + "jobs: {gres: [{resource: gpu, gres: gpu}]}", "'gpu' is no extended resource"),
+        (SLURM + "jobs: {gres: [{resource: gpu, gres: gpu}]}", "'gpu' is not an extended resource"),
         (SLURM + "jobs: {gres: [{resource: a.io/*, gres: 'gpu:40'}]}", "with a letter in the type"),
         (
             SLURM + "jobs: {gres: [{resource: nvidia.com/*, gres: none}, {resource: nvidia.com/gpu, gres: gpu}]}",
