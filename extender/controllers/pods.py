@@ -10,6 +10,7 @@ import structlog
 from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain import events as e
+from extender.domain.backoff import Backoff
 from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.placeholder import Member, State
 from extender.domain.pods.claim import Claim, Claims
@@ -22,7 +23,7 @@ from extender.domain.wellknown import CANCELLED, JOB_ID, POD_UID, STATUS_ANNOTAT
 from extender.engine.engine import Engine
 from extender.engine.scheduling import FilterCandidates
 from extender.engine.workload_resolver import WorkloadResolver
-from extender.runtime.controller import Backoff, Controller, Requeue, Resync
+from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.cooperative_yield import CooperativeYield
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import MassDeletionConfirmed, PlaceholderChanged, PodRemoved

@@ -23,6 +23,7 @@ from typing import Any
 import structlog
 
 from extender.domain import wellknown
+from extender.domain.backoff import Backoff
 from extender.domain.fair_queue import FairQueue, QueueEntry
 from extender.domain.ports import Announcement, Announcer, Clock
 from extender.domain.printable import printable
@@ -312,7 +313,7 @@ class EventWriter:
             self._lose(series)  # what is newer is sent
             return
         wait = error.retry_after_s if isinstance(error, Throttled) else 0.0
-        self._enqueue(series, _now() + max(wait, 2.0**series.attempts))
+        self._enqueue(series, _now() + max(wait, Backoff(2.0).after(series.attempts)))
 
     def _give_up(self, series: _Series, error: ApiError) -> None:
         self.status.failed += 1

@@ -16,6 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 import structlog
 
+from extender.domain.backoff import Backoff
 from extender.kube.connection import ApiConnection
 from extender.kube.errors import (
     ApiError,
@@ -295,7 +296,7 @@ class Reflector(Generic[ViewT]):
             self._faults = 0
         self._healthy_since = None
         self.status.trouble = str(error)
-        wait = self._rng.uniform(0, min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**self._faults))
+        wait = self._rng.uniform(0, Backoff(FIRST_WAIT_S, LONGEST_WAIT_S).after(self._faults + 1))
         self._faults = min(self._faults + 1, 10)
         if isinstance(error, Forbidden):
             if self._forbidden != str(error):

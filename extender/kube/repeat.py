@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
+from extender.domain.backoff import Backoff
 from extender.kube.errors import ApiError, ApiUnavailable, OutcomeUnknown, Throttled
 
 ResultT = TypeVar("ResultT")
@@ -37,7 +38,7 @@ async def repeated(
     def wait(state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
         asked = error.retry_after_s if isinstance(error, Throttled) else 0.0
-        longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** (state.attempt_number - 1))
+        longest = Backoff(FIRST_WAIT_S, LONGEST_WAIT_S).after(state.attempt_number)
         return asked + rng.uniform(0, longest)
 
     def over(state: RetryCallState) -> bool:

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
+from extender.domain.backoff import Backoff
 from extender.domain.fair_queue import in_turns
 from extender.domain.ports import PortError
 from extender.runtime.cooperative_yield import CooperativeYield
@@ -23,8 +24,7 @@ _log = structlog.get_logger(__name__)
 
 K = TypeVar("K", bound=Hashable)
 
-MOST_DOUBLINGS = 16
-"""Back-off doubles so many times at most; beyond that the number would only grow."""
+DEFAULT_BACKOFF = Backoff()
 
 BATCH = 20
 """Keys that a resync with a rate adds at a time."""
@@ -39,18 +39,6 @@ class Requeue:
 
     after: float
     rank: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """The delay of a key after a failure, in seconds: `first`, then twice as long each time, at most `most`."""
-
-    first: float = 1.0
-    most: float = 60.0
-
-    def after(self, failures: int) -> float:
-        """Return the delay after so many failures in a row, the last one counted."""
-        return min(self.first * 2.0 ** min(failures - 1, MOST_DOUBLINGS), self.most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +75,7 @@ class Controller(Generic[K]):
         ranks: int = 1,
         owner_of: Callable[[K], str] = lambda _key: "",
         rerun: bool = True,
-        backoff: Backoff = Backoff(),
+        backoff: Backoff = DEFAULT_BACKOFF,
         resync: Resync[K] | None = None,
         keep_early: bool = False,
     ) -> None:

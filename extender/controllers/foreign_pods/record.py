@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from extender.domain.backoff import Backoff
 from extender.domain.foreign_pods.foreign_pod import ForeignPod, ForeignPodJob, own_and_duplicates
 from extender.domain.foreign_pods.mark import ForeignPodMark
 from extender.domain.job_outcomes.slurm_states import STATES, Meaning
@@ -121,7 +122,7 @@ class ForeignPodRecord:
         lived = now - one.since
         self.short_lives = self.short_lives + 1 if lived < SHORT_LIFE else 0
         if self.short_lives > 1:
-            self.not_before = now + min(REST_MOST, 2.0**self.short_lives)
+            self.not_before = now + Backoff(2.0, REST_MOST).after(self.short_lives)
             self.refused = f"its job {one.job.job_id} was {words} within {lived:.0f} s, and others before it"
 
 

@@ -15,6 +15,7 @@ from enum import StrEnum
 from extender.controllers.nodes.controller import NodeController
 from extender.controllers.nodes.drains import NODE_CAUSE
 from extender.domain.amount import lacking, total
+from extender.domain.backoff import Backoff
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.foreign_pods.foreign_pod import ForeignPod
 from extender.domain.nodes.machine import DrainState
@@ -113,7 +114,7 @@ class Shortages:
 
     def _full_again(self, node: str, shortage: Shortage) -> None:
         shortage.tries += 1
-        pause = min(TRY_MOST, TRY_FIRST * 2**shortage.tries)
+        pause = Backoff(TRY_FIRST, TRY_MOST).after(shortage.tries + 1)
         shortage.phase, shortage.next_try = ShortagePhase.FULL, self._clock.now() + pause
 
     def _hold(self, node: str) -> None:

@@ -16,6 +16,7 @@ import structlog
 from extender.controllers.nodes.controller import NodeController
 from extender.controllers.nodes.drains import NODE_CAUSE
 from extender.controllers.nodes.wishes import NodeLister, NodeWishes
+from extender.domain.backoff import Backoff
 from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.nodes.external_changes import ExternalNodeChange, Step, compare
 from extender.domain.nodes.external_nodes import DesiredNode, ExternalRules, SettleDelays
@@ -326,7 +327,7 @@ class ExternalNodeController:
             _log.info("external_node_changed", step=str(step), node=one.node, slurm_node=name, why=one.change.text)
             self._release_hold(name)
             return
-        one.retry_at = now + min(RETRY * 2**one.refusals, RETRY_MOST)
+        one.retry_at = now + Backoff(RETRY, RETRY_MOST).after(one.refusals + 1)
         if answer.done is None:
             _log.info("external_node_retrying", step=str(step), slurm_node=name, error=answer.text)
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.backoff import Backoff
 from extender.domain.job_outcomes.transition_table import TRANSITIONS, JobCondition, states_after
 from extender.domain.jobs.changes import can_follow_running
 from extender.domain.jobs.resize import outgrown
@@ -127,7 +128,7 @@ def _woken(p: Placeholder, granted: GrantedState, event: e.WakeAnswered, at: At)
         return replace(p, payload=replace(granted, failed_wakes=0, offered_at=at.now), reason=""), []
     text = f"The grant of Slurm job {p.job_id} cannot be written on the Pod: {event.text}"
     said: list[c.Command] = [announce(p, Reason.GRANT_NOT_WRITTEN, text, True)] if text != p.reason else []
-    wait = min(at.timing.busy * 2 ** min(granted.failed_wakes, 10), at.timing.retry_most)
+    wait = Backoff(at.timing.busy, at.timing.retry_most).after(granted.failed_wakes + 1)
     failed = replace(granted, cleared=False, failed_wakes=granted.failed_wakes + 1)
     return replace(p, payload=failed, reason=text, wake_at=at.now + wait), said
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.backoff import Backoff
 from extender.domain.lifecycle.rules import At, StateRules, Step
 from extender.domain.lifecycle.transitions import (
     find_job_of_binding,
@@ -40,7 +41,7 @@ def _cancel_due(p: Placeholder, releasing: ReleasingState, _event: e.TimerFired,
     before its traps are set, or slurmd before the script is started (24.11.5).
     """
     cancels, job_id = releasing.cancels + 1, releasing.job.job_id
-    wait = min(at.timing.cancel_retry * 2 ** min(cancels, 10), at.timing.cancel_retry_most)
+    wait = Backoff(at.timing.cancel_retry, at.timing.cancel_retry_most).after(cancels + 1)
     softly = cancels < ASKED_TWICE
     cancel = c.CancelJob(job_id, p.reason, p.outcome if softly else "", script_exit(p) if softly else None)
     after = replace(p, payload=replace(releasing, cancels=cancels), wake_at=at.now + wait)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.backoff import Backoff
 from extender.domain.job_outcomes.pod_ends import ENDS
 from extender.domain.job_outcomes.transition_table import TRANSITIONS, JobEvent, condition_of_event
 from extender.domain.jobs.cancelled import HOW_TO_ASK_AGAIN, Cancelled, digest
@@ -50,7 +51,7 @@ def with_payload(p: Placeholder, payload: Payload) -> Placeholder:
 
 def back_off(failures: int, timing: Timing) -> float:
     """Return the seconds before the attempt after so many failures: doubling, bounded."""
-    return float(min(timing.retry_first * 2 ** max(0, min(failures, 20) - 1), timing.retry_most))
+    return Backoff(timing.retry_first, timing.retry_most).after(failures)
 
 
 def delay_next_attempt(p: Placeholder, at: At) -> Placeholder:
@@ -200,7 +201,7 @@ def end_pods(p: Placeholder, lost: LostState, at: At, said: list[c.Command]) -> 
         c.EndPod(member.ref, lost.end_kind, lost.end_text, voluntary, by) for member in occupying if member.node
     ]
     repeats = lost.repeats + 1 if all(member.ending for member in occupying) else 0
-    wake_at = at.now + min(at.timing.end_retry * 2 ** min(repeats, 10), at.timing.end_retry_most)
+    wake_at = at.now + Backoff(at.timing.end_retry, at.timing.end_retry_most).after(repeats + 1)
     if voluntary:
         wake_at = min(wake_at, evicted_by)
     return replace(p, payload=replace(lost, repeats=repeats), wake_at=wake_at), said + ends

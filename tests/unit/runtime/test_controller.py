@@ -9,9 +9,10 @@ from itertools import pairwise
 
 import pytest
 
+from extender.domain.backoff import Backoff
 from extender.domain.ports import PortError
 from extender.runtime import cooperative_yield
-from extender.runtime.controller import Backoff, Controller, Requeue, Resync
+from extender.runtime.controller import Controller, Requeue, Resync
 
 pytestmark = pytest.mark.looptime
 
