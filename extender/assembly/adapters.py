@@ -15,6 +15,7 @@ from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.slurm_health import SlurmHealth
 from extender.kube.announce import EventWriter
 from extender.kube.api_clock import ApiClock
+from extender.kube.checkpoints import CheckpointLease
 from extender.kube.pod_reads import PodReader
 from extender.kube.writes import PodWriter
 from extender.runtime.event_bus import EventBus
@@ -61,6 +62,9 @@ class Adapters:
             kubernetes, clock=self.api_clock, rng=io_context.rng, max_grace_s=int(config.limits.max_grace)
         )
         self.pod_reader = PodReader(kubernetes, rng=io_context.rng)
+        self.checkpoints = CheckpointLease(
+            kubernetes, config.leader_election.namespace, f"{config.leader_election.lease_name}-checkpoints"
+        )
         self.jobs = SlurmrestdJobs(io_context.slurm, clock, hooks=hooks, observe_request=observe_request)
         self.terminator = JobTerminator(self.jobs)
         self.guard = MassDeletionGuard(clock, events, guard_options(config))

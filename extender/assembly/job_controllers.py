@@ -17,6 +17,7 @@ from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
 from extender.engine.missing_jobs import PolledJobStates
+from extender.engine.pod_absence_judge import PodAbsenceJudge
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.slurm.foreign_pods import SlurmrestdForeignPods
 
@@ -73,6 +74,7 @@ class JobControllers:
             events=events,
             left_behind=nodes.removals.left_behind,
             known_otherwise=lambda: self.foreign_pods.jobs,
+            judge=PodAbsenceJudge(adapters.checkpoints, clock),
             departed=self.departures.get,
             options=OrphanOptions(refresh.others_every),
         )

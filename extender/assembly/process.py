@@ -18,6 +18,7 @@ from extender.config.document import ExtenderConfiguration
 from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.pods import PodController
 from extender.controllers.translations import NO_POLICY, Translations
+from extender.domain.jobs.checkpoint import writer_id
 from extender.domain.jobs.identity import hook_token
 from extender.domain.placeholder import State
 from extender.domain.placing.candidates import DEVICE_CLASS as DEVICE_CLASS_PREFIX
@@ -25,6 +26,7 @@ from extender.domain.pods.claim import Claims
 from extender.domain.ports import Announcement
 from extender.domain.views import NodeView
 from extender.domain.wellknown import Reason
+from extender.engine.checkpoint_writer import CheckpointWriter
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineOptions, EnginePorts, EngineState
 from extender.engine.job_identity import JobIdentity
@@ -96,6 +98,11 @@ class Assembly:
                 io_context.clock, self.announcer, adapters.guard, self.events, lambda: len(placeholders.jobs)
             ),
         )
+        self.checkpoints = CheckpointWriter(
+            adapters.checkpoints,
+            io_context.clock,
+            lambda: writer_id(io_context.clock.wall(), io_context.rng.getrandbits(32)),
+        )
         self.engine = Engine(
             EngineOptions(claims, timing(config), config.limits.requests, validate),
             self.state,
@@ -108,6 +115,7 @@ class Assembly:
                 cache=self.informers.pods,
                 events=self.events,
                 slurm_health=adapters.slurm_health,
+                checkpoints=self.checkpoints,
                 kept_from=adapters.drains.kept_from,
                 on_no_node=self._is_on_no_node,
                 policy_trouble=lambda: "" if self.policy_file.policy is not None else self.policy_file.trouble,

@@ -119,13 +119,16 @@ class Orphans(Group):
     """
 
     grace: Duration = Field(
-        5.0, ge=1, description="How long the Pod of a job must be missing before the job is ended. At least 1 s."
+        5.0,
+        ge=1,
+        description="How long the Pod of a job must be missing before the job is ended, where no checkpoint shows that "
+        "the Pod was deleted. At least 1 s.",
     )
     many_grace: Duration = Field(
         600.0,
         ge=1,
-        description="The same where many jobs have no Pod, counted anew at each start. An etcd restored from a backup "
-        "has no Pods made since, which kubelets end then. Nothing tells since when they have been missing.",
+        description="The same where many such jobs have no Pod, or a checkpoint shows that etcd was restored; counted "
+        "from each start. A restored etcd has no Pods that were created since, and kubelets end them.",
     )
     dry_run: bool = Field(
         False,

@@ -1,16 +1,21 @@
 """Find and end orphaned jobs: placeholder jobs whose Pods ended or left while no extender was there to see it.
 
 Which jobs exist is in the polled states; whose they are is in the jobs themselves alone. Every job that no workload is
-known to have is read: those at the start slowly, those that appear later more slowly still. Among these may be one that
-an earlier process requested, whose request was delayed, and one that lives again because slurmctld came back with an
-older state. That may be under the id of a job read before, so all are read again in turn.
+known to have is read: those at the start a few at a time, those that appear later one by one. Among these may be one
+that an earlier process requested, whose request was delayed, and one that lives again because slurmctld came back with
+an older state. That may be under the id of a job read before, so all are read again in turn.
+
+An orphaned job ends at once where a checkpoint shows that its Pod was deleted (`domain.jobs.checkpoint`). Otherwise a
+restore of etcd may have taken the Pod back, and the mass-deletion guard says how long the job is kept.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Set
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import structlog
@@ -18,6 +23,8 @@ import structlog
 from extender.controllers.refresh import OTHERS_EVERY
 from extender.domain.events import JobFound, ProbeAnswered
 from extender.domain.job_outcomes.slurm_states import STATES, Meaning
+from extender.domain.jobs.checkpoint import Checkpoint, PodAbsence
+from extender.domain.jobs.identity import decode_mark
 from extender.domain.jobs.job import JobView, Mark
 from extender.domain.jobs.ownership import mark_of_orphan
 from extender.domain.lifecycle.releasing import ASKED_TWICE
@@ -30,6 +37,7 @@ from extender.engine.engine_context import EngineState
 from extender.engine.job_terminator import JobTerminator, ProvedJob, UnprovedJob
 from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.engine.missing_jobs import Orphan
+from extender.engine.pod_absence_judge import TEXTS, PodAbsenceJudge
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
@@ -38,13 +46,19 @@ from extender.runtime.topics import JobStatesPolled, MassDeletionConfirmed, Othe
 _log = structlog.get_logger(__name__)
 
 STEP = 0.1
-"""Seconds between two reads: ten a second, however many jobs there are."""
+"""Seconds between two steps."""
 
 STEP_LATER = 0.5
 """The same for jobs that appear when whatever was sent before the start has most likely arrived."""
 
+AT_ONCE = 16
+"""Jobs that are read in a step at the start, and ended in any step."""
+
 _ALL = "all"
-"""The one key: one job is read or ended at a time, however many there are."""
+"""The one key: a step begins when the one before has ended."""
+
+FENCED_AFTER = 0.5
+"""Seconds before a job is tried again whose nodes are not drained yet."""
 
 AGAIN_AFTER = 5.0
 """Seconds before a cancel is repeated whose job's end has not been seen."""
@@ -90,6 +104,20 @@ class _Orphan:
     asked: int = 0
     """How often its end was asked."""
 
+    checkpoint: Checkpoint | None = None
+    """The one that its mark names, where no owner of a job can write it."""
+
+    absence: PodAbsence | None = None
+    """The reason why its Pod is absent; `None`: not judged yet."""
+
+    not_before: float = 0.0
+    """When it may be tried again."""
+
+    @property
+    def explained(self) -> bool:
+        """Return whether its end needs no checkpoint."""
+        return self.finished or self.left or self.excused
+
 
 @dataclass(frozen=True, slots=True)
 class OrphanOptions:
@@ -123,6 +151,7 @@ class OrphanController:
         events: EventBus,
         left_behind: Callable[[JobView, Mark], bool],
         known_otherwise: Callable[[], Set[int]],
+        judge: PodAbsenceJudge,
         departed: Callable[[str], PodView | None] = lambda _uid: None,
         options: OrphanOptions = OrphanOptions(),
     ) -> None:
@@ -156,8 +185,7 @@ class OrphanController:
         self._orphans: dict[int, _Orphan] = {}
         self._events = events
         self._known_otherwise = known_otherwise
-        self._reading = False
-        """Whether the last step read a job, and did not end one."""
+        self._judge = judge
 
         self._controller = Controller("orphans", self._reconcile, resync=Resync(lambda: (_ALL,)))
 
@@ -196,7 +224,7 @@ class OrphanController:
         return STEP if self._orphans or self._early else STEP_LATER
 
     async def _reconcile(self, _all: str) -> Requeue:
-        """Read one job, or end one."""
+        """Read the next jobs, and end those that are due."""
         if self._fresh():
             await self._step()
         return Requeue(self._pause if self._unread or self._orphans else self._options.in_turn)
@@ -208,14 +236,14 @@ class OrphanController:
             if again is not None:
                 self._unread[again] = None
                 self._events.publish(OtherJobReadInTurn())
-        # At the start all are read first: many without a Pod are held, and how many there are has to be known.
-        self._reading = bool(self._unread) and (self._early or not self._orphans or not self._reading)
-        if self._reading:
-            job_id = next(iter(self._unread))
+        early = self._early
+        following = list(islice(self._unread, AT_ONCE if early else 1))
+        for job_id in following:
             del self._unread[job_id]
-            await self._check(job_id)
-        elif self._orphans:
-            await self._end_orphans()
+        await asyncio.gather(*map(self._check, following))
+        if self._orphans:
+            # Many without a Pod are held, and at the start how many there are is known when all are read.
+            await self._end_orphans(counted=not (early and self._unread))
 
     @property
     def _early(self) -> bool:
@@ -248,7 +276,7 @@ class OrphanController:
         else:
             older = mark.epoch != self._state.identity.epoch
             found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older, mark.wishes)
-            self._orphans[job_id] = _Orphan(mark.workload, self._clock.now(), found)
+            self._orphans[job_id] = _Orphan(mark.workload, self._clock.now(), found, checkpoint=_checkpoint_of(job))
 
     def _own_mark(self, job: JobView) -> tuple[Mark | None, bool]:
         """The mark of a live job that names this extender, and whether it or one before it surely made the job."""
@@ -275,68 +303,101 @@ class OrphanController:
                 "jobId": job_id,
                 "workload": orphan.workload,
                 "podFinished": orphan.finished,
+                "podAbsence": str(orphan.absence or ""),
                 "seconds": round(now - orphan.since, 1),
                 "said": orphan.logged or "found",
             }
             for job_id, orphan in sorted(self._orphans.items())
         ]
 
-    async def _end_orphans(self) -> None:
-        """One that is due."""
-        now = self._clock.now()
-        orphans = self._without_pod()
-        missing = sum(not (orphan.finished or orphan.left) for orphan in orphans.values())
-        total = len(self._engine.placeholders.jobs) + len(orphans)
-        many = self._guard.is_mass(missing, total)
-        for job_id, orphan in orphans.items():
+    @property
+    def restore_suspected(self) -> str:
+        """Return why jobs are kept although their Pods are absent, where a checkpoint says so; ""."""
+        kept = Counter(orphan.absence for orphan in self._orphans.values() if not orphan.explained)
+        return "; ".join(f"{kept[why]} jobs without a Pod: {text}" for why, text in TEXTS.items() if kept[why])
+
+    async def _end_orphans(self, *, counted: bool) -> None:
+        """End those that are due. `counted`: all jobs were read, so that the number of those without a Pod is known."""
+        await self._judge.judge(self._without_pod().values())
+        now, without_pod, limits = self._clock.now(), self._without_pod(), self._guard.options
+        missing = sum(not (orphan.explained or orphan.absence is PodAbsence.DELETED) for orphan in without_pod.values())
+        total = len(self._engine.placeholders.jobs) + len(without_pod)
+        due: list[tuple[int, _Orphan]] = []
+        for job_id, orphan in without_pod.items():
             if not orphan.logged:
                 self._say(job_id, orphan, "found")
-            now_due = orphan.finished or orphan.excused
-            held = many and not orphan.left
-            limits = self._guard.options
-            wait = 0.0 if now_due else limits.mass_grace if held else limits.grace
+            wait = self._wait(orphan, missing, total)
             if now - orphan.since < wait:
-                if held:
-                    self._say(job_id, orphan, "held", orphans=missing, seconds=wait, what=HOW_TO_RELEASE)
+                if wait >= limits.mass_grace:
+                    self._say_held(job_id, orphan, missing, wait)
             elif limits.dry_run:
                 self._say(job_id, orphan, "would_be_ended", pod_finished=orphan.finished, why="orphans.dryRun is on")
-            else:
-                await self._end(job_id, orphan)
-                orphan.since = self._clock.now() + AGAIN_AFTER - wait  # again, until its end is seen
-                return
+            elif now >= orphan.not_before and (counted or wait == 0.0):
+                due.append((job_id, orphan))
+        await asyncio.gather(*(self._try_end(job_id, orphan) for job_id, orphan in due[:AT_ONCE]))
 
-    async def _end(self, job_id: int, orphan: _Orphan) -> None:
-        """Cancel it, if it still is what it was, and its Pod is gone for certain."""
+    def _wait(self, orphan: _Orphan, missing: int, total: int) -> float:
+        """For how many seconds its Pod must be absent, where so many of `total` are."""
+        if orphan.finished or orphan.excused:
+            return 0.0
+        if orphan.left:
+            return 0.0 if orphan.absence is PodAbsence.DELETED else self._guard.options.grace
+        return self._guard.grace(missing, total, orphan.absence or PodAbsence.UNREADABLE)
+
+    def _say_held(self, job_id: int, orphan: _Orphan, missing: int, wait: float) -> None:
+        what = HOW_TO_RELEASE if orphan.absence is None else TEXTS.get(orphan.absence, HOW_TO_RELEASE)
+        self._say(job_id, orphan, "held", orphans=missing, seconds=wait, what=what)
+
+    async def _try_end(self, job_id: int, orphan: _Orphan) -> None:
+        """End it; where its nodes are not drained yet, try again soon."""
+        fenced = await self._end(job_id, orphan)
+        orphan.not_before = self._clock.now() + (AGAIN_AFTER if fenced else FENCED_AFTER)
+
+    async def _end(self, job_id: int, orphan: _Orphan) -> bool:
+        """Cancel it, if it is what it was and its Pod is surely gone. False: its nodes are not drained yet."""
         try:
             proved = await self._terminator.prove(job_id, lambda job: self._is_job_of(job, orphan.workload))
         except PortError as error:
             _log.info("job_not_read", job_id=job_id, error=str(error))
-            return
+            return True
         if not isinstance(proved, ProvedJob) or (mark := self._own_mark(job := proved.job)[0]) is None:
             if isinstance(proved, UnprovedJob) and proved.job.state not in _OVER:
                 _log.warning("foreign_job_spared", job_id=job_id, name=proved.job.name, uid=orphan.workload)
             self._orphans.pop(job_id, None)
-            return
+            return True
         if self._engine.placeholders.get(orphan.workload) is not None:
-            return  # its Pod came while it was read
+            return True  # its Pod came while it was read
         pod = self._pod_of(orphan.workload) or self._departed_of(orphan.workload)
         if pod is None:
             try:
                 pod = await self._hidden(job, mark)
             except PortError as error:
                 _log.info("pod_not_read", job_id=job_id, uid=orphan.workload, error=str(error))
-                return
+                return True
             if pod is not None and not pod.finished:
                 self._say(job_id, orphan, "spared", pod=pod.full_name, why=HIDDEN)
-                return
+                return True
+            if pod is None and not await self._is_explained(job, orphan):
+                return True
         if (pod is None or (orphan.left and not pod.stopped)) and not self._left_behind(job, mark):
             orphan.asked = 0
-            return
+            return False
         self._say(job_id, orphan, "ended", pod_finished=orphan.finished)
         again, orphan.asked = orphan.asked >= ASKED_TWICE, orphan.asked + 1
         note, exit_code = ("", None) if again or pod is None else _outcome(pod)
         if (await self._terminator.end(proved, note=note, exit_code=exit_code)).over:
             self._orphans.pop(job_id, None)
+        return True
+
+    async def _is_explained(self, job: JobView, orphan: _Orphan) -> bool:
+        """Return whether the checkpoint is still there, where it alone explains why the Pod is absent.
+
+        It is read after the Pod was: a restore between the two would have taken the checkpoint back as well.
+        """
+        if orphan.explained or orphan.absence is not PodAbsence.DELETED:
+            return True
+        orphan.absence = await self._judge.why(_checkpoint_of(job))
+        return orphan.absence is PodAbsence.DELETED
 
     async def _hidden(self, job: JobView, mark: Mark) -> PodView | None:
         """Its Pod, if it is there although the mirror shows none: a list may come from the past. Raises PortError."""
@@ -364,7 +425,7 @@ class OrphanController:
 
     def _without_pod(self) -> dict[int, _Orphan]:
         """Return the jobs without a workload. An existing workload is notified of its duplicates, and ends them."""
-        orphans = {}
+        without_pod = {}
         for job_id, orphan in list(self._orphans.items()):
             record, pod = self._engine.placeholders.get(orphan.workload), self._pod_of(orphan.workload)
             if record is not None and record.state in _UNDECIDED:
@@ -378,8 +439,14 @@ class OrphanController:
                 orphan.since = self._clock.now()  # a Pod that cannot be read may run on it
                 continue
             orphan.finished, orphan.left = pod is not None, self._departed_of(orphan.workload) is not None
-            orphans[job_id] = orphan
-        return orphans
+            without_pod[job_id] = orphan
+        return without_pod
+
+
+def _checkpoint_of(job: JobView) -> Checkpoint | None:
+    """The checkpoint that the mark of a job names, as the extender wrote it."""
+    mark = decode_mark(job.admin_comment)
+    return None if mark is None else mark.checkpoint
 
 
 def _outcome(pod: PodView) -> tuple[str, int | None]:

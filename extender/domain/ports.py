@@ -274,6 +274,22 @@ class NodeLeases(Protocol):
         ...
 
 
+class CheckpointStore(Protocol):
+    """The checkpoints that Kubernetes has (`domain.jobs.checkpoint`)."""
+
+    async def read(self) -> Mapping[str, int]:
+        """Return the last number of each writer, as etcd has it now. Raises `PortError`."""
+        ...
+
+    async def begin(self, writer: str) -> None:
+        """Write number 1 of a writer. Raises `PortError`."""
+        ...
+
+    async def advance(self, writer: str, number: int) -> bool:
+        """Raise the number of a writer to this one; False: the number before it is not there. Raises `PortError`."""
+        ...
+
+
 class Owners(Protocol):
     """Who made a Pod."""
 

@@ -107,6 +107,9 @@ SCHEDULER_NAME = f"{STATUS_PREFIX}scheduler-name"
 """Lease annotation: the schedulerName of the Pods that the leader places. Two Leases with the same name are two
 extenders that end each other's jobs."""
 
+CHECKPOINT_PREFIX = f"checkpoint.{DOMAIN}/"
+"""Starts the annotations of the Lease with the checkpoints, one for each writer (`domain.jobs.checkpoint`)."""
+
 DRAIN_PREFIX = "slurm-extender:"
 """Starts the reason of every drain that we put on a Slurm node; a drain without it is never lifted by us."""
 

@@ -9,6 +9,7 @@ from extender.domain.placeholder import Placeholder, Timing
 from extender.domain.pods.claim import Claims
 from extender.domain.ports import Announcer, Clock, PodCache, Pods, SlurmJobs
 from extender.domain.views import PodView
+from extender.engine.checkpoint_writer import CheckpointWriter
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.job_identity import JobIdentity
 from extender.engine.job_read_versions import JobReadVersions
@@ -55,6 +56,7 @@ class EnginePorts:
     cache: PodCache
     events: EventBus
     slurm_health: SlurmHealth
+    checkpoints: CheckpointWriter
     kept_from: Callable[[str, str], str]
     """Why nothing of a workload may start on a Slurm node; "": no Pod outlives its job there. Arguments: node, key."""
 

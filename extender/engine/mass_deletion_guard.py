@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from extender.domain.jobs.checkpoint import PodAbsence
 from extender.domain.ports import Clock
 from extender.domain.rules import MassDeletionLimits
 from extender.runtime.event_bus import EventBus
@@ -50,9 +51,16 @@ class MassDeletionGuard:
         """Return whether so many of `total` are too many to be missing for ordinary reasons."""
         return self._limits.many(missing, total)
 
-    def grace(self, missing: int, total: int) -> float:
-        """Return for how many seconds something must be missing, where so many of `total` are."""
-        return self.options.mass_grace if self.is_mass(missing, total) else self.options.grace
+    def grace(self, missing: int, total: int, why: PodAbsence = PodAbsence.UNMARKED) -> float:
+        """Return for how many seconds something must be missing, where so many of `total` are.
+
+        `why`: what a checkpoint says about it. What was surely deleted ends at once, however much else is missing; what
+        a restore may have taken back waits long, also alone.
+        """
+        if why is PodAbsence.DELETED:
+            return 0.0
+        restored = why in {PodAbsence.RESTORED, PodAbsence.UNREADABLE}
+        return self.options.mass_grace if restored or self.is_mass(missing, total) else self.options.grace
 
     def allows_eviction(self, missing: int, total: int) -> bool:
         """Count one more eviction that rests on a missing job, and return whether it may happen now.

@@ -41,6 +41,8 @@ class Submissions:
 
     async def submit(self, p: Placeholder, command: c.SubmitJob) -> list[e.Event]:
         """Have a job made, unless its Pod has left or changed meanwhile, or it could run nowhere."""
+        known = len(self._ports.pods_of(p)) == len(p.refs)
+        checkpoint = await self._ports.checkpoints.write() if known else None
         attempt, request, world = command.attempt, command.request, self._state.snapshot
         if not p.wants or p.request != request:
             return [e.SubmitRefused(attempt, permanent=False, text=NOT_WANTED)]
@@ -55,7 +57,9 @@ class Submissions:
         graces = [pod.grace_s for pod in self._ports.pods_of(p)]
         mark = self._state.identity.mark(p.key, attempt)
         named = next((ref.full_name for ref in p.refs), "")
-        mark = replace(mark, wishes=wishes_of(request), grace_s=max(graces, default=None), pod=named)
+        mark = replace(
+            mark, wishes=wishes_of(request), grace_s=max(graces, default=None), pod=named, checkpoint=checkpoint
+        )
         name = job_name(request.title, mark.cluster, mark.scheduler, p.key)
         order = JobOrder(
             within_partition(request, world.picture), name, mark, chosen.mode, chosen.immediate, chosen.excluded

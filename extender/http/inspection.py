@@ -166,6 +166,13 @@ class Inspection:
             Check("policy", not assembly.policy_file.trouble, self._policy_trouble(), required=False),
             Check("fences", not (fences := self._weak_fences()), "; ".join(fences), required=False),
             Check(
+                "restore",
+                not (restored := assembly.job_controllers.orphans.restore_suspected),
+                restored,
+                required=False,
+            ),
+            Check("checkpoints", not assembly.checkpoints.trouble, assembly.checkpoints.trouble, required=False),
+            Check(
                 "mass-deletion-guard",
                 not held,
                 "engaged: many jobs or Pods went missing at once" if held else "",

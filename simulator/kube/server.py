@@ -27,7 +27,7 @@ LONGEST_NOTE = 1024
 RECENT = 10_000
 """Requests that are remembered."""
 
-NAMESPACES_AT_START = ("default", "kube-system", "kube-node-lease", "kube-public")
+NAMESPACES_AT_START = ("default", "kube-system", "kube-node-lease", "kube-public", "slurm-extender")
 
 
 @dataclass(frozen=True, slots=True)

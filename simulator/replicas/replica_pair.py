@@ -12,7 +12,7 @@ from simulator.invariants.invariant import Invariant
 from simulator.kube.faults import KubeFault
 from simulator.options import FaultClass
 from simulator.quiescence import AvailabilityTracker
-from simulator.replicas.process import LEASE_NAMESPACE, ExtenderProcess, config_of
+from simulator.replicas.process import ExtenderProcess, config_of
 from simulator.replicas.supervisor import SCOPES
 
 CHECK_EVERY_S = 0.25
@@ -47,8 +47,6 @@ class ReplicaPair(FaultSource):
 
     async def run(self) -> None:
         """Keep two replicas running until cancelled."""
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}}
-        self.cluster.kube.create(namespace)
         loop = asyncio.get_running_loop()
         due = loop.time() + self.rng.expovariate(1 / self.every_s)
         try:

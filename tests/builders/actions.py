@@ -20,6 +20,7 @@ from extender.domain.nodes.machine import DrainNode, NodeCommand, ResumeNode
 from extender.engine.allocation_checker import AllocationChecker
 from extender.engine.command_executor import CommandExecutor
 from extender.kube.announce import EventWriter
+from extender.kube.checkpoints import CheckpointLease
 from extender.kube.lease import KubeNodeLeases, LeaseLock
 from extender.kube.node_writes import NodeWriter
 from extender.kube.owners import OwnerReader
@@ -41,6 +42,7 @@ ADAPTERS: Mapping[type, type] = {
     ports.PodReads: PodReader,
     ports.KubeNodes: NodeWriter,
     ports.NodeLeases: KubeNodeLeases,
+    ports.CheckpointStore: CheckpointLease,
     ports.Owners: OwnerReader,
 }
 """By port. One without a method that waits for somebody asks nobody anything."""
@@ -53,6 +55,7 @@ READS = frozenset(
         "SlurmNodes.node",
         "PodReads.read",
         "NodeLeases.renewed",
+        "CheckpointStore.read",
         "Owners.root_annotations",
         "ReadJob",
     }

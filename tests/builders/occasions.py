@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from extender.domain.wellknown import DRAIN_PREFIX, GATE
 from simulator.kube.kubelet import RUN_FOR
 from simulator.kube.objects import a_pod, owner_reference
-from simulator.kube.resources import PODS
+from simulator.kube.resources import LEASES, PODS
+from simulator.kube.storage import ObjectKey
 from simulator.slurm.faults import SlurmFault
 from tests.builders.process_site import FOREIGN_PODS, IMPATIENT, NAMES, REGISTERED, REGISTERING, UNHURRIED, Site
 
@@ -56,6 +57,11 @@ async def come_and_lose_an_answer(site: Site) -> None:
 async def come_while_nobody_answers(site: Site) -> None:
     await come(site)
     await asyncio.sleep(10)
+
+
+async def come_without_checkpoints(site: Site) -> None:
+    site.kube.storage.remove(ObjectKey(LEASES, "slurm-extender", "slurm-extender-checkpoints"))
+    await come(site)
 
 
 async def come_with_an_owner(site: Site) -> None:
@@ -237,6 +243,7 @@ STUCK = Occasion(never_start, survive=(BYSTANDER, "web"))
 EXCLUDED = Occasion(exclude, queued, room, survive=(BYSTANDER, "web", "second"))
 CHANGED = Occasion(wish_something_else, queued, give_room, survive=(BYSTANDER, "web", "second"))
 REFUSED = Occasion(cancelled_by_a_person, queued, room_and_another_wish, survive=(BYSTANDER, "web", "second"))
+COMES_WITHOUT_CHECKPOINTS = Occasion(come_without_checkpoints)
 LEAVES = Occasion(leave, bound)
 LEAVES_AN_ALLOCATION = Occasion(leave, bound_at_once)
 LEFT_ALONE = Occasion(leave, bound, alone=True)
@@ -295,6 +302,9 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "KubeNodes.report": (MARKED,),
     "KubeNodes.mark": (MARKED,),
     "NodeLeases.renewed": (FORCED,),
+    "CheckpointStore.read": (GONE_ALONE,),
+    "CheckpointStore.begin": (COMES_WITHOUT_CHECKPOINTS,),
+    "CheckpointStore.advance": (COMES,),
     "Owners.root_annotations": (OWNED,),
     "Pods.explain": (EXPLAINED,),
     "Pods.report": (STUCK,),

@@ -9,6 +9,7 @@ import httpx
 
 from extender.domain.placeholder import Placeholder
 from simulator.cluster import CLUSTER, CONFIG, NAMES, SimCluster, simulated_cluster
+from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json
 from simulator.kube.pods import pod_key
 from simulator.kube.resources import EVENTS, NODES
@@ -115,14 +116,21 @@ class Site(SimCluster):
             self.kube.add_pod(f"first-{number}", cpu=cpu)
             await self.bound(f"first-{number}")
 
-    async def left_alone(self, count: int = 1) -> list[int]:
-        """Jobs of so many Pods that ran, and left while no extender was there; their numbers."""
+    async def left_alone(self, count: int = 1, *, marked: bool = True) -> list[int]:
+        """Jobs of so many Pods that ran, and left while no extender was there; their numbers.
+
+        Not `marked`: no checkpoint could be written, as with jobs of earlier versions.
+        """
+        fault = KubeFault("", "checkpoints", code=403, times=None)
+        if not marked:
+            self.kube.faults.add(fault)
         names = [f"web-{number}" for number in range(count)]
         async with self.dying():
             for name in names:
                 self.kube.add_pod(name)
             for name in names:
                 await self.bound(name)
+        self.kube.faults.remove(fault)
         for name in names:
             self.kube.delete_pod(name, grace_s=1)
         for name in names:

@@ -14,7 +14,7 @@ from simulator.kube.kubelet import NODE_LEASES
 from simulator.kube.resources import LEASES
 from simulator.network.httpcore_backend import http_transport
 from simulator.network.request_tap import RequestTap
-from simulator.replicas.process import LEASE_NAMESPACE, ExtenderProcess, config_of
+from simulator.replicas.process import ExtenderProcess, config_of
 from tests.builders.process_site import CONFIG, FOREIGN_PODS, IMPATIENT, REGISTERING, Site
 
 PORTS = {"scheduling": 8080, "hooks": 8000, "health": 8081, "metrics": 8082, "debug": 8083}
@@ -34,7 +34,6 @@ class Replicas:
     def __init__(self, site: Site) -> None:
         self.site = site
         self.processes: list[Replica] = []
-        site.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}})
 
     def start(self, tap: RequestTap | None = None, edit: Callable[[str], str] = lambda config: config) -> Replica:
         """One more; its name is a host of its own. `edit` changes its configuration."""

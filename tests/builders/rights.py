@@ -53,6 +53,7 @@ MAY = (
     Question("get", "deployments", "apps", "anywhere"),
     Question("create", "leases", "coordination.k8s.io", NAMESPACE),
     Question("update", "leases", "coordination.k8s.io", NAMESPACE, "slurm-extender"),
+    Question("patch", "leases", "coordination.k8s.io", NAMESPACE, "slurm-extender-checkpoints"),
     Question("get", "leases", "coordination.k8s.io", NODE_LEASES, "any-node"),
 )
 MAY_NOT = (

@@ -20,6 +20,7 @@ PODS = "/api/v1/namespaces/work/pods"
 OURS, THEIRS = f"{PODS}/ours", f"{PODS}/theirs"
 NODES = f"/api/v1/nodes/{NODE}"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/work/events"
+CHECKPOINT = f"{wellknown.CHECKPOINT_PREFIX}{'0' * 16}"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/slurm-extender/leases"
 
 
@@ -186,6 +187,25 @@ WRITES = {
     ),
     "an Event counted up": Write("PATCH", f"{EVENTS}/said", SERIES, MERGE, "EventWriter.run", "slurm-extender-events"),
     "the Lease": Write("POST", LEASES, LEASE, JSON, "LeaseLock.write", "slurm-extender-leases"),
+    "the first checkpoint of a process": Write(
+        "PATCH",
+        f"{LEASES}/slurm-extender-checkpoints",
+        annotated(CHECKPOINT),
+        MERGE,
+        "CheckpointLease.begin",
+        "slurm-extender-leases",
+    ),
+    "a checkpoint": Write(
+        "PATCH",
+        f"{LEASES}/slurm-extender-checkpoints",
+        [
+            {"op": "test", "path": f"/metadata/annotations/{CHECKPOINT.replace('/', '~1')}", "value": "1"},
+            {"op": "replace", "path": f"/metadata/annotations/{CHECKPOINT.replace('/', '~1')}", "value": "2"},
+        ],
+        JSON_PATCH,
+        "CheckpointLease.advance",
+        "slurm-extender-leases",
+    ),
 }
 """What the extender writes."""
 

@@ -109,7 +109,8 @@ def test_the_policies_allow_the_names_that_the_program_writes() -> None:
     assert f"gate.name != '{wellknown.GATE}'" in text
     assert f"one.type != '{wellknown.SLURM_AVAILABLE_CONDITION}'" in text
     assert f"object.reportingController == '{REPORTING_CONTROLLER}'" in text
-    assert f"object.metadata.name == '{CONFIGURATION.leader_election.lease_name}'" in text
+    lease = CONFIGURATION.leader_election.lease_name
+    assert f"object.metadata.name in ['{lease}', '{lease}-checkpoints']" in text
 
 
 @pytest.mark.parametrize("path", [POLICY, *ENDINGS], ids=lambda path: path.parent.name)

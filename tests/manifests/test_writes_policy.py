@@ -19,8 +19,10 @@ from lab.credentials import ADMIN, EXTENDER
 from lab.kube import Kubernetes
 from tests.builders.minors import EVERY_MINOR
 from tests.builders.writes import (
+    CHECKPOINT,
     DENIED,
     EVENTS,
+    LEASES,
     MERGE,
     NODE,
     STRATEGIC,
@@ -89,6 +91,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             spec = {"taints": [{"key": "e2e/kept", "effect": "NoSchedule"}]}
             made(kube, "/api/v1/nodes", {"metadata": {"name": name, "annotations": noted}, "spec": spec})
         made(kube, EVENTS, event())
+        checkpoints: dict[str, Any] = {"name": "slurm-extender-checkpoints", "annotations": {CHECKPOINT: "1"}}
+        made(kube, LEASES, {"metadata": checkpoints, "spec": {}})
         made(kube, EVENTS, event(metadata={"name": "theirs"}, reportingController="example.org/other"))
         in_force = [one for one in DENIED.values() if one.first]
         wait_until(

@@ -66,6 +66,14 @@ RIGHTS: tuple[Right, ...] = (
     *_rights("leaderworkerset.x-k8s.io", "leaderworkersets", "get", _OWNERS),
     *_rights("coordination.k8s.io", "leases", "create", "replicas elect no leader", namespace=OWN),
     *_rights("coordination.k8s.io", "leases", "get update", "replicas elect no leader", namespace=OWN, name="{lease}"),
+    *_rights(
+        "coordination.k8s.io",
+        "leases",
+        "get patch",
+        "after an outage jobs of deleted Pods end late",
+        namespace=OWN,
+        name="{lease}-checkpoints",
+    ),
     *_rights("coordination.k8s.io", "leases", "get", "Nodes stay held for longer", namespace=NODE_LEASES),
 )
 """Every verb of the shipped ClusterRole and Roles, and what fails without it."""

@@ -93,7 +93,7 @@ async def _rights(
 
     async def may(right: Right) -> tuple[Right, bool]:
         namespace = election.namespace if right.namespace == OWN else right.namespace
-        name = election.lease_name if right.name == "{lease}" else right.name
+        name = right.name.replace("{lease}", election.lease_name)
         resource, _, part = right.resource.partition("/")
         wanted = {
             "verb": right.verb,

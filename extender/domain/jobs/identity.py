@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from extender.domain.jobs.checkpoint import read_checkpoint
 from extender.domain.jobs.job import JobView, Mark, Wishes
 
 NAME_LIMIT = 1024
@@ -66,6 +67,8 @@ def encode_mark(mark: Mark) -> str:
     }
     if mark.grace_s is not None:
         content["g"] = mark.grace_s
+    if mark.checkpoint is not None:
+        content["h"] = str(mark.checkpoint)
     if mark.pod:
         content["p"] = mark.pod
     if mark.wishes:
@@ -73,6 +76,8 @@ def encode_mark(mark: Mark) -> str:
     text = json.dumps(content, separators=(",", ":"))
     if len(text) > NAME_LIMIT and (mark.wishes or mark.pod):
         return encode_mark(replace(mark, wishes=(), pod=mark.pod if mark.wishes else ""))
+    if len(text) > NAME_LIMIT and mark.checkpoint is not None:
+        return encode_mark(replace(mark, checkpoint=None))
     if len(text) > NAME_LIMIT:
         raise ValueError(
             f"the mark of workload {mark.workload} has {len(text)} bytes; slurmctld stores at most {NAME_LIMIT}"
@@ -118,7 +123,7 @@ def hook_token(key: bytes, mark: Mark) -> str:
     Whichever epoch made the job, since the leader that is called may be another than the one that submitted it; and
     whatever the job has been asked for since.
     """
-    said = encode_mark(replace(mark, epoch=0, wishes=(), grace_s=None, pod=""))
+    said = encode_mark(replace(mark, epoch=0, wishes=(), grace_s=None, pod="", checkpoint=None))
     return f"{mark.attempt}.{mark.workload}.{hmac.digest(key, said.encode(), hashlib.sha256).hex()}"
 
 
@@ -163,7 +168,11 @@ def _mark(found: object) -> Mark | None:
     grace_s = grace_s if type(grace_s) is int and grace_s >= 0 else None
     pod = found.get("p", "")
     return replace(
-        Mark(*names, *numbers), wishes=_wishes(found.get("r")), grace_s=grace_s, pod=pod if type(pod) is str else ""
+        Mark(*names, *numbers),
+        wishes=_wishes(found.get("r")),
+        grace_s=grace_s,
+        pod=pod if type(pod) is str else "",
+        checkpoint=read_checkpoint(found.get("h")),
     )
 
 

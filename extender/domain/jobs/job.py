@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from extender.domain.jobs.checkpoint import Checkpoint
 from extender.domain.jobs.devices import Device
 
 
@@ -138,6 +139,9 @@ class Mark:
 
     pod: str = ""
     """`namespace/name` of its Pod, whatever the job is called; "" in marks of earlier releases."""
+
+    checkpoint: Checkpoint | None = None
+    """The one that was written to Kubernetes before the job was submitted; `None` in marks of earlier releases."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def events(logs: list[dict[str, object]], job_ids: list[int]) -> list[object]:
 
 
 async def test_a_job_without_a_pod_is_ended_after_the_grace_told_of_and_counted(site: Site) -> None:
-    jobs = await site.left_alone()
+    jobs = await site.left_alone(marked=False)
     with capture_logs() as logs:
         async with site.running(changed="orphans: {grace: 12s}\n"):
             await asyncio.sleep(8)
@@ -54,7 +54,7 @@ async def test_a_dry_run_ends_no_job_and_says_which_it_would_end(site: Site) -> 
 
 
 async def test_many_jobs_without_pods_wait_and_a_person_lets_them_go(site: Site) -> None:
-    jobs = await site.left_alone(count=6)
+    jobs = await site.left_alone(count=6, marked=False)
     with capture_logs() as logs:
         async with site.running() as extender:
             await asyncio.sleep(20)

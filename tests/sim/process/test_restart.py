@@ -136,7 +136,7 @@ async def test_jobs_of_pods_that_left_or_finished_meanwhile_are_ended(site: Site
 
 
 async def test_when_many_pods_left_meanwhile_their_jobs_wait_until_it_is_sure(site: Site) -> None:
-    jobs = await site.left_alone(6)
+    jobs = await site.left_alone(6, marked=False)
     async with site.running():
         await asyncio.sleep(30)
         assert [job.job_id for job in site.live_jobs()] == jobs

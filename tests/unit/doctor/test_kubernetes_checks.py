@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -98,7 +99,7 @@ def test_the_rights_asked_for_are_those_of_the_shipped_manifests() -> None:
             continue
         namespace = {"slurm-extender": OWN, NODE_LEASES: NODE_LEASES}.get(document["metadata"].get("namespace"), "")
         shipped |= {
-            (verb, group, resource, namespace, "{lease}" if name == "slurm-extender" else name)
+            (verb, group, resource, namespace, re.sub("^slurm-extender(?=$|-checkpoints)", "{lease}", name))
             for rule in document["rules"]
             for verb in rule["verbs"]
             for group in rule["apiGroups"]

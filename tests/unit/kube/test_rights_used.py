@@ -15,6 +15,7 @@ from extender.domain.nodes.marks import NodePatch, Report
 from extender.domain.ports import Announcement
 from extender.domain.views import OwnerReference
 from extender.kube.announce import EventWriter
+from extender.kube.checkpoints import CheckpointLease
 from extender.kube.cluster import cluster_id
 from extender.kube.lease import KubeNodeLeases, LeaseLock
 from extender.kube.node_writes import NodeWriter
@@ -92,6 +93,9 @@ async def do_all(api: FakeApi) -> None:
     lease = LeaseLock(connection, NAMESPACE, "slurm-extender")
     kept = await lease.write(await lease.read(1), LeaseRecord("a"), 1)
     await lease.write(kept, LeaseRecord("b"), 1)
+    checkpoints = CheckpointLease(connection, NAMESPACE, "slurm-extender-checkpoints")
+    await checkpoints.begin("0" * 16)
+    assert await checkpoints.advance("0" * 16, 2)
     await write_pods(api)
     node = read_node(json.dumps(api.server.node("n1")).encode())
     nodes = NodeWriter(connection, clock=api.clock)

@@ -1,0 +1,175 @@
+"""After an outage of all replicas jobs of deleted Pods end at once; those of Pods that a restore took back are kept."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from extender.domain.jobs.identity import decode_mark
+from simulator.kube.faults import KubeFault
+from simulator.kube.resources import LEASES
+from simulator.kube.storage import ObjectKey, Snapshot
+from tests.builders.process_site import CONFIG, Site
+from tests.builders.replicas import replicas
+
+pytestmark = pytest.mark.looptime
+SOON = CONFIG + "orphans: {manyGrace: 90}\n"
+CHECKPOINTS = ObjectKey(LEASES, "slurm-extender", "slurm-extender-checkpoints")
+MANY = [f"web-{number}" for number in range(20)]
+FEW = MANY[:1]
+
+
+async def ran(site: Site, names: list[str]) -> Snapshot:
+    """Let Pods run in an extender that is killed then; a snapshot of etcd from before."""
+    async with site.dying():
+        site.kube.add_pod("stays", cpu="1")
+        await site.bound("stays")
+        before = site.kube.storage.save()
+        for name in names:
+            site.kube.add_pod(name, cpu="1")
+        for name in names:
+            await site.bound(name)
+    return before
+
+
+async def deleted(site: Site, names: list[str]) -> None:
+    for name in names:
+        site.kube.delete_pod(name, grace_s=1)
+    for name in names:
+        await site.gone(name)
+
+
+async def said(site: Site) -> str:
+    """The line about restores of the verbose readiness."""
+    lines = (await site.get(8081, "/readyz?verbose")).text.splitlines()
+    return next(line for line in lines if "restore" in line)
+
+
+@pytest.mark.parametrize(("names", "within"), [(MANY, 15), (FEW, 5)], ids=["many", "one"])
+async def test_jobs_of_pods_that_were_deleted_meanwhile_end_at_once(site: Site, names: list[str], within: int) -> None:
+    await ran(site, names)
+    await deleted(site, names)
+    async with site.running():
+        await site.until(lambda: len(site.live_jobs()) == 1, "their end", within=within)
+        assert len(site.jobs_of("stays")) == 1
+        assert "[+]" in await said(site)
+
+
+@pytest.mark.parametrize("bump", [True, False], ids=["", "versions-given-out-again"])
+@pytest.mark.parametrize("names", [MANY, FEW], ids=["many", "one"])
+async def test_jobs_of_pods_that_a_restore_took_back_are_kept(site: Site, names: list[str], bump: bool) -> None:
+    site.config = SOON
+    before = await ran(site, names)
+    await site.restore_kube(before, bump=bump)
+    async with site.running() as extender:
+        await asyncio.sleep(60)
+        assert len(site.live_jobs()) == 1 + len(names)
+        assert "etcd was restored" in await said(site)
+        extender.guard.confirm()
+        await site.until(lambda: len(site.live_jobs()) == 1, "their end", within=15)
+        assert len(site.jobs_of("stays")) == 1
+
+
+async def test_a_restore_is_remembered_by_every_later_process_until_the_jobs_end(site: Site) -> None:
+    site.config = SOON
+    before = await ran(site, FEW)
+    await site.restore_kube(before, bump=False)
+    for number in range(3):
+        async with site.dying():
+            site.kube.add_pod(f"later-{number}", cpu="1")
+            await site.bound(f"later-{number}")
+            await asyncio.sleep(30)
+    assert len(site.live_jobs()) == 5
+    async with site.running():
+        await site.until(lambda: len(site.live_jobs()) == 4, "its end", within=120)
+
+
+async def test_pods_deleted_before_and_after_a_restore_are_told_from_those_that_it_took_back(site: Site) -> None:
+    site.config = SOON
+    await ran(site, MANY[:3])
+    await deleted(site, MANY[:2])
+    before = site.kube.storage.save()
+    async with site.dying():
+        site.kube.add_pod("lost", cpu="1")
+        await site.bound("lost")
+        await asyncio.sleep(0.1)
+        there = {job.job_id for job in site.jobs_of("lost")}
+    await site.restore_kube(before)
+    await deleted(site, MANY[2:3])
+    async with site.running():
+        await site.until(lambda: len(site.live_jobs()) == 2, "the end of the others", within=15)
+        await asyncio.sleep(30)
+        assert there < {job.job_id for job in site.live_jobs()}
+
+
+async def test_without_the_lease_with_the_checkpoints_every_absence_counts_as_a_restore(site: Site) -> None:
+    site.config = SOON
+    await ran(site, FEW)
+    await deleted(site, FEW)
+    site.kube.storage.remove(CHECKPOINTS)
+    async with site.running():
+        await asyncio.sleep(60)
+        assert len(site.live_jobs()) == 2
+        await site.until(lambda: len(site.live_jobs()) == 1, "its end", within=60)
+
+
+@pytest.mark.parametrize(
+    "fault", [KubeFault("", "checkpoints", code=503, times=None), KubeFault("", "checkpoints", code=403, times=None)]
+)
+async def test_while_the_checkpoints_cannot_be_read_nothing_ends(site: Site, fault: KubeFault) -> None:
+    await ran(site, FEW)
+    await deleted(site, FEW)
+    site.kube.faults.add(fault)
+    async with site.running():
+        await asyncio.sleep(60)
+        assert len(site.live_jobs()) == 2
+        assert "cannot be read" in await said(site)
+        site.kube.faults.clear()
+        await site.until(lambda: len(site.live_jobs()) == 1, "its end", within=15)
+
+
+async def test_where_checkpoints_cannot_be_written_pods_are_placed_and_the_guard_counts_their_jobs(site: Site) -> None:
+    site.config = SOON
+    fault = site.kube.faults.add(KubeFault("", "checkpoints", code=403, times=None))
+    await ran(site, MANY)
+    await deleted(site, MANY)
+    site.kube.faults.remove(fault)
+    assert all(decode_mark(job.admin_comment).checkpoint is None for job in site.live_jobs())  # type: ignore[union-attr]
+    async with site.running():
+        await asyncio.sleep(60)
+        assert len(site.live_jobs()) == 1 + len(MANY)
+        await site.until(lambda: len(site.live_jobs()) == 1, "their end", within=90)
+
+
+async def test_the_owner_of_a_job_cannot_have_it_judged_by_another_checkpoint(site: Site) -> None:
+    site.config = SOON
+    before = await ran(site, FEW)
+    (lost,), (stays,) = site.jobs_of("web-0"), site.jobs_of("stays")
+    lost.extra = stays.extra
+    await site.restore_kube(before)
+    async with site.running():
+        await asyncio.sleep(60)
+        assert len(site.live_jobs()) == 2
+
+
+@pytest.mark.parametrize("restored", [False, True])
+async def test_replicas_that_all_end_leave_the_same_evidence(site: Site, restored: bool) -> None:
+    async with replicas(site) as both:
+        site.kube.add_pod("stays", cpu="1")
+        await site.bound("stays")
+        before = site.kube.storage.save()
+        for name in MANY:
+            site.kube.add_pod(name, cpu="1")
+        for name in MANY:
+            await site.bound(name)
+        for process in both.processes:
+            process.kill()
+        if restored:
+            await site.restore_kube(before, bump=False)
+        else:
+            await deleted(site, MANY)
+        both.start()
+        both.start()
+        await asyncio.sleep(20 + 15)  # the Lease of the killed leader runs out first
+        assert len(site.live_jobs()) == (1 + len(MANY) if restored else 1)
