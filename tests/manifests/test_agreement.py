@@ -195,6 +195,7 @@ def test_the_extender_may_hold_the_lease_that_it_elects_by() -> None:
     assert [(rule.get("resourceNames"), rule["verbs"]) for rule in role["rules"]] == [
         (None, ["create"]),
         ([election.lease_name], ["get", "update"]),
+        ([f"{election.lease_name}-checkpoints"], ["get", "patch"]),
     ]
 
 

@@ -42,7 +42,7 @@ AT_MOST = {
     "extender.engine.job_read_versions.JobReadVersions._words": 2 * READINGS,
     "extender.kube.announce.EventWriter._series": announce.REMEMBERED,
     "extender.runtime.work_queue.WorkQueue._working": 8,  # polls that are under way at that instant
-    "extender.kube.order.VersionOrder._told": 5 * order.REMEMBERED,
+    "extender.kube.order.VersionOrder._notified": 5 * order.REMEMBERED,
 }
 """Caches of the last so many things, whatever came and went; what is counted in them are entries of entries."""
 

@@ -17,6 +17,9 @@ from tests.builders.process_site import CONFIG, Site
 pytestmark = pytest.mark.looptime
 
 HOW_TO_WAIT = pytest.mark.parametrize("gates", [(GATE,), ()], ids=["gated", "ungated"])
+CHECKPOINT = "PATCH slurm-extender-checkpoints"
+"""Before each submission; those that wait at the same time share one."""
+
 SHARED = {"GET /jobs/state", "GET /nodes", "GET /partitions", "GET /conf"}
 WITHOUT_REFRESH = CONFIG.replace("refreshRate: 2", "refreshRate: 0.001")
 """Its budget is the same whatever lives, and would hide here what one Pod costs."""
@@ -57,13 +60,13 @@ async def quiet(site: Site) -> AsyncIterator[None]:
 
 
 @HOW_TO_WAIT
-async def test_a_pod_that_is_placed_at_once_costs_two_requests_and_two_writes(site: Site, gates: Sequence[str]) -> None:
+async def test_a_pod_that_is_placed_at_once_costs_two_requests_and_three_writes(site: Site, gates: Sequence[str]) -> None:
     async with quiet(site):
         site.kube.add_pod("web", gates=gates)
         await site.bound("web")
         await asyncio.sleep(5)
         assert slurm_requests(site) == {"POST /job/allocate": 1, "GET /job/": 1}
-        assert kube_writes(site) == ["PATCH web", "POST binding"]
+        assert kube_writes(site) == [CHECKPOINT, "PATCH web", "POST binding"]
 
 
 @HOW_TO_WAIT
@@ -78,7 +81,7 @@ async def test_a_pod_that_waits_is_told_why_once_and_its_wait_costs_slurm_three_
         await site.until(lambda: bool(site.jobs_of("web")), "its job")
         await asyncio.sleep(60)
         assert slurm_requests(site) == {"POST /job/allocate": 1, "POST /job/submit": 1, "GET /job/": 1}
-        assert kube_writes(site) == ["PATCH status"]
+        assert kube_writes(site) == [CHECKPOINT, CHECKPOINT, "PATCH status"]
         site.kube.delete_pod("first-0", grace_s=1)
         await site.until(lambda: len(site.live_jobs()) == 3, "the end of the job before")
         forget(site)
