@@ -60,7 +60,9 @@ async def quiet(site: Site) -> AsyncIterator[None]:
 
 
 @HOW_TO_WAIT
-async def test_a_pod_that_is_placed_at_once_costs_two_requests_and_three_writes(site: Site, gates: Sequence[str]) -> None:
+async def test_a_pod_that_is_placed_at_once_costs_two_requests_and_three_writes(
+    site: Site, gates: Sequence[str]
+) -> None:
     async with quiet(site):
         site.kube.add_pod("web", gates=gates)
         await site.bound("web")
