@@ -1,3 +1,5 @@
-"""`kubectl slurm`: what people ask about Pods that Slurm places. A program of its own, which needs access to the API
-server and nothing else; what only the extender's `/debug` knows is asked there where that can be reached.
+"""`kubectl slurm`: show users and administrators the state of Pods that Slurm places.
+
+The plugin is a program of its own that needs access to the API server only. It asks the extender's `/debug` for the
+rest if that can be reached.
 """

@@ -8,7 +8,7 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 
 
 def instant(seconds: float) -> str:
-    """For people and programs: RFC 3339, whole seconds."""
+    """Format an instant for users and programs: RFC 3339, whole seconds."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -21,7 +21,7 @@ def seconds_of(text: str) -> float | None:
 
 
 def age(created: str, now: float | None) -> str:
-    """How long ago; "" where that is not known."""
+    """Return the age of an object; "" if it is not known."""
     then = seconds_of(created)
     return "" if then is None or now is None else span(now - then)
 

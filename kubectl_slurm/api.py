@@ -1,6 +1,6 @@
-"""The API server as a command asks it: one question after the other, and an error that a person can read.
+"""Send the requests of a command to the API server, one after the other, with readable errors.
 
-The client of Kubernetes is imported when the first question is asked: it takes longer than all else.
+The client of Kubernetes is imported at the first request: the import takes longer than everything else.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Api:
         self._runner = asyncio.Runner()
         self._connection: ApiConnection | None = None
         self.now: float | None = None
-        """The API server's clock as of the last answer, in seconds since 1970; `None`: it has not told."""
+        """The API server's clock as of the last answer, in seconds since 1970; `None`: no answer yet."""
 
     def __enter__(self) -> Self:
         from extender.kube.connection import CredentialsError  # noqa: PLC0415 - see above
@@ -73,7 +73,7 @@ class Api:
 
     @property
     def namespace(self) -> str:
-        """Where a command looks that names no namespace."""
+        """Return the default namespace."""
         return self._to.namespace
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Json:

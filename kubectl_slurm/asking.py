@@ -1,4 +1,4 @@
-"""What every command works with: the API server, the extender's `/debug`, and how to print."""
+"""Provide what every command needs: the API server, the extender's `/debug`, and a printer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ USAGE = 2
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What a command asks."""
+    """The sources of a command."""
 
     api: Api
     debug: Debug
@@ -34,7 +34,7 @@ class Asking:
 
     @property
     def namespace(self) -> str:
-        """Where to list Pods; "" is everywhere."""
+        """Return the namespace of the listed Pods; "": all."""
         return "" if self.given.everywhere else self.api.namespace
 
     def pod(self, name: str) -> Json:
@@ -48,7 +48,7 @@ class Asking:
         return found
 
     def place(self, name: str) -> tuple[str, str]:
-        """Namespace and name of what a person wrote."""
+        """Return namespace and name of a Pod, as given by the user."""
         namespace, _, bare = _without(name, "pods/", "pod/", "po/").rpartition("/")
         if not is_name(bare) or (namespace and not is_name(namespace)):
             raise click.UsageError(f"{name!r} names no Pod; it must read NAME, pod/NAME or NAMESPACE/NAME")
@@ -82,7 +82,7 @@ class Asking:
 
 @contextmanager
 def asking(given: Common) -> Iterator[Asking]:
-    """The API server, and the errors of it as people read them."""
+    """Open the API server for a command, and turn its errors into messages for the user."""
     try:
         for flag, name in (("--extender-namespace", given.extender_namespace), ("--lease", given.lease)):
             if not is_name(name):
@@ -101,7 +101,7 @@ def asking(given: Common) -> Iterator[Asking]:
 
 
 def node_name(name: str) -> str:
-    """What a person wrote, without the kind. Raises click.UsageError."""
+    """Return the name of a Node without its kind. Raises click.UsageError."""
     bare = _without(name, "nodes/", "node/", "no/")
     if not is_name(bare):
         raise click.UsageError(f"{name!r} names no Node; it must read NAME or node/NAME")

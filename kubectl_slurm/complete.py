@@ -24,6 +24,6 @@ def complete() -> None:
 
 
 def offered(words: list[str], begun: str) -> list[str]:
-    """What may stand in place of the word that was begun."""
+    """Return the completions of the word that was begun."""
     found = ShellComplete(main, {}, "kubectl-slurm", "").get_completions(words, begun)
     return [one.value if not one.help else f"{one.value}\t{one.help}" for one in found]

@@ -1,4 +1,4 @@
-"""What the shell is offered for Pods, Nodes, namespaces and contexts. It never fails, and waits for a moment only."""
+"""Complete names of Pods, Nodes, namespaces and contexts for the shell. It never fails, and waits for a moment only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def node_names(context: click.Context, _parameter: click.Parameter, begun: str) 
 
 
 def namespace_names(context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    """Namespaces, for whoever may list them."""
+    """Return the namespaces, if the user may list them."""
     return _names(context, begun, "/api/v1/namespaces", {})
 
 

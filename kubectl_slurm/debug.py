@@ -1,8 +1,9 @@
-"""What the leader's `/debug` says, where it can be reached.
+"""Read the leader's `/debug`, if it can be reached.
 
-It listens on the loopback interface of its Pod unless the site says otherwise (`observability.debugBind`), and has no
-authentication. So it is reached as `kubectl port-forward` would: through the API server and kubelet. Who may not do
-that may be allowed to ask the API server's proxy for Pods, which needs a `debugBind` on every interface.
+It listens on the loopback interface of its Pod unless the site configures otherwise (`observability.debugBind`), and
+has no authentication. So it is reached as `kubectl port-forward` would: through the API server and kubelet. A user
+without that permission may be allowed to use the API server's proxy for Pods, which needs a `debugBind` on every
+interface.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ class Debug:
 
 
 def objects(found: Any) -> list[Json]:
-    """Those of a list that are objects; none where it is no list. What a newer extender adds is passed over."""
+    """Return the objects of a list; nothing if it is no list. Additions of a newer extender are ignored."""
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 

@@ -13,7 +13,7 @@ from kubectl_slurm.completion import context_names
 from kubectl_slurm.output import Form, Printer
 
 TEXT = "text"
-"""As `slurm-extender doctor` calls what people read."""
+"""The name of readable output in `slurm-extender doctor`."""
 
 
 @click.command(

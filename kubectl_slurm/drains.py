@@ -1,8 +1,8 @@
-"""How a person takes a Node out and brings it back.
+"""Drain a Node and resume it.
 
 A Node that is cordoned is drained in Slurm, and that drain is lifted with the cordon (docs/nodes.md). So drain and
-resume need no more than the right to patch Nodes. What stands on the Node holds: the annotation with the reason tells a
-cordon of `drain` from one of others, which `resume` leaves alone.
+resume only need the right to patch Nodes. The state is on the Node: the annotation with the reason separates a cordon
+of `drain` from other cordons, which `resume` leaves alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NotResumed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a Node. `result` is one word for programs."""
+    """The result for one Node. `result` is one word for programs."""
 
     node: str
     result: str
@@ -62,7 +62,7 @@ def resume(api: Api, node: Json, dry: DryRun) -> Done:
     name, standing = node["metadata"]["name"], _reason(node)
     said = node["metadata"].get("annotations") or {}
     if not (node.get("spec") or {}).get("unschedulable"):
-        if standing is not None:  # somebody has uncordoned it; a later cordon of theirs is not ours to lift
+        if standing is not None:  # it was uncordoned otherwise; a later cordon has another author
             _patch(api, node, False, None, dry)
         if said.get(UNAVAILABLE_REASON):
             raise NotResumed(
@@ -74,7 +74,7 @@ def resume(api: Api, node: Json, dry: DryRun) -> Done:
         raise NotResumed(
             f"node/{name} was cordoned by the extender ({said[CORDONED_BY]}), since Slurm starts nothing there. "
             f"Lift it in Slurm: scontrol update NodeName={_slurm_name(node)} State=RESUME; "
-            f"or `kubectl uncordon {name}` all the same"
+            f"or use `kubectl uncordon {name}` anyway"
         )
     if standing is None:
         raise NotResumed(
@@ -86,7 +86,7 @@ def resume(api: Api, node: Json, dry: DryRun) -> Done:
 
 
 def release(api: Api, node: Json, now: str, dry: DryRun) -> Done:
-    """Say that nothing runs there any more of Pods that were removed without their kubelet's word. `now` tells when."""
+    """Record that no Pod runs there that was removed without a report of its kubelet. `now` is the instant."""
     meta = node["metadata"]
     if dry is not DryRun.CLIENT:
         body = {"metadata": {"uid": meta["uid"], "annotations": {RELEASED_AT: now}}}

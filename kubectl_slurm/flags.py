@@ -32,14 +32,14 @@ CONNECTION = frozenset(field.name for field in fields(Flags)) - {"namespace"} | 
     "debug_port",
     "debug_url",
 }
-"""Parameters that tell how the API server and the extender are reached; the command `options` lists them."""
+"""Parameters of the connections to the API server and the extender; the command `options` lists them."""
 
 _AS_GIVEN = ("everywhere", "scheduler", "extender_namespace", "lease", "debug_url", "debug_port")
 
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """What was given."""
+    """The common parameters of a call."""
 
     access: Flags
     everywhere: bool

@@ -84,9 +84,9 @@ class Plugin(click.Group):
 
 
 def behind_the_command(words: list[str], flags: dict[str, bool]) -> list[str]:
-    """The words with the flags that stand first behind the first word that is none; as they are where that is unclear.
+    """Move leading flags behind the first word that is no flag; leave the words unchanged if that is unclear.
 
-    `flags` says of each spelling whether a value follows.
+    `flags` maps each spelling to whether a value follows.
     """
     at = 0
     while at < len(words) and words[at].startswith("-"):

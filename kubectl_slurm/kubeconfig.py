@@ -1,4 +1,4 @@
-"""Kubeconfig files and kubectl's flags, made one: which API server, and who we are there."""
+"""Merge kubeconfig files and kubectl's flags: which API server, and as which user."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LONGEST_NAME = 253
 
 
 class KubeconfigError(Exception):
-    """What kubeconfig and flags say cannot be used; the text names file, key and value."""
+    """Kubeconfig and flags cannot be used; the text names file, key and value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Flags:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`config` is a kubeconfig with one context; `None`: as the Pod that we run in."""
+    """`config` is a kubeconfig with one context; `None`: the ServiceAccount of this process's Pod."""
 
     config: Json | None
     namespace: str
@@ -83,7 +83,7 @@ class Target:
     """Whom to act as."""
 
     source: str = ""
-    """Where it stands, for people."""
+    """The origin of the configuration, for messages."""
 
 
 def target(flags: Flags, environ: Mapping[str, str], home: Path) -> Target:
@@ -122,7 +122,7 @@ def target(flags: Flags, environ: Mapping[str, str], home: Path) -> Target:
 
 
 def check_files(to: Target) -> None:
-    """Raises KubeconfigError where a file that is named is not there: whoever opens it would not say which one."""
+    """Raise KubeconfigError if a named file does not exist: the error of opening it would not name it."""
     if to.config is None:
         return
     for kind, inner in (("clusters", "cluster"), ("users", "user")):
@@ -152,7 +152,7 @@ def _headers(flags: Flags, user: Json) -> tuple[tuple[str, str], ...]:
 
 
 def is_name(text: str) -> bool:
-    """Whether an object could be called so: a DNS subdomain, as `apimachinery/pkg/util/validation` has it."""
+    """Return whether an object can have this name: a DNS subdomain (`apimachinery/pkg/util/validation`)."""
     return len(text) <= _LONGEST_NAME and _NAME.fullmatch(text) is not None
 
 
@@ -229,7 +229,7 @@ def _entries(file: Path, found: Json, kind: str) -> list[Any]:
 
 
 def _fields(file: Path, one: Json, inner: str) -> Json:
-    """What an entry says. Raises KubeconfigError where text is expected and something else stands there."""
+    """Return the fields of an entry. Raises KubeconfigError if a value that must be text is not."""
     said = one.get(inner) or {}
     if not isinstance(said, dict):
         raise KubeconfigError(f"{file}: {one['name'][:80]}: {inner} must be a map, not {type(said).__name__}")

@@ -1,4 +1,4 @@
-"""Which Pod of the extender leads."""
+"""Find the extender's Pod that leads."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def lease_of(api: Api, given: Common) -> Json:
 
 
 def holder(lease: Json) -> str:
-    """The Pod that holds it; "": nobody does. The extender writes its Pod's name and a suffix of its own."""
+    """Return the Pod that holds the Lease; "": none. The extender writes its Pod's name and a suffix."""
     identity: str = lease.get("holderIdentity") or ""
     return identity.rpartition("_")[0] or identity
 
 
 def leader_of(api: Api, given: Common) -> str:
-    """Its name, or that of a replica that is ready where the Lease names nobody; "" where that may not be read.
+    """Return the leader's name, or a ready replica if the Lease has no holder; "" if that may not be read.
 
-    A single replica has no Lease, or leaves one alone that was released before it was the only one. Raises Away.
+    A single replica has no Lease, or ignores one that was released before it was the only one. Raises Away.
     """
     try:
         if leads := holder(lease_of(api, given)):

@@ -1,4 +1,4 @@
-"""Nodes as their marks tell of them, and as `/debug/nodes` does."""
+"""Read the state of Nodes from their marks and from `/debug/nodes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs without a Pod and Pods without a job, as `/debug/orphans` tells of them, and what to do about each."""
+"""List jobs without a Pod and Pods without a job from `/debug/orphans`, with the action for each."""
 
 from __future__ import annotations
 

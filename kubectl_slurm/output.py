@@ -1,4 +1,4 @@
-"""What is printed: a table for people, or JSON, YAML and names for programs."""
+"""Print a table for users, or JSON, YAML and names for programs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """How a command was told to print. `now` is the clock that ages are told by; `None`: nobody knows."""
+    """Print in the requested form. `now` is the clock for ages; `None`: unknown."""
 
     form: Form
     headings: bool = True
@@ -83,7 +83,7 @@ def table(headings: Sequence[str] | None, lines: Sequence[Sequence[str]]) -> str
 
 
 def _yaml(whole: Any) -> str:
-    import yaml  # noqa: PLC0415 - asked for seldom
+    import yaml  # noqa: PLC0415 - rarely needed
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # tens of times as fast, where libyaml is there
     for as_it_is in (True, False):

@@ -136,7 +136,7 @@ def _with_events(ask: Asking, name: str) -> tuple[Json, list[Json]]:
 
 
 def _why(ask: Asking, pod: Json, row: Mapping[str, Any], *, one: bool) -> tuple[str, str]:
-    """The sentence, and who told it. The condition is behind by seconds, the leader is not."""
+    """Return the sentence and its source. The condition is behind by seconds, the leader is not."""
     if row["state"] in {"Succeeded", "Failed", "Ending"}:
         return f"It does not wait: it is {row['state'].lower()}.", "the Pod"
     if one:
@@ -152,4 +152,6 @@ def _why(ask: Asking, pod: Json, row: Mapping[str, Any], *, one: bool) -> tuple[
         return f"It does not wait: {job} {row['node']} for the Pod.", "the Pod"
     if row["why"]:
         return str(row["why"]), "its condition"
-    return of_pods.without_word(pod, of_pods.events_of(ask.api, pod) if one else []), "its Events" if one else "the Pod"
+    return of_pods.without_condition(
+        pod, of_pods.events_of(ask.api, pod) if one else []
+    ), "its Events" if one else "the Pod"

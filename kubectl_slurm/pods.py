@@ -1,4 +1,4 @@
-"""Pods as their annotations, conditions and Events tell of them."""
+"""Read the state of Pods from their annotations, conditions and Events."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def row_of(pod: Json) -> Json:
 
 
 def condition_of(pod: Json) -> Json:
-    """Our condition on it; empty where there is none."""
+    """Return the extender's condition; empty if there is none."""
     conditions: Iterable[Json] = (pod.get("status") or {}).get("conditions") or ()
     return next((one for one in conditions if one.get("type") == ALLOCATED_CONDITION), {})
 
@@ -82,11 +82,11 @@ def waits(pod: Json) -> bool:
     return _state(pod) == "Waiting"
 
 
-def without_word(pod: Json, events: list[Json]) -> str:
-    """What can be said of a Pod that waits and bears no condition."""
+def without_condition(pod: Json, events: list[Json]) -> str:
+    """Return what is known of a waiting Pod without the condition."""
     others = [gate for gate in gates_of(pod) if gate != GATE]
     if others:
-        return f"Scheduling gates of others are on the Pod: {', '.join(others)}. Slurm is asked when they are gone."
+        return f"Waiting for other scheduling gates to be removed: {', '.join(others)}."
     notes = [one for one in events if one.get("note")]
     if notes:
         return str(notes[-1]["note"])

@@ -1,4 +1,4 @@
-"""How the extender is: who leads, what its checks say, and how many Pods wait for what."""
+"""Show the state of the extender: the leader, its checks, and how many Pods wait for what."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubectl_slurm.leader import holder, lease_of
 Json = dict[str, Any]
 
 UNASKED = "checks"
-"""What is in the place of the checks where nobody tells them."""
+"""The row that stands for the checks if they cannot be read."""
 
 STANDS_FOR_ELECTION = "lease"
 """The check that every replica has which stands for election, and no other one has (`extender.server.replica`)."""
@@ -26,7 +26,7 @@ SLACK_S = 15.0
 
 
 def rows(api: Api, debug: Debug, given: Common) -> list[Json]:
-    """One for each thing that is looked at; `failed` where somebody has to act."""
+    """Return one row for each check; `failed` if an administrator has to act."""
     checks = _checks(debug)
     return [*_leader(api, given, checks), *checks, *_pods(api, given), *_nodes(api)]
 
@@ -46,12 +46,10 @@ def _leader(api: Api, given: Common, checks: list[Json]) -> list[Json]:
     if not (leads := holder(lease)):
         names = {one["name"] for one in checks}
         if names != {UNASKED} and STANDS_FOR_ELECTION not in names:
-            return [
-                _row("leader", "unneeded", f"a single replica works; nobody holds the Lease {where} of another time")
-            ]
-        return [_row("leader", "nobody", "no replica leads now", failed=True)]
+            return [_row("leader", "unneeded", f"a single replica needs no Lease; Lease {where} is unused")]
+        return [_row("leader", "none", "no replica leads now", failed=True)]
     silent_s = _silent_s(lease, api.now)
-    # Whoever tells its checks is there, whatever its clock says.
+    # A replica that answers with its checks is alive, whatever its clock shows.
     if silent_s is not None and {one["name"] for one in checks} == {UNASKED}:
         gone = f"has not renewed the Lease {where} for {span(silent_s)}: it is gone, or its clock is wrong"
         return [_row("leader", leads, gone, failed=True)]
@@ -59,7 +57,7 @@ def _leader(api: Api, given: Common, checks: list[Json]) -> list[Json]:
 
 
 def _silent_s(lease: Json, now: float | None) -> float | None:
-    """How long ago its holder gave its last word, where that is too long; `None`: it is not, or nobody knows."""
+    """Return the seconds since the holder's last renewal, if that is too long; `None`: it is not, or not known."""
     renewed, lasts = seconds_of(str(lease.get("renewTime", ""))), lease.get("leaseDurationSeconds")
     if renewed is None or now is None or now - renewed <= (lasts if isinstance(lasts, int) else 0) + SLACK_S:
         return None

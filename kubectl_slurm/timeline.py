@@ -1,4 +1,4 @@
-"""What happened to a Pod, in one line of time: what stands on it, its Events, and the steps of the extender."""
+"""Merge what happened to a Pod in one timeline: its state, its Events, and the steps of the extender."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXTENDER = "slurm-extender"
 
 
 def of_pod(pod: Json) -> Iterator[Json]:
-    """What its API object tells: each is the last time of its kind."""
+    """Yield the instants of its API object: each is the last one of its kind."""
     meta, status = pod["metadata"], pod.get("status") or {}
     held = ", ".join(gates_of(pod))
     yield _row("Pod", meta.get("creationTimestamp"), f"created, held by {held}" if held else "created")
@@ -46,7 +46,7 @@ def of_events(events: Iterable[Json]) -> Iterator[Json]:
 
 
 def of_extender(said: Json) -> Iterator[Json]:
-    """The steps that `/debug` tells, and why it is as it is."""
+    """Yield the steps of `/debug`, and the current reason."""
     for one in objects(said.get("history")):
         at = one.get("at")
         text = instant(at) if isinstance(at, int | float) else ""

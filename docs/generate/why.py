@@ -28,8 +28,8 @@ One sentence says it, and it is the same wherever it is asked for:
 
 For example:
 
-    Slurm job 4711 waits: Jobs of higher priority wait before it (Priority). Partition: batch. About 40 of this
-    extender's jobs wait there before it. Slurm expects it to start at about 2026-11-22 17:00Z.
+    Slurm job 4711 waits: Higher-priority jobs are ahead of it in the queue (Priority). Partition: batch.
+    About 40 other Pods are ahead of it in this partition. Slurm expects it to start at about 2026-11-22 17:00Z.
 
 ## The condition `slurm-extender.io/Allocated`
 

@@ -1,7 +1,7 @@
-"""One process put together: adapters, engine, controllers. `runtime` runs it.
+"""Assemble one process: adapters, engine, controllers. `server` runs it.
 
-`process` is the whole; `mirrors` and `adapters` are the outside, and each of the three sides holds the controllers that
-are about nodes, Pods or jobs. Whoever adds a controller adds it to a side, with what it runs.
+`process` is the whole; `informers` and `adapters` connect it to Kubernetes and Slurm. The controllers of nodes, Pods
+and jobs have one file each; a new controller is added there, with the tasks that it runs.
 """
 
 from extender.assembly.keys import KeyFileError, require_key

@@ -45,7 +45,7 @@ class Adapters:
         self.io_context = io_context
         self.clock = clock
         self.owner = drainer(cluster, config.scheduler.name)
-        """What tells our drains from others'."""
+        """The author that marks the extender's drains."""
 
         self.observe_request = observe_request
         self.api_clock = ApiClock(clock)

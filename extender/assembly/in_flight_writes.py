@@ -1,8 +1,7 @@
 """Track requests that change something until they are answered, also when their caller is cancelled.
 
-A request that is given up while it is on its way may be carried out seconds later, when whoever comes next has looked
-in vain for what it did, and has begun to do it again. So an end in good order waits for answers, though nobody
-records them: what they did can be seen then.
+An abandoned request may be executed seconds later, after the next caller has found no trace of it and has sent it
+again. So a graceful stop waits for answers, although no task records them: their effects are visible then.
 """
 
 from __future__ import annotations
@@ -47,4 +46,4 @@ class InFlightWrites:
     def _over(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever still waits for it is told; asyncio is not to complain that nobody does
+            task.exception()  # its caller gets the exception; asyncio must not log it as never retrieved

@@ -17,7 +17,7 @@ DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 
 
 class Informers:
-    """Pods, Nodes, Namespaces and DeviceClasses as the API server tells of them."""
+    """The informers of Pods, Nodes, Namespaces and DeviceClasses."""
 
     def __init__(self, config: ExtenderConfiguration, io_context: IoContext) -> None:
         kubernetes, rng = io_context.kubernetes, io_context.rng
@@ -38,12 +38,12 @@ class Informers:
 
     @property
     def synced(self) -> bool:
-        """What was in the cluster at the start is known, though perhaps not taken up."""
+        """Return whether the cluster's state at the start is known, though perhaps not adopted."""
         return self.pods.synced and self.nodes.synced
 
     @property
     def trouble(self) -> str:
-        """Why Pods or Nodes may be otherwise by now; "": what is known of them is up to date."""
+        """Return why Pods or Nodes may be outdated; "": they are up to date."""
         return self.pod_reflector.status.trouble or self.node_reflector.status.trouble
 
     async def wait_synced(self) -> None:
@@ -52,7 +52,7 @@ class Informers:
         await self.nodes.wait_synced()
 
     async def relist(self) -> None:
-        """List Pods and Nodes once more, whatever the watches have told."""
+        """List Pods and Nodes once more, independently of the watches."""
         await asyncio.gather(self.pod_reflector.relist(), self.node_reflector.relist())
 
     def kube_nodes(self) -> dict[str, NodeView]:
@@ -64,6 +64,6 @@ class Informers:
         return self.pods.slurmds() if self.pods.synced or not self.slurmd.labels else None
 
     def foreign_pods(self) -> Sequence[PodView]:
-        """Pods that are not ours to place, nor a slurmd: that one is Slurm's own."""
+        """Return Pods of other schedulers that are no slurmd Pods: those belong to Slurm."""
         ours = self._scheduler
         return [pod for pod in self.pods.all() if pod.scheduler_name != ours and not self.slurmd.selects(pod)]

@@ -38,7 +38,7 @@ class Closable(Protocol):
 
 
 class Listen(Protocol):
-    """Where connections come from instead of sockets; `simulator.network.memory.Network.listen` is one."""
+    """A source of connections instead of sockets; `simulator.network.memory.Network.listen` is one."""
 
     def __call__(self, host: str, port: int, protocol_factory: ProtocolFactory, /) -> Closable:
         """Make a protocol for each connection to this address. Raises OSError where it is taken."""
@@ -71,7 +71,7 @@ def boot_time() -> float:
 
 
 IN_TIME = 0.8
-"""The kernel gives up what was written last when this share of the time is over for which nobody writes."""
+"""The share of the lease time after which the kernel drops unsent data; no replica writes in the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ async def real_io_context(config: ExtenderConfiguration) -> IoContext:
 
 
 def token_source(slurm: Slurm) -> TokenSource:
-    """Where the token comes from. Raises ValueError where nothing says so."""
+    """Return the source of the token. Raises ValueError if none is configured."""
     if slurm.token is not None:
         return StaticToken(slurm.token.get_secret_value())
     if slurm.token_file is not None:

@@ -23,7 +23,7 @@ from extender.slurm.foreign_pods import SlurmrestdForeignPods
 
 
 class JobControllers:
-    """`fresh`: what is known of Pods and Nodes is up to date. `observe_poll` is told how long each poll took."""
+    """`fresh`: Pods and Nodes are up to date. `observe_poll` is called with the duration of each poll."""
 
     def __init__(
         self,
@@ -96,5 +96,5 @@ class JobControllers:
         self.foreign_pods.pod_changed(old, new)
 
     def absent(self, pods: Sequence[PodView]) -> None:
-        """A list lacks these Pods, and nobody told of their end."""
+        """Handle Pods that a list lacks without a reported deletion."""
         self.foreign_pods.absent(pods)

@@ -49,7 +49,7 @@ def require_key(config: ExtenderConfiguration) -> None:
 
 
 def site_key(config: ExtenderConfiguration) -> bytes | None:
-    """What the site's own scripts show; `None` where there is none. Raises `KeyFileError`."""
+    """Return the key of the site's own scripts; `None` if there is none. Raises `KeyFileError`."""
     return _read_key(config.hooks.site_key_file)
 
 

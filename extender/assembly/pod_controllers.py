@@ -75,12 +75,12 @@ class PodControllers:
         )
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
-        """The watch brought a change of a Pod, or it is taken up now."""
+        """Handle a change of a Pod, or its adoption."""
         self.gates.pod_changed(old, new)
         self.tolerations.pod_changed(old, new)
         self.one_by_one.pod_changed(old, new)
 
     def absent(self, pods: Sequence[PodView]) -> None:
-        """A list lacks these Pods, and nobody told of their end. One that comes back is new here."""
+        """Handle Pods that a list lacks without a reported deletion. One that returns counts as new."""
         for pod in pods:
             self.pod_changed(pod, None)

@@ -55,9 +55,10 @@ NAMESPACES_WITHIN = 10.0
 
 
 class Assembly:
-    """Everything that runs, and how its parts know each other.
+    """Assemble everything that runs, and connect its parts.
 
-    `cluster` tells this cluster's jobs from another's. `validate` holds the invariants after every step, for tests.
+    `cluster` separates the jobs of this cluster from others. `validate` checks the invariants after every step, for
+    tests.
     """
 
     def __init__(
@@ -206,24 +207,24 @@ class Assembly:
 
     @property
     def ready(self) -> bool:
-        """Everything that was in the cluster at the start is known and taken up. Never depends on Slurm."""
+        """Return whether the cluster's state at the start is known and adopted. Never depends on Slurm."""
         return self.informers.synced and self.pod_controller.ready
 
     async def lead(self, epoch: int) -> None:
         """Begin to write in this epoch.
 
         Everything is listed once more, as at a start: a watch that fell behind would show Pods as they were before the
-        last words of the leader before this one.
+        last writes of the previous leader.
         """
         self.state.identity.epoch = epoch
         await self.informers.relist()
 
-    async def take_up(self) -> None:
-        """Wait for the first lists, then take up every Pod of ours that is in them."""
+    async def adopt(self) -> None:
+        """Wait for the first lists, then adopt every Pod of this scheduler that is in them."""
         pods = self.informers.pods
         await self.informers.wait_synced()
         self.node_controllers.controller.remap()
-        await asyncio.sleep(0)  # with thousands of Nodes that was work enough at a time
+        await asyncio.sleep(0)  # with thousands of Nodes the mapping takes long
         await self._namespaces_known()
         await self.pod_controller.adopt(pods.all())
         turns = CooperativeYield()
@@ -234,7 +235,7 @@ class Assembly:
         self.events.publish(PodsAdopted())
 
     async def _namespaces_known(self) -> None:
-        """Wait for the labels that the policy asks for, though not for ever: what runs has to be taken up."""
+        """Wait for the labels that the policy needs, with a limit: running Pods have to be adopted."""
         policy = self.policy_file.policy
         if policy is not None and policy.pods.asks_of_namespaces:
             with suppress(TimeoutError):
@@ -299,7 +300,7 @@ class Assembly:
         return policy is not None and policy.licensed(resource)
 
     def _fresh(self) -> bool:
-        """What is known of Pods and Nodes is up to date."""
+        """Return whether Pods and Nodes are up to date."""
         return self.ready and not self.informers.trouble
 
     def _settled(self) -> bool:

@@ -1,8 +1,8 @@
 """Stop writes to Slurm and to Kubernetes while this replica does not hold the Lease.
 
-Every write asks it in the turn of the loop in which its bytes are handed over, on a connection that is there already
-and in a repetition too. It looks at a clock and not at what some task has noticed: a process that was stopped for a
-minute finds out in its first write that it may not write any more, whatever its other tasks still believe.
+Every write checks the gate right before its bytes are handed over, also on an open connection and in a repetition. The
+gate reads a clock and depends on no task: a process that was stopped for a minute finds the gate closed at its first
+write, whatever its other tasks know.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 
 class WriteGate:
-    """Open for ever without leader election; else from one renewal of the Lease to the deadline of the next.
+    """Open without end if leader election is off; else from one renewal of the Lease to the deadline of the next.
 
-    `elapsed` gives seconds that go on while the process or its machine is stopped.
+    `elapsed` returns seconds that include the time in which the process or its machine is stopped.
     """
 
     def __init__(self, elapsed: Callable[[], float]) -> None:
@@ -24,7 +24,7 @@ class WriteGate:
         self._until: float | None = None
         self._over = asyncio.Event()
         self.epoch = 0
-        """How often the right has changed hands; 0 for a process that shares its work with nobody."""
+        """The number of changes of the leader; 0 for a process that is the only one."""
 
     @property
     def shared(self) -> bool:
@@ -32,14 +32,14 @@ class WriteGate:
         return self._within_s is not None
 
     def share(self, within_s: float, margin_s: float = 0.0) -> None:
-        """From now on nothing may be written before `renewed`, nor `within_s` seconds after the last renewal.
+        """Close the gate until `renewed`, and again `within_s` seconds after the last renewal.
 
-        `margin_s`: how much later somebody else may write.
+        `margin_s`: how much later another replica may write.
         """
         self._within_s, self._margin_s = within_s, margin_s
 
     def renewed(self, sent_at: float, epoch: int) -> None:
-        """Whoever gives the right has granted a request that was *sent* at `sent_at`."""
+        """Open the gate: the API server accepted a renewal that was *sent* at `sent_at`."""
         if self._within_s is not None and not self._over.is_set():
             self._until, self.epoch = sent_at + self._within_s, epoch
 
@@ -54,7 +54,7 @@ class WriteGate:
 
     @property
     def left_s(self) -> float:
-        """Seconds for which it is still held; `inf` where nobody shares it."""
+        """Return the seconds until the gate closes; `inf` for a process that is the only one."""
         if self._over.is_set():
             return 0.0
         if self._within_s is None:
@@ -75,5 +75,5 @@ class WriteGate:
         return False
 
     async def until_over(self) -> None:
-        """Wait until somebody noticed that it is over."""
+        """Wait until the loss of the Lease was noticed."""
         await self._over.wait()

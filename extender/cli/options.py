@@ -1,4 +1,4 @@
-"""What several commands take, and what becomes of it: the configuration, single settings, the policy file."""
+"""Define the options that several commands share: the configuration, single settings, the policy file."""
 
 from __future__ import annotations
 

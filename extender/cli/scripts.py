@@ -11,7 +11,7 @@ from extender.slurm.lock_script import lock_script as text_of_lock_script
 
 
 def _of_a_node_script(command: F) -> F:
-    """What every script on Slurm's nodes is told."""
+    """Add the options that every script on Slurm's nodes needs."""
     command = click.option(
         "--slurm-conf",
         default="",

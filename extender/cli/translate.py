@@ -107,7 +107,7 @@ def _shown(found: ManifestPod, policy: TranslationPolicy, scheduler: str, labels
 
 
 def _said(request: JobRequest) -> dict[str, Any]:
-    """What is sent: everything that is not left to Slurm."""
+    """Return the fields of the request that are sent, without those that are left to Slurm."""
     said: dict[str, Any] = {}
     for field in fields(request):
         value = getattr(request, field.name)

@@ -1,4 +1,4 @@
-"""YAML for people, from whatever values there are."""
+"""Print any values as readable YAML."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def as_yaml(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no form for: a user with a group, a map that cannot be changed."""
+    """Convert values that JSON has no form for: a user with a group, a read-only map."""
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else dict(value)

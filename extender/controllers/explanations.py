@@ -23,11 +23,11 @@ from extender.runtime.controller import Controller, Resync
 from extender.runtime.topics import PlaceholderForgotten
 
 WITHOUT_EVENT = frozenset(
-    {Cause.AWAY, Cause.OTHER_GATES, Cause.NOT_OFFERED, Cause.UNREAD, Cause.LOOKED_FOR, Cause.UNMAPPED}
+    {Cause.AWAY, Cause.OTHER_GATES, Cause.NOT_OFFERED, Cause.UNREAD, Cause.LOOKUP, Cause.UNMAPPED}
 )
 """Causes without an Event of their own: all others follow from a step of the workload, which writes one."""
 
-OVER = frozenset({Cause.LEAVING, Cause.ENDING, Cause.ELSEWHERE})
+OVER = frozenset({Cause.LEAVING, Cause.ENDING, Cause.BOUND_WITHOUT_SLURM})
 """The Pod does not wait. Other conditions and Events say so, and this one only where it says something else."""
 
 

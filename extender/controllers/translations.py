@@ -10,7 +10,7 @@ from extender.domain.translation.translate import Translation, names_partition, 
 from extender.domain.views import PodView
 
 NO_POLICY = (
-    "The policy of this site could not be used since the extender started; nothing is asked of Slurm before it can."
+    "The site's policy has not been usable since the start of the extender; no job is submitted until it is fixed."
 )
 
 _NOTHING: Mapping[str, str] = {}

@@ -170,7 +170,7 @@ class Reason(StrEnum):
     BUDGET = "EvictionBlockedByPDB"
     SHORTENED = "GracePeriodShortened"
     GIVEN_BACK = "SlurmAllocationReleased"
-    BOUND_ELSEWHERE = "BoundWithoutSlurm"
+    BOUND_WITHOUT_SLURM = "BoundWithoutSlurm"
     ONE_BY_ONE = "PodsPlacedOneByOne"
     """Several Pods of one Job, JobSet or LeaderWorkerSet have a job each, and may start at different times."""
 

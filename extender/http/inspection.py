@@ -182,7 +182,7 @@ class Inspection:
 
     def _policy_trouble(self) -> str:
         file = self._assembly.policy_file
-        stays = "the last good one stays" if file.policy is not None else "there is none, and nothing is asked of Slurm"
+        stays = "the last good one stays" if file.policy is not None else "there is none, and no job is submitted"
         return f"{stays}: {file.trouble}" if file.trouble else ""
 
     def _weak_fences(self) -> tuple[str, ...]:

@@ -96,7 +96,7 @@ async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = Fals
                     tasks.extend(group.create_task(part(name, work), name=name) for name, work in writers)
                     frontend.service_gate.activate(assembly.scheduling, hooks, inspection)
                     metrics.answers()
-                    await _take_up(assembly)
+                    await _adopt(assembly)
 
                 tasks.append(group.create_task(part("adopt", lead(), ends=True), name="adopt"))
                 try:
@@ -127,6 +127,6 @@ async def _last_words(assembly: Assembly) -> int:
     return left
 
 
-async def _take_up(assembly: Assembly) -> None:
-    await assembly.take_up()
+async def _adopt(assembly: Assembly) -> None:
+    await assembly.adopt()
     _log.info("ready", pods=len(assembly.informers.pods), nodes=len(assembly.informers.nodes), cluster=assembly.cluster)

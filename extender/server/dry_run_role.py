@@ -48,7 +48,7 @@ async def dry_running(frontend: HttpFrontend, cluster: str) -> AsyncIterator[Ass
     service_gate.activate(
         NoopScheduling(config.scheduler.name, lambda: assembly.informers.synced), service_gate.hooks, inspection
     )
-    _log.warning("dry_run", what="nothing is asked of Slurm, and nothing is written")
+    _log.warning("dry_run", what="no job is submitted, and nothing is written")
     async with asyncio.TaskGroup() as group:
         work = assembly.watchers() | {"dry run": dry_run.run()}
         tasks = [group.create_task(part(name, one), name=name) for name, one in work.items()]

@@ -118,7 +118,7 @@ _REASONS: dict[ReasonClass, dict[str, str]] = {
     ReasonClass.QUEUED: {
         "": "Slurm has not looked at it yet",
         "None": "Slurm has not looked at it yet",
-        "Priority": "Jobs of higher priority wait before it",
+        "Priority": "Higher-priority jobs are ahead of it in the queue",
         "Resources": "It is next, and waits for free resources",
         "BeginTime": "Its earliest start time has not come",
         "Dependency": "It waits for another job",

@@ -80,7 +80,7 @@ def proceed_without_job(p: Placeholder, at: At) -> Step:
     if p.placed:
         text = "bound without the extender; Slurm does not account for it"
         refused = replace(p, payload=RefusedState(), submitted_request=p.request, reason=text)
-        return refused, [announce(p, Reason.BOUND_ELSEWHERE, "The Pod was bound without a Slurm allocation.", True)]
+        return refused, [announce(p, Reason.BOUND_WITHOUT_SLURM, "The Pod was bound without a Slurm allocation.", True)]
     if p.wants and p.cancelled is not None and p.cancelled.speaks_of(p.request):
         return refuse(p, Reason.CANCELLED, p.cancelled.text, unrecorded)
     if not p.wants or p.request is None or p.candidates is None:
@@ -269,7 +269,7 @@ def _refused_by(p: Placeholder, event: e.JobEnded, reason: Reason) -> Step:
 def release_misbound(p: Placeholder, node: str, at: At) -> Step:
     """Release a job whose member runs on another node: the extender did not bind that Pod, and does not end it."""
     text = f"The Pod was bound to {node}, not to the node of its Slurm job; the job is ended."
-    return release_job(p, text, at, announce(p, Reason.BOUND_ELSEWHERE, text, True))
+    return release_job(p, text, at, announce(p, Reason.BOUND_WITHOUT_SLURM, text, True))
 
 
 # Changes of state with a job.

@@ -1,7 +1,7 @@
-"""Why a Pod waits: one sentence, the same in its condition, its Events, `/debug` and `kubectl slurm why`. Pure.
+"""Explain why a Pod waits: one sentence, the same in its condition, its Events, `/debug` and `kubectl slurm why`. Pure.
 
-Nothing of it is what kube-scheduler is told (`domain/verdict`): there a text that changes wakes the Pod. Numbers are
-rounded, so that the sentence stays as it is while nothing that matters changes.
+kube-scheduler never receives it (`domain/verdict`): a text that changes would make it retry the Pod. Numbers are
+rounded, so that the sentence stays the same while nothing that matters changes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LONGEST = 1000
 """Characters of a sentence; an Event takes 1024 bytes, and a condition 32 kB."""
 
 EXACT = 10
-"""Up to so many jobs before one's own are told exactly; above, to one digit."""
+"""Up to so many earlier jobs are counted exactly; above, to one digit."""
 
 
 @unique
@@ -48,7 +48,7 @@ class Cause(StrEnum):
     AWAY = "SlurmUnreachable"
     UNREAD = "SlurmNodesNotRead"
     SUBMITTING = "SlurmJobSubmitting"
-    LOOKED_FOR = "SlurmJobLookup"
+    LOOKUP = "SlurmJobLookup"
     RETRYING = "SlurmRetrying"
     NO_NODE = "NoSuitableNode"
     NOT_OFFERED = "NoNodeOffered"
@@ -58,10 +58,10 @@ class Cause(StrEnum):
     INVALID = "InvalidSlurmSettings"
     REFUSED = "SlurmJobRejected"
     CANCELLED = "SlurmJobCancelled"
-    ELSEWHERE = "BoundWithoutSlurm"
+    BOUND_WITHOUT_SLURM = "BoundWithoutSlurm"
     UNMAPPED = "SlurmNodeNotMapped"
     NODE_KEPT = "SlurmNodeBusy"
-    NODE_LOOKED_AT = "SlurmNodeChecking"
+    NODE_CHECKING = "SlurmNodeChecking"
     BINDING = "WaitingForBinding"
     ENDING = "AllocationEnding"
     LEAVING = "PodTerminating"
@@ -71,30 +71,30 @@ MEANINGS: Mapping[Cause, str] = {
     Cause.ALLOCATED: "Slurm has allocated a node, and the Pod is bound to it. The status of the condition is True",
     Cause.QUEUED: "The job waits its turn in Slurm's queue",
     Cause.UNAVAILABLE: "The job waits for nodes or a partition of Slurm to come back",
-    Cause.LIMIT: "A limit of the job's account, user or QOS holds it",
-    Cause.HELD: "Somebody holds the job; it waits until it is released (`scontrol release`)",
-    Cause.IMPOSSIBLE: "Slurm says that the job can never run as asked",
+    Cause.LIMIT: "A limit of the job's account, user or QOS has been reached",
+    Cause.HELD: "The job is held; it waits until an administrator releases it (`scontrol release`)",
+    Cause.IMPOSSIBLE: "Slurm reports that the job can never run as requested",
     Cause.STARTING: "Slurm prepares the nodes of the job",
     Cause.FAILURE: "An earlier start of the job failed",
-    Cause.UNKNOWN: "Slurm gives a reason that this program does not know",
+    Cause.UNKNOWN: "Slurm reports a reason that this version does not know",
     Cause.AWAY: "Slurm does not answer",
     Cause.UNREAD: "Slurm's nodes and partitions have not been read yet",
-    Cause.SUBMITTING: "Slurm is being asked for a job",
-    Cause.LOOKED_FOR: "Whether Slurm has a job of the Pod is being looked up: after a start, or after a lost answer",
-    Cause.RETRYING: "The last attempt came to nothing; it is tried again after a pause",
-    Cause.NO_NODE: "No node that there is could hold the Pod, or none meets its selector, affinity and tolerations",
+    Cause.SUBMITTING: "The job is being submitted to Slurm",
+    Cause.LOOKUP: "The extender checks whether the Pod already has a job: after a start, or after a lost answer",
+    Cause.RETRYING: "The last attempt failed; it is retried after a pause",
+    Cause.NO_NODE: "No node is large enough for the Pod, or none meets its selector, affinity and tolerations",
     Cause.NOT_OFFERED: "kube-scheduler has not offered any node for the Pod",
-    Cause.OTHER_GATES: "Scheduling gates of others are on the Pod; they have their say first",
-    Cause.NO_POLICY: "The site's policy cannot be used, and nothing is asked of Slurm before it can",
-    Cause.NOT_READ: "What the Pod asks for has not been read yet",
-    Cause.INVALID: "The Pod's settings cannot be used",
-    Cause.REFUSED: "Slurm or the site's rules said no; nothing is tried before the Pod asks for something else",
-    Cause.CANCELLED: "A person cancelled the job; nothing is tried before the Pod asks for something else",
-    Cause.ELSEWHERE: "Somebody else bound the Pod; Slurm does not account for it",
-    Cause.UNMAPPED: "Slurm gave a node for which Kubernetes has no Node",
-    Cause.NODE_KEPT: "Slurm gave a node, on which something is still in the way",
-    Cause.NODE_LOOKED_AT: "Slurm gave a node, and the jobs of the other Pods there are being looked at",
-    Cause.BINDING: "Slurm gave a node, and kube-scheduler is to bind the Pod to it",
+    Cause.OTHER_GATES: "The Pod has scheduling gates of other controllers, which have to be removed first",
+    Cause.NO_POLICY: "The site's policy cannot be used; no job is submitted until it is fixed",
+    Cause.NOT_READ: "The Pod's request has not been read yet",
+    Cause.INVALID: "The Pod's Slurm annotations are invalid",
+    Cause.REFUSED: "Slurm or the site's policy rejected the job; change an annotation, or delete and recreate the Pod",
+    Cause.CANCELLED: "A user cancelled the job; change an annotation, or delete and recreate the Pod",
+    Cause.BOUND_WITHOUT_SLURM: "Another scheduler bound the Pod; Slurm does not account for it",
+    Cause.UNMAPPED: "Slurm allocated a node for which Kubernetes has no Node",
+    Cause.NODE_KEPT: "Slurm allocated a node that cannot be used yet",
+    Cause.NODE_CHECKING: "Slurm allocated a node, and the extender verifies that it is free of earlier Pods",
+    Cause.BINDING: "Slurm allocated a node, and kube-scheduler has to bind the Pod to it",
     Cause.ENDING: "The Pod's allocation ends",
     Cause.LEAVING: "The Pod ends, and waits for nothing",
 }
@@ -115,7 +115,7 @@ _IN_TURN = frozenset({"Priority", "Resources"})
 
 
 def cause_of_reason(means: ReasonClass) -> Cause:
-    """The cause under which a job waits for such a reason of Slurm."""
+    """Return the cause for a reason of Slurm."""
     return _OF_REASON[means]
 
 
@@ -128,18 +128,18 @@ class Why:
 
     @property
     def allocated(self) -> bool:
-        """The status of the condition."""
+        """Return the status of the condition."""
         return self.cause is Cause.ALLOCATED
 
 
 @dataclass(frozen=True, slots=True)
 class QueuePosition:
-    """What the last reading of a waiting job says about its place in Slurm's queue."""
+    """The position of a waiting job in Slurm's queue, by its last read."""
 
     partition: str = ""
     reason: str = ""
     starts_at: float = 0.0
-    """When Slurm's last backfill expects it to start, seconds since the epoch; 0.0: it does not say."""
+    """When Slurm's last backfill expects it to start, seconds since the epoch; 0.0: unknown."""
 
     before: int = 0
     """Jobs of this extender that wait in the same partition and are to start earlier."""
@@ -147,7 +147,7 @@ class QueuePosition:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What else holds Pods. Texts are "" where nothing does."""
+    """Other causes of a wait. Texts are "" if there is none."""
 
     wall: float
     """Seconds since the epoch."""
@@ -163,18 +163,18 @@ class Surroundings:
     """Scheduling gates of others on the Pod."""
 
     gated: bool = False
-    """It has our gate."""
+    """It has the extender's gate."""
 
     place: QueuePosition | None = None
 
 
 def place_of(job: JobView, before: int) -> QueuePosition:
-    """What this reading of a pending job says."""
+    """Return the position by this read of a pending job."""
     return QueuePosition(job.partition, job.reason, job.start_time, before)
 
 
 def why(p: Placeholder, around: Surroundings) -> Why:
-    """Why the Pods of this workload wait, or that they do not."""
+    """Return why the Pods of this workload wait, or that they do not."""
     found = _why(p, around)
     if len(found.text) > LONGEST:
         return Why(found.cause, f"{found.text[: LONGEST - 3]}...")
@@ -192,16 +192,16 @@ def _why(p: Placeholder, around: Surroundings) -> Why:
         case GrantedState():
             return _granted(p)
         case _ if not p.wants:
-            return Why(Cause.LEAVING, "The Pod ends, and no job is wanted for it any more.")
+            return Why(Cause.LEAVING, "The Pod is ending and needs no job any more.")
         case ReleasingState():
             said = f": {p.reason.rstrip('.')}" if p.reason else ""
-            return Why(Cause.RETRYING, f"Slurm job {p.job_id} is being ended{said}. Another is submitted then.")
+            return Why(Cause.RETRYING, f"Slurm job {p.job_id} is being ended{said}. Another one is submitted then.")
         case WaitingState() as waiting:
             return _waiting(p, waiting, around)
         case UnsureState():
-            job = f"Slurm job {p.job_id} of the Pod" if p.job_id is not None else "a Slurm job of the Pod"
-            known = f"Whether there is {job} is being looked up; none is submitted before that is known."
-            return _if_answered(Why(Cause.LOOKED_FOR, known), around)
+            job = f"Slurm job {p.job_id} still" if p.job_id is not None else "a Slurm job of the Pod already"
+            known = f"Checking whether {job} exists before submitting a new one."
+            return _if_answered(Why(Cause.LOOKUP, known), around)
         case SubmittingState():
             return _submitting(around)
         case _:
@@ -210,20 +210,21 @@ def _why(p: Placeholder, around: Surroundings) -> Why:
 
 def _waiting(p: Placeholder, waiting: WaitingState, around: Surroundings) -> Why:
     if waiting.unread:
-        return _if_answered(Why(Cause.QUEUED, f"Slurm job {p.job_id} was queued; why it waits is read soon."), around)
+        text = f"Slurm job {p.job_id} was queued; its reason for waiting is read soon."
+        return _if_answered(Why(Cause.QUEUED, text), around)
     place = around.place or QueuePosition()
     rule = reason_rule(place.reason)
     cause, what = cause_of_reason(rule.means), p.reason or f"{rule.text} ({place.reason or 'None'})."
     text = f"Slurm job {p.job_id} waits: {what.rstrip('.')}."
     if waiting.doubted_since is not None and not p.reason:
         cause, nodes = Cause.UNMAPPED, ", ".join(p.slurm_nodes) or "a node"
-        text = f"Slurm job {p.job_id} was given {nodes}, for which Kubernetes has no Node (yet)."
+        text = f"Slurm allocated {nodes} to job {p.job_id}, for which Kubernetes has no Node (yet)."
     said = [text]
     if place.partition:
         said.append(f"Partition: {place.partition}.")
     if place.reason in _IN_TURN and place.before:
-        waits = "waits" if place.before == 1 else "wait"
-        said.append(f"{_about(place.before)} of this extender's jobs {waits} there before it.")
+        pods = "other Pod is" if place.before == 1 else "other Pods are"
+        said.append(f"{_about(place.before)} {pods} ahead of it in this partition.")
     if place.starts_at > around.wall:
         said.append(f"Slurm expects it to start at {_rounded(place.starts_at, around.wall)}.")
     return _if_answered(Why(cause, " ".join(said)), around)
@@ -233,54 +234,56 @@ def _submitting(around: Surroundings) -> Why:
     if not around.slurm_read:
         text = "Slurm's nodes and partitions have not been read yet; the job is submitted as soon as they are."
         return _if_answered(Why(Cause.UNREAD, text), around)
-    return _if_answered(Why(Cause.SUBMITTING, "Slurm is being asked for a job."), around)
+    return _if_answered(Why(Cause.SUBMITTING, "The job is being submitted to Slurm."), around)
 
 
 def _absent(p: Placeholder, around: Surroundings) -> Why:
     if around.gates:
         gates = ", ".join(around.gates)
-        text = f"Scheduling gates of others are on the Pod: {gates}. Slurm is asked when they are gone."
+        text = f"Waiting for other scheduling gates to be removed: {gates}."
         return Why(Cause.OTHER_GATES, text)
     if p.request is None and around.policy_trouble:
-        text = f"The site's policy cannot be used, and nothing is asked of Slurm before it can: {around.policy_trouble}"
+        text = f"The site's policy cannot be used, so no job is submitted: {around.policy_trouble}"
         return Why(Cause.NO_POLICY, f"{text.rstrip('.')}.")
     if p.request is None or (p.candidates is None and around.gated):
-        return Why(Cause.NOT_READ, "What the Pod asks for has not been read yet.")
+        return Why(Cause.NOT_READ, "The Pod's request has not been read yet.")
     if p.candidates is None:
-        text = "No node has been offered by kube-scheduler for the Pod; where it finds none, its own Events say why."
+        text = "The Pod has not been offered a node by kube-scheduler; if there is none, its own Events name the reason."
         return Why(Cause.NOT_OFFERED, text)
     if p.fits_nowhere or not p.candidates:
-        return Why(Cause.NO_NODE, p.reason or "No node that there is could hold the Pod.")
+        return Why(Cause.NO_NODE, p.reason or "No node is large enough for this Pod.")
     if p.failures:
         said = f"{p.reason.rstrip('.')}. " if p.reason else ""
-        return _if_answered(Why(Cause.RETRYING, f"{said}Slurm is asked again after a pause."), around)
+        return _if_answered(Why(Cause.RETRYING, f"{said}The submission is retried after a pause."), around)
     return _submitting(around)
 
 
 def _granted(p: Placeholder) -> Why:
-    has = f"Slurm job {p.job_id} has {_nodes(p)} for the Pod"
+    has = f"Slurm allocated {_nodes(p)} to job {p.job_id}"
     if p.cleared:
-        return Why(Cause.BINDING, f"{has}; kube-scheduler is to bind it.")
+        return Why(Cause.BINDING, f"{has}; kube-scheduler has to bind the Pod.")
     if p.reason:
         return Why(Cause.NODE_KEPT, f"{has}, which cannot be used yet: {p.reason}")
-    return Why(Cause.NODE_LOOKED_AT, f"{has}; whether the jobs of other Pods there live is being looked up.")
+    return Why(Cause.NODE_CHECKING, f"{has}; verifying that it is free of earlier Pods.")
 
 
 def _refused(p: Placeholder) -> Why:
     if p.cancelled is not None:
         return Why(Cause.CANCELLED, p.cancelled.text)
     if p.faults:
-        return Why(Cause.INVALID, f"The Pod's Slurm settings are not usable: {' '.join(p.faults)}")
+        return Why(Cause.INVALID, f"Invalid Slurm annotations: {' '.join(p.faults)}")
     if p.placed:
-        return Why(Cause.ELSEWHERE, "The Pod was bound without a Slurm allocation; Slurm does not account for it.")
-    return Why(Cause.REFUSED, p.reason or "The Pod was refused.")
+        return Why(
+            Cause.BOUND_WITHOUT_SLURM, "The Pod was bound without a Slurm allocation; Slurm does not account for it."
+        )
+    return Why(Cause.REFUSED, p.reason or "The job was rejected.")
 
 
 def _if_answered(found: Why, around: Surroundings) -> Why:
-    """The same while Slurm answers; else that it does not, and what it said last."""
+    """Return the same while Slurm answers; else since when it does not, with the previous reason."""
     if around.slurm_away is None:
         return found
-    since = f"since {_instant(around.slurm_away)}" if around.slurm_away else "since this extender was started"
+    since = f"since {_instant(around.slurm_away)}" if around.slurm_away else "since the extender was started"
     return Why(Cause.AWAY, f"Slurm has not answered {since}. Before that: {found.text}")
 
 
@@ -299,7 +302,7 @@ FARTHEST = 100 * 366 * 86400.0
 
 
 def _rounded(at: float, now: float) -> str:
-    """To five minutes within an hour, to an hour within a day, to a day; Slurm takes instants that no calendar has."""
+    """Round to 5 minutes within an hour, to an hour within a day, else to a day. Slurm knows years beyond 9999."""
     if at - now > FARTHEST:
         return "a time more than a hundred years from now"
     step = 300 if at - now <= 3600 else 3600 if at - now <= 86400 else 86400

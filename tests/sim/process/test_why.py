@@ -74,12 +74,12 @@ async def test_those_before_it_in_the_queue_are_counted(site: Site) -> None:
             site.kube.add_pod(name, cpu="8", gates=[GATE])
             await site.until(lambda name=name: bool(site.jobs_of(name)), "its job")  # type: ignore[misc]
         await site.until(
-            lambda: "2 of this extender's jobs wait there before it." in condition(site, "three").get("message", ""),
+            lambda: "2 other Pods are ahead of it in this partition." in condition(site, "three").get("message", ""),
             "its place",
         )
         site.kube.delete_pod("one", grace_s=1)
         await site.until(
-            lambda: "1 of this extender's jobs waits there before it." in condition(site, "three").get("message", ""),
+            lambda: "1 other Pod is ahead of it in this partition." in condition(site, "three").get("message", ""),
             "its better place",
         )
 

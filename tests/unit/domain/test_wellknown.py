@@ -18,7 +18,7 @@ ONE_THING = {
     Cause.NO_POLICY: Reason.NO_POLICY,
     Cause.NO_NODE: Reason.NO_SUITABLE_NODE,
     Cause.NODE_KEPT: Reason.NODE_BUSY,
-    Cause.ELSEWHERE: Reason.BOUND_ELSEWHERE,
+    Cause.BOUND_WITHOUT_SLURM: Reason.BOUND_WITHOUT_SLURM,
 }
 
 

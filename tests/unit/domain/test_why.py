@@ -36,9 +36,9 @@ AROUND = Surroundings(NOW)
 STATES: dict[State, tuple[Callable[[], Life], Cause]] = {
     State.ABSENT: (absent, Cause.NOT_OFFERED),
     State.SUBMITTING: (submitting, Cause.SUBMITTING),
-    State.UNSURE: (unsure, Cause.LOOKED_FOR),
+    State.UNSURE: (unsure, Cause.LOOKUP),
     State.WAITING: (waiting, Cause.QUEUED),
-    State.GRANTED: (granted, Cause.NODE_LOOKED_AT),
+    State.GRANTED: (granted, Cause.NODE_CHECKING),
     State.BOUND: (bound, Cause.ALLOCATED),
     State.LOST: (lost, Cause.ENDING),
     State.RELEASING: (releasing, Cause.LEAVING),
@@ -77,7 +77,7 @@ def test_position_and_start_are_told_where_slurm_knows_them() -> None:
     place = QueuePosition("batch", "Priority", starts_at=NOW + 1000, before=3)
     said = why(replace(waiting().p, reason="It waits (Priority)."), replace(AROUND, place=place)).text
     assert said == (
-        "Slurm job 7 waits: It waits (Priority). Partition: batch. 3 of this extender's jobs wait there before it. "
+        "Slurm job 7 waits: It waits (Priority). Partition: batch. 3 other Pods are ahead of it in this partition. "
         "Slurm expects it to start at about 2027-01-15 08:20Z."
     )
 
@@ -124,7 +124,7 @@ def test_of_a_job_that_was_queued_a_moment_ago_nothing_is_made_up() -> None:
     p = submitting().notify(e.SubmitAccepted(1, JOB, behind=True)).p
     found = why(p, AROUND)
     assert found.cause is Cause.QUEUED
-    assert found.text == f"Slurm job {JOB} was queued; why it waits is read soon."
+    assert found.text == f"Slurm job {JOB} was queued; its reason for waiting is read soon."
 
 
 def test_gates_of_others_are_named() -> None:

@@ -15,7 +15,7 @@ from kubectl_slurm.program import main
 from tests.builders.kubectl_program import a_node, a_pod, asked
 from tests.builders.plain_api import PlainApi
 
-SENTENCE = "Slurm job 7 waits: Jobs of higher priority wait before it (Priority). Partition: batch."
+SENTENCE = "Slurm job 7 waits: Higher-priority jobs are ahead of it in the queue (Priority). Partition: batch."
 
 
 def test_why_says_the_sentence_that_stands_on_the_pod(api: PlainApi) -> None:

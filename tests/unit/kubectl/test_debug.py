@@ -178,7 +178,7 @@ def test_a_single_replica_works_beside_a_lease_that_was_released_before(api: Pla
     api.debug = {"checks": [_check("cluster"), _check("pods")]}
     said = asked("status", "-o", "json")
     assert said.exit_code == 0, said.output
-    assert "a single replica works" in _row_of(said.stdout, "leader")["message"]
+    assert "a single replica needs no Lease" in _row_of(said.stdout, "leader")["message"]
     api.debug = {"checks": [_check("cluster", ok=False, text="another cluster")]}
     said = asked("status", "-o", "json")
     assert said.exit_code == 1
@@ -193,7 +193,7 @@ def test_nobody_leads_where_replicas_stand_for_election_or_none_can_be_asked(api
     assert said.exit_code == 1
     assert _row_of(said.stdout, "leader") == {
         "name": "leader",
-        "status": "nobody",
+        "status": "none",
         "message": "no replica leads now",
         "failed": True,
     }
