@@ -248,7 +248,7 @@ def _absent(p: Placeholder, around: Surroundings) -> Why:
     if p.request is None or (p.candidates is None and around.gated):
         return Why(Cause.NOT_READ, "The Pod's request has not been read yet.")
     if p.candidates is None:
-        text = "The Pod has not been offered a node by kube-scheduler; if there is none, its own Events name the reason."
+        text = "No node has been offered by kube-scheduler; if there is none, its own Events name the reason."
         return Why(Cause.NOT_OFFERED, text)
     if p.fits_nowhere or not p.candidates:
         return Why(Cause.NO_NODE, p.reason or "No node is large enough for this Pod.")
