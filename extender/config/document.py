@@ -23,8 +23,8 @@ class ExtenderConfiguration(Group):
     kind: Literal["ExtenderConfiguration"] = Field(description="What the document is.")
     slurm: Slurm = Field(description="Slurm.")
     kubernetes: Kubernetes = Field(Kubernetes(), description="Kubernetes.")
-    scheduler: Scheduler = Field(Scheduler(), description="Who we are.")
-    scope: Scope = Field(Scope(), description="Whose Pods are served.")
+    scheduler: Scheduler = Field(Scheduler(), description="Identity of this extender.")
+    scope: Scope = Field(Scope(), description="Namespaces whose Pods are served.")
     jobs: JobSettings = Field(JobSettings(), description="Pods into jobs.")
     nodes: NodeSettings = Field(NodeSettings(), description="Nodes of both sides.")
     foreign_pods: ForeignPods = Field(ForeignPods(), description="Pods that Slurm did not place.")
@@ -47,7 +47,7 @@ class ExtenderConfiguration(Group):
         if self.hooks.key is not None and self.hooks.key_file is not None:
             raise ValueError("hooks.key and hooks.keyFile are given: at most one of them")
         if self.hooks.url is not None and self.hooks.bind is None:
-            raise ValueError("hooks.url is given without hooks.bind: nobody would answer there")
+            raise ValueError("hooks.url is given without hooks.bind: no listener would answer there")
         return self
 
     @model_validator(mode="after")
@@ -63,7 +63,7 @@ class ExtenderConfiguration(Group):
         if hooks.url is not None and hooks.key is None and hooks.key_file is None:
             raise ValueError(
                 "leaderElection.enabled is true, and hooks.url is given without hooks.keyFile: it must be given, or no "
-                "replica believes the scripts of another's jobs"
+                "replica accepts calls from the scripts of another's jobs"
             )
         return self
 

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in words for the person who wrote it: everything at once."""
+"""Describes all faults of a configuration at once, for the administrator who wrote it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the values of a document came from."""
+    """The places from which the values of a document came."""
 
     file: str = ""
     lines: Mapping[Location, int] | None = None
@@ -42,7 +42,7 @@ class Origin:
         return next((self.lines[location[:end]] for end in ends if self.lines and location[:end] in self.lines), 0)
 
     def where(self, location: Location) -> str:
-        """The flag or variable that said it, or the file and line; "" where nobody did."""
+        """Return the flag or variable that set it, or the file and line; "" where it was not set."""
         for end in range(len(location), 0, -1):
             if self.overrides and location[:end] in self.overrides:
                 return self.overrides[location[:end]]

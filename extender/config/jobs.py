@@ -1,4 +1,4 @@
-"""What a site decides about jobs: defaults, permissions, names of its hardware."""
+"""Decisions of a site about jobs: defaults, permissions, names of its hardware."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class _DefaultsInDocument:
 
 
 Defaults = Annotated[JobDefaults, _DefaultsInDocument]
-"""What a job gets where its Pod says nothing."""
+"""Values that a job gets where its Pod gives none."""
 
 
 class GresMapping(Group):
@@ -91,7 +91,7 @@ class GresMapping(Group):
     resource: Text = Field(description="Extended resource, `nvidia.com/gpu`. Each `*` stands for any characters.")
     gres: Text = Field(
         description="GRES name, with `:type` if wanted; `license/NAME` for a licence of Slurm; `none` for what Slurm "
-        "does not know of (the node is looked at for it all the same). `{1}` is what the first `*` stood for."
+        "does not know of (the node must have enough of it anyway). `{1}` is what the first `*` stood for."
     )
     each: int = Field(1, ge=1, le=forms.INT32_LARGEST, description="How many of that one of the resource is.")
 
@@ -166,7 +166,7 @@ class JobSettings(Group):
     )
     partitions: tuple[Text, ...] = Field(
         (),
-        description="Partitions that any Pod may name although Slurm does not let everybody use them (AllowGroups, "
+        description="Partitions that any Pod may name although Slurm restricts their use (AllowGroups, "
         "AllowAccounts, AllowQos, or a PriorityTier above the default partition's); `*` stands for any characters. "
         "Slurm does not hold the extender's own token to these limits. A rule of the policy decides instead.",
     )

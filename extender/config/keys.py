@@ -47,7 +47,7 @@ class Key:
 
     @property
     def secret(self) -> bool:
-        """Its value is shown to nobody."""
+        """Its value is never shown."""
         return any(schema.get("format") == "password" for schema in self.schemas)
 
     @property
@@ -62,7 +62,7 @@ class Key:
 
     @property
     def allowed(self) -> str:
-        """What its value may be, for people."""
+        """The allowed values in words."""
         return " or ".join(dict.fromkeys(_allowed(schema) for schema in self.schemas))
 
 
@@ -95,7 +95,7 @@ class KeyBook:
         return found
 
     def allowed_at(self, location: Sequence[str | int]) -> str:
-        """What may stand at a place, for people; "" where that is not known."""
+        """Return the allowed values at a place in words; "" where they are not known."""
         key = self.key_at(location)
         if key is None:
             return ""

@@ -25,24 +25,24 @@ class Kubernetes(Group):
 
 
 class Scheduler(Group):
-    """Who we are."""
+    """Identity of this extender."""
 
     name: Text = Field(
         "slurm",
-        description="Pods with this `spec.schedulerName` are ours. Must be the schedulerName of the kube-scheduler "
-        "profile that calls us. Written into each job's mark: when it changes, running jobs are no longer known "
-        "as ours.",
+        description="The extender serves Pods with this `spec.schedulerName`. Must be the schedulerName of the "
+        "kube-scheduler profile that calls the extender. Written into each job's mark: when it changes, running jobs "
+        "are no longer recognised.",
     )
     cluster_id: Text | None = Field(
         None,
-        description="Tells this cluster's jobs from those of other clusters on the same Slurm. Not given: the UID of "
-        "the namespace kube-system. Set it only to take over jobs after a cluster was rebuilt.",
+        description="Distinguishes this cluster's jobs from those of other clusters on the same Slurm. Not given: the "
+        "UID of the namespace kube-system. Set it only to take over jobs after a cluster was rebuilt.",
     )
     other_profiles: tuple[Text, ...] = Field(
         (),
-        description="schedulerNames of the other profiles of the kube-scheduler that calls us, where it has some. It "
-        "leaves their Bindings to us as well: Pods of these names are bound where it says, outside of Slurm. Nobody's "
-        "else are.",
+        description="schedulerNames of the other profiles of the kube-scheduler that calls the extender, if any. "
+        "It leaves their Bindings to the extender as well: Pods of these names are bound where it decides, outside of "
+        "Slurm. Pods of other names are not.",
     )
 
     @model_validator(mode="after")
@@ -55,7 +55,7 @@ class Scheduler(Group):
 
 
 class Scope(Group):
-    """Whose Pods are served."""
+    """Namespaces whose Pods are served."""
 
     namespaces: Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
         None,
@@ -72,7 +72,7 @@ class Scope(Group):
 
 
 class ForeignPodsMode(StrEnum):
-    """What Slurm is told of Pods that it did not place."""
+    """Handling of Pods that Slurm did not place."""
 
     OFF = "off"
     JOBS = "jobs"
@@ -138,7 +138,7 @@ class ForeignPods(Group):
 
     @property
     def options(self) -> ForeignPodOptions:
-        """What each job is asked for, for the domain."""
+        """The request for each job, for the domain."""
         return ForeignPodOptions(
             self.partition or "", self.qos or "", self.account or "", self.reservation or "", self.priority
         )

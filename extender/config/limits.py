@@ -10,10 +10,10 @@ from extender.config.values import Duration, Group
 
 
 class Brake(Group):
-    """Stops a mass ending that rests on missing information. Once it holds, a person has to release it."""
+    """Stops mass evictions and cancellations that rest on missing information, until an administrator confirms them."""
 
-    least: int = Field(5, ge=1, description="So many ends within the window are always allowed.")
-    share: float = Field(0.1, gt=0, le=1, description="And so large a part of all placeholders.")
+    least: int = Field(5, ge=1, description="So many evictions within the window are always allowed.")
+    share: float = Field(0.1, gt=0, le=1, description="So large a part of all placeholder jobs is allowed besides.")
     window: Duration = Field(60.0, gt=0, description="The window.")
 
 
@@ -27,15 +27,15 @@ class LimitSettings(Group):
         "that is longer. At least 50 ms.",
     )
     poll_interval_most: Duration = Field(
-        1.0, gt=0, description="Longest such pause while anything of ours waits or runs."
+        1.0, gt=0, description="Longest such pause while a placeholder job waits or runs."
     )
     refresh_rate: float = Field(
         10.0,
         gt=0,
         le=1000,
-        description="Jobs read in full in turn, a second, for what states do not tell; whatever their number. Those of "
-        "others, of which one is read every 5 s, are among them. Up to four times as many own ones besides where Slurm "
-        "may announce a preemption.",
+        description="Jobs read in full in turn, a second, for details that states do not show; whatever their number. "
+        "Those of others, of which one is read every 5 s, are among them. Up to four times as many own ones "
+        "besides where Slurm may announce a preemption.",
     )
     nodes_interval: Duration = Field(
         5.0, ge=0.5, description="Pause between two reads of Slurm's nodes and partitions; at least 500 ms."
@@ -55,7 +55,7 @@ class LimitSettings(Group):
     eviction_deadline: Duration | None = Field(
         None,
         ge=0,
-        description="How long disruption budgets may hold up an end that Slurm's people asked for; not given: "
+        description="How long disruption budgets may delay an eviction that a user of Slurm caused; not given: "
         "`slurm.killWait`.",
     )
     max_pod_grace: Duration = Field(
@@ -68,7 +68,7 @@ class LimitSettings(Group):
         600.0,
         ge=1,
         description="Longest grace period of a Pod that is ended because its job ends; a longer one is shortened, "
-        "which the Pod is told. At least 1 s.",
+        "and an Event on the Pod reports it. At least 1 s.",
     )
     refused_after: Duration = Field(
         3.0,
@@ -78,11 +78,11 @@ class LimitSettings(Group):
     unclaimed_after: Duration = Field(
         150.0,
         gt=0,
-        description="How long a granted node may wait for kube-scheduler to offer it before the job is given back: "
+        description="How long a granted node may wait for kube-scheduler to offer it before the job is released: "
         "where no node is feasible, it does not ask at all. Above its podMaxBackoffSeconds.",
     )
     forget: Duration = Field(60.0, ge=0, description="How long the story of a finished placeholder is kept.")
-    brake: Brake = Field(Brake(), description="The brake.")
+    brake: Brake = Field(Brake(), description="The mass-deletion guard.")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -97,7 +97,7 @@ class Starts(Group):
     """Pods that hold what Slurm gave them and of which not every container has started: mostly an image that cannot be
     pulled. Those that run beside it, such as the sidecar of a mesh, are no start.
 
-    Init containers that end well count as progress, from which the time counts anew.
+    Init containers that end well count as progress, from which the time counts again.
     """
 
     limit: Duration | None = Field(
@@ -107,15 +107,14 @@ class Starts(Group):
         "Event, and is counted. A rule of the policy file may say another time for its Pods (`startLimit`). null: off.",
     )
     evict: bool = Field(
-        False, description="Evict such a Pod besides, disruption budgets respected, so that its node is given back."
+        False, description="Evict such a Pod besides, disruption budgets respected, so that its node is released."
     )
 
 
 class Orphans(Group):
-    """Jobs of ours without a Pod, and running Pods of ours without a job: both are ended.
+    """Placeholder jobs without a Pod, and running Pods without their job: both are ended.
 
-    How many Pods may be ended at once says `limits.brake`; so it does for what counts as many jobs here. SIGUSR1 lets
-    those go that are held back in either direction.
+    `limits.brake` bounds how many Pods and jobs are ended at once. SIGUSR1 confirms those that the guard holds back.
     """
 
     grace: Duration = Field(

@@ -37,7 +37,7 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What was said, in rising precedence, and what of it cannot be understood."""
+    """Values in rising precedence, and faults of those that cannot be understood."""
 
     values: tuple[Override, ...] = ()
     faults: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ def settable() -> list[Key]:
 
 
 def from_environment(environ: Mapping[str, str]) -> Overrides:
-    """Every variable with our prefix."""
+    """Return the value of every variable with the prefix of the extender."""
     by_variable = {variable(key): key for key in settable()}
     values, faults = [], []
     for name in sorted(environ):
@@ -121,7 +121,7 @@ def load(file: Path | None, overrides: Overrides = Overrides()) -> ExtenderConfi
 
 
 def text_of(file: Path) -> str:
-    """What a file holds.
+    """Return the text of a file.
 
     Raises ConfigError.
     """
@@ -177,15 +177,17 @@ def held_to(
     """
     whole = laid_over(document, overrides)
     sources: Mapping[tuple[str | int, ...], str] = {tuple(one.path): one.source for one in overrides.values}
-    told = Origin(origin.file, origin.lines, sources)
+    places = Origin(origin.file, origin.lines, sources)
     try:
         # By way of JSON: its strict mode takes a list for a tuple and text for a closed set, but no number for text.
         found = model.model_validate_json(json.dumps(whole, allow_nan=False), strict=True, by_alias=True, by_name=False)
     except ValidationError as error:
-        errors = sorted(error.errors(include_url=False), key=lambda one: told.line(tuple(one["loc"])))
+        errors = sorted(error.errors(include_url=False), key=lambda one: places.line(tuple(one["loc"])))
         # pydantic also finds a list too short whose items are wrong: one of the two is enough.
         inside = {one["loc"][:-1] for one in errors}
-        said = [fault_text(one, told, book) for one in errors if one["type"] != "too_short" or one["loc"] not in inside]
+        said = [
+            fault_text(one, places, book) for one in errors if one["type"] != "too_short" or one["loc"] not in inside
+        ]
         raise ConfigError([*overrides.faults, *dict.fromkeys(said)]) from error
     except ValueError as error:  # .inf and .nan, which JSON has not
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Which Node is which node of Slurm."""
+"""Nodes of both sides: their mapping, drains, marks, and registration in Slurm."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _check_condition(value: str) -> str:
 
 
 def _not_ours(value: str) -> str:
-    """What extenders write on Nodes never drains them, nor what Kubernetes makes of it (`domain.nodes.marks`)."""
+    """Refuse marks that extenders write on Nodes, and what Kubernetes makes of them (`domain.nodes.marks`)."""
     if is_mark(re.split("[=:]", value)[0]):
         raise ValueError(
             "never counts: it must not begin with slurm-extender.io/, which an extender writes for Slurm's sake, nor "
@@ -54,7 +54,7 @@ Effect = Literal["NoSchedule", "NoExecute"]
 
 
 class Drain(Group):
-    """What Kubernetes says of a Node and Slurm is told by a drain, for as long as it is so. Drains of others stay."""
+    """States of a Node that drain its Slurm node for as long as they last. Drains of others stay."""
 
     cordoned: bool = Field(True, description="It is cordoned, and not by an extender (`nodes.mark.cordon`).")
     not_ready_after: Duration | None = Field(
@@ -89,7 +89,7 @@ class Drain(Group):
 
 
 class NodeMarkSettings(Group):
-    """What a Node gets besides its condition while its node of Slurm is DRAIN, DOWN, FAIL, MAINT or not responding.
+    """Marks of a Node, besides its condition, while its Slurm node is DRAIN, DOWN, FAIL, MAINT or not responding.
 
     All of it goes when Slurm is well again. Drains of an extender count for nothing here. docs/nodes.md says more.
     """
@@ -101,8 +101,8 @@ class NodeMarkSettings(Group):
     )
     cordon: bool = Field(
         False,
-        description="Cordon it. A Node that was cordoned already stays as it is; who uncordons ours is obeyed until "
-        "Slurm is well again.",
+        description="Cordon it. A Node that was cordoned already stays as it is; a Node that an "
+        "administrator uncordons stays so until its Slurm node is available again.",
     )
 
 
@@ -130,7 +130,7 @@ UnitName = Annotated[Text, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+$")]
 
 
 class TopologyUnits(Group):
-    """Where nodes are in one of Slurm's topologies."""
+    """Place of nodes in one of Slurm's topologies."""
 
     topology: UnitName = Field(description="Its name in topology.yaml.")
     under: UnitName | None = Field(
@@ -149,7 +149,7 @@ class External(Group):
     docs/external-nodes.md).
 
     What is asked of Slurm follows the Node: allocatable less what the Pods of DaemonSets and static Pods request, its
-    GPUs by `jobs.gres` and `jobs.gpuTypes`. What somebody else made in Slurm is left alone. A Node without the labels
+    GPUs by `jobs.gres` and `jobs.gpuTypes`. Slurm nodes that others made are left alone. A Node without the labels
     any more is taken out again; without this group nothing is changed, and what was registered stays.
     """
 
@@ -194,8 +194,8 @@ class NodeSettings(Group):
     taint: Effect | None = Field(
         None,
         description="Keep Pods of other schedulers off the Nodes of Slurm by the taint `slurm-extender.io/managed`. "
-        "NoExecute also ends those that are there. Pods of ours need its toleration (docs/nodes.md). Not given: no "
-        "taint, and ours is taken away.",
+        "NoExecute also ends those that are there. Pods of this scheduler need its toleration (docs/nodes.md). "
+        "Not given: no taint, and that of the extender is removed.",
     )
     lock: Effect | None = Field(
         None,

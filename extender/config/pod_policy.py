@@ -19,7 +19,7 @@ def _person_or_anybody(value: str) -> str:
         try:
             forms.PERSON.read(value)
         except ValueError as error:
-            raise ValueError(f"must be {forms.PERSON.allowed}, or * for anybody") from error
+            raise ValueError(f"must be {forms.PERSON.allowed}, or * for all") from error
     return value
 
 
@@ -38,7 +38,7 @@ Sharing = Annotated[str, BeforeValidator(_sharing_word)]
 
 
 class MatchSettings(Group):
-    """Which Pods are meant: those of which everything that is given here holds. Nothing given: all Pods."""
+    """Selects the Pods that meet all conditions that are given. None given: all Pods."""
 
     namespaces: tuple[Pattern, ...] | None = Field(
         None, description="Names of namespaces; each `*` stands for any characters."
@@ -46,12 +46,12 @@ class MatchSettings(Group):
     namespace_selector: LabelSelector | None = Field(None, description="Labels of the Namespace.")
     pod_selector: LabelSelector | None = Field(
         None,
-        description="Labels of the Pod. Its author writes them: grant nothing by them that not everybody in the "
-        "namespace may have.",
+        description="Labels of the Pod. Its author writes them: grant only permissions by them that all authors "
+        "in the namespace may have.",
     )
     service_accounts: tuple[Pattern, ...] | None = Field(
         None,
-        description="Names of ServiceAccounts; each `*` stands for any characters. Whoever may create Pods in a "
+        description="Names of ServiceAccounts; each `*` stands for any characters. A user who may create Pods in a "
         "namespace may use any of its ServiceAccounts.",
     )
 
@@ -73,8 +73,8 @@ _LEFT = "`*` stands for any characters, an empty text for leaving it to Slurm."
 
 
 class Allow(Group):
-    """What Pods may ask for. What is not given here is not restricted, but for users, groups and priority: of these
-    `jobs.allow` of the configuration decides, which allows nothing unless it is told to. An empty list allows nothing.
+    """Values that Pods may ask for. Values that are not given here are not restricted, except users, groups and
+    priority: for these `jobs.allow` of the configuration decides, which is empty by default. An empty list allows none.
     """
 
     account: tuple[str, ...] | None = Field(None, description=f"Accounts. {_LEFT}")
@@ -86,7 +86,7 @@ class Allow(Group):
     user_id: tuple[Somebody, ...] | None = Field(
         None,
         description="Users, by a name from `slurm.users` or as quoted number, each with its own group, and "
-        "with others where `groupId` allows them; `*` is anybody, root too.",
+        "with others where `groupId` allows them; `*` allows all, root too.",
     )
     group_id: tuple[Somebody, ...] | None = Field(
         None, description="Groups, by a name from `slurm.groups` or as quoted number; `*` is any."
@@ -108,7 +108,7 @@ class PolicyRule(Group):
     """A rule. The first one that matches a Pod is the only one that does."""
 
     name: Annotated[str, of_form(forms.LINE), Field(min_length=1, max_length=63)] = Field(
-        description="Name that authors of refused Pods are told."
+        description="Name that messages to the authors of refused Pods give."
     )
     match: MatchSettings = Field(MatchSettings(), description="Which Pods it speaks of.")
     defaults: Defaults = Field(
@@ -121,12 +121,12 @@ class PolicyRule(Group):
         None,
         ge=0,
         description="How long a Pod may hold its node before all its containers start, in place of `starts.limit` of "
-        "the configuration; 0: for ever.",
+        "the configuration; 0: without a limit.",
     )
 
 
 class PolicyOwner(Group):
-    """Whose jobs those of the matching Pods are, so that fairshare and accounting see the real owner. The first one
+    """Owner of the jobs of the matching Pods, so that fairshare and accounting see the real owner. The first one
     that matches counts, and goes before the defaults of the rule.
     """
 
@@ -134,7 +134,7 @@ class PolicyOwner(Group):
     user: Text | None = Field(
         None,
         description="User, by a name from `slurm.users` or as quoted number. `{namespace}` and `{serviceAccount}` "
-        "stand for the Pod's: then it must come to a name, and to nobody who administers Slurm.",
+        "stand for the Pod's: then the result must be a name, and not that of an administrator of Slurm.",
     )
     group: Person | None = Field(None, description="Group; not given: the one that comes with the user.")
     account: Word | None = Field(
@@ -153,7 +153,7 @@ class PolicyOwner(Group):
 
 
 class PriorityClassValues(Group):
-    """What a PriorityClass stands for. An annotation of the Pod goes before it."""
+    """Values of a PriorityClass in Slurm. An annotation of the Pod goes before them."""
 
     priority: int | None = Field(None, ge=0, le=forms.UINT32_LARGEST, description="Priority; 0 holds the job.")
     nice: int | None = Field(

@@ -125,7 +125,7 @@ GOOD, BAD = "valid", "invalid"
 
 
 class PolicyFile:
-    """What is in force. Where the configuration names no file, that is what it says itself, for ever.
+    """The policy in force. Where the configuration names no file, it is that of the configuration itself.
 
     A file that cannot be used at the start does not keep the process from starting: what runs has to be ended when its
     job ends. `policy` is `None` then, and nothing new is asked of Slurm.
@@ -138,11 +138,11 @@ class PolicyFile:
         self._file = None if named is None else Path(named)
         self._seen = ""
         self._read: tuple[object, str] | None = None
-        """Which file was read last, and what it held."""
+        """The file that was read last, and its text."""
 
         self.policy: TranslationPolicy | None = translation_policy(configuration) if named is None else None
         self.trouble = ""
-        """What is wrong with the file as it is now; "" where it is in force."""
+        """Faults of the file as it is now; "" where it is in force."""
 
         self.loads: Counter[str] = Counter({GOOD: 0, BAD: 0})
         self.check()
@@ -153,7 +153,7 @@ class PolicyFile:
         return self._file is not None
 
     def check(self) -> None:
-        """Take up a changed file. What is wrong with it is logged once."""
+        """Apply a changed file. Its faults are logged once."""
         if self._file is None:
             return
         try:
@@ -165,19 +165,19 @@ class PolicyFile:
         except ConfigError as error:
             self._refuse(error)
             return
-        mended = bool(self.trouble)
+        restored = bool(self.trouble)
         self._seen, self.trouble = seen, ""
         self.loads[GOOD] += 1
         news = policy != self.policy
         self.policy = policy
         _log.info("policy_in_force", file=str(self._file), rules=len(policy.pods.rules), changed=news)
-        if mended:
+        if restored:
             self._events.publish(PolicyFileRead(""))
         if news:
             self._events.publish(PolicyChanged())
 
     def _whole(self, text: str) -> bool:
-        """Whether nobody is at writing it."""
+        """Return whether the file is not being written."""
         before, self._read = self._read, (_which(self._file), text)
         return before is None or before == self._read or before[0] != self._read[0]
 
@@ -191,14 +191,14 @@ class PolicyFile:
         self._events.publish(PolicyFileRead(trouble))
 
     async def run(self) -> None:
-        """Look at the file for ever."""
+        """Check the file at intervals until cancelled."""
         while True:
             await asyncio.sleep(CHECK_EVERY)
             self.check()
 
 
 def _which(file: Path | None) -> object:
-    """What tells a file from the one that was there before."""
+    """Return what distinguishes a file from the one that was there before."""
     try:
         found = file.stat() if file is not None else None
     except OSError:

@@ -25,7 +25,7 @@ class ServerTls(Group):
 
 
 class Http(Group):
-    """The routes that kube-scheduler calls. Whoever reaches them can bind Pods: protect them by `tls.clientCaFile`."""
+    """The routes that kube-scheduler calls. Every client of them can bind Pods: protect them by `tls.clientCaFile`."""
 
     bind: Bind = Field(BindAddress(LOOPBACK, 8080), description="Address of `/scheduler/filter` and `/scheduler/bind`.")
     tls: ServerTls | None = Field(None, description="Certificate; not given: plain HTTP.")
@@ -42,23 +42,23 @@ class Http(Group):
         "without a complete request. At least twice the Pods of the largest gang: each `/bind` may hold one.",
     )
     stop_within: Duration = Field(
-        10.0, gt=0, description="How long requests under way may take when the process is told to stop."
+        10.0, gt=0, description="How long requests under way may take when the process is asked to stop."
     )
 
 
 class Claiming(StrEnum):
-    """Whether what the extender writes on Pods can be told from what others write there."""
+    """Protection of the annotations of the extender against those that others write."""
 
     SIGNED = "signed"
     UNSIGNED = "unsigned"
 
 
 class Hooks(Group):
-    """What placeholder scripts and node scripts call, and the key that proves what the extender wrote."""
+    """The hooks that placeholder scripts and node scripts call, and the key that proves what the extender wrote."""
 
     bind: Bind | None = Field(None, description="Address of `/hooks`. Not given: there are no hooks, polls suffice.")
     url: WebAddress | None = Field(
-        None, description="Address of the hooks as Slurm's nodes reach them. Not given: scripts call nobody."
+        None, description="Address of the hooks as Slurm's nodes reach them. Not given: scripts make no calls."
     )
     key: SecretStr | None = Field(
         None, description="Key of the jobs' own tokens and of claims on Pods. For trials; prefer keyFile."
@@ -71,15 +71,15 @@ class Hooks(Group):
     )
     claims: Claiming = Field(
         Claiming.SIGNED,
-        description="signed: the job and node written on a Pod are believed where a proof by the key stands beside "
+        description="signed: the job and node written on a Pod are trusted where a proof by the key stands beside "
         "them, else Slurm is asked. unsigned: a key that lives as long as the process; after a restart Slurm is asked "
         "about every Pod on a node, a Pod whose job vanished meanwhile holds no node, and scripts of jobs from before "
-        "are not believed.",
+        "are not trusted.",
     )
     site_key_file: Text | None = Field(
         None,
         description="File with the key that the fence script shows; readable by root alone on the nodes. Not given: "
-        "it is not believed.",
+        "it is not trusted.",
     )
     wait: Duration = Field(
         8.0,
@@ -106,7 +106,7 @@ class Hooks(Group):
 
 
 class AdmissionWebhook(Group):
-    """The webhook that puts our scheduling gate on new Pods; for Kubernetes before 1.36, later a policy does it."""
+    """The webhook that puts the scheduling gate on new Pods; for Kubernetes before 1.36, later a policy does it."""
 
     bind: Bind | None = Field(
         None, description="Address of `/admission/mutate`. Not given: there is no webhook. Every replica answers."
@@ -117,7 +117,7 @@ class AdmissionWebhook(Group):
 
 
 class LogLevel(StrEnum):
-    """How much is logged."""
+    """Levels of the log."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -126,14 +126,14 @@ class LogLevel(StrEnum):
 
 
 class LogFormat(StrEnum):
-    """How a log line looks."""
+    """Formats of a log line."""
 
     JSON = "json"
     TEXT = "text"
 
 
 class Observability(Group):
-    """What operators and their machines look at. Plain HTTP, no secrets; only the level of the log can be changed."""
+    """Listeners for operators and their machines. Plain HTTP, no secrets; only the level of the log can be changed."""
 
     health_bind: Bind = Field(BindAddress(LOOPBACK, 8081), description="Address of `/livez`, `/readyz`, `/healthz`.")
     metrics_bind: Bind = Field(BindAddress(LOOPBACK, 8082), description="Address of `/metrics`.")
@@ -148,7 +148,7 @@ class Observability(Group):
         "loopback interface: `kubectl port-forward` reaches it there. null: off.",
     )
     log_level: LogLevel = Field(LogLevel.INFO, description="Least severity that is logged.")
-    log_format: LogFormat = Field(LogFormat.JSON, description="One JSON object a line, or text for people.")
+    log_format: LogFormat = Field(LogFormat.JSON, description="One JSON object a line, or text for reading.")
     traces_endpoint: WebAddress | None = Field(
         None,
         description="Where traces are sent by OTLP over HTTP (`/v1/traces` is added); needs the extra `tracing`, which "
@@ -174,7 +174,7 @@ class LeaderElection(Group):
     lease_name: Text = Field("slurm-extender", description="Name of the Lease.")
     identity: Text | None = Field(
         None,
-        description="Name of this replica, for people; a part that no other process has is added. Not given: the name "
+        description="Readable name of this replica; a part that no other process has is added. Not given: the name "
         "of the host.",
     )
     advertise: Text | None = Field(

@@ -1,4 +1,4 @@
-"""How slurmrestd is reached, and what a site says of its slurm.conf."""
+"""The connection to slurmrestd, and facts of slurm.conf."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SlurmTls(Group):
 
 
 class SlurmTimeouts(Group):
-    """How long the parts of one request to slurmrestd may take."""
+    """Longest times of the parts of one request to slurmrestd."""
 
     connect: Duration = Field(5.0, gt=0, description="Making a connection.")
     read: Duration = Field(
@@ -59,7 +59,7 @@ class SlurmGroup(Group):
 
 
 class Slurm(Group):
-    """slurmrestd, the token for it, and those facts of slurm.conf that no API tells before Slurm 26.05."""
+    """slurmrestd, the token for it, and those facts of slurm.conf that no API shows before Slurm 26.05."""
 
     addresses: Annotated[tuple[SlurmAddress, ...], Field(min_length=1)] = Field(
         ("http://127.0.0.1:6820",),
@@ -74,13 +74,13 @@ class Slurm(Group):
     )
     jwt_key_file: Text | None = Field(
         None,
-        description="File with the HS256 key of `AuthAltParameters=jwt_key=`; tokens are minted from it. Whoever reads "
-        "this file is root on the Slurm cluster.",
+        description="File with the HS256 key of `AuthAltParameters=jwt_key=`; tokens are minted from it. Every user "
+        "who reads this file is root on the Slurm cluster.",
     )
     user: Text = Field(
         "slurm",
         description="The owner of the token, and for jwtKeyFile the user it is minted for. Must be root or SlurmUser: "
-        "nobody else may cancel what another user owns.",
+        "no other user may cancel jobs of others.",
     )
     users: tuple[SlurmUser, ...] = Field(
         (),
@@ -100,7 +100,7 @@ class Slurm(Group):
     )
     send_user_signal: bool = Field(
         False,
-        description="slurm.conf has `PreemptParameters=send_user_signal`: batch placeholders hear of preemption "
+        description="slurm.conf has `PreemptParameters=send_user_signal`: batch placeholders learn of preemption "
         "at once. External nodes in partitions with GraceTime need it: without it slurmctld asks a node without slurmd "
         "at each such preemption, which is NOT_RESPONDING then until slurmctld is restarted (26.05.5).",
     )

@@ -34,7 +34,7 @@ ALLOWED_BY_FORMAT = {
     "web-address": "http://host[:port] or https://host[:port], a path may follow",
     "password": "text",
 }
-"""What is allowed, by the `format` of a value's JSON schema; for faults and for the reference page."""
+"""Allowed values by the `format` of a value's JSON schema; for faults and for the reference page."""
 
 
 class Group(BaseModel):
@@ -53,7 +53,7 @@ class Group(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class BindAddress:
-    """Where to listen. Host "" is every interface, IPv4 and IPv6."""
+    """Address of a listener. Host "" is every interface, IPv4 and IPv6."""
 
     host: str
     port: int
@@ -130,7 +130,7 @@ def _split(value: str) -> Any:
     except ValueError as error:
         raise ValueError(f"is no address: {error}") from error
     if parts.scheme in {"http", "https"} and "@" in parts.netloc:
-        raise ValueError("holds a user or a password, which whoever sees the configuration would see")
+        raise ValueError("holds a user or a password, which every reader of the configuration would see")
     return parts
 
 

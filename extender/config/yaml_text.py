@@ -88,7 +88,7 @@ def _check_depth(text: str) -> None:
 
 @contextmanager
 def _faults() -> Iterator[None]:
-    """What PyYAML raises, as YamlFault."""
+    """Turn exceptions of PyYAML into YamlFault."""
     try:
         yield
     except yaml.MarkedYAMLError as error:

@@ -1,4 +1,4 @@
-"""Configurations of SUNK and of slurm-bridge, said as ours: `slurm-extender import-config`.
+"""Converts configurations of SUNK and slurm-bridge: `slurm-extender import-config`.
 
 What has no counterpart is a note with its key and the reason. What comes out is always a configuration that is good.
 """

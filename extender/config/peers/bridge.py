@@ -13,7 +13,7 @@ Values = Mapping[str, Any]
 BRIDGE = "slurm-bridge's defaults"
 FOLDER = "/etc/slurm-extender/secret"
 JWT_SECRET, JWT_KEY = "slurm-bridge-token", "SLURM_JWT"
-"""What its chart takes where the values do not say."""
+"""Default of its chart."""
 
 _NAMESPACES = (
     "Pods there get the scheduler's name from slurm-bridge's webhook; here a Pod names it itself, or an admission "
@@ -100,7 +100,7 @@ def _take(key: str, value: Any, plan: ImportPlan, where: str) -> None:
 
 
 def _as_there(plan: ImportPlan) -> None:
-    """Jobs of slurm-bridge have their nodes for themselves, and authors of Pods may be anybody."""
+    """Jobs of slurm-bridge have their nodes for themselves, and authors of Pods may use any account."""
     plan.put(("jobs", "defaults", "exclusive"), "none", BRIDGE)
     plan.note(
         BRIDGE, "jobs.defaults.exclusive: none gives each Pod a whole node, as before; take it out to share nodes"

@@ -11,7 +11,7 @@ from extender.config.load import Override, Overrides, check, laid_over
 from extender.domain.wellknown import CONFIG_API_VERSION, CONFIG_KIND
 
 TOKEN_FILE = "/etc/slurm-extender/secret/token"  # noqa: S105 - a place, not a secret
-"""Where the shipped Deployment mounts it."""
+"""Path at which the shipped Deployment mounts it."""
 
 KEY_FILE = "/etc/slurm-extender/secret/hooks-key"
 """Likewise; the extender does not serve without it."""
@@ -19,7 +19,7 @@ KEY_FILE = "/etc/slurm-extender/secret/hooks-key"
 
 @dataclass(slots=True)
 class ImportPlan:
-    """`document` is good at any time, once it names a token; `notes` are lines for a person."""
+    """`document` is good at any time, once it names a token; `notes` are lines for the administrator."""
 
     document: dict[str, Any] = field(
         default_factory=lambda: {

@@ -1,4 +1,4 @@
-"""What a file of a peer is, and what becomes of it."""
+"""Recognises the files of a peer, and converts them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from extender.config.yaml_text import YamlFault, read_stream
 
 
 class NotRecognised(ValueError):
-    """Nothing in what was given is of SUNK or of slurm-bridge."""
+    """The input contains no part of SUNK or slurm-bridge."""
 
 
 def imported(texts: list[tuple[str, str]]) -> ImportPlan:
@@ -50,7 +50,7 @@ def _documents(name: str, text: str) -> list[Any]:
 
 
 def _take(document: Any, plan: ImportPlan, where: str) -> int:
-    """How many things in it were known. What is not is a note, by `where` it stands."""
+    """Return how many parts were recognised. The others become notes, with their place `where`."""
     if isinstance(document, list) and all(isinstance(word, str) for word in document):
         if sunk.are_flags(document):
             sunk.take_flags(document, plan)
@@ -92,7 +92,7 @@ def _take_map(document: dict[str, Any], plan: ImportPlan, where: str) -> int:
 
 
 def _take_text(text: str, plan: ImportPlan, where: str) -> int:
-    """What a key of a ConfigMap holds."""
+    """Convert the text of a key of a ConfigMap."""
     try:
         return sum(_take(document, plan, where) for document in read_stream(text))
     except YamlFault as error:
