@@ -1,5 +1,5 @@
-"""Certificates: the command that makes and renews them, and `tls`, which serves with them and reloads them.
+"""Create and renew certificates by a command; `tls` serves with them and reloads them.
 
 `plan` decides and is pure except for fresh keys; `secrets` and `folder` store what it decides; `renewal` applies it.
-Nothing that serves imports more than `tls`: the command alone needs the cryptography package.
+The server process imports only `tls`; only the command needs the cryptography package.
 """

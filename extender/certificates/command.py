@@ -1,4 +1,4 @@
-"""What the command line calls: from its options to one run."""
+"""Run the command once with the options of the command line."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ WEBHOOK = "slurm-extender-gate"
 
 
 class CertificatesError(Exception):
-    """It could not be done; the text says what to mend."""
+    """The certificates could not be created or renewed; the text says what to fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Which API server, and who we are there; as the configuration's `kubernetes` says it."""
+    """The API server and the credentials, as in the configuration's `kubernetes`."""
 
     kubeconfig: str | None
     context: str | None
@@ -34,7 +34,7 @@ class Cluster:
 
 
 def in_secrets(order: RenewalOptions, cluster: Cluster, now: datetime) -> list[str]:
-    """Make and renew them in the Secrets of a cluster. Raises CertificatesError."""
+    """Create and renew certificates in the Secrets of a cluster. Raises CertificatesError."""
     try:
         return asyncio.run(_in_secrets(order, cluster, now))
     except (ApiError, CredentialsError, ForeignSecretError, PairError) as error:
@@ -42,7 +42,7 @@ def in_secrets(order: RenewalOptions, cluster: Cluster, now: datetime) -> list[s
 
 
 def in_folder(order: RenewalOptions, path: Path, now: datetime) -> list[str]:
-    """Make and renew them in a folder. Raises CertificatesError."""
+    """Create and renew certificates in a folder. Raises CertificatesError."""
     folder = Folder(path)
     try:
         with nullcontext() if order.dry_run else folder.locked():

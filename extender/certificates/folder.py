@@ -1,7 +1,7 @@
-"""Certificates in a folder: for who may not write Secrets, and for programs that run outside of a cluster.
+"""Store certificates in a folder: for users without access to Secrets, and for programs outside of a cluster.
 
 Each Secret is a folder with a file for each key, so that `kubectl create secret generic NAME --from-file=DIR/NAME`
-makes the Secret of it.
+creates the Secret from it.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from extender.certificates.secrets import StoredData
 
 
 class Folder:
-    """A folder, made where there is none. `locked` keeps others out meanwhile."""
+    """A folder, created if it does not exist. `locked` excludes other runs."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def place(self, name: str) -> str:
-        """How people call it."""
+        """Return the name for messages."""
         return str(self._path / name)
 
     async def read(self, name: str) -> StoredData:
-        """What is there. Raises OSError."""
+        """Read the files. Raises OSError."""
         here = self._path / name
         return StoredData(_files(here)) if here.is_dir() else StoredData()
 
     async def write(self, name: str, before: StoredData, data: Data) -> None:
-        """Write it file by file; the next run sees that half of it is no pair. Raises OSError."""
+        """Write file by file; the next run replaces a pair that is incomplete. Raises OSError."""
         here = self._path / name
         _make(here)
         for key, value in data.items():
@@ -43,7 +43,7 @@ class Folder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder, waiting for it. Raises OSError."""
+        """Lock the folder, and wait for the lock. Raises OSError."""
         _make(self._path)
         handle = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
         try:

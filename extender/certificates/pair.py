@@ -1,4 +1,4 @@
-"""Certificates and their keys: ECDSA on P-256, PEM, each key PKCS #8."""
+"""Create and read certificates and their keys: ECDSA on P-256, PEM, each key PKCS #8."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AUTHORITY_LIFE = timedelta(days=3650)
 LEAF_LIFE = timedelta(days=90)
 
 SKEW = timedelta(minutes=5)
-"""A certificate is good a little before it is made: clocks differ."""
+"""A certificate is valid a little before its creation: clocks differ."""
 
 UNREADABLE = (ValueError, TypeError, x509.ExtensionNotFound, x509.DuplicateExtension)
 
@@ -31,7 +31,7 @@ class PairError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom a certificate is for. `names` are host names and IP addresses."""
+    """The subject of a certificate. `names` are host names and IP addresses."""
 
     common_name: str
     names: tuple[str, ...] = ()
@@ -41,38 +41,38 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate with its key, read or made. `read` and `new_authority` and `issue` are the ways to one."""
+    """A certificate with its key. `read`, `new_authority` and `issue` return one."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
     @property
     def certificate_pem(self) -> bytes:
-        """As it is written."""
+        """Return the certificate as PEM."""
         return pem(self.certificate)
 
     @property
     def key_pem(self) -> bytes:
-        """As it is written."""
+        """Return the key as PEM."""
         encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
         return self.key.private_bytes(encoding, form, serialization.NoEncryption())
 
     @property
     def begins(self) -> datetime:
-        """From when on it is good."""
+        """Return the start of its validity."""
         return self.certificate.not_valid_before_utc
 
     @property
     def ends(self) -> datetime:
-        """Until when it is good."""
+        """Return the end of its validity."""
         return self.certificate.not_valid_after_utc
 
     def due(self, now: datetime) -> bool:
-        """Whether less than a third of its life is left."""
+        """Return whether less than a third of its validity is left."""
         return self.ends - now < (self.ends - self.begins) / 3
 
     def signed(self, certificate: x509.Certificate) -> bool:
-        """Whether this authority signed it."""
+        """Return whether this authority signed a certificate."""
         try:
             certificate.verify_directly_issued_by(self.certificate)
         except (ValueError, TypeError, InvalidSignature):
@@ -81,14 +81,16 @@ class Pair:
 
 
 def pem(certificate: x509.Certificate) -> bytes:
-    """A certificate as it is written."""
+    """Return a certificate as PEM."""
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
 def read(certificate: bytes, key: bytes) -> Pair:
-    """Read a pair. Raises PairError where one is missing or broken, or they do not belong together."""
+    """Read a pair. Raises PairError if one is missing or broken, or they do not fit."""
     if not certificate.strip() or not key.strip():
-        raise PairError("half of it is missing: " + ("the certificate" if not certificate.strip() else "the key"))
+        raise PairError(
+            "the pair is incomplete: missing " + ("the certificate" if not certificate.strip() else "the key")
+        )
     try:
         found = x509.load_pem_x509_certificate(certificate)
     except UNREADABLE as error:
@@ -98,14 +100,14 @@ def read(certificate: bytes, key: bytes) -> Pair:
     except UNREADABLE as error:
         raise PairError(f"the key cannot be read: {error}") from error
     if not isinstance(secret, ec.EllipticCurvePrivateKey):
-        raise PairError("the key is no elliptic curve key")
+        raise PairError("the key is not an elliptic curve key")
     if found.public_key() != secret.public_key():
         raise PairError("the key is not that of the certificate")
     return Pair(found, secret)
 
 
 def bundle(text: bytes) -> list[x509.Certificate]:
-    """The certificates of a file of authorities; what cannot be read is none."""
+    """Return the certificates of a bundle; [] if it cannot be read."""
     try:
         return x509.load_pem_x509_certificates(text)
     except UNREADABLE:
@@ -113,9 +115,9 @@ def bundle(text: bytes) -> list[x509.Certificate]:
 
 
 def new_authority(now: datetime) -> Pair:
-    """A fresh authority, which signs leaves and no other authority."""
+    """Create an authority that signs leaves, and no other authority."""
     key = ec.generate_private_key(ec.SECP256R1())
-    # The date makes two of them two names: OpenSSL looks an issuer up by its name first.
+    # The date makes the names of two authorities differ: OpenSSL finds an issuer by its name first.
     name = _name(f"slurm-extender-ca {now:%Y-%m-%dT%H:%M:%SZ}")
     own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     builder = (
@@ -130,7 +132,7 @@ def new_authority(now: datetime) -> Pair:
 
 
 def issue(authority: Pair, subject: Subject, now: datetime) -> Pair:
-    """A fresh certificate for `subject`; it does not outlive its authority."""
+    """Create a certificate for `subject`; it does not outlive its authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     issuer = authority.certificate
     purposes = [ExtendedKeyUsageOID.SERVER_AUTH] * subject.server + [ExtendedKeyUsageOID.CLIENT_AUTH] * subject.client
@@ -153,7 +155,7 @@ def issue(authority: Pair, subject: Subject, now: datetime) -> Pair:
 
 
 def subject_of(certificate: x509.Certificate) -> Subject:
-    """Whom a certificate is for. Raises PairError where it does not say that in a way that can be read."""
+    """Return the subject of a certificate. Raises PairError if it cannot be read."""
     try:
         common_names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         said = _extension(certificate, x509.SubjectAlternativeName)
@@ -171,7 +173,7 @@ def subject_of(certificate: x509.Certificate) -> Subject:
 
 
 def is_authority(certificate: x509.Certificate) -> bool:
-    """Whether it may sign others."""
+    """Return whether a certificate may sign others."""
     try:
         said = _extension(certificate, x509.BasicConstraints)
     except UNREADABLE:

@@ -1,13 +1,13 @@
-"""What has to change so that every certificate is good and trusted, from what is kept now. Pure but for fresh keys.
+"""Decide which stored data must change so that every certificate is valid and trusted. Pure, except for new keys.
 
-An authority is replaced in steps, since who trusts it learns of the next one later than who is signed by it:
+An authority is replaced in steps, since clients trust the next authority later than servers can be signed by it:
 
-1. a third of its life is left: the next one is made, and everybody is told to trust both;
-2. a run that finds both trusted everywhere notes the time;
-3. `overlap` later the next one signs, and every certificate is made anew. The one before stays trusted until its end;
-   its key is gone.
+1. when a third of its validity is left, the next authority is created, and added to every bundle of authorities;
+2. a run that finds both authorities in every bundle stores the time;
+3. `overlap` later the next authority signs, and every certificate is issued again. The previous authority stays trusted
+   until its end; its key is deleted.
 
-Each step is found again from what is kept, wherever a run was cut off.
+Each step is derived from the stored data, so a run that was interrupted resumes.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ NEXT_CERTIFICATE, NEXT_KEY, NEXT_SINCE = "next.crt", "next.key", "next-trusted-s
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How to decide. `everywhere`: whoever reads authorities at its start alone has read those of now."""
+    """The input of the decision. `everywhere`: clients that read authorities only once use the current ones."""
 
     now: datetime
     overlap: timedelta
     everywhere: bool = True
     renew: bool = False
-    """Make every certificate anew, and the next authority too where there is none."""
+    """Issue every certificate again, and create the next authority if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is to be kept from now on, and what was done in words."""
+    """The data to store, and a text for each action."""
 
     data: Data
     done: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Who signs now, and what everybody trusts."""
+    """The authority that signs, and the bundle that clients trust."""
 
     signs: Pair
     trusted: bytes
@@ -68,16 +68,16 @@ class Authority:
 
 
 def authority(have: Data, leaves: Iterable[Data], terms: Terms) -> Authority:
-    """Who signs from now on, from the authority that is kept and the Secrets that trust it.
+    """Return the authority that signs, from the stored one and the Secrets that trust it.
 
-    Raises PairError where the clock says that it is not good yet: nobody would believe what it signs.
+    Raises PairError if the authority is not valid yet by this clock: clients would reject its certificates.
     """
     done: list[str] = []
     signs, fault = _authority_of(have, CERTIFICATE, KEY, terms.now)
     if signs is not None and signs.begins > terms.now:
         raise PairError(
-            f"the authority is good from {signs.begins:%F %H:%M} UTC on, and here it is {terms.now:%F %H:%M}: one of "
-            "two clocks is wrong, that of who made it or this one. Set it right; nothing was changed"
+            f"the authority is valid from {signs.begins:%F %H:%M} UTC on, and here it is {terms.now:%F %H:%M}: this "
+            "clock or that of the machine that created it is wrong. Fix the clock; nothing was changed"
         )
     next_one, next_fault = _authority_of(have, NEXT_CERTIFICATE, NEXT_KEY, terms.now)
     since = _instant(have.get(NEXT_SINCE, b""))
@@ -89,11 +89,11 @@ def authority(have: Data, leaves: Iterable[Data], terms: Terms) -> Authority:
         since = None
         if signs.due(terms.now) or terms.renew:
             next_one = new_authority(terms.now)
-            why = f"the one that signs ends on {signs.ends:%Y-%m-%d}" if signs.due(terms.now) else "asked for"
-            why = f"the last one was of no use: {next_fault}" if have.get(NEXT_CERTIFICATE) else why
+            why = f"the one that signs ends on {signs.ends:%Y-%m-%d}" if signs.due(terms.now) else "requested"
+            why = f"the last one was not usable: {next_fault}" if have.get(NEXT_CERTIFICATE) else why
             done.append(f"the next authority, to be trusted before it signs: {why}")
     elif not (terms.everywhere and all(_trusts(one, next_one) for one in leaves)):
-        since = None  # whoever was told is told again, and the time counts from then
+        since = None  # the bundles are written again, and the time counts from then
     elif since is None or since > terms.now:
         since = terms.now
         done.append(
@@ -113,27 +113,27 @@ def authority(have: Data, leaves: Iterable[Data], terms: Terms) -> Authority:
         data |= {NEXT_CERTIFICATE: next_one.certificate_pem, NEXT_KEY: next_one.key_pem}
         data |= {NEXT_SINCE: since.isoformat().encode()} if since is not None else {}
     if data != have and not done:
-        done.append("what is kept is put in order")
+        done.append("the stored data is repaired")
     return Authority(signs, trusted, Outcome(data, tuple(done)))
 
 
 def leaf(have: Data, subject: Subject, signed_by: Authority, terms: Terms) -> Outcome:
-    """The certificate of `subject`, kept if it is good."""
+    """Return the certificate of `subject`; a valid one stays."""
     done: list[str] = []
     data = dict(have)
-    if why := "asked for" if terms.renew else _fault(have, subject, signed_by.signs, terms.now):
+    if why := "requested" if terms.renew else _fault(have, subject, signed_by.signs, terms.now):
         made = issue(signed_by.signs, subject, terms.now)
         data |= {CERTIFICATE: made.certificate_pem, KEY: made.key_pem}
-        done.append(f"a new certificate, good until {made.ends:%Y-%m-%d}: {why}")
+        done.append(f"a new certificate, valid until {made.ends:%Y-%m-%d}: {why}")
     if have.get(TRUSTED) != signed_by.trusted:
         data[TRUSTED] = signed_by.trusted
         if have.get(TRUSTED):
-            done.append("trusts other authorities")
+            done.append("a new bundle of authorities")
     return Outcome(data, tuple(done))
 
 
 def _fault(have: Data, subject: Subject, signs: Pair, now: datetime) -> str:
-    """What is wrong with a certificate that is kept; "" where nothing is."""
+    """Return the fault of a stored certificate; "": none."""
     if not have.get(CERTIFICATE) and not have.get(KEY):
         return "there was none"
     try:
@@ -142,16 +142,16 @@ def _fault(have: Data, subject: Subject, signs: Pair, now: datetime) -> str:
     except PairError as error:
         return str(error)
     if not signs.signed(pair.certificate):
-        return "the last one is not signed by the authority that signs now"
+        return "the last one is not signed by the current authority"
     if _unordered(said) != _unordered(subject):
         return f"the last one is for {_words(said)}, not for {_words(subject)}"
     if pair.due(now):
         return f"the last one {'ended' if pair.ends <= now else 'ends'} on {pair.ends:%Y-%m-%d}"
-    return "the last one is not good yet" if pair.begins > now else ""
+    return "the last one is not valid yet" if pair.begins > now else ""
 
 
 def _authority_of(have: Data, certificate: str, key: str, now: datetime) -> tuple[Pair | None, str]:
-    """An authority that is kept and can sign, or why there is none."""
+    """Return the stored authority if it can sign, else the reason."""
     if not have.get(certificate) and not have.get(key):
         return None, "there was none"
     try:
@@ -159,7 +159,7 @@ def _authority_of(have: Data, certificate: str, key: str, now: datetime) -> tupl
     except PairError as error:
         return None, str(error)
     if not is_authority(found.certificate):
-        return None, "the last one is no authority"
+        return None, "the last one is not an authority"
     if found.ends <= now:
         return None, f"the last one ended on {found.ends:%Y-%m-%d}"
     return found, ""
@@ -170,7 +170,7 @@ def _trusts(have: Data, one: Pair) -> bool:
 
 
 def _trusted(pairs: Sequence[Pair | None], before: bytes, now: datetime) -> bytes:
-    """Those that sign and will, and those that signed what may still be shown."""
+    """Return the bundle: the authorities that sign now and next, and earlier ones that are still valid."""
     found: list[x509.Certificate] = [pair.certificate for pair in pairs if pair is not None]
     found += [one for one in bundle(before) if one not in found and is_authority(one) and one.not_valid_after_utc > now]
     return b"".join(pem(one) for one in found)

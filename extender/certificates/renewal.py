@@ -1,7 +1,7 @@
-"""One run of `slurm-extender generate certificates`: reads what is kept, and brings it to what it should be.
+"""Run `slurm-extender generate certificates` once: read the stored data, and write the changes.
 
-Written in an order in which a run that is cut off anywhere leaves what the next one goes on with: the authority first,
-then who trusts it and is signed by it, then whoever has to be told.
+The order of the writes lets the next run resume an interrupted one: the authority first, then the certificates and
+their bundles, then the clients that must read the bundle again.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from extender.certificates.secrets import Progress, Restarts, StoredData, Webhoo
 from extender.kube.errors import Conflict
 
 ATTEMPTS = 5
-"""How often a run begins again because another one was faster."""
+"""Attempts if another run writes at the same time."""
 
 
 LONGEST_OVERLAP = timedelta(days=365)
-"""The next authority is made when a third of ten years is left: it has to sign before that is over."""
+"""The next authority is created when a third of ten years is left, and must sign before that is over."""
 
 
 def checked_name(text: str) -> str:
-    """A host name or an IP address, as certificates have it. Raises ValueError."""
+    """Return a host name or an IP address as in certificates. Raises ValueError."""
     try:
         return str(ip_address(text))
     except ValueError:
@@ -38,9 +38,9 @@ def checked_name(text: str) -> str:
 
 
 def checked_namespace(text: str) -> str:
-    """The name of a namespace. Raises ValueError."""
+    """Return the name of a namespace. Raises ValueError."""
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text, re.ASCII):
-        raise ValueError(f"{text!r} is no name of a namespace")
+        raise ValueError(f"{text!r} is not the name of a namespace")
     return text
 
 
@@ -48,24 +48,24 @@ _LABEL = r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
 
 
 class Keeper(Protocol):
-    """Where certificates are kept: `secrets.Secrets` or `folder.Folder`."""
+    """Store of certificates: `secrets.Secrets` or `folder.Folder`."""
 
     def place(self, name: str) -> str:
-        """How people call it."""
+        """Return the name for messages."""
         ...
 
     async def read(self, name: str) -> StoredData:
-        """What is kept under a name."""
+        """Read the data of a name."""
         ...
 
     async def write(self, name: str, before: StoredData, data: Data) -> None:
-        """Keep that instead, if what is kept is still as `before`."""
+        """Replace the data if it is still `before`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RenewalOptions:
-    """What is wanted."""
+    """The options of a run."""
 
     namespace: str
     overlap: timedelta
@@ -76,16 +76,16 @@ class RenewalOptions:
 
     @property
     def authority(self) -> str:
-        """The Secret of the authority. Nothing mounts it."""
+        """Return the Secret of the authority. Nothing mounts it."""
         return f"{self.service}-ca"
 
     @property
     def subjects(self) -> dict[str, Subject]:
-        """Whom certificates are for, by the Secrets that the Deployments mount."""
+        """Return the subjects by the Secrets that the Deployments mount."""
         served = [f"{self.service}.{self.namespace}.svc", f"{self.service}-hooks.{self.namespace}.svc"]
         served += [f"{name}.cluster.local" for name in served]
         return {
-            # A replica shows it to the leader, too.
+            # A replica also uses it as client certificate towards the leader.
             f"{self.service}-tls": Subject("slurm-extender", (*served, *self.extra_names), server=True, client=True),
             "slurm-scheduler-tls": Subject("slurm-scheduler", client=True),
             f"{self.service}-webhook-tls": Subject(
@@ -96,14 +96,14 @@ class RenewalOptions:
 
 @dataclass(frozen=True, slots=True)
 class Consumers:
-    """Who else has to know the authorities; nobody, where certificates are kept in a folder."""
+    """Objects that need the authorities too; none if certificates are stored in a folder."""
 
     restarts: Restarts | None = field(default=None)
     webhook: Webhook | None = field(default=None)
 
 
 async def renew(keeper: Keeper, order: RenewalOptions, consumers: Consumers, now: datetime) -> list[str]:
-    """Do it; returns what was done, line by line. Raises what `keeper` raises, and `Conflict` where that never ends."""
+    """Renew, and return a line for each action. Raises errors of `keeper`, and `Conflict` after the last attempt."""
     for _ in range(ATTEMPTS - 1):
         try:
             return await _once(keeper, order, consumers, now)
@@ -134,13 +134,13 @@ async def _once(keeper: Keeper, order: RenewalOptions, consumers: Consumers, now
 
 async def _notify(consumers: Consumers, trusted: bytes, dry_run: bool) -> list[str]:
     said: list[str] = []
-    # First who must not be passed over because another may not be told.
+    # The Deployment first: an error at the webhook must not prevent its restart.
     if consumers.restarts is not None and await consumers.restarts.progress(trusted) is Progress.STALE:
         if not dry_run:
             await consumers.restarts.restart(trusted)
-        said.append("kube-scheduler: its Pods start anew, since they read authorities only then")
+        said.append("kube-scheduler: its Pods are replaced, since they read authorities only at their start")
     if consumers.webhook is not None and await consumers.webhook.trust(trusted, dry_run=dry_run):
-        said.append("webhook: trusts the authorities of now")
+        said.append("webhook: trusts the current authorities")
     return said
 
 

@@ -1,7 +1,7 @@
-"""Certificates in Secrets, and what has to know the authorities besides: a webhook's configuration, a Deployment.
+"""Store certificates in Secrets, and update the webhook configuration and the Deployment that need the authorities.
 
-Each write carries the resource version that was read, so that of two who renew at a time one is refused and begins
-again (`apiserver/pkg/registry/generic/registry/store.go`).
+Each write has the resource version that was read, so that of two concurrent runs one is refused and starts again
+ (`apiserver/pkg/registry/generic/registry/store.go`).
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from extender.certificates.plan import CERTIFICATE, KEY, Data
 from extender.kube.connection import MERGE_PATCH, ApiConnection
 from extender.kube.errors import ApiUnavailable, NotFound
 
-MANAGED_BY, OURS = "app.kubernetes.io/managed-by", "slurm-extender-certificates"
+MANAGED_BY, MANAGER = "app.kubernetes.io/managed-by", "slurm-extender-certificates"
 LABELS = {
     "app.kubernetes.io/name": "slurm-extender-certificates",
     "app.kubernetes.io/component": "certificates",
     "app.kubernetes.io/part-of": "slurm-extender",
-    MANAGED_BY: OURS,
+    MANAGED_BY: MANAGER,
 }
 
 AUTHORITIES = "slurm-extender.io/authorities"
-"""Annotation of a Pod template: which authorities its Pods read at their start."""
+"""Annotation of a Pod template: a digest of the authorities that its Pods read at their start."""
 
 
 class ForeignSecretError(Exception):
-    """A Secret of this name holds a certificate that somebody else made; the text says what to do."""
+    """The Secret of this name holds a certificate of another tool; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredData:
-    """What is kept under a name now, and what the next write begins with."""
+    """The stored data of a name, and the whole object for the next write."""
 
     data: Data = field(default_factory=dict)
     whole: dict[str, Any] | None = None
 
 
 class Secrets:
-    """The Secrets of a namespace; reads and writes raise ApiError, `Conflict` where somebody was faster."""
+    """The Secrets of a namespace; reads and writes raise ApiError, `Conflict` after a concurrent change."""
 
     def __init__(self, connection: ApiConnection, namespace: str) -> None:
         self._connection = connection
@@ -51,11 +51,11 @@ class Secrets:
         self._path = f"/api/v1/namespaces/{namespace}/secrets"
 
     def place(self, name: str) -> str:
-        """How people call it."""
+        """Return the name for messages."""
         return f"secret/{name}"
 
     async def read(self, name: str) -> StoredData:
-        """What is there. Raises ForeignSecretError for a certificate that this command did not make."""
+        """Read a Secret. Raises ForeignSecretError for a certificate that this command did not create."""
         whole = await _get(self._connection, f"{self._path}/{name}")
         if whole is None:
             return StoredData()
@@ -64,15 +64,15 @@ class Secrets:
             labels = whole["metadata"].get("labels") or {}
         except (binascii.Error, TypeError, LookupError, AttributeError) as error:
             raise ApiUnavailable(f"Secret {self._namespace}/{name} cannot be read: {error!r}") from error
-        if (data.get(CERTIFICATE) or data.get(KEY)) and labels.get(MANAGED_BY) != OURS:
+        if (data.get(CERTIFICATE) or data.get(KEY)) and labels.get(MANAGED_BY) != MANAGER:
             raise ForeignSecretError(
-                f"Secret {self._namespace}/{name} holds a certificate that somebody else made: it has no label "
-                f"{MANAGED_BY}={OURS}. Delete it, or leave this command to those who have no other way"
+                f"Secret {self._namespace}/{name} holds a certificate of another tool: it has no label "
+                f"{MANAGED_BY}={MANAGER}. Delete the Secret, or renew its certificate by that tool"
             )
         return StoredData(data, whole)
 
     async def write(self, name: str, before: StoredData, data: Data) -> None:
-        """Create it, or replace what is still as `before`."""
+        """Create the Secret, or replace it if it is still `before`."""
         whole = before.whole or {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls"}
         meta = {**whole.get("metadata", {}), "name": name, "namespace": self._namespace}
         meta["labels"] = {**(meta.get("labels") or {}), **LABELS}
@@ -85,14 +85,14 @@ class Secrets:
 
 
 class Progress(StrEnum):
-    """How far a Deployment is with Pods that read the authorities of now."""
+    """Progress of a Deployment towards Pods that read the current authorities."""
 
     ABSENT = "absent"
     """There is no such Deployment."""
 
     STALE = "stale"
     UNDERWAY = "underway"
-    """There are, or will be; there may be others still."""
+    """Such Pods are being created; older ones may still run."""
 
     DONE = "done"
 
@@ -105,7 +105,7 @@ class Restarts:
         self._path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
 
     async def progress(self, trusted: bytes) -> Progress:
-        """Whether its Pods were made to read these. Raises ApiError."""
+        """Return whether its Pods read these authorities. Raises ApiError."""
         whole = await _get(self._connection, self._path)
         if whole is None:
             return Progress.ABSENT
@@ -118,21 +118,21 @@ class Restarts:
             raise ApiUnavailable(f"the Deployment at {self._path} cannot be read: {error!r}") from error
 
     async def restart(self, trusted: bytes) -> None:
-        """Replace its Pods, as its strategy says. Raises ApiError."""
+        """Replace its Pods by a rollout. Raises ApiError."""
         template = {"metadata": {"annotations": {AUTHORITIES: digest(trusted)}}}
         patch = {"spec": {"template": template}}
         await self._connection.request("PATCH", self._path, body=patch, content_type=MERGE_PATCH)
 
 
 class Webhook:
-    """A MutatingWebhookConfiguration, which has to hold the authorities that the API server checks us against."""
+    """A MutatingWebhookConfiguration, whose caBundle must hold the authorities."""
 
     def __init__(self, connection: ApiConnection, name: str) -> None:
         self._connection = connection
         self._path = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{name}"
 
     async def trust(self, trusted: bytes, *, dry_run: bool) -> bool:
-        """Whether it had to be told; where there is none, nobody has to be. Raises ApiError."""
+        """Write the authorities if the object exists, and return whether they differed. Raises ApiError."""
         whole = await _get(self._connection, self._path)
         if whole is None:
             return False
@@ -150,12 +150,12 @@ class Webhook:
 
 
 def digest(trusted: bytes) -> str:
-    """Changes when the authorities do."""
+    """Return a digest of the authorities."""
     return hashlib.sha256(trusted).hexdigest()[:16]
 
 
 def _rolled_out(deployment: dict[str, Any]) -> bool:
-    """No Pod of another template is left (`kubectl/pkg/polymorphichelpers/rollout_status.go`)."""
+    """Return whether no Pod of another template is left (`kubectl/pkg/polymorphichelpers/rollout_status.go`)."""
     status = deployment.get("status") or {}
     wanted = int(deployment["spec"].get("replicas", 1))
     updated = int(status.get("updatedReplicas") or 0)
@@ -171,5 +171,5 @@ async def _get(connection: ApiConnection, path: str) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = json.loads(answer.body)
     except ValueError as error:
-        raise ApiUnavailable(f"GET {path}: the answer is no JSON: {error}") from error
+        raise ApiUnavailable(f"GET {path}: the answer is not JSON: {error}") from error
     return found

@@ -63,5 +63,5 @@ def certificates(namespace: str, names: tuple[str, ...], overlap: str, out: Path
             done = command.in_secrets(order, cluster, now)
     except command.CertificatesError as error:
         raise click.ClickException(str(error)) from error
-    for line in done or ["every certificate is good"]:
+    for line in done or ["every certificate is valid"]:
         click.echo(line)

@@ -108,7 +108,7 @@ def test_pods_are_bound_over_mutual_tls_and_go_on_when_every_certificate_is_rene
             found.ask(scheduler, plainly=True)
         assert found.ask(scheduler) in {200, 400}  # no call that kube-scheduler would make, but one that is answered
 
-        assert certificates(site) == "every certificate is good\n"
+        assert certificates(site) == "every certificate is valid\n"
         served = (found.own / "tls.crt").read_text()
         processes = (site.extender.pid, found.scheduler.pid)
         assert "a new certificate" in certificates(site, "--renew")

@@ -242,7 +242,7 @@ def test_the_programs_run_in_the_root_as_nobody(tmp_path: Path) -> None:
     assert run("slurm-extender", "version") == f"{__version__}\n"
     assert run("python", "-m", "extender", "version") == f"{__version__}\n"
     assert "PrologSlurmctld" in run("slurm-extender", "generate", "fence-script", "--hooks", "http://hooks:8000")
-    assert "every certificate" not in run("slurm-extender", "generate", "certificates", "--out", "/tmp/made")
+    assert "every certificate is valid" not in run("slurm-extender", "generate", "certificates", "--out", "/tmp/made")
     # All that serving imports.
     run("python", "-c", "import extender.server.process, ssl, uvloop; ssl.create_default_context()")
     shutil.rmtree(out)

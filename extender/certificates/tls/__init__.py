@@ -1,4 +1,4 @@
-"""Certificates to serve and to call with: `contexts` takes up their files, `expiry` reads until when they are good.
+"""Load certificates for servers and clients: `contexts` reloads their files, `expiry` reads the end of their validity.
 
-Nothing here makes one: that is `extender.certificates`.
+The package `extender.certificates` creates them.
 """

@@ -1,8 +1,8 @@
-"""Certificates to serve with, taken up again when their files change.
+"""Create TLS contexts, and reload them when their files change.
 
-Mounted Secrets are swapped by a symlink and may be seen half written elsewhere; a pair is used only once a whole new
-context could be made of it. Connections that exist keep what they were made with. The files are looked at in every
-handshake: three calls of stat.
+Mounted Secrets are swapped by a symlink; other files may be read half written. A pair is used only once a complete new
+context could be created from it. Existing connections keep their certificates. Every handshake checks the files, by
+three calls of stat.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _log = structlog.get_logger(__name__)
 Stamp = tuple[tuple[int, int, int], ...]
 
 RENEW = (
-    "Clients that check it do not connect. Renew it: `slurm-extender generate certificates` does, and its CronJob says "
-    "why it did not"
+    "Clients that verify it do not connect. Renew it by `slurm-extender generate certificates`, and see the log of its "
+    "CronJob"
 )
 
 
 class TlsError(Exception):
-    """The files cannot be served with; the text says which and why."""
+    """The files cannot be used; the text says which and why."""
 
 
 def stamp_of(*files: str | None) -> Stamp:
-    """Changes when a file does. Raises TlsError where one cannot be read."""
+    """Return a stamp that changes with a file. Raises TlsError if one cannot be read."""
     stamps = []
     for file in files:
         if file is None:
@@ -47,18 +47,18 @@ def stamp_of(*files: str | None) -> Stamp:
 
 
 class CallerTls:
-    """Contexts to call with: a server is held to `ca_file` (`None`: the system's), `own` is shown to it."""
+    """Contexts for clients: `ca_file` verifies the server (`None`: the system's), `own` is the client certificate."""
 
     def __init__(self, ca_file: str | None, own: ServerTls | None) -> None:
         self._files = (ca_file, own.certificate_file if own else None, own.key_file if own else None)
 
     @property
     def stamp(self) -> Stamp:
-        """Changes when a file does. Raises TlsError."""
+        """Return a stamp that changes with a file. Raises TlsError."""
         return stamp_of(*self._files)
 
     def context(self) -> ssl.SSLContext:
-        """A new one, of what the files hold now. Raises TlsError."""
+        """Create a context from the current files. Raises TlsError."""
         ca_file, certificate, key = self._files
         try:
             context = ssl.create_default_context(cafile=ca_file)
@@ -70,10 +70,10 @@ class CallerTls:
 
 
 class ReloadingTls:
-    """A context to serve with. `context` is given to the server once, and serves what the files hold at each handshake.
+    """A context for a server. `context` is given to the server once, and serves the current files at each handshake.
 
-    `refused` is told OpenSSL's name of the fault of each handshake that fails. Raises TlsError where the files cannot
-    be used at the start.
+    `refused` receives OpenSSL's name of the error of each failed handshake. Raises TlsError if the files cannot be used
+    at the start.
     """
 
     def __init__(self, files: ServerTls, refused: Callable[[str], None] = lambda _reason: None) -> None:
@@ -84,21 +84,21 @@ class ReloadingTls:
         self._authorities_end: float | None = None
         self._current = self._load()
         self.context = self._load()
-        # Each handshake takes the newest context, client authorities included: those of a context can only be added to.
+        # Each handshake uses the newest context, with its client authorities: from a context they cannot be removed.
         self.context.sni_callback = self._choose
-        self.context.sslobject_class = _telling(refused)
+        self.context.sslobject_class = _reporting(refused)
 
     @property
     def expires_at(self) -> float | None:
-        """When the certificate that is served ends, in seconds since the epoch; changed files are taken up first."""
+        """Reload changed files, and return the end of the served certificate in seconds since the epoch."""
         self.refresh()
         return self._expires_at
 
     def fault(self, now: float) -> str:
-        """What is wrong with what is served, and what helps; "" where nothing is. Changed files are taken up first."""
+        """Reload changed files, and return the fault of the served certificates and what to do; "": none."""
         self.refresh()
         if self._trouble:
-            return f"the last good pair is served: {self._trouble}"
+            return f"the last valid pair is served: {self._trouble}"
         files = self._files
         if self._expires_at is not None and self._expires_at <= now:
             return f"TLS certificate {files.certificate_file} {_ended(self._expires_at)}. {RENEW}"
@@ -108,7 +108,7 @@ class ReloadingTls:
         return ""
 
     def refresh(self) -> None:
-        """Take up changed files. Those that cannot be used are logged once, and the last good ones stay."""
+        """Reload changed files. Files that cannot be used are logged once, and the last valid ones stay in use."""
         try:
             stamp = self._check()
             if stamp == self._stamp:
@@ -161,14 +161,14 @@ class ReloadingTls:
             return None
 
 
-def _telling(refused: Callable[[str], None]) -> type[ssl.SSLObject]:
-    """A side of a connection that tells why its handshake failed, which neither asyncio nor uvloop do."""
+def _reporting(refused: Callable[[str], None]) -> type[ssl.SSLObject]:
+    """Return a class for connections that reports why a handshake failed, which neither asyncio nor uvloop do."""
 
-    class Telling(ssl.SSLObject):
-        """What `wrap_bio` of the context makes."""
+    class ReportingObject(ssl.SSLObject):
+        """A connection, created by `wrap_bio` of the context."""
 
         def do_handshake(self) -> None:
-            """As always."""
+            """Continue the handshake, and report its error."""
             try:
                 super().do_handshake()
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -177,7 +177,7 @@ def _telling(refused: Callable[[str], None]) -> type[ssl.SSLObject]:
                 refused(str(error.reason))
                 raise
 
-    return Telling
+    return ReportingObject
 
 
 def _ended(at: float) -> str:
@@ -185,10 +185,10 @@ def _ended(at: float) -> str:
 
 
 def _why(error: Exception) -> str:
-    """In words: OpenSSL's are for those who know it."""
+    """Explain an error of OpenSSL."""
     said = str(error)
     if "KEY_VALUES_MISMATCH" in said:
-        return f"the key is not that of the certificate, as when one was replaced and the other not yet ({said})"
+        return f"the key is not that of the certificate; only one of them may have been replaced yet ({said})"
     if "PEM" in said or "NO_CERTIFICATE" in said or "NO_START_LINE" in said:
-        return f"it is no PEM, or half of one, as of a file that is being written ({said})"
+        return f"it is not PEM, or incomplete, as a file that is being written ({said})"
     return said

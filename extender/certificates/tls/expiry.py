@@ -1,4 +1,4 @@
-"""Until when a certificate is good, read from its PEM file: the standard library decodes only a peer's certificate.
+"""Read the end of a certificate's validity from PEM: the standard library decodes only a peer's certificate.
 
 RFC 5280, 4.1: `Certificate ::= SEQUENCE { tbsCertificate SEQUENCE { [0] version, serial, signature, issuer, validity
 SEQUENCE { notBefore, notAfter } ... } ... }`; a time is UTCTime with a year from 1950 to 2049, or GeneralizedTime.
@@ -15,7 +15,7 @@ UTC_TIME = 0x17
 
 
 def expiry(pem: str) -> float | None:
-    """Seconds since the epoch at which the first certificate ends; `None` where that cannot be read."""
+    """Return the end of the first certificate in seconds since the epoch; `None`: it cannot be read."""
     begin, end = pem.find(BEGIN), pem.find(END)
     if not 0 <= begin < end:
         return None
@@ -30,13 +30,13 @@ def expiry(pem: str) -> float | None:
 
 
 def expiries(pem: str) -> list[float]:
-    """When each certificate of a file ends; those that cannot be read are left out."""
+    """Return the ends of all certificates of a file that can be read."""
     found = (expiry(BEGIN + rest) for rest in pem.split(BEGIN)[1:])
     return [end for end in found if end is not None]
 
 
 def _children(data: bytes) -> list[tuple[int, bytes]]:
-    """Tags and contents of the DER values that stand in `data` one after another. Raises IndexError."""
+    """Return tags and contents of the DER values in `data`. Raises IndexError."""
     found = []
     at = 0
     while at < len(data):

@@ -52,7 +52,7 @@ def test_the_second_run_finds_everything_good(tmp_path: Path) -> None:
     call("--out", str(tmp_path))
     before = files(tmp_path)
     result = call("--out", str(tmp_path))
-    assert (result.exit_code, result.output) == (0, "every certificate is good\n")
+    assert (result.exit_code, result.output) == (0, "every certificate is valid\n")
     assert files(tmp_path) == before
 
 
@@ -78,7 +78,7 @@ def test_names_can_be_added(tmp_path: Path) -> None:
 def test_an_address_may_be_written_in_any_way(tmp_path: Path) -> None:
     words = ("--out", str(tmp_path), "--san", "2001:DB8:0:0::7")
     assert call(*words).exit_code == 0
-    assert call(*words).output == "every certificate is good\n"
+    assert call(*words).output == "every certificate is valid\n"
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_an_address_may_be_written_in_any_way(tmp_path: Path) -> None:
         (["--san", ""], "'' is neither a host name nor an IP address"),
         (["--san", "höhe.example.org"], "'höhe.example.org' is neither a host name nor an IP address"),
         (["--san", "https://h:8000"], "'https://h:8000' is neither a host name nor an IP address"),
-        (["--namespace", "a/b"], "'a/b' is no name of a namespace"),
-        (["--namespace", ""], "'' is no name of a namespace"),
+        (["--namespace", "a/b"], "'a/b' is not the name of a namespace"),
+        (["--namespace", ""], "'' is not the name of a namespace"),
     ],
 )
 def test_what_cannot_be_done_is_said(words: list[str], said: str) -> None:

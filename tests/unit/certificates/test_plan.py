@@ -118,8 +118,8 @@ def test_a_certificate_is_renewed_when_a_third_of_its_life_is_left() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        (CERTIFICATE, b"", "half of it is missing: the certificate"),
-        (KEY, b"", "half of it is missing: the key"),
+        (CERTIFICATE, b"", "the pair is incomplete: missing the certificate"),
+        (KEY, b"", "the pair is incomplete: missing the key"),
         (CERTIFICATE, b"-----BEGIN CERTIFICATE-----\nAAAA", "the certificate cannot be read"),
         (KEY, b"-----BEGIN PRIVATE KEY-----\nAAAA", "the key cannot be read"),
     ],
@@ -210,7 +210,7 @@ def test_who_reads_authorities_only_at_its_start_is_waited_for() -> None:
 def test_an_authority_that_was_lost_is_replaced_at_once() -> None:
     site, _ = step({})
     after, said = step({**site, "": {**site[""], KEY: b""}})
-    assert "a new authority: half of it is missing: the key" in said
+    assert "a new authority: the pair is incomplete: missing the key" in said
     assert served(site, "") in bundle(after["client"][TRUSTED])
     assert meets(after["server"], after["client"], NOW)
 
@@ -239,17 +239,17 @@ def test_a_leaf_is_no_authority() -> None:
     site, _ = step({})
     posing = {CERTIFICATE: site["client"][CERTIFICATE], KEY: site["client"][KEY]}
     _, said = step({**site, "": posing})
-    assert "a new authority: the last one is no authority" in said
+    assert "a new authority: the last one is not an authority" in said
 
 
 def test_a_key_of_another_kind_is_refused() -> None:
-    with pytest.raises(PairError, match="half of it is missing"):
+    with pytest.raises(PairError, match="the pair is incomplete"):
         read(b" ", b"x")
 
 
 def test_an_authority_of_the_future_changes_nothing_and_is_said() -> None:
     made, _ = step({}, NOW + DAY)
-    with pytest.raises(PairError, match=r"good from 2026-01-01 23:55 UTC on, and here it is 2026-01-01 00:00"):
+    with pytest.raises(PairError, match=r"valid from 2026-01-01 23:55 UTC on, and here it is 2026-01-01 00:00"):
         step(made)
 
 

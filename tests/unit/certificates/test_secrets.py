@@ -180,7 +180,7 @@ async def test_a_certificate_of_somebody_else_is_left_alone() -> None:
         theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "slurm-extender-tls"}}
         theirs["metadata"]["namespace"] = NAMESPACE  # type: ignore[index]
         api.server.create({**theirs, "data": {CERTIFICATE: base64.b64encode(b"theirs").decode()}})
-        with pytest.raises(ForeignSecretError, match=r"Secret slurm-extender/slurm-extender-tls .* somebody else made"):
+        with pytest.raises(ForeignSecretError, match=r"Secret slurm-extender/slurm-extender-tls .* of another tool"):
             await run(api)
         assert [one["metadata"]["name"] for one in api.server.storage.of(SECRETS, "")] == ["slurm-extender-tls"]
 

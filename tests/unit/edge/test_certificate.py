@@ -89,7 +89,7 @@ def test_a_pair_of_which_half_was_replaced_is_named_and_the_last_good_one_served
     tls = ReloadingTls(write(ending(2031), tmp_path))
     (tmp_path / "tls.key").write_bytes(ending(2032).private_key_pem.bytes())
     said = tls.fault(at(2030))
-    assert said.startswith("the last good pair is served: TLS certificate")
+    assert said.startswith("the last valid pair is served: TLS certificate")
     assert "the key is not that of the certificate" in said
     write(ending(2032), tmp_path)
     assert tls.fault(at(2030)) == ""
@@ -97,7 +97,7 @@ def test_a_pair_of_which_half_was_replaced_is_named_and_the_last_good_one_served
 
 @pytest.mark.parametrize(
     ("file", "text", "said"),
-    [("tls.crt", "-----BEGIN CERTIFICATE-----\nMIIB", "half of one"), ("tls.key", "", "half of one")],
+    [("tls.crt", "-----BEGIN CERTIFICATE-----\nMIIB", "incomplete"), ("tls.key", "", "incomplete")],
 )
 def test_half_a_file_is_named_at_the_start(tmp_path: Path, file: str, text: str, said: str) -> None:
     tls = write(ending(2031), tmp_path)
