@@ -71,7 +71,7 @@ def test_an_administrator_sees_what_the_account_may_not(site: Site) -> None:
     assert verdicts(looked(site))["gates"] == {"skipped"}
     found = looked(site, *as_administrator(site))
     assert verdicts(found)["gates"] == {"warning"}
-    assert "may do all" in found["rights"][0]["seen"]
+    assert "has all" in found["rights"][0]["seen"]
     assert found["rights"][0]["seen"].startswith("system:serviceaccount:slurm-extender:slurm-extender")
 
 
