@@ -40,7 +40,7 @@ LEFT_OUT = (
 
 GENERATED = tuple(f"kubernetes/{client}/{kind}" for client in ("client", "aio/client") for kind in ("api", "models"))
 """Folders of which only `__init__.py` is copied. The kubernetes package imports its generated classes on first use, and
-the extender uses none of them: `extender/kube/connection.py` imports the loaders and the raw transport."""
+the extender uses none of them: `extender/kube/connection.py` imports only the loaders of credentials."""
 
 NEVER = {"ash", "bash", "busybox", "dash", "ksh", "sh", "zsh", "apt", "dpkg", "pip", "pip3"}
 """Programs that no image of ours has."""
