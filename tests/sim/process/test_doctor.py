@@ -67,7 +67,6 @@ async def _installed(changed: str, site_key: str) -> AsyncIterator[Site]:
         site.slurm.controller.partitions["batch"].grace_time_s = 30
         site.config = site.config.replace("user: root", "user: root, sendUserSignal: true")
         kube.resources += ADMINISTRATORS
-        kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slurm-extender"}})
         for kind in ("ConfigMap", "Deployment", "Service"):
             for one in of_kind(kind, BASE).values():
                 kube.create(one)
@@ -197,7 +196,7 @@ async def test_an_extender_called_by_http_with_certificates_set_is_found() -> No
 
 async def test_two_extenders_on_one_scheduler_name_are_found() -> None:
     async with installed() as site:
-        [own] = site.kube.storage.of(LEASES)
+        [own] = [one for one in site.kube.storage.of(LEASES) if one["metadata"]["name"] == "slurm-extender"]
         other = {**own, "metadata": {**own["metadata"], "namespace": "default", "name": "another"}}
         other["spec"] = {**own["spec"], "holderIdentity": "another-0"}
         for name in ("uid", "resourceVersion", "creationTimestamp", "generation"):

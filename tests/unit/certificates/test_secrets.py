@@ -37,7 +37,6 @@ NAMES = {ORDER.authority, *ORDER.subjects}
 async def a_cluster() -> AsyncIterator[FakeApi]:
     """With the Deployment and the webhook that the manifests have."""
     async with fake_api(resources=(NAMESPACES, SECRETS, DEPLOYMENTS, WEBHOOKS)) as api:
-        api.server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         meta: dict[str, Any] = {"name": "slurm-scheduler", "namespace": NAMESPACE}
         api.server.create(
             {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": {"template": {"metadata": {}}}}
@@ -187,7 +186,6 @@ async def test_a_certificate_of_somebody_else_is_left_alone() -> None:
 
 async def test_where_nothing_else_is_there_nobody_else_is_told() -> None:
     async with fake_api(resources=(NAMESPACES, SECRETS, DEPLOYMENTS, WEBHOOKS)) as api:
-        api.server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         assert len(await run(api)) == 4
         assert await run(api) == []
 
