@@ -36,7 +36,7 @@ def why(given: Common, names: tuple[str, ...], selector: str) -> None:
       kubectl slurm why -l app=train
     """
     if bool(names) == bool(selector):
-        raise click.UsageError("name the Pods, or some of their labels (-l); not both")
+        raise click.UsageError("specify Pod names or a label selector (-l), not both")
     with asking(given) as ask:
         if selector:
             found = of_pods.pods_of(ask.api, given.scheduler, ask.namespace, selector)

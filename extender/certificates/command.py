@@ -1,4 +1,4 @@
-"""Run the command once with the options of the command line."""
+"""Run the command from its options: one renewal of the certificates."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ WEBHOOK = "slurm-extender-gate"
 
 
 class CertificatesError(Exception):
-    """The certificates could not be created or renewed; the text says what to fix."""
+    """The command failed; the text says what to fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The API server and the credentials, as in the configuration's `kubernetes`."""
+    """The API server and the identity for it, as the configuration's `kubernetes` names them."""
 
     kubeconfig: str | None
     context: str | None

@@ -27,7 +27,7 @@ class Folder:
         return str(self._path / name)
 
     async def read(self, name: str) -> StoredData:
-        """Read the files. Raises OSError."""
+        """Return the stored files. Raises OSError."""
         here = self._path / name
         return StoredData(_files(here)) if here.is_dir() else StoredData()
 

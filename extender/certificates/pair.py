@@ -31,7 +31,7 @@ class PairError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The subject of a certificate. `names` are host names and IP addresses."""
+    """The holder of a certificate. `names` are host names and IP addresses."""
 
     common_name: str
     names: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Pair:
         return self.certificate.not_valid_after_utc
 
     def due(self, now: datetime) -> bool:
-        """Return whether less than a third of its validity is left."""
+        """Return whether less than a third of its life is left."""
         return self.ends - now < (self.ends - self.begins) / 3
 
     def signed(self, certificate: x509.Certificate) -> bool:
@@ -155,7 +155,7 @@ def issue(authority: Pair, subject: Subject, now: datetime) -> Pair:
 
 
 def subject_of(certificate: x509.Certificate) -> Subject:
-    """Return the subject of a certificate. Raises PairError if it cannot be read."""
+    """Return the holder of a certificate. Raises PairError if the certificate does not name it readably."""
     try:
         common_names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         said = _extension(certificate, x509.SubjectAlternativeName)
@@ -173,7 +173,7 @@ def subject_of(certificate: x509.Certificate) -> Subject:
 
 
 def is_authority(certificate: x509.Certificate) -> bool:
-    """Return whether a certificate may sign others."""
+    """Return whether it may sign other certificates."""
     try:
         said = _extension(certificate, x509.BasicConstraints)
     except UNREADABLE:

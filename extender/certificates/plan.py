@@ -41,18 +41,18 @@ NEXT_CERTIFICATE, NEXT_KEY, NEXT_SINCE = "next.crt", "next.key", "next-trusted-s
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The input of the decision. `everywhere`: clients that read authorities only once use the current ones."""
+    """The terms of the decision. `everywhere`: clients that read authorities at their start have the current ones."""
 
     now: datetime
     overlap: timedelta
     everywhere: bool = True
     renew: bool = False
-    """Issue every certificate again, and create the next authority if there is none."""
+    """Make every certificate again, and the next authority too if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The data to store, and a text for each action."""
+    """The data to store, and a log of the changes."""
 
     data: Data
     done: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """The authority that signs, and the bundle that clients trust."""
+    """The signing authority, and the trusted ones."""
 
     signs: Pair
     trusted: bytes
@@ -170,7 +170,7 @@ def _trusts(have: Data, one: Pair) -> bool:
 
 
 def _trusted(pairs: Sequence[Pair | None], before: bytes, now: datetime) -> bytes:
-    """Return the bundle: the authorities that sign now and next, and earlier ones that are still valid."""
+    """Return the authorities that sign or will sign, and those that signed certificates still in use."""
     found: list[x509.Certificate] = [pair.certificate for pair in pairs if pair is not None]
     found += [one for one in bundle(before) if one not in found and is_authority(one) and one.not_valid_after_utc > now]
     return b"".join(pem(one) for one in found)

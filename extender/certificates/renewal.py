@@ -48,14 +48,14 @@ _LABEL = r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
 
 
 class Keeper(Protocol):
-    """Store of certificates: `secrets.Secrets` or `folder.Folder`."""
+    """The storage of certificates: `secrets.Secrets` or `folder.Folder`."""
 
     def place(self, name: str) -> str:
         """Return the name for messages."""
         ...
 
     async def read(self, name: str) -> StoredData:
-        """Read the data of a name."""
+        """Return the data under a name."""
         ...
 
     async def write(self, name: str, before: StoredData, data: Data) -> None:
@@ -65,7 +65,7 @@ class Keeper(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RenewalOptions:
-    """The options of a run."""
+    """The wanted state."""
 
     namespace: str
     overlap: timedelta
@@ -81,7 +81,7 @@ class RenewalOptions:
 
     @property
     def subjects(self) -> dict[str, Subject]:
-        """Return the subjects by the Secrets that the Deployments mount."""
+        """Return the holders of certificates, by the Secrets that the Deployments mount."""
         served = [f"{self.service}.{self.namespace}.svc", f"{self.service}-hooks.{self.namespace}.svc"]
         served += [f"{name}.cluster.local" for name in served]
         return {
@@ -96,7 +96,7 @@ class RenewalOptions:
 
 @dataclass(frozen=True, slots=True)
 class Consumers:
-    """Objects that need the authorities too; none if certificates are stored in a folder."""
+    """The clients that have to know the authorities; none if certificates are stored in a folder."""
 
     restarts: Restarts | None = field(default=None)
     webhook: Webhook | None = field(default=None)

@@ -31,19 +31,19 @@ AUTHORITIES = "slurm-extender.io/authorities"
 
 
 class ForeignSecretError(Exception):
-    """The Secret of this name holds a certificate of another tool; the text says what to do."""
+    """A Secret of this name holds a certificate of another author; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredData:
-    """The stored data of a name, and the whole object for the next write."""
+    """The data under a name, and the version for the next write."""
 
     data: Data = field(default_factory=dict)
     whole: dict[str, Any] | None = None
 
 
 class Secrets:
-    """The Secrets of a namespace; reads and writes raise ApiError, `Conflict` after a concurrent change."""
+    """The Secrets of a namespace; reads and writes raise ApiError, `Conflict` if another write was first."""
 
     def __init__(self, connection: ApiConnection, namespace: str) -> None:
         self._connection = connection
@@ -55,7 +55,7 @@ class Secrets:
         return f"secret/{name}"
 
     async def read(self, name: str) -> StoredData:
-        """Read a Secret. Raises ForeignSecretError for a certificate that this command did not create."""
+        """Return the stored data. Raises ForeignSecretError for a certificate that this command did not make."""
         whole = await _get(self._connection, f"{self._path}/{name}")
         if whole is None:
             return StoredData()
@@ -85,7 +85,7 @@ class Secrets:
 
 
 class Progress(StrEnum):
-    """Progress of a Deployment towards Pods that read the current authorities."""
+    """The progress of a Deployment's Pods in reading the current authorities."""
 
     ABSENT = "absent"
     """There is no such Deployment."""
@@ -105,7 +105,7 @@ class Restarts:
         self._path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
 
     async def progress(self, trusted: bytes) -> Progress:
-        """Return whether its Pods read these authorities. Raises ApiError."""
+        """Return whether its Pods were made to read these. Raises ApiError."""
         whole = await _get(self._connection, self._path)
         if whole is None:
             return Progress.ABSENT
@@ -125,14 +125,14 @@ class Restarts:
 
 
 class Webhook:
-    """A MutatingWebhookConfiguration, whose caBundle must hold the authorities."""
+    """A MutatingWebhookConfiguration with the authorities by which the API server verifies the extender."""
 
     def __init__(self, connection: ApiConnection, name: str) -> None:
         self._connection = connection
         self._path = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{name}"
 
     async def trust(self, trusted: bytes, *, dry_run: bool) -> bool:
-        """Write the authorities if the object exists, and return whether they differed. Raises ApiError."""
+        """Store the authorities; return whether they changed. Raises ApiError."""
         whole = await _get(self._connection, self._path)
         if whole is None:
             return False

@@ -93,10 +93,9 @@ def _shown(found: ManifestPod, policy: TranslationPolicy, scheduler: str, labels
     click.echo("---")
     click.echo(printable(f"# {found.origin}, namespace {pod.namespace}"))
     if pod.scheduler_name != scheduler:
-        wanted = pod.scheduler_name or "the default one"
-        click.echo(
-            printable(f"# its schedulerName is {wanted}, not {scheduler}: as it stands it does not come to Slurm")
-        )
+        wanted = pod.scheduler_name or "not set"
+        warning = f"schedulerName is {wanted}, not {scheduler}; Slurm would not schedule this Pod"
+        click.echo(printable(f"# warning: {warning}"))
     if isinstance(outcome, TranslationRefused):
         click.echo(as_yaml({"refused": list(outcome.faults)}), nl=False)
         return False

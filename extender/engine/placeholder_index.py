@@ -135,7 +135,7 @@ class PlaceholderIndex:
 
 
 def _had_at_once(p: Placeholder, waiting: WaitingState) -> bool:
-    """Its job was allocated, and nobody has read yet that it waits: it is in the way of nobody."""
+    """Return whether its job was allocated and has not been read as pending: it does not block the queue."""
     return p.mode in {Mode.ALLOCATION, Mode.EXTERNAL} and not (p.reason or waiting.unread)
 
 

@@ -132,7 +132,7 @@ class OwnerReader:
         return _Known(until, True, meta.annotations, meta.owner)
 
     async def _kind(self, owner: OwnerReference) -> _Kind | None:
-        """How the API server calls the kind of `owner` in paths; `None` if it has no such kind. Raises ApiError."""
+        """Return the kind of `owner` as paths name it; `None` if there is no such kind. Raises ApiError."""
         lock = self._locks.setdefault(f"kinds {owner.api_version}", asyncio.Lock())
         async with lock:
             asked_at, kinds = self._kinds.get(owner.api_version, (float("-inf"), {}))

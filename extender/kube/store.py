@@ -188,7 +188,7 @@ class PodStore(Store[PodView]):
 
 
 class Named(View, Protocol):
-    """What a view of a cluster-wide object has."""
+    """The fields that a view of a cluster-wide object has."""
 
     @property
     def name(self) -> str:

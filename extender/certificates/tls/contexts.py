@@ -90,12 +90,12 @@ class ReloadingTls:
 
     @property
     def expires_at(self) -> float | None:
-        """Reload changed files, and return the end of the served certificate in seconds since the epoch."""
+        """Return when the served certificate ends, in seconds since the epoch; changed files are loaded first."""
         self.refresh()
         return self._expires_at
 
     def fault(self, now: float) -> str:
-        """Reload changed files, and return the fault of the served certificates and what to do; "": none."""
+        """Return the fault of the served certificate and its fix; "": none. Changed files are loaded first."""
         self.refresh()
         if self._trouble:
             return f"the last valid pair is served: {self._trouble}"
@@ -108,7 +108,7 @@ class ReloadingTls:
         return ""
 
     def refresh(self) -> None:
-        """Reload changed files. Files that cannot be used are logged once, and the last valid ones stay in use."""
+        """Load changed files. Unusable ones are logged once, and the last good ones stay."""
         try:
             stamp = self._check()
             if stamp == self._stamp:
@@ -162,7 +162,7 @@ class ReloadingTls:
 
 
 def _reporting(refused: Callable[[str], None]) -> type[ssl.SSLObject]:
-    """Return a class for connections that reports why a handshake failed, which neither asyncio nor uvloop do."""
+    """Return a class of connections that report why a handshake failed, which neither asyncio nor uvloop do."""
 
     class ReportingObject(ssl.SSLObject):
         """A connection, created by `wrap_bio` of the context."""

@@ -74,7 +74,7 @@ def proceed_without_job(p: Placeholder, at: At) -> Step:
     if p.faults:
         # What was submitted before is no reason to refuse a Pod whose settings are valid again.
         refused = replace(p, payload=RefusedState(), submitted_request=None, reason="; ".join(p.faults))
-        return refused, [c.Announce(p.refs, Reason.INVALID, "The Pod's Slurm settings are not usable.", True, p.faults)]
+        return refused, [c.Announce(p.refs, Reason.INVALID, "Invalid Slurm annotations.", True, p.faults)]
     if p.refusal:
         return refuse(p, Reason.REFUSED, p.refusal)
     if p.placed:

@@ -109,7 +109,7 @@ def test_what_is_wrong_with_a_pod_is_printed_and_fails() -> None:
     assert result.exit_code == 1
     [document] = [one for one in yaml.safe_load_all(result.stdout) if one]
     assert len(document["refused"]) == 2
-    assert "its schedulerName is the default one, not slurm" in result.stdout
+    assert "schedulerName is not set, not slurm" in result.stdout
 
 
 def test_one_bad_pod_does_not_hide_the_others(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_the_policy_of_a_configuration_holds(tmp_path: Path) -> None:
     assert (job["partition"], job["qos"]) == ("site", "low")
     elsewhere = call("translate", "--config", str(file), "-", stdin=POD.replace("ml", "other"))
     assert elsewhere.exit_code == 1
-    assert "its schedulerName is slurm, not ours" in result.stdout
+    assert "schedulerName is slurm, not ours" in result.stdout
 
 
 def test_settings_without_a_configuration_are_refused() -> None:
