@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import httpx
 
@@ -20,7 +20,10 @@ from extender.assembly.in_flight_writes import InFlightWrites
 from extender.assembly.io_context import IoContext, LoopClock, running_time
 from extender.assembly.write_gate import WriteGate
 from extender.config.document import ExtenderConfiguration
+from extender.config.limits import Fences
 from extender.config.load import parse
+from extender.domain.nodes.fence_evidence import FenceProofs, FenceScript
+from extender.domain.wellknown import FENCE_EVIDENCE
 from extender.kube.connection import connect_plainly
 from extender.kube.guard import Guard
 from extender.server.active_role import living
@@ -56,7 +59,8 @@ hooks: {bind: "extender:8000", url: "http://extender:8000", key: secret}
 limits: {refreshRate: 2}
 observability: {healthBind: "extender:8081", metricsBind: "extender:8082", debugBind: "extender:8083"}
 """
-CLUSTER, SCHEDULER = "cluster-1", "slurm"
+CLUSTER, SCHEDULER, HOOK_KEY = "cluster-1", "slurm", "secret"
+YEARS_S = 1e9
 NAMES = ("n1", "n2", "n3")
 POLL_EVERY_S = 0.05
 """How often `until` checks its condition."""
@@ -70,6 +74,13 @@ def allow_everything(given: ExtenderConfiguration) -> ExtenderConfiguration:
     lists = ("partitions", "accounts", "qos", "reservations", "mcs_labels")
     anything = {key: ("*",) for key in lists if not getattr(given.jobs, key)}
     return given.model_copy(update={"jobs": given.jobs.model_copy(update=anything)})
+
+
+def believe_fences(given: ExtenderConfiguration) -> ExtenderConfiguration:
+    """Return the configuration with evidence of fences that neither expires nor goes, unless it says otherwise."""
+    if given.fences != Fences():
+        return given
+    return given.model_copy(update={"fences": Fences(evidence=YEARS_S, call_within=YEARS_S)})
 
 
 class ConditionTimeout(AssertionError):
@@ -106,12 +117,16 @@ class SimCluster:
     lists_everything: bool = True
     """Allow any partition, account, QOS and reservation of which the configuration has no list."""
 
+    fences_proven: ClassVar[bool] = False
+    """Each Slurm node has evidence of a working fence from the start, whatever scripts run."""
+
     extender: Assembly = field(init=False)
     fence: FenceScripts = field(init=False)
 
     def configured(self, changed: str = "") -> ExtenderConfiguration:
         """Return the configuration with `changed` appended."""
         given = parse(self.config + changed, "test")
+        given = believe_fences(given) if self.fences_proven else given
         return allow_everything(given) if self.lists_everything else given
 
     def node_of(self, name: str) -> str:
@@ -326,6 +341,8 @@ async def simulated_cluster(
         names = names_for(naming, [node.name for node in nodes])
         for node in nodes:
             _add_node(kube, node, names, allocatable.get(node.name, {}))
+            if kind.fences_proven:
+                prove_fence(kube, names.kube(node.name), node.name)
         kubelets = Kubelets(kube)
         scheduler = SimScheduler(kube, network, "http://extender:8080/scheduler")
         await stack.enter_async_context(in_background(kubelets.run()))
@@ -348,6 +365,17 @@ def _add_node(kube: FakeApiServer, node: SimNode, names: NodeNames, more: Mappin
     kube.add_node(names.kube(node.name), gpus=gpus, labels=names.labels(node.name), more=more)
     if slurmd := names.slurmd(node.name):
         kube.create(slurmd)
+
+
+def prove_fence(kube: FakeApiServer, name: str, slurm_node: str) -> None:
+    """Write the evidence on a Node that the Epilog of its Slurm node calls."""
+
+    def edit(node: Json) -> None:
+        proofs = FenceProofs([HOOK_KEY.encode()], CLUSTER, SCHEDULER)
+        text = proofs.written(node["metadata"]["uid"], slurm_node, {FenceScript.EPILOG: kube.wall()})
+        node["metadata"].setdefault("annotations", {})[FENCE_EVIDENCE] = text
+
+    kube.change(ObjectKey(NODES, "", name), edit)
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from extender.config.document import ExtenderConfiguration
 from extender.config.policy_file import PolicyFile
 from extender.controllers.nodes.drains import Drains
 from extender.domain.nodes.drains import drainer
+from extender.domain.nodes.fence_evidence import FenceLedger
 from extender.engine.job_terminator import JobTerminator
 from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.engine.placeholder_index import PlaceholderIndex
@@ -80,3 +81,5 @@ class Adapters:
         )
         self.drains = Drains(self.slurm_nodes, clock, self.owner)
         self.slurm_health = SlurmHealth(clock)
+        self.fence_ledger = FenceLedger(config.fences.evidence, config.fences.call_within + config.slurm.kill_wait)
+        """Which nodes have a working fence."""

@@ -9,11 +9,14 @@ from extender.config.derive import external_rules, mark_rules
 from extender.controllers.nodes.clearance import Clearance
 from extender.controllers.nodes.controller import NodeController
 from extender.controllers.nodes.external_nodes import ExternalNodeController
+from extender.controllers.nodes.fence_evidence import FenceEvidenceController
 from extender.controllers.nodes.fences import FenceController
 from extender.controllers.nodes.health import HealthController
 from extender.controllers.nodes.marks import MarkController
 from extender.controllers.nodes.native_jobs import NativeJobs
 from extender.controllers.nodes.removals import RemovalController
+from extender.controllers.nodes.unsafe_jobs import UnsafeJobs
+from extender.domain.nodes.fence_evidence import FenceProofs
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
 from extender.engine.workload_resolver import WorkloadResolver
@@ -24,7 +27,9 @@ from extender.slurm.external_nodes import Registrar
 
 
 class NodeControllers:
-    """`settled`: who was there at the start has its job again. `fresh`: what is known of Pods and Nodes is of now."""
+    """`evidence` proves what stands of fences on Nodes. `settled`: who was there at the start has its job
+    again. `fresh`: what is known of Pods and Nodes is of now.
+    """
 
     def __init__(
         self,
@@ -33,6 +38,7 @@ class NodeControllers:
         adapters: Adapters,
         workloads: WorkloadResolver,
         *,
+        evidence: FenceProofs,
         settled: Callable[[], bool],
         fresh: Callable[[], bool],
     ) -> None:
@@ -91,6 +97,16 @@ class NodeControllers:
             settled=settled,
             fresh=fresh,
         )
+        self.fence_evidence = FenceEvidenceController(
+            engine,
+            adapters.fence_ledger,
+            evidence,
+            NodeWriter(kubernetes, clock=adapters.api_clock),
+            clock,
+            kube_node=informers.nodes.named,
+            lifetime_s=config.fences.evidence,
+        )
+        self.unsafe_jobs = UnsafeJobs(engine, self.fence_evidence.fenced, announcer)
         self.fences = FenceController(engine, state, self.controller, clock)
         self.clearance = Clearance(engine, state.missing_jobs, self.controller, clock, longest_grace_s=limits.max_grace)
         self.removals = RemovalController(

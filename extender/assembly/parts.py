@@ -97,6 +97,16 @@ def parts(a: Assembly) -> tuple[Part, ...]:
             ),
         ),
         Part(
+            "evidence of fences",
+            nodes.fence_evidence.run,
+            (
+                (t.PlaceholderChanged, nodes.fence_evidence.placeholder_changed),
+                (t.PlaceholderForgotten, nodes.fence_evidence.forgotten),
+                (t.SnapshotChanged, nodes.fence_evidence.snapshot_changed),
+            ),
+        ),
+        Part("unsafe jobs", None, ((t.PlaceholderChanged, nodes.unsafe_jobs.placeholder_changed),)),
+        Part(
             "fences",
             nodes.fences.run,
             (

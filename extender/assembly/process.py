@@ -13,13 +13,14 @@ from extender.assembly.keys import hook_keys, site_key
 from extender.assembly.node_controllers import NodeControllers
 from extender.assembly.parts import parts, subscribe
 from extender.assembly.pod_controllers import PodControllers
-from extender.config.derive import timing
+from extender.config.derive import mark_rules, timing
 from extender.config.document import ExtenderConfiguration
 from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.pods import PodController
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain.jobs.checkpoint import writer_id
 from extender.domain.jobs.identity import hook_token
+from extender.domain.nodes.fence_evidence import FenceProofs
 from extender.domain.placeholder import State
 from extender.domain.placing.candidates import DEVICE_CLASS as DEVICE_CLASS_PREFIX
 from extender.domain.pods.claim import Claims
@@ -119,6 +120,7 @@ class Assembly:
                 checkpoints=self.checkpoints,
                 kept_from=adapters.drains.kept_from,
                 on_no_node=self._is_on_no_node,
+                fenced=lambda: adapters.fence_ledger.fenced(io_context.clock.now()),
                 policy_trouble=lambda: "" if self.policy_file.policy is not None else self.policy_file.trouble,
             ),
         )
@@ -145,7 +147,13 @@ class Assembly:
             fresh=lambda: not self.informers.pod_reflector.status.trouble,
         )
         self.node_controllers = NodeControllers(
-            self.engine, self.state, adapters, workloads, settled=self._settled, fresh=self._fresh
+            self.engine,
+            self.state,
+            adapters,
+            workloads,
+            evidence=FenceProofs(self.hook_keys, cluster, mark_rules(config, adapters.owner).owner),
+            settled=self._settled,
+            fresh=self._fresh,
         )
         self.pod_controllers = PodControllers(
             self.engine,

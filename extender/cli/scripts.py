@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from extender.cli.options import F
-from extender.slurm.fence_script import NOTES
+from extender.slurm.fence_script import NOTES, installation
 from extender.slurm.fence_script import fence_script as text_of_fence_script
 from extender.slurm.lock_script import lock_script as text_of_lock_script
 
@@ -47,11 +47,14 @@ def _of_a_node_script(command: F) -> F:
 def fence_script(hooks: str, key_file: str, hold: int, notes: str, slurm_conf: str) -> None:
     """Print the fence script: Epilog of nodes with slurmd, PrologSlurmctld and EpilogSlurmctld. See docs/fences.md.
 
+    On stderr it prints the commands and the lines of slurm.conf that install it.
+
     \b
     Example:
       slurm-extender generate fence-script --hooks https://slurm-extender.example:8000 > fence.sh
     """
     click.echo(text_of_fence_script(hooks, key_file, hold, notes, slurm_conf), nl=False)
+    click.echo(installation(key_file, notes), nl=False, err=True)
 
 
 @click.command("lock-script", short_help="Print the script that locks Nodes of jobs")

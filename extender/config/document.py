@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from extender.config.jobs import JobSettings
 from extender.config.kubernetes import ForeignPods, Kubernetes, Scheduler, Scope
-from extender.config.limits import LimitSettings, Orphans, Starts
+from extender.config.limits import Fences, LimitSettings, Orphans, Starts
 from extender.config.nodes import NodeSettings
 from extender.config.serving import AdmissionWebhook, Hooks, Http, LeaderElection, Observability
 from extender.config.slurm import Slurm
@@ -27,6 +27,7 @@ class ExtenderConfiguration(Group):
     scope: Scope = Field(Scope(), description="Namespaces whose Pods are served.")
     jobs: JobSettings = Field(JobSettings(), description="Pods into jobs.")
     nodes: NodeSettings = Field(NodeSettings(), description="Nodes of both sides.")
+    fences: Fences = Field(Fences(), description="What keeps a Slurm node from its next job while a Pod ends there.")
     foreign_pods: ForeignPods = Field(ForeignPods(), description="Pods that Slurm did not place.")
     http: Http = Field(Http(), description="The scheduling routes.")
     admission: AdmissionWebhook = Field(AdmissionWebhook(), description="The webhook for new Pods.")

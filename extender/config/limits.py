@@ -93,6 +93,25 @@ class LimitSettings(Group):
         return self
 
 
+class Fences(Group):
+    """Evidence that the fence script is installed on a Slurm node. Mode `auto` makes a job without a script only where
+    every node that the job may get has it.
+    """
+
+    evidence: Duration = Field(
+        86400.0,
+        gt=0,
+        description="How long a call of the fence script counts for its node. The script calls at each end of a "
+        "placeholder job there; after this time without one, jobs on the node are batch jobs until the next call.",
+    )
+    call_within: Duration = Field(
+        60.0,
+        gt=0,
+        description="How long after the end of a job and slurm.killWait its call may come. Without it the node counts "
+        "as unfenced.",
+    )
+
+
 class Starts(Group):
     """Pods that hold what Slurm gave them and of which not every container has started: mostly an image that cannot be
     pulled. Those that run beside it, such as the sidecar of a mesh, are no start.

@@ -79,7 +79,7 @@ class Hooks(Group):
     site_key_file: Text | None = Field(
         None,
         description="File with the key that the fence script shows; readable by root alone on the nodes. Not given: "
-        "it is not trusted.",
+        "it is not trusted, and mode `auto` makes batch jobs.",
     )
     wait: Duration = Field(
         8.0,

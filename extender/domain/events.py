@@ -338,6 +338,13 @@ class AllocationMisfits:
 
 
 @dataclass(frozen=True, slots=True)
+class AllocationUnfenced:
+    """A granted node lost its fence, and the job has no script that holds it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class PictureChanged:
     """Slurm's nodes or partitions, or their mapping to Nodes, changed: the excluded nodes may change."""
 
@@ -375,6 +382,7 @@ Event = (
     | AllocationFits
     | AllocationBusy
     | AllocationMisfits
+    | AllocationUnfenced
     | PictureChanged
     | TimerFired
 )

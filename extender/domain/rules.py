@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from extender.domain import commands as c
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.jobs.job import JobRequest, Mode
+from extender.domain.nodes.fence_evidence import NO_FENCE, FencedNodes
+from extender.domain.placing.mode import chosen_mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +94,18 @@ def must_queue(request: JobRequest, picture: SlurmSnapshot, waiting: QueuedPlace
 
 
 def plan(
-    request: JobRequest, picture: SlurmSnapshot, excluded: Sequence[str], queue: bool, waiting: QueuedPlaceholders
+    request: JobRequest,
+    picture: SlurmSnapshot,
+    excluded: Sequence[str],
+    queue: bool,
+    waiting: QueuedPlaceholders,
+    *,
+    fenced: FencedNodes = NO_FENCE,
 ) -> SubmissionPlan | NoPlan:
     """Choose mode and call for one submission.
 
     `excluded` are the Slurm nodes that the workload must not use. `queue`: an immediate try was refused already.
+    `fenced`: the nodes with a working fence; mode `auto` makes a job without a script on no other.
     An immediate allocation is tried only where it can preempt nobody, passes none of ours and was not refused just
     now; and only for jobs that run as the caller, since `job/allocate` ignores `user_id` (slurmrestd). It passes nobody
     else's either: slurmctld refuses it (2013) while a job of the partition waits, or one of another partition of no
@@ -117,11 +126,14 @@ def plan(
     if mode is Mode.ALLOCATION and not picture.features.allocate:
         return NoPlan("mode allocation needs Slurm 24.05 or later", permanent=True)
     external = {name for name in usable if name in picture.nodes and picture.nodes[name].external}
-    avoid: set[str] = set()
+    at_once = not queue and _immediate(request, picture, partitions)
+    avoid, unfenced = set[str](), frozenset[str]()
     if mode is Mode.AUTO:
-        mode = Mode.EXTERNAL if usable and external == usable else _auto(request, picture, partitions, queue)
+        warned = picture.features.send_user_signal and any(may_be_preempted(picture, name) for name in partitions)
+        without_script = at_once and not warned and not unknown
+        mode, unfenced = chosen_mode(request, usable, external, fenced, at_once=without_script)
     if mode is not Mode.EXTERNAL:
-        avoid = external
+        avoid = external | unfenced
     elif not picture.features.external_anywhere:
         avoid = usable - external
     left = usable - avoid
@@ -131,15 +143,7 @@ def plan(
         if mode is Mode.EXTERNAL and not external:
             text += "; nodes with slurmd are for it with jobs.externalAnywhere, and Slurm before 25.11 shows no others"
         return NoPlan(text)
-    immediate = (
-        not queue
-        and mode in {Mode.ALLOCATION, Mode.EXTERNAL}
-        and picture.features.allocate
-        and len(partitions) == 1
-        and request.run_as is None
-        and not (request.begin or request.dependency)
-        and not may_preempt(picture, partitions[0], request.qos)
-    )
+    immediate = at_once and mode in {Mode.ALLOCATION, Mode.EXTERNAL}
     if mode is Mode.ALLOCATION and not immediate:
         # A job without script can be had at once or not at all; queued, the placeholder is a script.
         mode = Mode.BATCH
@@ -156,11 +160,15 @@ def mode_of(request: JobRequest, picture: SlurmSnapshot, told: Sequence[str]) ->
     return Mode.EXTERNAL if left and all(node.external for node in left) else Mode.BATCH
 
 
-def _auto(request: JobRequest, picture: SlurmSnapshot, partitions: Sequence[str], queue: bool) -> Mode:
-    warned = picture.features.send_user_signal and any(may_be_preempted(picture, name) for name in partitions)
-    if warned or queue or not picture.features.allocate or request.run_as is not None:
-        return Mode.BATCH
-    return Mode.ALLOCATION
+def _immediate(request: JobRequest, picture: SlurmSnapshot, partitions: Sequence[str]) -> bool:
+    """Return whether the job may be an immediate allocation, if no placeholder job waits before it."""
+    return (
+        picture.features.allocate
+        and len(partitions) == 1
+        and request.run_as is None
+        and not (request.begin or request.dependency)
+        and not may_preempt(picture, partitions[0], request.qos)
+    )
 
 
 RANKS = 4

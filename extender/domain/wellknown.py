@@ -81,6 +81,10 @@ CORDONED_BY = f"{STATUS_PREFIX}cordoned-by"
 UNCORDONED_MANUALLY = f"{STATUS_PREFIX}uncordoned-manually"
 """Node annotation: the extender whose cordon somebody lifted. It does not cordon the Node again for the same cause."""
 
+FENCE_EVIDENCE = f"{STATUS_PREFIX}fence-evidence"
+"""Node annotation: when the fence script called last for this Slurm node, with a proof. See
+`domain.nodes.fence_evidence`."""
+
 DRAIN_REASON = f"{DOMAIN}/drain-reason"
 """Node annotation, a setting: why `kubectl slurm drain` cordoned the Node. See `domain.nodes.causes`."""
 
@@ -201,6 +205,9 @@ class Reason(StrEnum):
 
     ALL_HELD = "ForeignPodsReserved"
     """Of a Node: neither is so any more."""
+
+    NO_FENCE = "NoWorkingFence"
+    """On the first Pod whose job is in no mode safe: the next job may start beside it."""
 
     NODE_NOT_REGISTERED = "SlurmNodeNotRegistered"
     """The Node is to be a node of Slurm, or another one than it is there, and cannot be."""

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from extender.domain import events as e
+from extender.domain.jobs.job import Mode
 from extender.domain.nodes.whereabouts import renamed
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.placing.mode import few
 from extender.domain.ports import Clock, PodCache
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import Allocation, check_allocation
@@ -30,6 +32,7 @@ class AllocationChecker:
         self._cache = ports.cache
         self._kept_from = ports.kept_from
         self._on_no_node = ports.on_no_node
+        self._fenced = ports.fenced
         self._co_located_jobs = CoLocatedJobChecks(
             ports.clock, state.job_reads, ports.events, ports.cache.on_node, placeholders.by_pod
         )
@@ -52,6 +55,10 @@ class AllocationChecker:
         for node in p.slurm_nodes:
             if why := self._kept_from(node, p.key):
                 return e.AllocationBusy(f"Slurm node {node} is kept: {why}.")
+        if unfenced := self._unfenced(p):
+            return e.AllocationUnfenced(
+                f"Slurm node {few(unfenced)} has no working fence any more, so Slurm job {p.job_id} is released."
+            )
         if self._state.job_reads.doubted(p.job_id):
             return e.AllocationBusy(f"Slurm job {p.job_id} may be about to end: Slurm is asked how it is.")
         snapshot = self._state.snapshot
@@ -62,6 +69,13 @@ class AllocationChecker:
         others = self._state.placeholders.in_state(State.LOST, State.UNSURE)
         there = self._assumed_pods.there
         return check_allocation(p, pods, snapshot, there, others, on_no_node=self._on_no_node)
+
+    def _unfenced(self, p: Placeholder) -> frozenset[str]:
+        """Return the granted nodes that mode `auto` would not have asked for. A mode that the Pod names stays."""
+        request = p.submitted_request
+        if p.mode is not Mode.ALLOCATION or request is None or request.mode is not Mode.AUTO:
+            return frozenset()
+        return self._fenced().unfenced(p.slurm_nodes)
 
     def states_answered(self, event: JobStatesAnswered) -> list[Placeholder]:
         """Take note of which jobs live, and return the workloads whose allocation can be checked now."""

@@ -62,7 +62,7 @@ def _allocatable(world: ClusterSnapshot) -> dict[str, Mapping[str, str]]:
     return {name: node.allocatable for name, node in world.nodes.items()}
 
 
-Allocation = e.AllocationFits | e.AllocationBusy | e.AllocationMisfits
+Allocation = e.AllocationFits | e.AllocationBusy | e.AllocationMisfits | e.AllocationUnfenced
 
 
 def check_allocation(

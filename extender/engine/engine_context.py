@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from extender.domain.nodes.fence_evidence import FencedNodes
 from extender.domain.placeholder import Placeholder, Timing
 from extender.domain.pods.claim import Claims
 from extender.domain.ports import Announcer, Clock, PodCache, Pods, SlurmJobs
@@ -65,6 +66,9 @@ class EnginePorts:
 
     policy_trouble: Callable[[], str]
     """What is wrong with the policy of the site where there is none; "" where there is one."""
+
+    fenced: Callable[[], FencedNodes] = FencedNodes
+    """The Slurm nodes with a working fence, now."""
 
     def pods_of(self, p: Placeholder) -> list[PodView]:
         """Return the Pods of a workload as they were last seen, without those that are not known."""

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from extender.domain.jobs.exclusions import exclusions, reach
 from extender.domain.jobs.job import JobRequest, Mode
+from extender.domain.nodes.fence_evidence import NO_FENCE, FencedNodes
 from extender.domain.placing import room
 from extender.domain.placing.room import Amounts
 from extender.domain.renewal import replace
@@ -63,12 +64,13 @@ class Planner:
         *,
         queue: bool,
         waiting: QueuedPlaceholders,
+        fenced: FencedNodes = NO_FENCE,
     ) -> tuple[SubmissionPlan | NoPlan, str]:
         """Mode and call, and why none of the nodes that are left can ever hold the workload, if that is so."""
         queue = queue or must_queue(request, world.picture, waiting)
 
         def planned(excluded: tuple[str, ...]) -> SubmissionPlan | NoPlan:
-            return self._planned(world, request, excluded, queue=queue)
+            return self._planned(world, request, excluded, queue=queue, fenced=fenced)
 
         excluded = self.excluded(world, pods, candidates, request)
         chosen = planned(excluded)
@@ -93,7 +95,13 @@ class Planner:
         return self._once(world, what, lambda: exclusions(candidates, refused, world.node_map, world.picture, request))
 
     def _planned(
-        self, world: ClusterSnapshot, request: JobRequest, excluded: tuple[str, ...], *, queue: bool
+        self,
+        world: ClusterSnapshot,
+        request: JobRequest,
+        excluded: tuple[str, ...],
+        *,
+        queue: bool,
+        fenced: FencedNodes = NO_FENCE,
     ) -> SubmissionPlan | NoPlan:
         what = (
             "plan",
@@ -104,8 +112,13 @@ class Planner:
             request.run_as is None,
             bool(request.begin or request.dependency),
             queue,
+            max(request.members, request.min_nodes or 1),
+            bool(request.required_nodes),
+            fenced,
         )
-        return self._once(world, what, lambda: plan(request, world.picture, excluded, queue, QueuedPlaceholders()))
+        return self._once(
+            world, what, lambda: plan(request, world.picture, excluded, queue, QueuedPlaceholders(), fenced=fenced)
+        )
 
     def _once(self, world: ClusterSnapshot, what: Hashable, work_out: Callable[[], T]) -> T:
         """`what` names everything that the answer rests on beside the nodes."""

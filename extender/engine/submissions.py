@@ -84,6 +84,7 @@ class Submissions:
             command.request,
             queue=command.queue,
             waiting=self._partitions.waiting(),
+            fenced=self._ports.fenced(),
         )
 
     def _excluded(self, p: Placeholder, candidates: frozenset[str], request: JobRequest) -> tuple[str, ...]:

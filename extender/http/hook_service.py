@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from extender.controllers.nodes.clearance import Clearance, NodeVerdict
 from extender.controllers.nodes.native_jobs import JobKind, NativeJobs
 from extender.domain.jobs.identity import hook_token_matches, is_hook_token
+from extender.domain.nodes.fence_evidence import FenceScript
 from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
 from extender.engine.engine import Engine
@@ -64,10 +65,11 @@ class HookService:
 
     `ready`: every Pod that was there at the start is known. `hint` makes a job be read now; `over` drains its nodes
     before that. `hold` drains a Slurm node for a workload, with a sentence; `held` returns once it is drained.
-    `clearance` returns whether a node may start a job. `vouch` records an administrator's statement that a node is
-    empty. `native` knows the jobs that lock Nodes, and `locked` returns once the Node of a Slurm node has its marks,
-    and whether it is locked then. `keys` are those of the jobs' tokens. `site_key` is the key that the site's Epilog
-    and PrologSlurmctld show; `None`: no such key is configured.
+    `clearance` returns whether a node may start a job. `fence_called` takes note of a call of the fence script for one
+    of the jobs named: evidence that the script is installed for that node. `vouch` records an administrator's statement
+    that a node is empty. `native` knows the jobs that lock Nodes, and `locked` returns once the Node of a Slurm node
+    has its marks, and whether it is locked then. `keys` are those of the jobs' tokens. `site_key` is the key that the
+    site's Epilog and PrologSlurmctld show; `None`: no such key is configured.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class HookService:
         held: Callable[[str], Awaitable[None]],
         clearance: Clearance,
         vouch: Callable[[str], list[str]] = lambda _node: [],
+        fence_called: Callable[[FenceScript, str, Iterable[int]], None] = lambda _script, _node, _jobs: None,
         native: NativeJobs | None = None,
         locked: Callable[[str], Coroutine[Any, Any, bool]] | None = None,
     ) -> None:
@@ -102,6 +105,7 @@ class HookService:
         self._vouch = vouch
         self._held = held
         self._clearance = clearance
+        self._fence_called = fence_called
         self._native = native
         self._locked = locked
         self._waits: set[asyncio.Future[Any]] = set()
@@ -119,10 +123,12 @@ class HookService:
             self._read_now(job_id, proven=proven)
         return HookAnswer(202, {"job": job_id, "proven": proven})
 
-    async def teardown(self, job_id: int, token: str, wait_s: float) -> HookAnswer:
+    async def teardown(self, job_id: int, token: str, wait_s: float, slurm_node: str = "") -> HookAnswer:
         """Read the job now; then, for who may know, wait until its Pods are gone."""
         if not self._ready():
             return UNREADY
+        if slurm_node and self._is_site(token):
+            self._fence_called(FenceScript.EPILOG, slurm_node, (job_id,))
         proven = self._proven(job_id, token)
         self._read_now(job_id, proven=proven)
         p = self._engine.placeholders.by_job(job_id)
@@ -179,6 +185,7 @@ class HookService:
         if not self._is_site(token):
             return _not_the_site(slurm_node)
         self._clearance.limited(limit_s)
+        self._fence_called(FenceScript.PROLOG_SLURMCTLD, slurm_node, jobs)
         if not self._engine.snapshot.node_map.known:
             return UNREADY  # nor is it known which Pod is on which node of Slurm
         standing = await self._waited(self._clearance.of(slurm_node, min(max(wait_s, 0.0), LONGEST_WAIT)))

@@ -52,6 +52,7 @@ READ_S = 1.0
 MOST_NAMED = 8000
 """Characters of a list of jobs: some hundred placeholders on one node."""
 
+NODE_OR_NOTHING = r"^([A-Za-z0-9][A-Za-z0-9_.-]*)?$"
 JobId = Annotated[int, Path(ge=1, le=MOST_JOBS, description="Slurm's job id, `$SLURM_JOB_ID`.")]
 SlurmNode = Annotated[str, Path(max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 NodeJob = Annotated[int, Query(ge=1, le=MOST_JOBS, description="Slurm's job id, `$SLURM_JOB_ID`.")]
@@ -89,16 +90,19 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
     async def teardown(
         job_id: JobId,
         wait: Annotated[float, Query(ge=0, le=86400, description="Seconds to wait for the Pods.")] = 0.0,
+        node: Annotated[str, Query(max_length=255, pattern=NODE_OR_NOTHING)] = "",
         authorization: Authorization = "",
     ) -> Response:
         """Wait for the Pods of a job that is about to end, or ends.
+
+        `node` is the node whose Epilog calls: with the site key, evidence that its fence works.
 
         With the site key and without a wait the call is EpilogSlurmctld's report that the job is over: its nodes are
         drained before Slurm is asked, until the Pods are gone or the job turns out to live.
         """
         token = bearer(authorization)
         wait_s = min(wait, longest_wait_s) if math.isfinite(wait) else 0.0
-        return await reply("teardown", token, service.teardown(job_id, token, wait_s), wait_s)
+        return await reply("teardown", token, service.teardown(job_id, token, wait_s, node), wait_s)
 
     @routes.post("/nodes/{slurm_node}/drain", operation_id="drain")
     async def drain(

@@ -186,8 +186,10 @@ class Inspection:
         return f"{stays}: {file.trouble}" if file.trouble else ""
 
     def _weak_fences(self) -> tuple[str, ...]:
-        """Return the settings that no fence covers, by Slurm and by PrologSlurmctld's reports."""
-        return (*weak(self._assembly.engine.snapshot.picture), *self._assembly.node_controllers.clearance.weak)
+        """Return what no fence covers, by Slurm's settings, by missing calls and by PrologSlurmctld's reports."""
+        controllers = self._assembly.node_controllers
+        settings = weak(self._assembly.engine.snapshot.picture)
+        return (*settings, *controllers.unsafe_jobs.sentences(), *controllers.clearance.weak)
 
 
 def _mirrored(store: PodStore | NodeStore, status: ReflectorStatus, what: str) -> str:

@@ -43,8 +43,11 @@ class HooksService(Protocol):
         """The placeholder's script runs."""
         ...
 
-    async def teardown(self, job_id: int, token: str, wait_s: float) -> HookAnswer:
-        """The job is about to end: answers when its Pods are gone, or says that they are not after `wait_s` seconds."""
+    async def teardown(self, job_id: int, token: str, wait_s: float, slurm_node: str = "") -> HookAnswer:
+        """The job is about to end: answers when its Pods are gone, or says that they are not after `wait_s` seconds.
+
+        `slurm_node`: the node whose Epilog calls.
+        """
         ...
 
     async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:

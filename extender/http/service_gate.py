@@ -70,9 +70,9 @@ class ServiceGate:
         """As `HooksService`."""
         return await self.hooks.started(job_id, token)
 
-    async def teardown(self, job_id: int, token: str, wait_s: float) -> HookAnswer:
+    async def teardown(self, job_id: int, token: str, wait_s: float, slurm_node: str = "") -> HookAnswer:
         """As `HooksService`."""
-        return await self.hooks.teardown(job_id, token, wait_s)
+        return await self.hooks.teardown(job_id, token, wait_s, slurm_node)
 
     async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
         """As `HooksService`."""
@@ -141,7 +141,7 @@ class _NoHooks:
     async def started(self, job_id: int, token: str) -> HookAnswer:
         return UNREADY
 
-    async def teardown(self, job_id: int, token: str, wait_s: float) -> HookAnswer:
+    async def teardown(self, job_id: int, token: str, wait_s: float, slurm_node: str = "") -> HookAnswer:
         return UNREADY
 
     async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:

@@ -171,6 +171,11 @@ TABLE: Mapping[Described, Read] = {
         "Nodes with unreserved foreign Pods, by whether the Slurm node is `drained` or could not be (`undrained`).",
         "state",
     ): lambda assembly: assembly.job_controllers.overcommitment.nodes_by_state(),
+    _gauge(
+        "fence_nodes", "Slurm nodes with a working fence (`fenced`), and without one (`unfenced`).", "state"
+    ): lambda assembly: dict(
+        zip(("fenced", "unfenced"), assembly.node_controllers.fence_evidence.counts(), strict=True)
+    ),
     _gauge("drained_nodes", "Slurm nodes that the extender keeps drained, by the state of the drain.", "state"): (
         lambda assembly: assembly.node_controllers.controller.holds_by_state()
     ),

@@ -70,6 +70,7 @@ async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = Fals
         vouch=assembly.node_controllers.removals.vouch,
         held=assembly.node_controllers.controller.held,
         clearance=assembly.node_controllers.clearance,
+        fence_called=assembly.node_controllers.fence_evidence.called,
         native=assembly.node_controllers.native_jobs,
         locked=assembly.node_controllers.marks.locked,
     )

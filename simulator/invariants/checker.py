@@ -119,6 +119,7 @@ class InvariantChecker:
             self.event_log.add(f"{what}{by}, {job.state} {job.reason} {job.name}", *about)
         if what == "started":
             self.job_starts[job.job_id, uid] = now
+            self._sharing.check_mode(job, uid)
         if what == "ended":
             self.states[job.state] += 1
             self.preempted += job.state == "PREEMPTED"

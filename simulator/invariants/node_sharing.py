@@ -6,12 +6,15 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from extender.domain.jobs.job import Mode
+from extender.domain.wellknown import OWN_PREFIX
 from simulator.event_log import job_subject, node_subject, pod_subject
 from simulator.invariants.invariant import Invariant
 from simulator.invariants.records import JobEnd, job_id_of, occupies_node
 from simulator.kube.kubelet_admission import exceeded_resources
 from simulator.kube.objects import Json
 from simulator.kube.resources import PODS
+from simulator.slurm.records import SimJob
 
 if TYPE_CHECKING:
     from simulator.invariants.checker import InvariantChecker
@@ -22,6 +25,9 @@ WINDOW_S = 10.0
 GIVEN_AGAIN_S = 60.0
 """Where the id of a forgotten job was given out again at once the states show no change: the job is missed when it is
 read in its turn (`refreshRate`)."""
+
+MODE = f"{OWN_PREFIX}mode"
+"""Pod annotation: the mode of its job."""
 
 BESIDE = "with a part of the node that it was given before"
 DISTURBED = "in a disturbance"
@@ -72,6 +78,20 @@ class NodeSharingChecks:
                 self.checker.violate(
                     Invariant.FENCE, text, pod_subject(name), node_subject(node), job_subject(job_id_of(pod))
                 )
+
+    def check_mode(self, job: SimJob, uid: str) -> None:
+        """A placeholder job starts: in mode `auto` it has a script, or the fence script is installed.
+
+        On nodes without slurmd there is no script to hold them.
+        """
+        pod, nodes = self.checker.pods.get(uid), self.checker.cluster.slurm.controller.nodes
+        if pod is None or job.script is not None or self.checker.cluster.fence.key:
+            return
+        mode = (pod["metadata"].get("annotations") or {}).get(MODE, Mode.AUTO)
+        with_slurmd = [node for node in job.nodes if node in nodes and not nodes[node].external]
+        if mode == Mode.AUTO and with_slurmd:
+            text = f"job {job.job_id} of mode auto has no script, and {', '.join(with_slurmd)} no fence"
+            self.checker.violate(Invariant.FENCE, text, job_subject(job.job_id), *map(node_subject, with_slurmd))
 
     def _excuse(self, job_id: int, ended: JobEnd | None, since: float, now: float, *, by_slurm: bool) -> str:
         """Why nobody could have held the node; "": it should have been held."""

@@ -44,7 +44,7 @@ class FenceScripts:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + HOLD_S - LAST_S
         while (left := int(deadline - loop.time())) > 0:
-            status = await self._ask(f"jobs/{job.job_id}/teardown?wait={left}")
+            status = await self._ask(f"jobs/{job.job_id}/teardown?wait={left}&node={node}")
             if status in {200, 404}:
                 return 0
             if status != 202:

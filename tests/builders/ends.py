@@ -106,12 +106,17 @@ CONFIG: dict[str, dict[str, Any]] = {
 
 
 @contextmanager
-def arena_site(release: str, workdir: Path, places: Sequence[str] = PLACES) -> Iterator[Site]:
-    """A site with the fence script installed in these places."""
+def arena_site(release: str, workdir: Path, places: Sequence[str] = PLACES, *, warned: bool = True) -> Iterator[Site]:
+    """A site with the fence script installed in these places.
+
+    `warned`: Slurm warns scripts of a preemption. Else mode `auto` would not choose a script for that reason.
+    """
     key = workdir / SITE_KEY
     key.touch(mode=0o600)
     key.write_text("0123456789" * 4)
     config = {**CONFIG, "hooks": {**CONFIG["hooks"], "siteKeyFile": str(key)}}
+    if not warned:
+        config["slurm"] = {**CONFIG["slurm"], "sendUserSignal": False}
     with Site(release, topology=arenas(release, places), config=config, audit=True, workdir=workdir) as site:
         etc = site.slurm.home / "etc"
         (etc / SITE_KEY).touch(mode=0o600)

@@ -55,6 +55,7 @@ def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     yield e.AllocationFits()
     yield e.AllocationBusy("busy")
     yield e.AllocationMisfits("n1", "full")
+    yield e.AllocationUnfenced("no fence")
     yield e.TimerFired()
 
 

@@ -51,6 +51,8 @@ nodes:
 class Site(SimCluster):
     """What a test acts on, and the questions that it asks."""
 
+    fences_proven = True
+
     def pod(self, name: str) -> Json:
         pod = self.kube.pod(name)
         assert pod is not None, f"no Pod {name}"
@@ -178,7 +180,7 @@ class Site(SimCluster):
         return int(answer["job_id"])
 
     async def metric(self, name: str) -> float:
-        """The value of a metric without labels."""
+        """The value of a metric, its labels as in the text of `/metrics`."""
         lines = (await self.get(8082, "/metrics")).text.splitlines()
         return next(float(line.split()[-1]) for line in lines if line.startswith(f"slurm_extender_{name} "))
 

@@ -66,8 +66,8 @@ class FakeHooks:
     async def started(self, job_id: int, token: str) -> HookAnswer:
         return await self._answer("started", job_id, token)
 
-    async def teardown(self, job_id: int, token: str, wait_s: float) -> HookAnswer:
-        return await self._answer("teardown", job_id, token, wait_s)
+    async def teardown(self, job_id: int, token: str, wait_s: float, slurm_node: str = "") -> HookAnswer:
+        return await self._answer("teardown", job_id, token, wait_s, *([slurm_node] if slurm_node else []))
 
     async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
         return await self._answer("drain", slurm_node, token, reason)

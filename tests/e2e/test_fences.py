@@ -21,8 +21,13 @@ from tests.builders.overlaps import Gaps, gaps, overlaps, rows
 from tests.e2e.conftest import modes_of
 
 SEED = 1
-ENDS = 54
-BARE_ENDS = 24
+ENDS = 90
+BARE_ENDS = 70
+"""At least ten ends of each kind."""
+
+QUICK_BARE = {"26.05"}
+"""Where one end of each kind in a default installation is shown in every run."""
+
 IN_EVERY_RUN = {("26.05", "batch")}
 """Where one end of each kind is shown in every run, in a minute and a half; `make prove` shows many of all."""
 
@@ -52,8 +57,8 @@ def arena(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def bare_arena(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One where nothing is installed: no Epilog, nothing on slurmctld's machine."""
-    with arena_site(request.param, tmp_path_factory.mktemp("arenas"), ()) as found:
+    """A default installation: no Epilog, nothing on slurmctld's machine."""
+    with arena_site(request.param, tmp_path_factory.mktemp("arenas"), (), warned=False) as found:
         yield found
 
 
@@ -83,15 +88,26 @@ def test_nothing_starts_before_the_ended_pod_is_gone_many_ends(
     assert not overlaps(found)
 
 
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    "bare_arena",
+    [pytest.param(release, marks=[] if release in QUICK_BARE else [pytest.mark.slow]) for release in RELEASES],
+    indirect=True,
+    scope="module",
+)
+def test_in_a_default_installation_nothing_starts_before_the_ended_pod_is_gone_one_of_each(bare_arena: Site) -> None:
+    assert not overlaps(judged(bare_arena, ends("auto", 0, SEED, once=True, among=FENCED_BY_THE_JOB_ITSELF)))
+
+
 @pytest.mark.slow
 @pytest.mark.lab
 @pytest.mark.parametrize("bare_arena", RELEASES, indirect=True, scope="module")
-def test_nothing_starts_before_the_ended_pod_is_gone_where_nothing_is_installed(
+def test_in_a_default_installation_nothing_starts_before_the_ended_pod_is_gone_many_ends(
     bare_arena: Site, record_property: Callable[[str, object], None]
 ) -> None:
-    found = judged(bare_arena, ends("batch", BARE_ENDS, SEED, among=FENCED_BY_THE_JOB_ITSELF))
+    found = judged(bare_arena, ends("auto", BARE_ENDS, SEED, among=FENCED_BY_THE_JOB_ITSELF))
     for row in rows(found):
-        record_property("table: Ends of Pods where no fence script is installed", {"mode": "batch", **row})
+        record_property("table: Ends of Pods in a default installation", {"mode": "auto", **row})
     assert not overlaps(found)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from extender.cli.uninstall.actions import ActionLog, each
 from extender.cli.uninstall.inventory import Inventory
-from extender.domain.nodes.marks import MarkRules, NodeStatus, change, report
+from extender.domain.nodes.marks import MarkRules, NodePatch, NodeStatus, change, report
 from extender.domain.views import NodeView
+from extender.domain.wellknown import FENCE_EVIDENCE
 from extender.kube.connection import ApiConnection
 from extender.kube.errors import NotFound
 from extender.kube.node_writes import NodeWriter
@@ -29,7 +32,7 @@ class KubeNodeCleanup:
         await each(found.nodes, self._clean)
 
     async def _clean(self, node: NodeView) -> None:
-        wanted, said = change(node, NodeStatus(), self._rules), report(node, NodeStatus(), self._rules)
+        wanted, said = self._owed(node), report(node, NodeStatus(), self._rules)
         if wanted is not None:  # first: it requires the version that was read
 
             async def mark() -> str:
@@ -49,11 +52,19 @@ class KubeNodeCleanup:
         """Remove the marks, with retries since other writers change Nodes too. Return an error text or ""."""
         now: NodeView | None = node
         for _ in range(TRIES):
-            owed = None if now is None else change(now, NodeStatus(), self._rules)
+            owed = None if now is None else self._owed(now)
             if now is None or owed is None or await self._node_writer.mark(now, owed):
                 return ""
             now = await self._read_again(node)
         return "the Node was changed meanwhile, or the API server refused the change"
+
+    def _owed(self, node: NodeView) -> NodePatch | None:
+        """Return the patch that takes off every mark, and the evidence of a fence."""
+        owed = change(node, NodeStatus(), self._rules)
+        if not node.annotations.get(FENCE_EVIDENCE, "").startswith(f"{self._rules.owner}: "):
+            return owed
+        owed = owed or NodePatch()
+        return replace(owed, annotations={**owed.annotations, FENCE_EVIDENCE: None})
 
     async def _read_again(self, node: NodeView) -> NodeView | None:
         """Return the Node as it is now; `None`: it is gone. Raises ApiError, OddObject."""

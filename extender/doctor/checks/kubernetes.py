@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from extender.doctor.checks.slurm import clock
 from extender.doctor.facts import AdmissionObjects, Facts, Json, Leader, Right, Server
@@ -13,7 +13,7 @@ from extender.doctor.finding import Finding, error, ok, skipped, warning
 from extender.doctor.registry import CheckGroup
 from extender.domain.nodes.mapping import NodeMap, map_nodes
 from extender.domain.nodes.slurmds import slurmd_nodes
-from extender.domain.wellknown import GATE
+from extender.domain.wellknown import FENCE_EVIDENCE, GATE
 
 check = CheckGroup()
 
@@ -286,3 +286,29 @@ def nodes(found: NodeMap, kubernetes: int, slurm: int) -> Iterator[Finding]:
         )
     else:
         yield ok("nodes", pairs)
+
+
+def _fence_facts(facts: Facts) -> tuple[tuple[str, ...], frozenset[str]] | None:
+    mapped = _node_facts(facts)
+    if mapped is None:
+        return None
+    proven = {node.name for node in facts.kube.nodes or () if node.annotations.get(FENCE_EVIDENCE)}
+    pairs = mapped[0].kubernetes
+    return tuple(sorted(pairs)), frozenset(slurm_node for slurm_node, node in pairs.items() if node in proven)
+
+
+@check(needs=_fence_facts)
+def fences(slurm_nodes: Sequence[str], proven: Collection[str]) -> Iterator[Finding]:
+    """Say which Slurm nodes have no working fence. `proven`: those whose Node bears evidence of it."""
+    unfenced = [name for name in slurm_nodes if name not in proven]
+    if unfenced:
+        more = len(unfenced) - _LISTED
+        yield warning(
+            "fences",
+            f"the fence script has not called for {len(unfenced)} of {len(slurm_nodes)} Slurm nodes: "
+            f"{', '.join(unfenced[:_LISTED])}{f' and {more} more' if more > 0 else ''}; jobs that may get them are "
+            "batch jobs, and on nodes without slurmd nothing holds the next job",
+            "install the output of `slurm-extender generate fence-script`; it calls after each placeholder job",
+        )
+    elif slurm_nodes:
+        yield ok("fences", f"the fence script has called for each of {len(slurm_nodes)} Slurm nodes")

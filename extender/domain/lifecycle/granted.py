@@ -145,6 +145,13 @@ def _unusable(p: Placeholder, _granted: GrantedState, event: e.AllocationMisfits
     return (p, []) if p.job_occupied else _release_for(p, event.node, event.text, at)
 
 
+def _unfenced(p: Placeholder, _granted: GrantedState, event: e.AllocationUnfenced, at: At) -> Step:
+    """A granted node has no fence any more: release the job. The next one has a script."""
+    if p.job_occupied:
+        return p, []
+    return release_job(delay_next_attempt(p, at), event.text, at, announce(p, Reason.GIVEN_BACK, event.text, True))
+
+
 def _release_for(p: Placeholder, node: str, text: str, at: At) -> Step:
     said = announce(p, Reason.GIVEN_BACK, f"Node {node} of Slurm job {p.job_id} is released: {text}", True)
     p = delay_next_attempt(replace(p, refused_nodes=p.refused_nodes | {node}), at)
@@ -232,6 +239,7 @@ RULES.on(_ended, e.JobEnding, to=states_after(e.JobEnding, *_COLUMNS))
 RULES.on(_fits, e.AllocationFits)
 RULES.on(_busy, e.AllocationBusy)
 RULES.on(_unusable, e.AllocationMisfits, e.NodeRefused, to=(State.RELEASING,))
+RULES.on(_unfenced, e.AllocationUnfenced, to=(State.RELEASING,))
 RULES.on(_woken, e.WakeAnswered)
 RULES.on(_candidates, e.CandidatesChanged, to=(State.RELEASING,))
 RULES.on(_bind_failed, e.BindFailed, to=(State.RELEASING,))
@@ -242,4 +250,6 @@ RULES.on(_timer, e.TimerFired)
 RULES.ignore("settings that change after the grant have no effect", e.PodRefused)
 RULES.ignore("excluded nodes matter to pending jobs only", e.PictureChanged)
 RULES.ignore("recorded; its outcome follows", e.BindStarted)
-RULES.ignore_late_answers(e.AllocationFits, e.AllocationBusy, e.AllocationMisfits, e.WakeAnswered, e.NodeRefused)
+RULES.ignore_late_answers(
+    e.AllocationFits, e.AllocationBusy, e.AllocationMisfits, e.AllocationUnfenced, e.WakeAnswered, e.NodeRefused
+)

@@ -34,6 +34,7 @@ LATE_ANSWERS: Mapping[type, str] = {
     e.AllocationFits: "late check of an allocation",
     e.AllocationBusy: "late check of an allocation",
     e.AllocationMisfits: "late check of an allocation",
+    e.AllocationUnfenced: "late check of an allocation",
     e.WakeAnswered: "late answer about an allocation that has ended or is in use",
     e.NodeRefused: "late answer about an allocation that has ended or is in use",
     e.EvictAnswered: "late answer about a Pod that has finished or is not to be ended",

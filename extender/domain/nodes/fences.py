@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.domain.cluster import SlurmSnapshot
+from extender.domain.cluster import SlurmPartition, SlurmSnapshot
 from extender.domain.rules import may_be_preempted
 
 NO_LIMIT = 65534
@@ -22,6 +22,21 @@ def too_short(limit_s: int, longest_grace_s: float) -> tuple[str, ...]:
     )
 
 
+def preempt_words(partition: SlurmPartition) -> list[str]:
+    """Return the words of a partition's PreemptMode."""
+    return partition.preempt_mode.upper().replace("|", ",").split(",")
+
+
+def beside_its_victim(partition: SlurmPartition) -> str:
+    """Return a sentence where Slurm runs a preemptor beside the Pod that it preempts, in every mode; "" elsewhere."""
+    if {"GANG", "SUSPEND"}.isdisjoint(preempt_words(partition)):
+        return ""
+    return (
+        f"partition {partition.name}: PreemptMode has GANG: Slurm runs the preemptor beside the Pod that it preempts, "
+        "and nothing can hold that"
+    )
+
+
 def weak(picture: SlurmSnapshot) -> tuple[str, ...]:
     """A sentence for each partition whose nodes cannot be kept, or only at a price.
 
@@ -29,13 +44,13 @@ def weak(picture: SlurmSnapshot) -> tuple[str, ...]:
     """
     said = []
     for partition in sorted(picture.partitions.values(), key=lambda one: one.name):
-        words = partition.preempt_mode.upper().replace("|", ",").split(",")
-        if "GANG" in words or "SUSPEND" in words:
-            said.append(
-                f"partition {partition.name}: PreemptMode has GANG: Slurm runs the preemptor beside the Pod that it "
-                "preempts, and nothing can hold that"
-            )
-        elif "UNKNOWN" not in words and not partition.grace_time_s and may_be_preempted(picture, partition.name):
+        if sentence := beside_its_victim(partition):
+            said.append(sentence)
+        elif (
+            "UNKNOWN" not in preempt_words(partition)
+            and not partition.grace_time_s
+            and may_be_preempted(picture, partition.name)
+        ):
             said.append(
                 f"partition {partition.name}: its jobs are preempted without GraceTime: a second one may be preempted "
                 "while the Pod of the first ends, and on nodes without slurmd the preemptor waits for it in "

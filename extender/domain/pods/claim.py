@@ -51,13 +51,13 @@ class Claim:
         return self.job_id if node and self.node == node else None
 
 
-def derive_key(key: bytes) -> bytes:
+def derive_key(key: bytes, purpose: bytes = _PURPOSE) -> bytes:
     """Return the key of proofs that follows from the key of the hooks, by HKDF with SHA-256 (RFC 5869).
 
     One block of output needs two calls of HMAC; nothing that serves imports `cryptography`, which takes 30 MiB.
     """
     extracted = hmac.digest(_SALT, key, hashlib.sha256)
-    return hmac.digest(extracted, _PURPOSE + b"\x01", hashlib.sha256)
+    return hmac.digest(extracted, purpose + b"\x01", hashlib.sha256)
 
 
 class Claims:

@@ -10,6 +10,7 @@ import pytest
 
 from extender.controllers import deleted_pods
 from extender.controllers.nodes import removals
+from extender.domain.nodes import fence_evidence
 from extender.domain.placing import fit
 from extender.domain.wellknown import GATE
 from extender.engine import planning, scheduling
@@ -33,6 +34,7 @@ READINGS = 64 + 3 * PODS
 AT_MOST = {
     "extender.controllers.deleted_pods.DeletedPods._pods": deleted_pods.REMEMBERED,
     "extender.controllers.nodes.removals.RemovalController._proven": removals.REMEMBERED,
+    "extender.domain.nodes.fence_evidence.FenceLedger._awaited": fence_evidence.MOST_AWAITED,
     "extender.domain.placing.fit._SIZES": 2 * fit._MOST_SIZES,
     "extender.engine.scheduling.CandidateLists._known": scheduling.LISTS_KEPT * 10,
     "extender.engine.planning.Planner._known": planning.ANSWERS_KEPT * 10,

@@ -15,10 +15,10 @@ from extender.domain.jobs.identity import encode_mark
 from extender.domain.jobs.job import Mark
 from extender.domain.wellknown import (
     ALLOCATED_CONDITION,
-    CORDONED_BY,
     GATE,
     MANAGED_TAINT,
     OWN_PREFIX,
+    STATUS_PREFIX,
     UNAVAILABLE_REASON,
 )
 from simulator.cluster import CLUSTER
@@ -73,7 +73,7 @@ def ours_on_nodes(site: Site) -> list[str]:
     for name in NAMES:
         one = node(site, name)
         found += [taint["key"] for taint in one["spec"].get("taints", ()) if taint["key"].startswith(OWN_PREFIX)]
-        found += [key for key in one["metadata"].get("annotations", {}) if key in {CORDONED_BY, UNAVAILABLE_REASON}]
+        found += [key for key in one["metadata"].get("annotations", {}) if key.startswith(STATUS_PREFIX)]
         found += ["cordon"] * bool(one["spec"].get("unschedulable"))
     return found
 
@@ -183,6 +183,7 @@ async def test_jobs_of_pods_that_slurm_did_not_place_are_ended(site: Site) -> No
 
 async def test_jobs_of_others_are_let_be(site: Site) -> None:
     await site.submit_as_somebody_else()
+    await handed_back(site)  # takes the evidence of fences off Nodes
     clean, said = await handed_back(site)
     assert clean
     assert said == ["0 objects removed, 0 kept, 0 left"]

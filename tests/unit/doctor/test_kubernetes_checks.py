@@ -13,7 +13,7 @@ import yaml
 from extender.assembly.io_context import LoopClock
 from extender.config.load import parse
 from extender.doctor.checks.files import mounts
-from extender.doctor.checks.kubernetes import NODE_LEASES, OWN, RIGHTS, gates, leaders, nodes, rights, server
+from extender.doctor.checks.kubernetes import NODE_LEASES, OWN, RIGHTS, fences, gates, leaders, nodes, rights, server
 from extender.doctor.facts import AdmissionObjects, Leader, Mount, Server
 from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.kubernetes import ask_kubernetes, items
@@ -204,3 +204,11 @@ def test_nodes_without_a_pair_are_wrong_and_problems_are_named() -> None:
     assert verdicts(nodes(replace(pairs, without_kubernetes=tuple("abcdefg")), 1, 8)) == [WARNING]
     assert verdicts(nodes(replace(pairs, problems=("claimed twice",)), 1, 1)) == [ERROR, OK]
     assert verdicts(nodes(NodeMap(known=True), 3, 2)) == [ERROR]
+
+
+def test_slurm_nodes_for_which_the_fence_script_has_not_called_are_named() -> None:
+    (found,) = fences(("s1", "s2", "s3"), frozenset({"s2"}))
+    assert found.verdict is WARNING
+    assert "2 of 3 Slurm nodes: s1, s3" in found.seen
+    assert verdicts(fences(("s1",), frozenset({"s1"}))) == [OK]
+    assert verdicts(fences((), frozenset())) == []

@@ -10,6 +10,7 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmSnapshot
 from extender.domain.jobs.job import JobRequest, Mode, RunAs
+from extender.domain.nodes.fence_evidence import FencedNodes
 from extender.domain.rules import (
     MassDeletionLimits,
     NoPlan,
@@ -52,7 +53,9 @@ def planned(
     queue: bool = False,
     waiting: QueuedPlaceholders = NONE_WAITING,
 ) -> SubmissionPlan:
-    found = plan(request, world, excluded, queue, waiting)
+    """The plan where every node has a working fence."""
+    fenced = FencedNodes(epilog=frozenset(world.nodes), prolog_slurmctld=frozenset(world.nodes))
+    found = plan(request, world, excluded, queue, waiting, fenced=fenced)
     assert isinstance(found, SubmissionPlan), found
     return found
 
@@ -195,8 +198,7 @@ def test_a_pod_without_a_usable_node_is_told_so_and_waits_for_one() -> None:
     assert found.permanent is False
     assert (
         found.text
-        == "none of the nodes that this Pod may use is a Slurm node of the default partition for mode "
-        + (Mode.ALLOCATION)
+        == "none of the nodes that this Pod may use is a Slurm node of the default partition for mode " + (Mode.BATCH)
     )
 
 

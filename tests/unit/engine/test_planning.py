@@ -71,7 +71,7 @@ def test_a_node_that_loses_its_slurmd_is_seen_at_once() -> None:
     after, _ = planned(planner, world(external="ab"), "ab")
     assert isinstance(before, SubmissionPlan)
     assert isinstance(after, SubmissionPlan)
-    assert (before.mode, after.mode) == (Mode.ALLOCATION, Mode.EXTERNAL)
+    assert (before.mode, after.mode) == (Mode.BATCH, Mode.EXTERNAL)
 
 
 letters = st.sets(st.sampled_from(NAMES)).map("".join)
