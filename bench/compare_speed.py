@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("changed", type=Path)
     parser.add_argument("names", nargs="*", metavar="NAME", default=list(FIGURES), help=f"of {', '.join(FIGURES)}")
     parser.add_argument("--pairs", type=int, default=10)
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     if unknown := set(asked.names) - FIGURES.keys():
         parser.error(f"no measurement {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}")
     missed = False
