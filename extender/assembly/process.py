@@ -1,4 +1,4 @@
-"""Put one process together. `assembly/parts.py` lists what runs and what it subscribes to."""
+"""Put one process together. `assembly/controllers.py` lists what runs and what it subscribes to."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 
 from extender.assembly.adapters import Adapters
+from extender.assembly.controllers import parts, subscribe
 from extender.assembly.io_context import IoContext
 from extender.assembly.job_controllers import JobControllers
 from extender.assembly.keys import hook_keys, site_key
 from extender.assembly.node_controllers import NodeControllers
-from extender.assembly.parts import parts, subscribe
 from extender.assembly.pod_controllers import PodControllers
 from extender.config.derive import mark_rules, timing
 from extender.config.document import ExtenderConfiguration

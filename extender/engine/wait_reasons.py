@@ -1,4 +1,4 @@
-"""Explain why the Pods of a workload wait, in one sentence that is the same everywhere.
+"""Collect what the reason for a wait depends on; `domain.pods.why` computes the sentence.
 
 The sentence includes the place of a waiting job in Slurm's queue, from reads that happen anyway. Slurm shows a job's
 priority with the job itself, and the order of all jobs only with all of them, which is too expensive. So a job is

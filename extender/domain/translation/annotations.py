@@ -1,4 +1,4 @@
-"""Reads the settings of one Pod from its annotations and those of its root owner.
+"""Read the settings of one Pod from its annotations and those of its root owner. `settings.py` lists all of them.
 
 Under one prefix the Pod goes before its owner. Under two prefixes the values must mean the same. An empty value says
 nothing. All of it is written by the author of a Pod: a value is bounded before any form reads it, and so is what is

@@ -1,7 +1,7 @@
 """The table of all settings of a job: annotation, form, request field, site default, Slurm field.
 
 `docs/annotations.md`, `jobs.defaults` of the configuration, the translation of a Pod and the request to Slurm are made
-from it. To add an annotation, add a line here and the field to `JobRequest`.
+from it. To add an annotation, add a line here, name it in `SETTINGS`, and add the field to `JobRequest`.
 """
 
 from __future__ import annotations

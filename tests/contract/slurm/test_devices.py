@@ -90,7 +90,7 @@ def parted(request: pytest.FixtureRequest) -> Iterator[Slurm]:
         yield it
 
 
-async def test_parts_of_gpus_and_licences_are_had_as_the_map_names_them(parted: Slurm) -> None:
+async def test_controllers_of_gpus_and_licences_are_had_as_the_map_names_them(parted: Slurm) -> None:
     pod = a_pod(more={"nvidia.com/mig-1g.10gb": "2", "example.com/matlab": "2"})
     rules = (*DEFAULT_GRES_RULES, GresRule("example.com/*", "license/{1}"))
     asked = translate([pod], {}, TranslationPolicy(gres_rules=rules), 0.0)
@@ -125,7 +125,7 @@ NodeName=node-1 Name=shard Count=16
 
 
 @pytest.mark.parametrize("release", [pytest.param(name, marks=pytest.mark.lab) for name in ("24.11", "26.05")])
-async def test_parts_of_a_gpu_say_which_one_it_is(release: str) -> None:
+async def test_controllers_of_a_gpu_say_which_one_it_is(release: str) -> None:
     nodes = [Shared("node-1", cpus=8, memory_mb=16_000, gpus=4, gpu_type="h100")]
     partitions = [Partition("batch", default=True)]
     config, files = {"GresTypes": "gpu,shard"}, {"gres.conf": SHARDS}

@@ -181,7 +181,7 @@ def test_what_slurm_does_not_know_is_announced() -> None:
     assert notice.reason == Reason.UNACCOUNTED
 
 
-def test_parts_and_monitors_of_an_intel_gpu_are_not_counted_as_more_of_them() -> None:
+def test_controllers_and_monitors_of_an_intel_gpu_are_not_counted_as_more_of_them() -> None:
     asked = {"gpu.intel.com/i915": ONE, "gpu.intel.com/millicores": 500 * ONE, "gpu.intel.com/i915_monitoring": ONE}
     reading = to_gres(asked, TranslationPolicy())
     assert (reading.gres, reading.faults) == ({"gpu": 1}, ())

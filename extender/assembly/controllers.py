@@ -1,7 +1,8 @@
-"""List what runs and what it subscribes to: the one place that says which event reaches which controller, and when.
+"""List which controllers run and which events each subscribes to.
 
-The order of the list is the order in which the handlers of one event are called. Before it come the subscriptions that
-the engine makes for itself (`extender/engine`), after it those of metrics and traces (`extender/observability`).
+The order of the list is the order in which the handlers of one event are called. `Assembly.pod_changed` passes a Pod on
+to several controllers in a fixed order. Before the list come the subscriptions that the engine makes for itself
+(`extender/engine`), after it those of hooks, metrics and traces.
 """
 
 from __future__ import annotations
@@ -179,11 +180,15 @@ def parts(a: Assembly) -> tuple[Part, ...]:
         Part(
             "gates",
             pods.gates.run,
+            ((t.NodeChanged, lambda event: pods.gates.node_changed(event.old, event.new)),),
+        ),
+        Part(
+            "Pods: foreign Pods, the pod controller, gates and warnings, one after the other",
+            None,
             (
                 (t.PodChanged, a.pod_changed),
                 (t.PodChanged, lambda event: jobs.departures.changed(event.old, event.new)),
                 (t.PodsAbsent, a.pods_absent),
-                (t.NodeChanged, lambda event: pods.gates.node_changed(event.old, event.new)),
                 (t.NamespaceChanged, a.namespace_changed),
                 (t.DeviceClassChanged, a.device_class_changed),
             ),
