@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from itertools import count
 
 import pytest
 
@@ -173,3 +175,33 @@ async def test_replicas_that_all_end_leave_the_same_evidence(site: Site, restore
         both.start()
         await asyncio.sleep(20 + 15)  # the Lease of the killed leader runs out first
         assert len(site.live_jobs()) == (1 + len(MANY) if restored else 1)
+
+
+def in_order(site: Site, pods: list[str]) -> bool:
+    return len(site.live_jobs()) == len(pods) and all(len(site.jobs_of(name)) == 1 for name in pods)
+
+
+async def test_an_extender_that_is_killed_again_and_again_under_load_leaves_no_job_without_a_pod(site: Site) -> None:
+    rng, alive = random.Random(7), list[str]()
+    number = count()
+
+    async def come_and_go() -> None:
+        while True:
+            alive.append(f"load-{next(number)}")
+            site.kube.add_pod(alive[-1], cpu="1", grace_s=1)
+            if len(alive) > 20:
+                site.kube.delete_pod(alive.pop(rng.randrange(len(alive))), grace_s=1)
+            await asyncio.sleep(0.15)
+
+    load = asyncio.create_task(come_and_go())
+    for _ in range(5):
+        async with site.dying():
+            await asyncio.sleep(rng.uniform(2, 6))
+        await asyncio.sleep(rng.uniform(1, 5))
+    load.cancel()
+    for name in [alive.pop() for _ in range(10)]:
+        site.kube.delete_pod(name, grace_s=1)
+    await asyncio.sleep(3)
+    async with site.running():
+        await site.until(lambda: in_order(site, alive), "a job for each Pod, and no other", within=20)
+    assert next(number) > 100
