@@ -104,7 +104,7 @@ class Told:
             asyncio.get_running_loop().call_soon(self.course.append, "")
             told(controller, old, new)
 
-        patch.setattr(PodController, "_told", noted)
+        patch.setattr(PodController, "_notified", noted)
 
     @property
     def longest(self) -> int:
