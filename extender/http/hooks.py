@@ -60,34 +60,38 @@ Authorization = Annotated[str, Header(max_length=4096, description="`Bearer TOKE
 
 
 def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> APIRouter:
-    """The routes. No wait is longer than `longest_wait_s`, whatever is asked for."""
+    """Return the routes. No wait is longer than `longest_wait_s`, whatever is asked for."""
+    hooks = _Hooks(service, metrics, longest_wait_s)
     routes = APIRouter(prefix=PREFIX, tags=["hooks"])
-    refusals = _Refusals()
+    for path, hook in (
+        ("/jobs/{job_id}/started", hooks.started),
+        ("/jobs/{job_id}/teardown", hooks.teardown),
+        ("/nodes/{slurm_node}/drain", hooks.drain),
+        ("/nodes/{slurm_node}/clear", hooks.clear),
+        ("/nodes/{slurm_node}/empty", hooks.empty),
+        ("/nodes/{slurm_node}/lock", hooks.lock),
+        ("/nodes/{slurm_node}/unlock", hooks.unlock),
+    ):
+        routes.add_api_route(path, hook, methods=["POST"], operation_id=hook.__name__)
+    return routes
 
-    async def reply(hook: str, token: str, answering: Awaitable[HookAnswer], wait_s: float = 0.0) -> Response:
-        try:
-            async with asyncio.timeout(wait_s + SLACK_S):
-                answer = await answering
-        except TimeoutError:
-            answer = HookAnswer(503, {"error": "no answer in time; polls find out as well"})
-        if answer.status == 403 and not token:
-            answer = HookAnswer(401, {"error": "a token is needed: Authorization: Bearer TOKEN"})
-        metrics.hooked(hook, answer.status)
-        if answer.status in {401, 403}:
-            refusals.note(hook, answer)
-        if answer.status == 204:
-            return Response(status_code=204)
-        headers = {"WWW-Authenticate": "Bearer"} if answer.status == 401 else None
-        return JSONResponse(dict(answer.body), answer.status, headers)
 
-    @routes.post("/jobs/{job_id}/started", operation_id="started")
-    async def started(job_id: JobId, authorization: Authorization = "") -> Response:
-        """The placeholder's script runs."""
+class _Hooks:
+    """Read the arguments of each hook, bound the time for its answer, and turn the answer into HTTP."""
+
+    def __init__(self, service: HooksService, metrics: Metrics, longest_wait_s: float) -> None:
+        self._service = service
+        self._metrics = metrics
+        self._longest_wait_s = longest_wait_s
+        self._refusals = _Refusals()
+
+    async def started(self, job_id: JobId, authorization: Authorization = "") -> Response:
+        """Record that the script of the placeholder job runs."""
         token = bearer(authorization)
-        return await reply("started", token, service.started(job_id, token))
+        return await self._reply("started", token, self._service.started(job_id, token))
 
-    @routes.post("/jobs/{job_id}/teardown", operation_id="teardown")
     async def teardown(
+        self,
         job_id: JobId,
         wait: Annotated[float, Query(ge=0, le=86400, description="Seconds to wait for the Pods.")] = 0.0,
         node: Annotated[str, Query(max_length=255, pattern=NODE_OR_NOTHING)] = "",
@@ -101,11 +105,11 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
         drained before Slurm is asked, until the Pods are gone or the job turns out to live.
         """
         token = bearer(authorization)
-        wait_s = min(wait, longest_wait_s) if math.isfinite(wait) else 0.0
-        return await reply("teardown", token, service.teardown(job_id, token, wait_s, node), wait_s)
+        wait_s = min(wait, self._longest_wait_s) if math.isfinite(wait) else 0.0
+        return await self._reply("teardown", token, self._service.teardown(job_id, token, wait_s, node), wait_s)
 
-    @routes.post("/nodes/{slurm_node}/drain", operation_id="drain")
     async def drain(
+        self,
         slurm_node: SlurmNode,
         reason: Annotated[str, Query(max_length=200)] = "",
         authorization: Authorization = "",
@@ -119,52 +123,63 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
         nothing would lift that. A site that wants those drained asks Slurm, with a reason that has another prefix.
         """
         token = bearer(authorization)
-        return await reply("drain", token, service.drain(slurm_node, token, reason), DRAIN_S)
+        return await self._reply("drain", token, self._service.drain(slurm_node, token, reason), DRAIN_S)
 
-    @routes.post("/nodes/{slurm_node}/clear", operation_id="clear")
     async def clear(
+        self,
         slurm_node: SlurmNode,
         wait: Annotated[float, Query(ge=0, le=86400, description="Seconds to wait for the Pods.")] = 0.0,
         jobs: Annotated[str, Query(max_length=MOST_NAMED, pattern=r"^([0-9]{1,10}(,[0-9]{1,10})*)?$")] = "",
         limit: Annotated[int, Query(ge=0, le=2**31, description="PrologEpilogTimeout, in seconds.")] = 0,
         authorization: Authorization = "",
     ) -> Response:
-        """PrologSlurmctld of a job on this node: wait until no Pod there outlives its job; the site key is needed.
+        """Hold PrologSlurmctld of a job on this node until no Pod there outlives its job; the site key is needed.
 
         `jobs` are those of which a note says that a Pod may be there, with commas. 200: none of them has a Pod any
         more, the notes may go; 204: there are Pods whose jobs run; 503: Slurm does not say how some job is.
         """
         token = bearer(authorization)
-        wait_s = min(wait, longest_wait_s) if math.isfinite(wait) else 0.0
+        wait_s = min(wait, self._longest_wait_s) if math.isfinite(wait) else 0.0
         named = [int(job) for job in jobs.split(",") if job]
-        answering = service.clear(slurm_node, token, wait_s, named, limit)
-        return await reply("clear", token, answering, wait_s + READ_S)
+        answering = self._service.clear(slurm_node, token, wait_s, named, limit)
+        return await self._reply("clear", token, answering, wait_s + READ_S)
 
-    @routes.post("/nodes/{slurm_node}/empty", operation_id="empty")
-    async def empty(slurm_node: SlurmNode, authorization: Authorization = "") -> Response:
+    async def empty(self, slurm_node: SlurmNode, authorization: Authorization = "") -> Response:
         """Record an administrator's statement that no removed Pod runs there any more; the site key is needed.
 
         The node is no longer held for such Pods. If the statement is wrong, Slurm starts jobs beside them.
         """
         token = bearer(authorization)
-        return await reply("empty", token, service.empty(slurm_node, token))
+        return await self._reply("empty", token, self._service.empty(slurm_node, token))
 
-    @routes.post("/nodes/{slurm_node}/lock", operation_id="lock")
-    async def lock(slurm_node: SlurmNode, job: NodeJob, authorization: Authorization = "") -> Response:
-        """The Prolog of a job on this node; the site key is needed.
+    async def lock(self, slurm_node: SlurmNode, job: NodeJob, authorization: Authorization = "") -> Response:
+        """Lock the Node for the Prolog of a job on this node; the site key is needed.
 
         200: the Node is locked, or `locked` is false and `why` says why it need not be; 503: ask again.
         """
         token = bearer(authorization)
-        return await reply("lock", token, service.lock(slurm_node, token, job), LOCK_S)
+        return await self._reply("lock", token, self._service.lock(slurm_node, token, job), LOCK_S)
 
-    @routes.post("/nodes/{slurm_node}/unlock", operation_id="unlock")
-    async def unlock(slurm_node: SlurmNode, job: NodeJob, authorization: Authorization = "") -> Response:
-        """The Epilog of a job on this node; the site key is needed. The last such job unlocks the Node."""
+    async def unlock(self, slurm_node: SlurmNode, job: NodeJob, authorization: Authorization = "") -> Response:
+        """Unlock the Node for the Epilog of the last such job on this node; the site key is needed."""
         token = bearer(authorization)
-        return await reply("unlock", token, service.unlock(slurm_node, token, job))
+        return await self._reply("unlock", token, self._service.unlock(slurm_node, token, job))
 
-    return routes
+    async def _reply(self, hook: str, token: str, answering: Awaitable[HookAnswer], wait_s: float = 0.0) -> Response:
+        try:
+            async with asyncio.timeout(wait_s + SLACK_S):
+                answer = await answering
+        except TimeoutError:
+            answer = HookAnswer(503, {"error": "no answer in time; polls find out as well"})
+        if answer.status == 403 and not token:
+            answer = HookAnswer(401, {"error": "a token is needed: Authorization: Bearer TOKEN"})
+        self._metrics.hooked(hook, answer.status)
+        if answer.status in {401, 403}:
+            self._refusals.note(hook, answer)
+        if answer.status == 204:
+            return Response(status_code=204)
+        headers = {"WWW-Authenticate": "Bearer"} if answer.status == 401 else None
+        return JSONResponse(dict(answer.body), answer.status, headers)
 
 
 class _Refusals:
