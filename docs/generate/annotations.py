@@ -15,6 +15,9 @@ from extender.domain.wellknown import (
     BRIDGE_PREFIX,
     CANCELLED,
     DEVICES,
+    GANG_MEMBERS,
+    GANG_NODES,
+    GANG_RANK,
     GPUS,
     JOB_ID,
     JOB_ID_LABEL,
@@ -120,6 +123,9 @@ Annotations under `{STATUS_PREFIX}`. They are no settings. The label `{JOB_ID_LA
   key of the hooks. Without it nothing of the above is believed: Slurm is asked which job is the Pod's.
 * `{DEVICES}`, `{GPUS}`: the devices that Slurm gave on the node, and the numbers of the GPUs among them
   (docs/resources.md).
+* `{GANG_RANK}`, `{GANG_MEMBERS}`,
+  `{GANG_NODES}`: of a member of a gang, its rank from 0, how many members there are, and the Slurm nodes
+  of the gang in the order of ranks (docs/gangs.md).
 * `{CANCELLED}`: somebody cancelled the job for which the Pod waited. This Pod gets another when a setting of it is
   changed; its successor, or a copy of it, gets one in any case.
 * `{REQUEUED_AT}`: when the extender, at its start, made kube-scheduler requeue the Pod.

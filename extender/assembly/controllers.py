@@ -51,6 +51,17 @@ def parts(a: Assembly) -> tuple[Part, ...]:
         Part("device classes", informers.class_reflector.run, everywhere=True),
         *policy,
         Part("engine", a.engine.run),
+        Part("members of gangs", None, ((t.PlaceholderChanged, a.gangs.placeholder_changed),)),
+        Part(
+            "gang barrier",
+            a.gang_barrier.run,
+            (
+                (t.PodChanged, a.gang_barrier.pod_changed),
+                (t.NodeChanged, a.gang_barrier.node_changed),
+                (t.PlaceholderChanged, a.gang_barrier.placeholder_changed),
+                (t.PlaceholderForgotten, a.gang_barrier.forgotten),
+            ),
+        ),
         Part(
             "pod controller",
             a.pod_controller.run,

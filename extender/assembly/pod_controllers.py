@@ -17,6 +17,7 @@ from extender.controllers.unclaimed_grants import UnclaimedGrantController
 from extender.domain.pods.claim import Claims
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
+from extender.engine.member_candidates import MemberCandidates
 from extender.engine.scheduling import FilterCandidates
 from extender.engine.workload_resolver import WorkloadResolver
 
@@ -30,7 +31,9 @@ class PodControllers:
         adapters: Adapters,
         *,
         claims: Claims,
+        members: MemberCandidates,
         candidates: FilterCandidates,
+        one_by_one: OneByOneWarnings,
         workloads: WorkloadResolver,
         fresh: Callable[[], bool],
         licensed: Callable[[str], bool],
@@ -39,7 +42,7 @@ class PodControllers:
         pods, announcer, policy_file = informers.pods, adapters.announcer, adapters.policy_file
         schedulers = [config.scheduler.name]
         self.gates = GateController(
-            engine,
+            members,
             candidates,
             workloads,
             writer,
@@ -65,7 +68,7 @@ class PodControllers:
         )
         self.unclaimed_grants = UnclaimedGrantController(engine, pods, clock, timing=timing(config), fresh=fresh)
         self.tolerations = TolerationCheck(announcer, schedulers, mark_rules(config, adapters.owner).tolerated)
-        self.one_by_one = OneByOneWarnings(announcer, schedulers)
+        self.one_by_one = one_by_one
         self.explanations = Explanations(
             engine,
             writer,

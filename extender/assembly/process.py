@@ -15,7 +15,10 @@ from extender.assembly.node_controllers import NodeControllers
 from extender.assembly.pod_controllers import PodControllers
 from extender.config.derive import mark_rules, timing
 from extender.config.document import ExtenderConfiguration
+from extender.config.jobs import UnfencedGangs
 from extender.controllers.absent_pods import AbsentPods
+from extender.controllers.gang_intake import GangIntake
+from extender.controllers.one_by_one_warnings import OneByOneWarnings
 from extender.controllers.pods import PodController
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain.jobs.checkpoint import writer_id
@@ -26,12 +29,16 @@ from extender.domain.placing.candidates import DEVICE_CLASS as DEVICE_CLASS_PREF
 from extender.domain.pods.claim import Claims
 from extender.domain.ports import Announcement
 from extender.domain.views import NodeView
-from extender.domain.wellknown import Reason
+from extender.domain.wellknown import GATE, Reason
 from extender.engine.checkpoint_writer import CheckpointWriter
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineOptions, EnginePorts, EngineState
+from extender.engine.gang_barrier import GangBarrier
+from extender.engine.gang_members import GangMembers
 from extender.engine.job_identity import JobIdentity
 from extender.engine.job_read_versions import JobReadVersions
+from extender.engine.member_bindings import MemberBindings
+from extender.engine.member_candidates import MemberCandidates
 from extender.engine.missing_jobs import MissingJobTracker
 from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.scheduling import FilterCandidates, Scheduling
@@ -121,11 +128,16 @@ class Assembly:
                 kept_from=adapters.drains.kept_from,
                 on_no_node=self._is_on_no_node,
                 fenced=lambda: adapters.fence_ledger.fenced(io_context.clock.now()),
+                gangs_need_fence=config.gangs.unfenced is UnfencedGangs.REFUSE,
+                gang_waits_for=self._gang_waits_for,
                 policy_trouble=lambda: "" if self.policy_file.policy is not None else self.policy_file.trouble,
             ),
         )
-        workloads = WorkloadResolver(placeholders, self.informers.pods)
-        candidates = FilterCandidates(self.engine, placeholders, workloads, self.events)
+        self.gangs = GangMembers(self.engine, self.informers.pods, self.announcer, [GATE])
+        workloads = WorkloadResolver(placeholders, self.informers.pods, self.gangs)
+        one_by_one = OneByOneWarnings(self.announcer, schedulers)
+        members = MemberCandidates(placeholders, self.engine.handle, self.gangs.is_gang, self.events)
+        candidates = FilterCandidates(self.engine, placeholders, workloads, members, self.events)
         self.pod_controller = PodController(
             self.engine,
             cache=self.informers.pods,
@@ -136,6 +148,14 @@ class Assembly:
             claims=claims,
             candidates=candidates,
             workloads=workloads,
+            gangs=GangIntake(
+                self.engine,
+                self.gangs,
+                members,
+                jobs=config.gangs.jobs,
+                largest=config.gangs.largest,
+                placed_alone=one_by_one.placed_alone,
+            ),
             translations=Translations(
                 lambda: self.policy_file.policy,
                 adapters.api_clock,
@@ -159,6 +179,8 @@ class Assembly:
             self.engine,
             adapters,
             claims=claims,
+            members=members,
+            one_by_one=one_by_one,
             candidates=candidates,
             workloads=workloads,
             fresh=self._fresh,
@@ -173,13 +195,18 @@ class Assembly:
             fresh=self._fresh,
             observe_poll=observe_poll,
         )
+        bindings = MemberBindings(self.engine, adapters.pod_writer, self.informers.pods, claims)
+        self.gang_barrier = GangBarrier(
+            self.engine, bindings, self.informers.pods, io_context.clock, config.gangs.bind_within
+        )
         self.scheduling = Scheduling(
             self.engine,
             placeholders,
             candidates,
             adapters.pod_writer,
             self.informers.pods,
-            claims=claims,
+            bindings=bindings,
+            barrier=self.gang_barrier,
             schedulers=schedulers,
             ready=lambda: self.ready,
             other_profiles=config.scheduler.other_profiles,
@@ -297,6 +324,9 @@ class Assembly:
         old, new = event.old, event.new
         if self.ready and (old.resource if old else "") != (new.resource if new else ""):
             self.pod_controllers.gates.classes_changed(self.informers.pods.all())
+
+    def _gang_waits_for(self, key: str) -> str:
+        return self.gangs.waits_for(key)
 
     def _is_on_no_node(self, resource: str) -> bool:
         """No node has to have it: a licence, or devices that kube-scheduler itself looks for."""

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from extender.config.jobs import JobSettings
+from extender.config.jobs import Gangs, JobSettings
 from extender.config.kubernetes import ForeignPods, Kubernetes, Scheduler, Scope
 from extender.config.limits import Fences, LimitSettings, Orphans, Starts
 from extender.config.nodes import NodeSettings
@@ -26,6 +26,7 @@ class ExtenderConfiguration(Group):
     scheduler: Scheduler = Field(Scheduler(), description="Identity of this extender.")
     scope: Scope = Field(Scope(), description="Namespaces whose Pods are served.")
     jobs: JobSettings = Field(JobSettings(), description="Pods into jobs.")
+    gangs: Gangs = Field(Gangs(), description="Pods that start together.")
     nodes: NodeSettings = Field(NodeSettings(), description="Nodes of both sides.")
     fences: Fences = Field(Fences(), description="What keeps a Slurm node from its next job while a Pod ends there.")
     foreign_pods: ForeignPods = Field(ForeignPods(), description="Pods that Slurm did not place.")

@@ -9,7 +9,8 @@ from pydantic import AfterValidator, BaseModel, Field, GetCoreSchemaHandler, cre
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, core_schema
 
-from extender.config.values import Group, Text, of_form
+from extender.config.values import Duration, Group, Text, of_form
+from extender.domain.gangs.context import LARGEST, JobGangs
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.site import (
     DEFAULT_GPU_TYPE_LABELS,
@@ -185,4 +186,36 @@ class JobSettings(Group):
         False,
         description="SUNK's rule: refuse Pods whose grace period is not below slurm.killWait less 5 s. Otherwise a "
         "longer grace is allowed, and announced.",
+    )
+
+
+class UnfencedGangs(StrEnum):
+    """Say what happens to a gang if too few nodes have a working fence."""
+
+    REFUSE = "refuse"
+    ALLOW = "allow"
+
+
+class Gangs(Group):
+    """Several Pods that get one placeholder job (docs/gangs.md)."""
+
+    jobs: JobGangs = Field(
+        JobGangs.ANNOTATED,
+        description="Which parallel Jobs are gangs: `annotated` those with the annotation `slurm-extender.io/gang`, "
+        '`indexed` also those with completion mode Indexed, `all` every one. A Job says `"false"` to be none.',
+    )
+    largest: int = Field(
+        LARGEST, ge=2, le=forms.LARGEST_GANG, description="Most members of a gang; a Pod that asks for more is refused."
+    )
+    unfenced: UnfencedGangs = Field(
+        UnfencedGangs.REFUSE,
+        description="Whether a gang may get nodes without a working fence (docs/fences.md). A job frees each of its "
+        "nodes by itself, and its script holds the first one alone: `refuse` lets the gang wait until enough nodes "
+        "have a fence, `allow` risks that Slurm starts the next job while a Pod of the gang still ends.",
+    )
+    bind_within: Duration = Field(
+        30.0,
+        gt=0,
+        description="How long kube-scheduler may take to accept all members on their nodes. Then the job is released "
+        "and submitted again without the node that was not accepted.",
     )

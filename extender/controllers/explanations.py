@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from extender.domain.events import MemberRef
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.why import Cause, Why
 from extender.domain.ports import Announcement, Announcer, Clock, PodCache, Pods
@@ -81,7 +82,9 @@ class Explanations:
         self._announcer = announcer
         self._clock = clock
         self._options = options
-        self._notified: dict[str, _Notified] = {}
+        self._notified: dict[str, dict[str, _Notified]] = {}
+        """By workload and member."""
+
         self._controller = Controller(
             "explanations",
             self._reconcile,
@@ -102,7 +105,10 @@ class Explanations:
     def waiting(self) -> Iterator[tuple[str, str]]:
         """Yield the key of each workload that waits, and the cause, as of the last look at it."""
         return (
-            (key, str(one.cause)) for key, one in self._notified.items() if one.cause not in {*OVER, Cause.ALLOCATED}
+            (key, str(first.cause))
+            for key, members in self._notified.items()
+            if (first := next(iter(members.values()), None)) is not None
+            if first.cause not in {*OVER, Cause.ALLOCATED}
         )
 
     async def run(self) -> None:
@@ -111,20 +117,22 @@ class Explanations:
 
     async def _reconcile(self, key: str) -> None:
         p = self._engine.placeholders.get(key)
-        if p is not None and await self._check(p):
-            await asyncio.sleep(1 / self._options.writes)
+        for ref in () if p is None else p.refs:
+            p = self._engine.placeholders.get(key)
+            if p is not None and await self._check(p, ref):
+                await asyncio.sleep(1 / self._options.writes)
 
-    async def _check(self, p: Placeholder) -> bool:
-        """Write a change of cause on the Pods of a workload. Return whether anything was written."""
-        ref = p.members[0].ref if len(p.members) == 1 and p.state is not State.GONE else None
-        pod, now = self._cache.get(ref.uid) if ref is not None else None, self._clock.now()
-        if ref is None or pod is None or pod.over or pod.deleted_at is not None:
-            self._notified.pop(p.key, None)
+    async def _check(self, p: Placeholder, ref: MemberRef) -> bool:
+        """Write what has changed for a member on its Pod. Return whether something was written."""
+        pod, now = self._cache.get(ref.uid), self._clock.now()
+        if pod is None or p.state is State.GONE or pod.over or pod.deleted_at is not None:
+            self._drop(p.key, ref.uid)
             return False
-        found, last = self.of(p), self._notified.get(p.key)
+        notified = self._notified.setdefault(p.key, {})
+        found, last = self.of(p), notified.get(ref.uid)
         if last is None or last.cause is not found.cause:
             written, not_before = (last.written, last.not_before) if last is not None else (None, 0.0)
-            last = self._notified[p.key] = _Notified(found.cause, now, written, 0.0 if found.allocated else not_before)
+            last = notified[ref.uid] = _Notified(found.cause, now, written, 0.0 if found.allocated else not_before)
         if last.written is not None and _shows(pod, last.written):
             last.written = None
         if not self._is_due(pod, found, last, now):
@@ -141,6 +149,12 @@ class Explanations:
             said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.WAITING, found.text)
             self._announcer.announce(said)
         return True
+
+    def _drop(self, key: str, uid: str) -> None:
+        members = self._notified.get(key, {})
+        members.pop(uid, None)
+        if not members:
+            self._notified.pop(key, None)
 
     def _is_due(self, pod: PodView, found: Why, last: _Notified, now: float) -> bool:
         stands = _status_on(pod, last)

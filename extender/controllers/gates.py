@@ -19,7 +19,7 @@ from extender.domain.placing.candidates import Beyond, Demands, demands
 from extender.domain.ports import Pods
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE
-from extender.engine.engine import Engine
+from extender.engine.member_candidates import MemberCandidates
 from extender.engine.scheduling import FilterCandidates
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue
@@ -42,11 +42,11 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 @dataclass(slots=True)
 class _Wanted:
-    """The nodes that meet some demands, and the workloads that wait with them."""
+    """The nodes that meet some demands, and the UIDs of the Pods that wait with them."""
 
     nodes: set[str]
     notified: frozenset[str]
-    workloads: set[str] = field(default_factory=set)
+    pods: set[str] = field(default_factory=set)
 
 
 class GateController:
@@ -58,7 +58,7 @@ class GateController:
 
     def __init__(
         self,
-        engine: Engine,
+        members: MemberCandidates,
         candidates: FilterCandidates,
         workloads: WorkloadResolver,
         pods: Pods,
@@ -69,7 +69,7 @@ class GateController:
         licensed: Callable[[str], bool] = lambda _resource: False,
         by_class: Callable[[str], bool] = lambda _resource: False,
     ) -> None:
-        self._engine = engine
+        self._members = members
         self._candidates = candidates
         self._workloads = workloads
         self._pods = pods
@@ -80,7 +80,7 @@ class GateController:
         self._by_class = by_class
         self._lists: OrderedDict[Demands, _Wanted] = OrderedDict()
         self._demands: dict[str, Demands] = {}
-        """What each workload demands whose candidates come from here."""
+        """What each Pod demands whose candidates come from here, by UID."""
 
         self._ungating: dict[str, e.MemberRef] = {}
         """Pods whose gate is to go, by UID, for as long as they are there."""
@@ -92,14 +92,12 @@ class GateController:
         """The watch brought a change of a Pod."""
         if new is None:
             if old is not None:
-                self._leave(self._workloads.key_of(old))
+                self._leave(old.uid)
                 self._ungating.pop(old.uid, None)
         elif GATE in new.gates and new.deleted_at is None:
             self._gated(old, new)
         elif new.node_name or new.deleted_at is not None or self._workloads.key_of(new) in self._candidates.full:
-            self._leave(
-                self._workloads.key_of(new)
-            )  # else kube-scheduler has shown no list yet, and may have none to show
+            self._leave(new.uid)  # else kube-scheduler has shown no list yet, and may have none to show
 
     def node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
         """Handle a change of a Node: each list that the Node joins or leaves is notified in its turn."""
@@ -119,11 +117,7 @@ class GateController:
     def classes_changed(self, pods: Iterable[PodView]) -> None:
         """There are other DeviceClasses: these Pods may depend on them."""
         for pod in pods:
-            if (
-                self._demands.get(self._workloads.key_of(pod)) is not None
-                and GATE in pod.gates
-                and pod.deleted_at is None
-            ):
+            if self._demands.get(pod.uid) is not None and GATE in pod.gates and pod.deleted_at is None:
                 self._gated(None, pod)
 
     async def run(self) -> None:
@@ -139,7 +133,7 @@ class GateController:
             return
         if pod.gates != (GATE,):
             return  # the others have their say first
-        key = self._workloads.key_of(pod)
+        key = pod.uid
         if old is not None and _asked(old) == _asked(pod) and key in self._demands:
             return
         wanted = demands(pod, self._repelling(), self._offered)
@@ -150,7 +144,7 @@ class GateController:
         if self._demands.get(key) != wanted:
             self._leave(key)
             entry = self._list(wanted)
-            entry.workloads.add(key)
+            entry.pods.add(key)
             self._demands[key] = wanted
             self._notify(key, entry)
 
@@ -164,22 +158,23 @@ class GateController:
         if entry is None:
             nodes = {node.name for node in self._nodes() if wanted.met_by(node)}
             entry = self._lists[wanted] = _Wanted(nodes, frozenset(nodes))
-            idle = [each for each, one in self._lists.items() if not one.workloads and one is not entry]
+            idle = [each for each, one in self._lists.items() if not one.pods and one is not entry]
             for each in idle[: max(0, len(idle) - IDLE_KEPT)]:
                 del self._lists[each]
         self._lists.move_to_end(wanted)
         return entry
 
-    def _leave(self, workload: str) -> None:
-        wanted = self._demands.pop(workload, None)
+    def _leave(self, uid: str) -> None:
+        wanted = self._demands.pop(uid, None)
         if wanted is not None:
-            self._lists[wanted].workloads.discard(workload)
+            self._lists[wanted].pods.discard(uid)
 
-    def _notify(self, workload: str, entry: _Wanted) -> None:
-        if workload in self._candidates.full:
-            self._leave(workload)  # kube-scheduler's own lists are the better ones
+    def _notify(self, uid: str, entry: _Wanted) -> None:
+        key = self._workloads.key_of_uid(uid)
+        if key in self._candidates.full:
+            self._leave(uid)  # kube-scheduler's own lists are the better ones
         else:
-            self._engine.handle(workload, e.CandidatesChanged(entry.notified, computed=True), "gates")
+            self._members.report(key, uid, entry.notified, "gates", computed=True)
 
     async def _notify_changed(self, wanted: Demands) -> None:
         """Notify every workload with these demands which nodes meet them now."""
@@ -188,10 +183,10 @@ class GateController:
             return
         entry.notified = frozenset(entry.nodes)
         turns = CooperativeYield()
-        for workload in tuple(entry.workloads):
+        for uid in tuple(entry.pods):
             await turns.maybe_yield()
-            if workload in entry.workloads:
-                self._notify(workload, entry)
+            if uid in entry.pods:
+                self._notify(uid, entry)
 
     def _ungate(self, pod: PodView, why: str) -> None:
         if pod.uid not in self._ungating:

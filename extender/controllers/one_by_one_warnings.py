@@ -11,7 +11,7 @@ from collections.abc import Collection
 from extender.domain.gangs.one_by_one import Parallel, parallel_of
 from extender.domain.ports import Announcement, Announcer
 from extender.domain.views import PodView
-from extender.domain.wellknown import Reason
+from extender.domain.wellknown import GANG, Reason
 
 REMEMBERED = 4096
 """Owners that are remembered."""
@@ -26,22 +26,26 @@ class OneByOneWarnings:
         self._first: OrderedDict[tuple[str, ...], str] = OrderedDict()
         """By owner: the UID of its only Pod so far; "" once its author was warned."""
 
-    def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
-        """The watch brought a change of a Pod."""
-        pod = new or old
-        if pod is None or pod.scheduler_name not in self._schedulers or not (new is None or old is None or new.over):
-            return
+    def placed_alone(self, pod: PodView) -> None:
+        """A Pod is a workload of its own."""
         group = parallel_of(pod)
-        if group is None:
+        if group is None or pod.over or pod.deleted_at is not None:
             return
-        if new is None or new.over or new.deleted_at is not None:
-            if self._first.get(group.key) == pod.uid:
-                del self._first[group.key]
-        elif not new.node_name and (group.certain or self._first.get(group.key, pod.uid) != pod.uid):
-            self._warn(new, group)
+        if not pod.node_name and (group.certain or self._first.get(group.key, pod.uid) != pod.uid):
+            self._warn(pod, group)
         else:
             self._first.setdefault(group.key, pod.uid)
         self._bound(group)
+
+    def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
+        """The watch brought a change of a Pod: one that ends is beside no other."""
+        pod = new or old
+        if pod is None or pod.scheduler_name not in self._schedulers:
+            return
+        if new is None or new.over or new.deleted_at is not None:
+            group = parallel_of(pod)
+            if group is not None and self._first.get(group.key) == pod.uid:
+                del self._first[group.key]
 
     def _warn(self, pod: PodView, group: Parallel) -> None:
         if self._first.get(group.key) == "":
@@ -49,7 +53,7 @@ class OneByOneWarnings:
         self._first[group.key] = ""
         text = (
             f"Each Pod of {group.title} gets a Slurm job of its own, so they may start at different times. "
-            "If they need each other, let each wait for the others before it computes."
+            f"If they need each other, make them a gang by the annotation {GANG} (docs/gangs.md)."
         )
         said = Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.ONE_BY_ONE, text, warning=True)
         self._announcer.announce(said)

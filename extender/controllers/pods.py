@@ -8,16 +8,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import structlog
 
 from extender.controllers.absent_pods import AbsentPods
+from extender.controllers.gang_intake import GangIntake
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain import events as e
 from extender.domain.backoff import Backoff
+from extender.domain.gangs.context import ControllerView, root_annotations
 from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.placeholder import Member, State
 from extender.domain.pods.claim import Claim, Claims
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.pods.requests import pod_requests
 from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
-from extender.domain.translation.translate import TranslationRefused
+from extender.domain.translation.translate import Translated, TranslationRefused
 from extender.domain.views import PodView
 from extender.domain.wellknown import CANCELLED, JOB_ID, POD_UID, STATUS_ANNOTATIONS, Reason
 from extender.engine.engine import Engine
@@ -35,6 +37,8 @@ LONGEST_SHOWN = 100
 
 SETTLE_EVERY = 10.0
 """Seconds between two checks of what was left open."""
+
+Controllers = tuple[ControllerView, ...]
 
 _ALL = "all"
 """The one key of what settles everything that was left open."""
@@ -66,6 +70,7 @@ class PodController:
         claims: Claims,
         candidates: FilterCandidates,
         workloads: WorkloadResolver,
+        gangs: GangIntake,
         translations: Translations,
         schedulers: Collection[str],
         missing: AbsentPods,
@@ -81,6 +86,7 @@ class PodController:
         self._claims = claims
         self._candidates = candidates
         self._workloads = workloads
+        self._gangs = gangs
         self._fresh = fresh
         self._events = events
         self.missing = missing
@@ -168,19 +174,22 @@ class PodController:
         """Adopt the Pods that existed before this process: find each workload's job before any submission."""
         mine = [pod for pod in there if self.ours(pod)]
         self._taking_up, turns = True, CooperativeYield()
+        workloads: dict[str, list[tuple[PodView, Controllers]]] = {}
         for pod in mine:
             await turns.maybe_yield()
             if pod.over or pod.uid in self._asked:
                 continue
             self._asked.add(pod.uid)
             self._say_foreign_claim(pod)
-            roots = await self._roots_at_start(pod)
-            title = self._translations.title(pod, roots)
-            cancelled = decode_cancelled(pod.annotations.get(CANCELLED, ""), pod.uid)
-            self._engine.adopt(
-                self._workloads.key_of(pod), [self._member(pod)], title, self._claim(pod).job_id, cancelled
-            )
-            self._translate(pod, roots)
+            controllers = await self._controllers_at_start(pod)
+            said = self._translations.of(pod, root_annotations(controllers))
+            if (key := self._gangs.key_of(pod, controllers, said)) is None:
+                self._adopt(pod.uid, [(pod, controllers)])
+            else:
+                workloads.setdefault(key, []).append((pod, controllers))
+        for key, found in workloads.items():
+            await turns.maybe_yield()
+            self._adopt(key, found)
         absent: dict[str, PodView] = {}
         while self._meanwhile:
             await turns.maybe_yield()
@@ -189,6 +198,18 @@ class PodController:
         self._left_as.clear()
         self._absent_meanwhile.clear()
         self.absent([pod for uid, pod in absent.items() if self._cache.get(uid) is None])
+
+    def _adopt(self, key: str, found: Sequence[tuple[PodView, Controllers]]) -> None:
+        """Adopt a workload with these members: its job is found by what they record, and by its name."""
+        pods = [pod for pod, _ in found]
+        title = self._translations.title(pods[0], root_annotations(found[0][1]))
+        title = self._gangs.title_of(pods[0], found[0][1], title)
+        job_id = next((job for pod in pods if (job := self._claim(pod).job_id) is not None), None)
+        cancels = (decode_cancelled(pod.annotations.get(CANCELLED, ""), pod.uid) for pod in pods)
+        cancelled = next((cancel for cancel in cancels if cancel is not None), None)
+        self._engine.adopt(key, [self._member(pod) for pod in pods], title, job_id, cancelled)
+        for pod, controllers in found:
+            self._translate(pod, controllers)
 
     def _catch_up(self, uid: str, old: PodView | None, absent: dict[str, PodView]) -> None:
         """Notify of what happened to a Pod during adoption. Pods that lists lack are judged all at once."""
@@ -240,10 +261,10 @@ class PodController:
         if pod is None or uid not in self._asked:
             self._wished.pop(uid, None)
             return  # it was removed meanwhile
-        roots = await self._roots(pod)
+        controllers = await self._controllers(pod)
         self._wished.pop(uid, None)
         if uid in self._asked:
-            self._translate(self._cache.get(uid) or pod, roots)
+            self._translate(self._cache.get(uid) or pod, controllers)
 
     def _notified(self, old: PodView | None, new: PodView) -> None:
         if new.uid not in self._asked and new.over:
@@ -274,6 +295,8 @@ class PodController:
             if new.deleted_at is not None:  # kubelet gives every Pod that it has ended a phase
                 how = e.PodEnd.REMOVED
             self._engine.handle(key, e.PodGone(new.uid, how, outcome_of(new)), "watch")
+        if old is not None and _available(old) != _available(new):
+            self._gangs.changed(new.uid)
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Begin again with Pods whose workload is over although they are there."""
@@ -318,12 +341,13 @@ class PodController:
             return
         self._asked.discard(old.uid)
         self._events.publish(PodRemoved(self._workloads.key_of(old), old))
+        self._gangs.left(old.uid)
 
     def _wish(self, pod: PodView) -> None:
         first = pod.uid not in self._asked
         self._asked.add(pod.uid)
         if first and pod.owner is None:
-            self._translate(pod, {})
+            self._translate(pod, ())
         else:
             self._put(pod)
 
@@ -331,38 +355,48 @@ class PodController:
         self._wished[pod.uid] = pod
         self._translator.add(pod.uid)
 
-    def _translate(self, pod: PodView, roots: Mapping[str, str]) -> None:
-        said = self._translations.of(pod, roots)
+    def _translate(self, pod: PodView, controllers: Controllers) -> None:
+        said = self._translations.of(pod, root_annotations(controllers))
         members = (_ref(pod),)
         if said is None:  # translated again when the policy or the Namespace is known
             if not self._translations.possible:
                 self._announce(pod, Reason.NO_POLICY, NO_POLICY)
             return
+        if isinstance(said, Translated):
+            for notice in said.notices:
+                self._announce(pod, notice.reason, notice.text)
+        alone = self._gangs.accept(pod, controllers, said)
+        if alone is None:
+            return
+        said = alone
         if isinstance(said, TranslationRefused):
             self._engine.handle(self._workloads.key_of(pod), e.PodRefused(members, said.faults), "translation")
             return
-        for notice in said.notices:
-            self._announce(pod, notice.reason, notice.text)
         self._engine.handle(self._workloads.key_of(pod), e.PodWanted(members, said.request), "translation")
 
-    async def _roots(self, pod: PodView) -> Mapping[str, str]:
-        return {} if pod.owner is None else await self._owners.root_annotations(pod.namespace, pod.owner)
+    async def _controllers(self, pod: PodView) -> Controllers:
+        return () if pod.owner is None else await self._owners.controllers(pod.namespace, pod.owner)
 
-    async def _roots_at_start(self, pod: PodView) -> Mapping[str, str]:
+    async def _controllers_at_start(self, pod: PodView) -> Controllers:
         """Wait for the owners of a Pod that existed at the start: its job is named after their annotations."""
-        while (roots := await self._try_roots(pod)) is None:  # noqa: ASYNC110 - a retry: no event announces it
+        while (found := await self._try_controllers(pod)) is None:  # noqa: ASYNC110 - a retry: no event announces it
             await asyncio.sleep(OWNER_RETRY)
-        return roots
+        return found
 
-    async def _try_roots(self, pod: PodView) -> Mapping[str, str] | None:
+    async def _try_controllers(self, pod: PodView) -> Controllers | None:
         try:
-            roots = await self._roots(pod)
+            found = await self._controllers(pod)
         except PortError as error:
             self.trouble = f"the owner of {pod.full_name} cannot be read: {error}"
             _log.warning("owner_not_read", pod=pod.full_name, uid=pod.uid, error=str(error))
             return None
         self.trouble = ""
-        return roots
+        return found
+
+
+def _available(pod: PodView) -> tuple[object, ...]:
+    """Return what decides whether a Pod counts as a member that is there."""
+    return (pod.gates, pod.deleted_at is None, pod.finished)
 
 
 def _ref(pod: PodView) -> e.MemberRef:

@@ -15,6 +15,7 @@ from typing import Protocol
 from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.events import CancelAnswered, Event, EvictAnswered, FollowAnswered, MemberRef, WakeAnswered
 from extender.domain.foreign_pods.foreign_pod import ForeignPodOrder
+from extender.domain.gangs.context import ControllerView
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView
 from extender.domain.nodes.external_nodes import DesiredNode
 from extender.domain.nodes.marks import NodePatch, Report
@@ -292,6 +293,13 @@ class CheckpointStore(Protocol):
 
 class Owners(Protocol):
     """Who made a Pod."""
+
+    async def controllers(self, namespace: str, owner: OwnerReference) -> tuple[ControllerView, ...]:
+        """The controllers from `owner` up to the topmost that may be read, and what is known of the one above it.
+
+        Raises `PortError`.
+        """
+        ...
 
     async def root_annotations(self, namespace: str, owner: OwnerReference) -> Mapping[str, str]:
         """The annotations of the topmost controlling owner that may be read, else empty. Raises `PortError`."""

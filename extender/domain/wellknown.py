@@ -130,8 +130,19 @@ CONFIG_API_VERSION = f"{DOMAIN}/v1alpha1"
 CONFIG_KIND = "ExtenderConfiguration"
 POLICY_KIND = "PodPolicy"
 
+GANG_RANK = f"{STATUS_PREFIX}gang-rank"
+"""Pod annotation: the rank of a member of a gang, from 0. Written with the Binding, as the next two."""
+
+GANG_MEMBERS = f"{STATUS_PREFIX}gang-members"
+"""Pod annotation: how many members the gang has."""
+
+GANG_NODES = f"{STATUS_PREFIX}gang-nodes"
+"""Pod annotation: the Slurm nodes of the gang in the order of ranks, separated by commas."""
+
+GANG_ANNOTATIONS = (GANG_RANK, GANG_MEMBERS, GANG_NODES)
+
 STATUS_ANNOTATIONS = frozenset(
-    {JOB_ID, NODE, POD_SLURM_NODE, POD_UID, ALLOCATION_PROOF, DEVICES, GPUS, CANCELLED, REQUEUED_AT}
+    {JOB_ID, NODE, POD_SLURM_NODE, POD_UID, ALLOCATION_PROOF, DEVICES, GPUS, CANCELLED, REQUEUED_AT, *GANG_ANNOTATIONS}
 )
 """Every annotation that the extender writes on Pods."""
 
@@ -175,6 +186,9 @@ class Reason(StrEnum):
     SHORTENED = "GracePeriodShortened"
     GIVEN_BACK = "SlurmAllocationReleased"
     BOUND_WITHOUT_SLURM = "BoundWithoutSlurm"
+    UNEVEN_GANG = "GangMembersDiffer"
+    """The members of a gang request different sizes; Slurm sets the largest aside for each."""
+
     ONE_BY_ONE = "PodsPlacedOneByOne"
     """Several Pods of one Job, JobSet or LeaderWorkerSet have a job each, and may start at different times."""
 

@@ -63,6 +63,7 @@ class Engine:
             slurm_read=lambda: state.snapshot.picture.known,
             place_of=self._queue.place,
             policy_trouble=ports.policy_trouble,
+            gang_waits_for=ports.gang_waits_for,
         )
         self._reader = JobReader(state, ports, self._queue, self.handle)
         executor = CommandExecutor(state, ports, self._reader, options.claims, self.handle)

@@ -64,8 +64,14 @@ class EnginePorts:
     on_no_node: Callable[[str], bool]
     """Whether a resource is on no node: a licence, or devices that a DeviceClass stands for."""
 
+    gang_waits_for: Callable[[str], str]
+    """What a workload needs of its members before it may have a job, as a sentence; ""."""
+
     policy_trouble: Callable[[], str]
     """What is wrong with the policy of the site where there is none; "" where there is one."""
+
+    gangs_need_fence: bool = True
+    """A job of several nodes is submitted only where each node that it may get has a working fence."""
 
     fenced: Callable[[], FencedNodes] = FencedNodes
     """The Slurm nodes with a working fence, now."""

@@ -17,6 +17,7 @@ from extender.domain.jobs.exclusions import exclusions, reach
 from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.nodes.fence_evidence import NO_FENCE, FencedNodes
 from extender.domain.placing import room
+from extender.domain.placing.mode import few, job_safety
 from extender.domain.placing.room import Amounts
 from extender.domain.renewal import replace
 from extender.domain.rules import NoPlan, QueuedPlaceholders, SubmissionPlan, mode_of, must_queue, plan
@@ -30,19 +31,38 @@ T = TypeVar("T")
 
 
 class Planner:
-    """`on_no_node`: resources that no node has to have."""
+    """`on_no_node`: resources that no node has to have. `gangs_need_fence`: on each of their nodes."""
 
-    def __init__(self, on_no_node: Callable[[str], bool]) -> None:
+    def __init__(self, on_no_node: Callable[[str], bool], *, gangs_need_fence: bool = True) -> None:
+        self._gangs_need_fence = gangs_need_fence
         self._node_capacity = NodeCapacityIndex(on_no_node)
         self._world = ClusterSnapshot()
         self._known: dict[Hashable, object] = {}
         """Answers that hold as long as nothing changes of what `same_reach` compares."""
 
     def excluded(
-        self, world: ClusterSnapshot, pods: Sequence[PodView], candidates: frozenset[str], request: JobRequest
+        self,
+        world: ClusterSnapshot,
+        pods: Sequence[PodView],
+        candidates: frozenset[str],
+        request: JobRequest,
+        *,
+        fenced: FencedNodes = NO_FENCE,
     ) -> tuple[str, ...]:
-        """Return the Slurm nodes that the job must avoid, those with a Node that is too small for a Pod included."""
-        return self._exclusions(world, candidates, self._node_capacity.too_small(world, pods), request)
+        """Return the Slurm nodes that the job must avoid, those with a Node that is too small for a Pod included.
+
+        A gang must also avoid nodes without a working fence: a batch script holds the first node of a job alone.
+        """
+        excluded = self._exclusions(world, candidates, self._node_capacity.too_small(world, pods), request)
+        unfenced = self._unfenced(world, request, fenced)
+        return tuple(sorted({*excluded, *unfenced})) if unfenced else excluded
+
+    def _unfenced(self, world: ClusterSnapshot, request: JobRequest, fenced: FencedNodes) -> frozenset[str]:
+        if request.members < 2 or not self._gangs_need_fence:
+            return frozenset()
+        nodes, known = frozenset(reach(world.picture, request)), world.picture.nodes
+        external = {name for name in nodes if name in known and known[name].external}
+        return frozenset(job_safety(Mode.BATCH, request.members, nodes, external, fenced).unfenced)
 
     def mode_of(self, world: ClusterSnapshot, request: JobRequest, excluded: tuple[str, ...]) -> Mode:
         """Return the likely mode of a queued job whose mode is not recorded, by its excluded nodes."""
@@ -72,7 +92,7 @@ class Planner:
         def planned(excluded: tuple[str, ...]) -> SubmissionPlan | NoPlan:
             return self._planned(world, request, excluded, queue=queue, fenced=fenced)
 
-        excluded = self.excluded(world, pods, candidates, request)
+        excluded = self._exclusions(world, candidates, self._node_capacity.too_small(world, pods), request)
         chosen = planned(excluded)
         if isinstance(chosen, NoPlan):
             without_sizes = planned(self._exclusions(world, candidates, frozenset(), request))
@@ -86,7 +106,22 @@ class Planner:
             if isinstance(other, SubmissionPlan):
                 again = self._node_capacity.no_slurm_node(world, request, self._left(world, request, other))
                 return (chosen, nowhere) if again else (other, "")
-        return chosen, nowhere
+        nowhere = nowhere or self._too_few(world, request, chosen)
+        unfenced = self._unfenced(world, request, fenced) & frozenset(self._left(world, request, chosen))
+        if nowhere or not unfenced:
+            return chosen, nowhere
+        with_fence = planned(tuple(sorted({*excluded, *unfenced})))
+        if isinstance(with_fence, NoPlan) or self._too_few(world, request, with_fence):
+            return NoPlan(f"GangNeedsFence: install the fence script on {few(unfenced)}"), ""
+        return with_fence, ""
+
+    def _too_few(self, world: ClusterSnapshot, request: JobRequest, chosen: SubmissionPlan) -> str:
+        """Return why the nodes that are left cannot hold every member of a gang, as a sentence; "" if they may."""
+        if request.members < 2:
+            return ""
+        left = sum(1 for _ in self._left(world, request, chosen))
+        nodes = "node is" if left == 1 else "nodes are"
+        return f"{left} {nodes} suitable, {request.members} are needed." if left < request.members else ""
 
     def _exclusions(
         self, world: ClusterSnapshot, candidates: frozenset[str], refused: frozenset[str], request: JobRequest

@@ -11,14 +11,14 @@ from collections.abc import Callable, Collection, Sequence
 
 from extender.domain import events as e
 from extender.domain.events import MemberRef
-from extender.domain.jobs.devices import written_devices
-from extender.domain.placeholder import Placeholder, State
-from extender.domain.pods.claim import Claims
+from extender.domain.placeholder import State
 from extender.domain.ports import BindResult, PodCache, Pods
 from extender.domain.verdict import UNREADY_TEXT, FilterVerdict, Pass, Unready, bind_refusal, filter_verdict
 from extender.domain.views import PodView
-from extender.domain.wellknown import DEVICES, GPUS
 from extender.engine.engine import Engine
+from extender.engine.gang_barrier import GangBarrier
+from extender.engine.member_bindings import MemberBindings
+from extender.engine.member_candidates import MemberCandidates
 from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.event_bus import EventBus
@@ -44,7 +44,8 @@ class Scheduling:
         pods: Pods,
         cache: PodCache,
         *,
-        claims: Claims,
+        bindings: MemberBindings,
+        barrier: GangBarrier,
         schedulers: Collection[str],
         ready: Callable[[], bool],
         other_profiles: Collection[str] = (),
@@ -55,7 +56,8 @@ class Scheduling:
         self._pods = pods
         self._cache = cache
         self._schedulers = frozenset(schedulers)
-        self._claims = claims
+        self._bindings = bindings
+        self._barrier = barrier
         self._other_profiles = frozenset(other_profiles)
         self._ready = ready
 
@@ -83,27 +85,11 @@ class Scheduling:
         # wait without end. If the API server does know it, a second Binding changes nothing.
         if p.state is State.GRANTED and (busy := self._engine.recheck(p)):
             return busy
-        return await self._bind_granted(p, pod, node)
-
-    async def _bind_granted(self, p: Placeholder, pod: MemberRef, node: str) -> str:
-        self._engine.handle(p.key, e.BindStarted(pod.uid, node), "bind")
-        given = p.slurm_node_of(pod.uid)
-        devices = written_devices(p.devices_of(pod.uid))
-        known = self._cache.get(pod.uid)
-        # Readers on the node must not take what another author wrote there for the extender's.
-        forged = {key: "" for key in (DEVICES, GPUS) if known is not None and known.annotations.get(key)}
-        claim = {**forged, **self._claims.written(p.job_id, node, pod.uid, given), **devices}
-        answer = await self._pods.bind(pod, node, claim)
-        match answer.result:
-            case BindResult.BOUND:
-                self._engine.handle(p.key, e.PodBound(pod.uid, node, p.job_id, given), "bind")
-                return ""
-            case BindResult.REFUSED:
-                self._engine.handle(p.key, e.BindFailed(pod.uid, answer.text), "bind")
-                return answer.text
-            case BindResult.UNKNOWN:
-                # The watch shows whether it happened; kube-scheduler asks again, and the same Binding is harmless.
-                return answer.text
+        member = p.member(pod.uid)
+        if p.state is State.GRANTED and len(p.members) > 1 and member is not None and member.wanting:
+            return await self._barrier.vote(p, pod.uid, node)
+        self._bindings.begin(p, pod, node)
+        return await self._bindings.post(p, pod, node)
 
     async def _bind_foreign(self, pod: MemberRef, node: str) -> str:
         known = self._cache.get(pod.uid)
@@ -124,7 +110,12 @@ class FilterCandidates:
     """Keep which Pods kube-scheduler has shown, and with which nodes."""
 
     def __init__(
-        self, engine: Engine, placeholders: PlaceholderIndex, workloads: WorkloadResolver, events: EventBus
+        self,
+        engine: Engine,
+        placeholders: PlaceholderIndex,
+        workloads: WorkloadResolver,
+        members: MemberCandidates,
+        events: EventBus,
     ) -> None:
         self.full: set[str] = set()
         """Workloads for which kube-scheduler has shown a full list of nodes."""
@@ -132,6 +123,7 @@ class FilterCandidates:
         self._engine = engine
         self._placeholders = placeholders
         self._workloads = workloads
+        self._members = members
         self._lists = CandidateLists()
         self._unseen: set[str] = set()
         events.subscribe(PlaceholderForgotten, lambda event: self.full.discard(event.key))
@@ -142,10 +134,7 @@ class FilterCandidates:
         if full and nodes:
             self._engine.meet(key, [e.MemberRef(pod.uid, pod.namespace, pod.name)])
             self.full.add(key)
-            candidates, p = self._lists.one(nodes), self._placeholders.all[key]
-            # Each list counts for a granted node: it may be missing again and again, or is offered at last.
-            if candidates != p.candidates or p.state is State.GRANTED:
-                self._engine.handle(key, e.CandidatesChanged(candidates), "filter")
+            self._members.report(key, pod.uid, self._lists.one(nodes), "filter")
         return filter_verdict(self._placeholders.get(key), pod.uid, nodes)
 
     def drop_unseen(self, known: Callable[[str], bool]) -> None:

@@ -37,7 +37,7 @@ class Submissions:
         self._state = state
         self._ports = ports
         self._partitions = PartitionBackpressure(ports.clock, state.placeholders, lambda: state.snapshot.picture)
-        self._planner = Planner(ports.on_no_node)
+        self._planner = Planner(ports.on_no_node, gangs_need_fence=ports.gangs_need_fence)
 
     async def submit(self, p: Placeholder, command: c.SubmitJob) -> list[e.Event]:
         """Have a job made, unless its Pod has left or changed meanwhile, or it could run nowhere."""
@@ -88,7 +88,8 @@ class Submissions:
         )
 
     def _excluded(self, p: Placeholder, candidates: frozenset[str], request: JobRequest) -> tuple[str, ...]:
-        return self._planner.excluded(self._state.snapshot, self._ports.pods_of(p), candidates, request)
+        pods, fenced = self._ports.pods_of(p), self._ports.fenced()
+        return self._planner.excluded(self._state.snapshot, pods, candidates, request, fenced=fenced)
 
     async def update(self, p: Placeholder, command: c.UpdateJob) -> e.UpdateAnswered:
         """Wishes and exclusions in one request, so that the job never asks for half of either."""

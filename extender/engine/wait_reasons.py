@@ -24,7 +24,7 @@ class WaitReasons:
     """Collect what the reason depends on beside the placeholder itself.
 
     `slurm_read`: Slurm's nodes were read. `place_of` gives the place of a waiting job in Slurm's queue.
-    `policy_trouble` gives what is wrong with the policy where there is none.
+    `policy_trouble` gives what is wrong with the policy where there is none, `gang_waits_for` what a gang needs.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class WaitReasons:
         slurm_read: Callable[[], bool],
         place_of: Callable[[Placeholder], QueuePosition | None],
         policy_trouble: Callable[[], str],
+        gang_waits_for: Callable[[str], str],
     ) -> None:
         self._clock = clock
         self._cache = cache
@@ -43,6 +44,7 @@ class WaitReasons:
         self._slurm_read = slurm_read
         self._place_of = place_of
         self._policy_trouble = policy_trouble
+        self._gang_waits_for = gang_waits_for
 
     def of(self, p: Placeholder) -> Why:
         """Return why the Pods of this workload wait now."""
@@ -56,6 +58,7 @@ class WaitReasons:
                 policy_trouble=self._policy_trouble(),
                 gates=tuple(gate for gate in pod.gates if gate != GATE) if pod is not None else (),
                 gated=pod is not None and GATE in pod.gates,
+                gang=self._gang_waits_for(p.key),
                 place=self._place_of(p),
             ),
         )

@@ -1,7 +1,7 @@
 """Resolve the workload of a Pod, and the Pods of a workload. No other module knows how keys are made.
 
-A workload is what gets one placeholder job. Today each is one Pod, and its key is the Pod's UID. The key is part of the
-job's name and mark, so that a start finds the job of a Pod and the Pods of a job.
+A workload is what gets one placeholder job: one Pod, whose key is its UID, or a gang. The key stands in the job's name
+and mark, so that a start finds the job of a Pod and the Pods of a job.
 """
 
 from __future__ import annotations
@@ -13,24 +13,32 @@ from extender.domain.jobs.job import JobView, Mark
 from extender.domain.jobs.ownership import pod_of
 from extender.domain.ports import PodCache
 from extender.domain.views import PodView
+from extender.engine.gang_members import GangMembers
 from extender.engine.placeholder_index import PlaceholderIndex
 
 
 class WorkloadResolver:
     """Resolve in both directions, for workloads that the engine knows and for those of jobs that it does not."""
 
-    def __init__(self, placeholders: PlaceholderIndex, cache: PodCache) -> None:
+    def __init__(self, placeholders: PlaceholderIndex, cache: PodCache, gangs: GangMembers) -> None:
         self._placeholders = placeholders
         self._cache = cache
+        self._gangs = gangs
 
     def key_of(self, pod: PodView) -> str:
         """Return the key of the workload of which a Pod is a member, or would be."""
-        return self._placeholders.workload_of_pod(pod.uid) or pod.uid
+        return self.key_of_uid(pod.uid)
+
+    def key_of_uid(self, uid: str) -> str:
+        """Return the key of the workload of which the Pod with this UID is a member, or would be."""
+        return self._gangs.key_of(uid) or self._placeholders.workload_of_pod(uid) or uid
 
     def uids(self, key: str) -> tuple[str, ...]:
         """Return the UIDs of the Pods of a workload, whether they exist or not."""
         p = self._placeholders.get(key)
-        return tuple(ref.uid for ref in p.refs) if p is not None and p.refs else (key,)
+        members = tuple(ref.uid for ref in p.refs) if p is not None else ()
+        joined = self._gangs.uids(key)
+        return tuple(dict.fromkeys((*members, *joined))) or (key,)
 
     def pods(self, key: str) -> list[PodView]:
         """Return the Pods of a workload that exist."""

@@ -1,7 +1,7 @@
 """Find the owners of a Pod: from controller to controller up to the topmost readable one. Implements `ports.Owners`.
 
 The kinds are not known beforehand (Deployments, Jobs, but also those that a site installs), so the path of each is
-requested from the API server. Only metadata is read.
+requested from the API server. Only metadata is read, but of kinds whose specification says how large a gang is.
 
 The author of the Pod writes the reference: the API server checks neither that it is true nor that its name is valid. So
 it is quoted, cached for its namespace alone, and not retried when the API server has rejected it.
@@ -14,16 +14,18 @@ import random
 import urllib.parse
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
 import structlog
 
+from extender.domain.gangs.context import ControllerView, root_annotations
 from extender.domain.ports import Owners
 from extender.domain.views import OwnerReference
 from extender.kube.connection import METADATA_ONLY, ApiConnection, ApiResponse
 from extender.kube.errors import ApiRefused, ApiUnavailable, NotFound, Throttled, Unauthorized
 from extender.kube.repeat import repeated
+from extender.kube.wire.controllers import has_size, with_size
 from extender.kube.wire.fields import Fields, OddObject, parsed
 from extender.kube.wire.meta import read_object_meta
 
@@ -47,11 +49,10 @@ KINDS_TTL_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """One owner as read; `found` False: it may not be read, or is gone."""
+    """One owner as read, and until when that is remembered."""
 
     until: float
-    found: bool = False
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    view: ControllerView
     above: OwnerReference | None = None
 
 
@@ -85,17 +86,22 @@ class OwnerReader:
 
     async def root_annotations(self, namespace: str, owner: OwnerReference) -> Mapping[str, str]:
         """The annotations of the topmost controlling owner that may be read, else empty. Raises `PortError`."""
-        annotations: Mapping[str, str] = {}
+        return root_annotations(await self.controllers(namespace, owner))
+
+    async def controllers(self, namespace: str, owner: OwnerReference) -> tuple[ControllerView, ...]:
+        """The controllers from `owner` up to the topmost that may be read, and what is known of the one above it.
+
+        Raises `PortError`.
+        """
+        found: list[ControllerView] = []
         current: OwnerReference | None = owner
-        for _ in range(DEEPEST):
-            if current is None:
-                return annotations
+        while current is not None and len(found) < DEEPEST:
             known = await self._read(namespace, current)
-            if not known.found:
-                return annotations
-            annotations, current = known.annotations, known.above
-        _log.warning("owner_chain_too_long", namespace=namespace, kind=owner.kind, name=owner.name)
-        return annotations
+            found.append(known.view)
+            current = known.above
+        if current is not None:
+            _log.warning("owner_chain_too_long", namespace=namespace, kind=owner.kind, name=owner.name)
+        return tuple(found)
 
     async def _read(self, namespace: str, owner: OwnerReference) -> _Known:
         key = (namespace, owner)
@@ -111,25 +117,28 @@ class OwnerReader:
             return known
 
     async def _ask(self, namespace: str, owner: OwnerReference) -> _Known:
-        until = _now() + TTL_S
+        unread = _Known(_now() + TTL_S, ControllerView(owner, read=False))
         try:
             kind = await self._kind(owner)
             if kind is None:
-                return _Known(until)
+                return unread
             within = f"/namespaces/{namespace}" if kind.namespaced else ""
-            answer = await self._get(f"{_root(owner.api_version)}{within}/{kind.name}/{_quoted(owner.name)}")
+            path = f"{_root(owner.api_version)}{within}/{kind.name}/{_quoted(owner.name)}"
+            answer = await self._get(path, whole=has_size(owner))
         except (Throttled, Unauthorized):
             raise
         except ApiRefused:
-            return _Known(until)
+            return unread
         try:
             meta = read_object_meta(answer.body)
+            view = ControllerView(owner, meta.annotations)
+            view = with_size(view, answer.body) if has_size(owner) else view
         except OddObject as error:
             _log.warning("owner_not_read", kind=owner.kind, name=owner.name, why=str(error))
-            return _Known(until)
+            return unread
         if meta.uid != owner.uid:  # Deleted, and made again under the same name.
-            return _Known(until)
-        return _Known(until, True, meta.annotations, meta.owner)
+            return unread
+        return replace(unread, view=view, above=meta.owner)
 
     async def _kind(self, owner: OwnerReference) -> _Kind | None:
         """Return the kind of `owner` as paths name it; `None` if there is no such kind. Raises ApiError."""
@@ -157,9 +166,11 @@ class OwnerReader:
             raise ApiUnavailable(f"GET {path}: {error}") from error
         return {kind.kind: kind for kind in kinds if "/" not in kind.name}
 
-    async def _get(self, path: str) -> ApiResponse:
+    async def _get(self, path: str, *, whole: bool = False) -> ApiResponse:
+        accept = "application/json" if whole else METADATA_ONLY
+
         async def get(timeout_s: float) -> ApiResponse:
-            return await self._connection.request("GET", path, accept=METADATA_ONLY, timeout_s=timeout_s)
+            return await self._connection.request("GET", path, accept=accept, timeout_s=timeout_s)
 
         return await repeated(get, within_s=self._within_s, once_s=self._once_s, rng=self._rng)
 

@@ -109,6 +109,19 @@ def beginnings(refs: tuple[e.MemberRef, ...]) -> Iterator[Placeholder]:
         for event in (*wanted, *history):
             p, _ = step(p, event, NOW, TIMING)
             yield p
+    p = Placeholder("u")  # the last Pod comes when the others run
+    earlier = refs[:1]
+    later: tuple[e.Event, ...] = (
+        e.PodWanted(earlier, REQUESTS[0]),
+        e.CandidatesChanged(frozenset({"n1"})),
+        e.SubmitAccepted(1, 1),
+        e.JobGranted(1, {ref.uid: "n1" for ref in earlier}, ("n1",)),
+        *(e.PodBound(ref.uid, "n1", 1) for ref in earlier),
+        e.PodWanted(refs, REQUESTS[0]),
+    )
+    for event in later:
+        p, _ = step(p, event, NOW, TIMING)
+        yield p
     for node, job, ending in product(("", "n1"), (None, 1), (False, True)):
         members = [Member(ref, node=node, job_id=job if node else None, ending=ending) for ref in refs]
         yield adopted("u", members, title="t", job_id=job, now=NOW, timing=TIMING)

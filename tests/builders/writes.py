@@ -88,6 +88,7 @@ CLAIM = (
     wellknown.ALLOCATION_PROOF,
     wellknown.DEVICES,
     wellknown.GPUS,
+    *wellknown.GANG_ANNOTATIONS,
 )
 SERIES = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}}
 LEASE = {"metadata": {"name": "slurm-extender", "annotations": {wellknown.SCHEDULER_NAME: "slurm"}}, "spec": {}}

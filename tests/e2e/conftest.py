@@ -29,6 +29,7 @@ CONFIG: dict[str, dict[str, Any]] = {
     },
     "jobs": {"allow": ["user-id", "group-id", "priority"], "gpuTypes": {"H100": "h100"}},
     "hooks": {"wait": "4s"},
+    "gangs": {"unfenced": "allow"},
 }
 LONGEST = (
     "test_fences",

@@ -68,7 +68,9 @@ class Disagreed:
 
 
 def agreed(title: str, asked: Sequence[MemberRequest], size: int) -> Agreed | Disagreed:
-    """Return the request for `size` members. `title` names the job; members that do not exist yet ask the same.
+    """Return the request for `size` members; those that do not exist yet ask the same.
+
+    `title` names the job, unless a setting of the members does.
 
     Slurm gives every node of a job the same: where sizes differ the largest counts, resource by resource, and a notice
     says so. Raises `ValueError` for no members.
@@ -87,7 +89,7 @@ def agreed(title: str, asked: Sequence[MemberRequest], size: int) -> Agreed | Di
     least = [one.time_limit_least for one in requests if one.time_limit_least is not None]
     request = replace(
         first,
-        title=title,
+        title=first.title if first.title != asked[0].pod else title,
         members=max(size, len(asked)),
         cpus=max(one.cpus for one in requests),
         memory_mb=max(one.memory_mb for one in requests),
@@ -100,6 +102,10 @@ def agreed(title: str, asked: Sequence[MemberRequest], size: int) -> Agreed | Di
 def _differences(asked: Sequence[MemberRequest]) -> tuple[str, ...]:
     first, *others = asked
     found = []
+    own = next((one for one in others if (one.request.title == one.pod) != (first.request.title == first.pod)), None)
+    named = next((one for one in others if first.request.title not in (first.pod, one.request.title)), own)
+    if named is not None:
+        found.append(f"job-name: {first.pod} and {named.pod} differ in it; the Pods of one job must agree")
     for field, setting in {**SHARED, "tres_per_node": "gres"}.items():
         was = getattr(first.request, field)
         other = next((one for one in others if getattr(one.request, field) != was), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -49,8 +49,16 @@ class ControllerView:
     replicated: tuple[ReplicatedJob, ...] | None = None
     """Of a JobSet, in its order."""
 
+    read: bool = True
+    """False: it may not be read, or is gone; only the reference to it is known."""
+
     in_order: bool = False
     """Later members are created only after earlier ones are Ready: InOrder, `dependsOn`, LeaderReady."""
+
+
+def root_annotations(controllers: Sequence[ControllerView]) -> Mapping[str, str]:
+    """Return the annotations of the topmost controller that was read; empty where there is none."""
+    return next((one.annotations for one in reversed(controllers) if one.read), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +78,13 @@ class GroupView:
     least: int
 
 
-def _no_group(_ref: GroupRef) -> GroupView | None:
-    return None
-
-
-def _no_leader(_namespace: str, _name: str) -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class GangContext:
     """Everything beside the Pod. `controllers` go from the Pod's own controller up to the topmost that may be read."""
 
     controllers: tuple[ControllerView, ...] = ()
-    group: Callable[[GroupRef], GroupView | None] = _no_group
-    """`None`: there is no such object, or it cannot be read."""
-
-    leader: Callable[[str, str], str] = _no_leader
-    """The UID of the Pod with this namespace and name that is not ending; "": there is none."""
+    group: Callable[[GroupRef], GroupView | None] | None = None
+    """Gives `None` for an object that does not exist. `None`: no such objects are read, and they make no gang."""
 
     jobs: JobGangs = JobGangs.ANNOTATED
     largest: int = LARGEST

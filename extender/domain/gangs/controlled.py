@@ -45,9 +45,9 @@ def of_leader_worker_set(pod: PodView, context: GangContext) -> Membership | str
         expected = read_size(size, context.largest)
     except ValueError as why:
         return f"{labels.LWS_SIZE}: {quoted(size)} is not allowed; {why}."
-    leader = pod.annotations.get(labels.LWS_LEADER, "")
-    uid = pod.uid if worker == 0 else context.leader(pod.namespace, leader)
-    unknown = "" if uid else f"The leader Pod {quoted(leader)} of {title} does not exist."
+    leader = context.controller("", "Pod")  # the controller of the workers' StatefulSet
+    uid = pod.uid if worker == 0 else leader.owner.uid if leader is not None else ""
+    unknown = "" if uid else f"The leader Pod of {title} cannot be read."
     set_view = context.controller(LWS_GROUP, "LeaderWorkerSet")
     return Membership(
         GangSource.LEADER_WORKER_SET,

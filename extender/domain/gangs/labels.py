@@ -24,9 +24,6 @@ LWS_WORKER_INDEX = f"{LWS_PREFIX}worker-index"
 LWS_SIZE = f"{LWS_PREFIX}size"
 """Annotation of LeaderWorkerSet, the other three are labels: how many Pods a group has, its leader included."""
 
-LWS_LEADER = f"{LWS_PREFIX}leader-name"
-"""Annotation of a worker Pod: the name of its leader Pod."""
-
 JOBSET_PREFIX = "jobset.sigs.k8s.io/"
 JOBSET_NAME = f"{JOBSET_PREFIX}jobset-name"
 JOBSET_REPLICATED_JOB = f"{JOBSET_PREFIX}replicatedjob-name"

@@ -80,6 +80,11 @@ class Membership:
         return f"gang-{hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]}"
 
 
+def gang_title(membership: Membership) -> str:
+    """Return the readable part of the name of the gang's job."""
+    return f"{membership.namespace}/{membership.name}"
+
+
 LONGEST_ORDERED = 253
 """Characters of a name that are compared: what Kubernetes allows for a Pod's."""
 

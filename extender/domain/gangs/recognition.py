@@ -117,6 +117,8 @@ def _grouped(source: GangSource) -> Callable[[PodView, GangContext, str], Member
             called = read_name(text)
         except ValueError as why:
             return GangRefused(f"The name of the Pod's PodGroup, {quoted(text)}, is not allowed; {why}.")
+        if context.group is None:
+            return None
         group, title = context.group(GroupRef(source, pod.namespace, called)), f"PodGroup {called}"
         if group is None:
             unknown = f"{title} of {pod.namespace} does not exist or cannot be read."

@@ -6,6 +6,7 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.job_outcomes.transition_table import states_after
 from extender.domain.jobs.changes import can_follow_running
+from extender.domain.lifecycle.granted import lacks_nodes
 from extender.domain.lifecycle.rules import At, StateRules, Step
 from extender.domain.lifecycle.transitions import (
     announce,
@@ -20,7 +21,7 @@ from extender.domain.lifecycle.transitions import (
 )
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.renewal import replace
-from extender.domain.states import BoundState
+from extender.domain.states import BoundState, GrantedState
 from extender.domain.wellknown import Reason
 
 
@@ -49,14 +50,26 @@ def _still_runs(p: Placeholder, bound: BoundState, event: e.JobGranted, at: At) 
         if devices != job.devices:
             bound = replace(bound, job=replace(job, devices=devices))
     if event.slurm_nodes == job.slurm_nodes or not (job.slurm_nodes and event.slurm_nodes):
-        return _update(p, bound)
+        return _with_successors(p, bound, event, at) if p.wants else _update(p, bound)
     text = f"Slurm moved job {event.job_id} to other nodes."
     return lose_allocation(p, e.EndKind.REQUEUED, text, at, job_alive=True)
 
 
+def _with_successors(p: Placeholder, bound: BoundState, event: e.JobGranted, at: At) -> Step:
+    """Give members that came later the slots of the running job that are free."""
+    if lacks_nodes(p, event):
+        return _update(p, bound)
+    allocation = tuple(sorted(event.allocation.items()))
+    granted = GrantedState(bound.job, allocation, limit_at=bound.limit_at)
+    p = replace(p, payload=granted, wake_at=at.now + at.timing.busy)
+    nodes = ", ".join(sorted({p.node_of(m.ref.uid) for m in p.members if m.wanting}))
+    return p, [announce(p, Reason.GRANTED, f"Slurm job {event.job_id} has {nodes} for a Pod that came later.")]
+
+
 def _request_changed(p: Placeholder, bound: BoundState, _event: e.PodWanted, _at: At) -> Step:
-    """Slurm changes little of a job that has its nodes."""
-    return _update(infer_submitted_request(p), bound)
+    """Slurm changes little of a job that has its nodes. A member that came later gets a free slot after a read."""
+    after, commands = _update(infer_submitted_request(p), bound)
+    return after, [*commands, *([c.ReadJob(bound.job.job_id)] if after.wants else [])]
 
 
 def _update(p: Placeholder, bound: BoundState) -> Step:
@@ -106,7 +119,7 @@ RULES.on(_pod_over, e.PodGone, e.PodBound, e.BindFailed, to=(State.RELEASING,))
 RULES.on(_job_ended, e.JobEnded, to=states_after(e.JobEnded, State.BOUND))
 RULES.on(_job_ended, e.JobEnding, to=states_after(e.JobEnding, State.BOUND))
 RULES.on(_job_ended, e.JobWaiting, to=states_after(e.JobWaiting, State.BOUND))
-RULES.on(_still_runs, e.JobGranted, to=(State.LOST,))
+RULES.on(_still_runs, e.JobGranted, to=(State.LOST, State.GRANTED))
 RULES.on(_request_changed, e.PodWanted)
 RULES.on(_update_answered, e.UpdateAnswered)
 RULES.on(_limit_near, e.TimerFired)

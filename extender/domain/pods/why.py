@@ -53,6 +53,7 @@ class Cause(StrEnum):
     NO_NODE = "NoSuitableNode"
     NOT_OFFERED = "NoNodeOffered"
     OTHER_GATES = "OtherSchedulingGates"
+    GANG_INCOMPLETE = "GangIncomplete"
     NO_POLICY = "SlurmPolicyUnusable"
     NOT_READ = "PodNotRead"
     INVALID = "InvalidSlurmSettings"
@@ -85,6 +86,7 @@ MEANINGS: Mapping[Cause, str] = {
     Cause.NO_NODE: "No node is large enough for the Pod, or none meets its selector, affinity and tolerations",
     Cause.NOT_OFFERED: "kube-scheduler has not offered any node for the Pod",
     Cause.OTHER_GATES: "The Pod has scheduling gates of other controllers, which have to be removed first",
+    Cause.GANG_INCOMPLETE: "Other Pods of the gang do not exist yet, or another controller holds them",
     Cause.NO_POLICY: "The site's policy cannot be used; no job is submitted until it is fixed",
     Cause.NOT_READ: "The Pod's request has not been read yet",
     Cause.INVALID: "The Pod's Slurm annotations are invalid",
@@ -165,6 +167,9 @@ class Surroundings:
     gated: bool = False
     """It has the extender's gate."""
 
+    gang: str = ""
+    """What its gang needs before a job is submitted, as a sentence."""
+
     place: QueuePosition | None = None
 
 
@@ -238,6 +243,8 @@ def _submitting(around: Surroundings) -> Why:
 
 
 def _absent(p: Placeholder, around: Surroundings) -> Why:
+    if around.gang:
+        return Why(Cause.GANG_INCOMPLETE, around.gang)
     if around.gates:
         gates = ", ".join(around.gates)
         text = f"Waiting for other scheduling gates to be removed: {gates}."

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from extender.domain import quantity
+from extender.domain.gangs.readers import LONGEST_NAME, read_name
 from extender.domain.jobs.job import Exclusive
 from extender.domain.translation.hostnames import expand
 
@@ -23,6 +24,9 @@ E = TypeVar("E", bound=StrEnum)
 
 TEXT_LIMIT = 1023
 """Bytes. slurmctld refuses a name, a comment or an `extra` longer than 1024 with error 2012; one is kept in reserve."""
+
+LARGEST_GANG = 2**16 - 1
+"""Members of a gang that can be written; the site bounds it further."""
 
 UINT32_LARGEST = 0xFFFFFFFD
 """Slurm keeps these numbers in 32 bits and takes the two above for "infinite" and "not set" (`slurm.h` NO_VAL)."""
@@ -173,6 +177,8 @@ NODES = Form(
 SHARING: Form[Exclusive | Unsent] = Form(_sharing, "one of " + ", ".join(Exclusive) + ", true, false", words=Exclusive)
 PERSON = Form(_person, f"a number from 0 to {UINT32_LARGEST}, or a name that the site knows")
 GRES = Form(_gres, "GRES such as gpu:2, gpu:a100:2 or gres/gpu:a100:2, separated by commas")
+GANG = Form(read_name, f"1 to {LONGEST_NAME} letters, digits and - _ . /")
+GANG_SIZE = whole(1, LARGEST_GANG)
 INSTANT = Form(
     _instant,
     "seconds since the epoch, a time with its zone such as 2030-01-31T08:00:00Z, "

@@ -323,12 +323,21 @@ MODE = Setting(
     "without slurmd, `auto` (also when not given) decided for each job from its nodes.",
 )
 
+GANG = Setting(
+    "gang",
+    forms.GANG,
+    "Name of the gang of the Pod, together with `gang-size`; on a Job `true` or `false`, on a JobSet `job`, "
+    "`replicated-job` or `set`: which of its Pods are one gang.",
+)
+GANG_SIZE = Setting("gang-size", forms.GANG_SIZE, "How many Pods the gang has that `gang` names.")
+
 SETTINGS: tuple[Setting[Any], ...] = (
     *(ACCOUNT, PARTITION, QOS, RESERVATION, WCKEY, MCS_LABEL, JOB_NAME, COMMENT),
     *(CONSTRAINTS, PREFER, REQUIRED_NODES, EXCLUDED_NODES, MIN_NODES, MAX_NODES, SWITCHES, EXCLUSIVE),
     *(CPUS, MEMORY, GRES, GPU_TYPE, LICENSES),
     *(TIMEOUT, BEGIN, DEADLINE, DEPENDENCY, PRIORITY, NICE),
     *(USER_ID, GROUP_ID, WORKING_DIR, MODE),
+    *(GANG, GANG_SIZE),
 )
 
 BY_NAME = {setting.name: setting for setting in SETTINGS}

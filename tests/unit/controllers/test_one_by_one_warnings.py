@@ -35,6 +35,8 @@ def told(*changes: tuple[PodView | None, PodView | None]) -> list[Announcement]:
     warnings = OneByOneWarnings(announcer, ["slurm"])
     for old, new in changes:
         warnings.pod_changed(old, new)
+        if old is None and new is not None:
+            warnings.placed_alone(new)
     return announcer.said
 
 
@@ -68,9 +70,7 @@ def test_a_pod_that_replaces_one_that_ended_is_not_beside_it() -> None:
     assert told(*new(ended, pod("b"))) == []
 
 
-def test_pods_of_other_schedulers_and_bound_ones_are_not_warned() -> None:
-    others = replace(pod("b"), scheduler_name="default-scheduler")
-    assert told(*new(pod("a"), others)) == []
+def test_bound_pods_are_not_warned() -> None:
     assert told(*new(replace(pod("a"), node_name="n1"), replace(pod("b"), node_name="n2"))) == []
 
 

@@ -90,7 +90,8 @@ def test_the_leader_alone_completes_a_gang_whose_workers_come_later() -> None:
 
 
 def asked(number: int, **fields: Any) -> MemberRequest:
-    return MemberRequest(f"team/ring-{number}", replace(REQUEST, **fields))
+    pod = f"team/ring-{number}"
+    return MemberRequest(pod, replace(REQUEST, **({"title": pod} | fields)))
 
 
 def test_a_gang_asks_for_as_many_nodes_as_it_has_members() -> None:
@@ -98,6 +99,15 @@ def test_a_gang_asks_for_as_many_nodes_as_it_has_members() -> None:
     assert isinstance(said, Agreed)
     assert said.request == replace(REQUEST, title="team/ring", members=2)
     assert said.notice == ""
+
+
+def test_a_job_name_of_the_members_is_kept_and_must_be_the_same() -> None:
+    said = agreed("team/ring", [asked(0, title="mine"), asked(1, title="mine")], 2)
+    assert isinstance(said, Agreed)
+    assert said.request.title == "mine"
+    for other in ("else", "team/ring-1"):
+        assert isinstance(agreed("team/ring", [asked(0, title="mine"), asked(1, title=other)], 2), Disagreed)
+    assert isinstance(agreed("team/ring", [asked(0), asked(1, title="mine")], 2), Disagreed)
 
 
 def test_members_that_do_not_exist_yet_ask_as_the_others_do() -> None:

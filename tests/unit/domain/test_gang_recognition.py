@@ -115,6 +115,7 @@ def test_a_pod_group_gives_size_and_identity(pod: PodView, source: GangSource) -
 
 
 def test_a_pod_group_that_does_not_exist_is_named_until_it_does() -> None:
+    assert recognise(a_pod(scheduling_group="five"), ALONE) is None
     said = found(a_pod(scheduling_group="five"), GROUPS)
     assert "PodGroup five of team does not exist" in said.unknown
     assert said.expected is None
@@ -147,20 +148,23 @@ def test_a_kueue_group_has_its_size_and_index_from_the_pod() -> None:
     assert labels.KUEUE_SIZE in refused(a_pod(labels={labels.KUEUE_GROUP: "batch-7"}))
 
 
+def under(leader: str) -> GangContext:
+    workers = OwnerReference("apps/v1", "StatefulSet", "vllm-2", "sts-2")
+    return GangContext(
+        (ControllerView(workers), ControllerView(OwnerReference("v1", "Pod", "vllm-2", leader), read=bool(leader)))
+        if leader
+        else (ControllerView(workers),)
+    )
+
+
 def test_a_group_of_a_leader_worker_set_is_known_by_its_leader() -> None:
     size = {labels.LWS_SIZE: "4"}
     leader = a_pod(uid="leader-uid", labels=LWS | {labels.LWS_WORKER_INDEX: "0"}, annotations=size)
-    worker = a_pod(
-        uid="worker-uid",
-        labels=LWS | {labels.LWS_WORKER_INDEX: "3"},
-        annotations=size | {labels.LWS_LEADER: "vllm-2"},
-    )
-    context = GangContext(leader=lambda _namespace, name: "leader-uid" if name == "vllm-2" else "")
-    assert found(leader, context).key() == found(worker, context).key()
-    assert found(worker, context).order.index == (3,)
-    recreated = GangContext(leader=lambda _namespace, _name: "new-uid")
-    assert found(worker, recreated).key() != found(leader, recreated).key()
-    assert "does not exist" in found(worker, ALONE).unknown
+    worker = a_pod(uid="worker-uid", labels=LWS | {labels.LWS_WORKER_INDEX: "3"}, annotations=size)
+    assert found(leader).key() == found(worker, under("leader-uid")).key()
+    assert found(worker, under("leader-uid")).order.index == (3,)
+    assert found(worker, under("new-uid")).key() != found(leader).key()
+    assert "cannot be read" in found(worker, under("")).unknown
 
 
 def test_a_leader_worker_set_that_waits_for_its_leader_is_completed_by_it() -> None:

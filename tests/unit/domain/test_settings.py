@@ -40,7 +40,7 @@ def test_a_value_of_a_setting_has_the_type_of_its_field_of_the_request(setting: 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_a_value_of_a_setting_has_the_type_of_its_field_of_slurm_and_reaches_it(setting: Setting[Any]) -> None:
     if not setting.slurm:
-        assert setting.name in {"gpu-type", "mode"}
+        assert setting.name in {"gpu-type", "mode", "gang", "gang-size"}
         return
     field = get_type_hints(JobDescription)[setting.slurm]
     if setting.request and setting.request not in COMPUTED:

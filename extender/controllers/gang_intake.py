@@ -1,0 +1,91 @@
+"""Recognise the gang of each Pod, and hand the Pod over to it; a Pod that names no usable gang is refused by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from extender.domain.gangs.context import ControllerView, GangContext, JobGangs
+from extender.domain.gangs.membership import Membership, gang_title
+from extender.domain.gangs.recognition import GangRefused, recognise
+from extender.domain.placeholder import State
+from extender.domain.translation.translate import Translation, TranslationRefused
+from extender.domain.views import PodView
+from extender.engine.engine import Engine
+from extender.engine.gang_members import GangMembers
+from extender.engine.member_candidates import MemberCandidates
+
+
+class GangIntake:
+    """Decide for each Pod whether it is a member of a gang.
+
+    `jobs` and `largest` are the site's choices. `placed_alone` is called with each Pod that is a workload of its own.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        gangs: GangMembers,
+        candidates: MemberCandidates,
+        *,
+        jobs: JobGangs,
+        largest: int,
+        placed_alone: Callable[[PodView], None],
+    ) -> None:
+        self._engine = engine
+        self._gangs = gangs
+        self._candidates = candidates
+        self._jobs = jobs
+        self._largest = largest
+        self._placed_alone = placed_alone
+
+    def key_of(self, pod: PodView, controllers: tuple[ControllerView, ...], said: Translation | None) -> str | None:
+        """Return the workload of a Pod that is a member of a gang; `None`: it is none, or that is not known."""
+        found = recognise(pod, self._context(controllers))
+        if not isinstance(found, Membership) or said is None:
+            return None
+        return self._gangs.key_for(found, said)
+
+    def title_of(self, pod: PodView, controllers: tuple[ControllerView, ...], title: str) -> str:
+        """Return the readable part of the name of a gang's job, whose member would be called `title` by itself."""
+        found = recognise(pod, self._context(controllers))
+        if not isinstance(found, Membership) or title != pod.full_name:
+            return title
+        return gang_title(found)
+
+    def accept(self, pod: PodView, controllers: tuple[ControllerView, ...], said: Translation) -> Translation | None:
+        """Add the Pod to its gang, and return `None`; else return what becomes of the Pod by itself."""
+        found = recognise(pod, self._context(controllers))
+        if isinstance(found, GangRefused):
+            return TranslationRefused((found.text,))
+        key = self._gangs.key_for(found, said) if found is not None else None
+        if found is None or key is None or not self._may_move(pod.uid, key):
+            self._placed_alone(pod)
+            return said
+        alone = self._engine.placeholders.get(pod.uid)
+        if alone is not None:
+            self._engine.forget(alone)
+        self._gangs.join(key, pod, found, said)
+        if alone is not None and alone.candidates is not None:
+            self._candidates.report(key, pod.uid, alone.candidates, "gang", computed=True)
+        return None
+
+    def left(self, uid: str) -> None:
+        """A Pod is gone."""
+        if (key := self._gangs.key_of(uid)) is not None:
+            self._candidates.left(key, uid)
+            self._gangs.leave(uid)
+
+    def changed(self, uid: str) -> None:
+        """Something of a Pod changed that may complete its gang or make it incomplete."""
+        if (key := self._gangs.key_of(uid)) is not None:
+            self._gangs.settle(key)
+
+    def _may_move(self, uid: str, key: str) -> bool:
+        """Return whether a Pod may belong to this workload: it stays where a job was submitted for it."""
+        p = self._engine.placeholders.by_pod(uid)
+        if p is None or p.key == key:
+            return True
+        return p.key == uid and p.state in {State.ABSENT, State.REFUSED} and not p.duplicate_jobs and p.attempt == 0
+
+    def _context(self, controllers: tuple[ControllerView, ...]) -> GangContext:
+        return GangContext(controllers, jobs=self._jobs, largest=self._largest)

@@ -1,0 +1,218 @@
+"""Hold the Bindings of a gang until kube-scheduler has accepted each member on its node, then bind all of them.
+
+Each `/bind` of a member is a vote. The call that completes the votes has all members bound, those too for which no call
+is open at that moment: kube-scheduler drops a Pod that it finds bound. A call is held for a moment only to spare its
+member kube-scheduler's back-off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from extender.domain import events as e
+from extender.domain.gangs.votes import Ballot
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.ports import Clock, PodCache
+from extender.domain.views import NodeView, PodView
+from extender.engine.engine import Engine
+from extender.engine.member_bindings import MemberBindings
+from extender.runtime.controller import Controller
+from extender.runtime.topics import NodeChanged, PlaceholderChanged, PlaceholderForgotten, PodChanged
+
+_log = structlog.get_logger(__name__)
+
+HOLD_S = 2.0
+"""How long one call of `/bind` is held. kube-scheduler gives up after `httpTimeout`, 5 s in the manifests."""
+
+AT_ONCE = 16
+"""Bindings of members that are under way at a time."""
+
+
+class GangBarrier:
+    """Count votes by workload, and bind each gang whose votes are complete. Keys are those of workloads.
+
+    `bind_within_s`: how long the nodes of a gang may be offered before all members are bound; then the job is released.
+    """
+
+    def __init__(
+        self, engine: Engine, bindings: MemberBindings, cache: PodCache, clock: Clock, bind_within_s: float
+    ) -> None:
+        self._engine = engine
+        self._bindings = bindings
+        self._cache = cache
+        self._clock = clock
+        self._bind_within_s = bind_within_s
+        self._ballots: dict[str, Ballot] = {}
+        self._open: dict[str, dict[str, asyncio.Future[str]]] = {}
+        """The calls that are held, by workload and member."""
+
+        self._offered: dict[str, int] = {}
+        """The job of each gang whose nodes are offered to kube-scheduler."""
+
+        self._deadlines = Controller("gang deadlines", self._expire, keep_early=True)
+        self._poster = Controller("bindings of members", self._post, workers=AT_ONCE, owner_of=self._namespace_of)
+        self._binder = Controller("gang bindings", self._bind_all, workers=4, owner_of=engine.placeholders.namespace_of)
+
+    async def run(self) -> None:
+        """Bind gangs, and end barriers that are not passed in time, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._binder.run(), name="gang bindings")
+            group.create_task(self._poster.run(), name="bindings of members")
+            group.create_task(self._deadlines.run(), name="gang deadlines")
+
+    async def vote(self, p: Placeholder, uid: str, node: str) -> str:
+        """Count the vote of a member for its node; "" once it is bound, else a sentence for kube-scheduler."""
+        if p.job_id is None:
+            return "Slurm has no allocation for this Pod"
+        ballot = self._ballots.get(p.key)
+        if ballot is None or ballot.job_id != p.job_id:
+            ballot = Ballot(p.job_id)
+        ballot = self._ballots[p.key] = ballot.cast(uid, node, self._clock.now())
+        if ballot.is_complete(_wanting(p), self._clock.now()):
+            self._binder.add(p.key)
+        call: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._answer(p.key, uid, "another call for the same Pod came later")
+        self._open.setdefault(p.key, {})[uid] = call
+        try:
+            async with asyncio.timeout(HOLD_S):
+                return await call
+        except TimeoutError:
+            return self._incomplete(p.key, uid)
+        finally:
+            self._close(p.key, uid, call)
+
+    def node_changed(self, event: NodeChanged) -> None:
+        """Void the votes for a Node of which kube-scheduler judges something that changed."""
+        node = event.new or event.old
+        same = event.old is not None and event.new is not None and _judged(event.old) == _judged(event.new)
+        if node is None or same:
+            return
+        for key, ballot in self._ballots.items():
+            self._ballots[key] = ballot.without_node(node.name)
+
+    def pod_changed(self, event: PodChanged) -> None:
+        """Void the vote of a Pod that leaves, or of which kube-scheduler judges something that changed."""
+        pod = event.new or event.old
+        key = None if pod is None else self._engine.placeholders.workload_of_pod(pod.uid)
+        if pod is None or key not in self._ballots:
+            return
+        if event.old is None or event.new is None or _claims_of(event.old) != _claims_of(event.new):
+            self._ballots[key] = self._ballots[key].without_pod(pod.uid)
+
+    def placeholder_changed(self, event: PlaceholderChanged) -> None:
+        """Drop the votes for an allocation that is gone, or that may not be used now."""
+        after = event.after
+        if after.state is not State.GRANTED:
+            self._offered.pop(after.key, None)
+        elif after.cleared and len(after.members) > 1 and after.job_id not in (None, self._offered.get(after.key, 0)):
+            self._offered[after.key] = after.job_id or 0
+            self._deadlines.add(_deadline(after), after=self._bind_within_s)
+        if event.after.state is not State.GRANTED or (event.before.cleared and not event.after.cleared):
+            self._drop(event.after.key, "its Slurm allocation may not be used now")
+
+    def forgotten(self, event: PlaceholderForgotten) -> None:
+        """Drop the votes of a workload that is over."""
+        self._offered.pop(event.key, None)
+        self._drop(event.key, "the gang is over")
+
+    async def _expire(self, deadline: tuple[str, int]) -> None:
+        """Release the job of a gang whose members are not all bound in time, and name the Node that refused one."""
+        key, job_id = deadline
+        p = self._engine.placeholders.get(key)
+        if p is None or p.state is not State.GRANTED or p.job_id != job_id or self._offered.get(key) != job_id:
+            return
+        ballot = self._ballots.get(key, Ballot(job_id))
+        missing = sorted(ballot.missing(_wanting(p), self._clock.now()))
+        uid = missing[0] if missing else next(iter(sorted(_wanting(p))), "")
+        pod, node = self._cache.get(uid), p.node_of(uid)
+        said = pod.unschedulable if pod is not None else ""
+        name = pod.full_name if pod is not None else "a member"
+        text = f"kube-scheduler did not accept {name} there within {self._bind_within_s:g} s. {said}".strip()
+        if any(member.placed for member in p.members):
+            text = f"The gang cannot start as a whole: node {node}: {text}"
+            self._engine.handle(key, e.JobEnded(job_id, e.EndKind.FAILED, text, alive=True), "gang barrier")
+        else:
+            self._engine.handle(key, e.NodeRefused(node, text), "gang barrier")
+
+    async def _bind_all(self, key: str) -> None:
+        """Bind every member that has no node, if all of them have voted and the nodes still fit."""
+        p, ballot = self._engine.placeholders.get(key), self._ballots.get(key)
+        if p is None or ballot is None or p.state is not State.GRANTED or ballot.job_id != p.job_id:
+            return
+        if not ballot.is_complete(_wanting(p), self._clock.now()):
+            return
+        # kube-scheduler keeps no room for members that voted earlier and are in its back-off now.
+        if busy := self._engine.recheck(p):
+            self._drop(key, busy)
+            return
+        members = [(member.ref, p.node_of(member.ref.uid)) for member in p.members if member.wanting]
+        for ref, node in members:
+            self._bindings.begin(p, ref, node)
+            self._poster.add((key, ref.uid))
+        _log.info("gang_bound", uid=key, job_id=p.job_id, members=len(members))
+
+    async def _post(self, one: tuple[str, str]) -> None:
+        """Send the Binding of one member, unless the allocation was lost since all of them were to be bound."""
+        key, uid = one
+        p = self._engine.placeholders.get(key)
+        member = None if p is None else p.member(uid)
+        if p is None or member is None or not member.binding:
+            return
+        if p.state is State.GRANTED:
+            self._answer(key, uid, await self._bindings.post(p, member.ref, p.node_of(uid)))
+        else:
+            self._engine.handle(key, e.BindFailed(uid, "its Slurm allocation is ending"), "gang barrier")
+
+    def _namespace_of(self, one: tuple[str, str]) -> str:
+        return self._engine.placeholders.namespace_of(one[0])
+
+    def _incomplete(self, key: str, uid: str) -> str:
+        p, ballot = self._engine.placeholders.get(key), self._ballots.get(key)
+        pod = self._cache.get(uid)
+        if p is None or ballot is None:
+            return "Slurm has no allocation for this Pod"
+        if pod is not None and any("claim" in part or part.startswith("volume") for part in pod.beyond):
+            # The error that this call gets undoes what kube-scheduler has set aside for the Pod.
+            ballot = self._ballots[key] = ballot.without_pod(uid)
+        missing = len(ballot.missing(_wanting(p), self._clock.now()))
+        return (
+            f"{len(p.members) - missing} of {len(p.members)} members of the gang have a node; none is bound before all"
+        )
+
+    def _answer(self, key: str, uid: str, text: str) -> None:
+        call = self._open.get(key, {}).get(uid)
+        if call is not None and not call.done():
+            call.set_result(text)
+
+    def _close(self, key: str, uid: str, call: asyncio.Future[str]) -> None:
+        calls = self._open.get(key, {})
+        if calls.get(uid) is call:
+            del calls[uid]
+        if not calls:
+            self._open.pop(key, None)
+
+    def _drop(self, key: str, why: str) -> None:
+        self._ballots.pop(key, None)
+        p = self._engine.placeholders.get(key)
+        for uid in tuple(self._open.get(key, ())):
+            member = None if p is None else p.member(uid)
+            self._answer(key, uid, "" if member is not None and member.node else why)
+
+
+def _deadline(p: Placeholder) -> tuple[str, int]:
+    return p.key, p.job_id or 0
+
+
+def _wanting(p: Placeholder) -> frozenset[str]:
+    return frozenset(member.ref.uid for member in p.members if member.wanting)
+
+
+def _judged(node: NodeView) -> tuple[object, ...]:
+    return (node.labels, node.unschedulable, node.taints, node.allocatable, node.uid)
+
+
+def _claims_of(pod: PodView) -> tuple[object, ...]:
+    """Return everything of a Pod that may change while it waits and by which kube-scheduler judges nodes."""
+    return (pod.deleted_at, pod.finished, pod.labels, pod.node_selector, pod.required_terms, pod.tolerations)

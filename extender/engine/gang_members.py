@@ -1,0 +1,201 @@
+"""Keep the Pods of each gang, and decide when the gang requests a job and what it requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from extender.domain import events as e
+from extender.domain.gangs.agreement import Disagreed, MemberRequest, agreed
+from extender.domain.gangs.completeness import Complete, GangCandidate, completeness
+from extender.domain.gangs.layout import ranks
+from extender.domain.gangs.membership import SHARED_NAMES, Membership, gang_title
+from extender.domain.gangs.tenancy import tenant_of
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.ports import Announcement, Announcer, PodCache
+from extender.domain.translation.translate import Translated, Translation
+from extender.domain.views import PodView
+from extender.domain.wellknown import Reason
+from extender.engine.engine import Engine
+from extender.runtime.topics import PlaceholderChanged
+
+HAS_NODES = frozenset({State.GRANTED, State.BOUND})
+"""States in which the job has its nodes: a Pod that comes gets a free slot, or waits."""
+
+ENDING = frozenset({State.LOST, State.RELEASING})
+"""States in which the job ends: Pods that come wait until it is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """A Pod that says that it belongs to the gang, and what it requests by itself."""
+
+    uid: str
+    membership: Membership
+    translation: Translation
+
+
+class GangMembers:
+    """The Pods of gangs. Keys are those of workloads. `own_gates` are the scheduling gates of the extender."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        cache: PodCache,
+        announcer: Announcer,
+        own_gates: Collection[str],
+    ) -> None:
+        self._engine = engine
+        self._placeholders = engine.placeholders
+        self._cache = cache
+        self._announcer = announcer
+        self._own_gates = frozenset(own_gates)
+        self._joined: dict[str, dict[str, _Joined]] = {}
+        self._key_of: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
+        """Why each gang has no job yet, as a sentence."""
+
+    def key_of(self, uid: str) -> str | None:
+        """Return the workload of a Pod that is a member of a gang."""
+        return self._key_of.get(uid)
+
+    def uids(self, key: str) -> tuple[str, ...]:
+        """Return the UIDs of the Pods that say that they belong to this gang."""
+        return tuple(self._joined.get(key, ()))
+
+    def is_gang(self, key: str) -> bool:
+        """Return whether this workload is a gang."""
+        return key in self._joined
+
+    def waits_for(self, key: str) -> str:
+        """Return why the gang has no job yet, as a sentence; "" if it needs nothing more of its members."""
+        return self._texts.get(key, "")
+
+    def key_for(self, membership: Membership, translation: Translation) -> str | None:
+        """Return the key of the gang; `None`: the tenant is not known, so that the Pod joins none."""
+        if membership.source not in SHARED_NAMES:
+            return membership.key()
+        return membership.key(tenant_of(translation.request)) if isinstance(translation, Translated) else None
+
+    def join(self, key: str, pod: PodView, membership: Membership, translation: Translation) -> None:
+        """Add a Pod, or take over what it says now, and report what follows for the gang."""
+        before = self._key_of.get(pod.uid)
+        if before is not None and before != key:
+            self.leave(pod.uid)
+        self._key_of[pod.uid] = key
+        self._joined.setdefault(key, {})[pod.uid] = _Joined(pod.uid, membership, translation)
+        self.settle(key)
+
+    def leave(self, uid: str) -> None:
+        """Remove a Pod that is gone."""
+        key = self._key_of.pop(uid, None)
+        if key is None:
+            return
+        joined = self._joined[key]
+        del joined[uid]
+        if joined:
+            self.settle(key)
+        else:
+            del self._joined[key]
+            self._texts.pop(key, None)
+
+    def placeholder_changed(self, event: PlaceholderChanged) -> None:
+        """Let Pods that came while the job had its nodes, or was ending, have their turn."""
+        if event.before.state is not event.after.state and event.after.key in self._joined:
+            asyncio.get_running_loop().call_soon(self.settle, event.after.key)
+
+    def settle(self, key: str) -> None:
+        """Report what the Pods of a gang request, or what is missing."""
+        p, joined = self._placeholders.get(key), self._joined.get(key, {})
+        candidates = [
+            GangCandidate(pod, one.membership)
+            for uid, one in joined.items()
+            if (pod := self._cache.get(uid)) is not None and not pod.finished
+        ]
+        if not candidates or (p is not None and p.state in ENDING):
+            return
+        if p is not None and p.state is State.GONE:
+            self._engine.forget(p)
+        if p is not None and p.state in HAS_NODES:
+            self._fill_slots(p, [one for one in candidates if p.member(one.pod.uid) is None])
+            return
+        found = completeness(candidates, self._own_gates)
+        if not isinstance(found, Complete):
+            self._texts[key] = found.text
+            self._withdraw(key, candidates)
+            return
+        self._texts.pop(key, None)
+        self._request(key, found, joined)
+        self._report_full(found.beyond)
+
+    def _fill_slots(self, p: Placeholder, later: Collection[GangCandidate]) -> None:
+        """Give Pods that came after the grant the slots of members that finished, or that no member had yet."""
+        own = self._own_gates
+        there = [one for one in later if one.pod.deleted_at is None and set(one.pod.gates) <= own]
+        waiting = sorted(there, key=lambda one: (one.membership.order.key, one.pod.created_at, one.pod.uid))
+        refs = list(p.refs)
+        free = [slot for slot, member in enumerate(p.members) if member.end is not None]
+        for one in tuple(waiting):
+            index = one.membership.order.index
+            slot = index[0] if len(index) == 1 and index[0] in free else next(iter(free), None)
+            if slot is not None:
+                refs[slot] = _ref(one.pod)
+                free.remove(slot)
+                waiting.remove(one)
+        size = p.request.members if p.request is not None else len(refs)
+        if waiting and len(refs) < size <= len(refs) + len(waiting):
+            late, waiting = waiting[: size - len(refs)], waiting[size - len(refs) :]
+            refs += [_ref(one.pod) for one in late]
+        if p.request is not None and tuple(refs) != p.refs:
+            self._engine.handle(p.key, e.PodWanted(tuple(refs), p.request), "gang")
+        self._report_full(waiting)
+
+    def _report_full(self, beyond: Collection[GangCandidate]) -> None:
+        for one in beyond:
+            text = f"{one.membership.name} has all of its Pods; this Pod waits until a slot of its job is free."
+            self._announce(one.pod, Reason.WAITING, text)
+
+    def _withdraw(self, key: str, candidates: Collection[GangCandidate]) -> None:
+        """Keep the gang without a request; a job that waits is released."""
+        self._engine.handle(key, e.PodRefused(tuple(_ref(one.pod) for one in candidates), ()), "gang")
+
+    def _request(self, key: str, found: Complete, joined: Mapping[str, _Joined]) -> None:
+        refs = _ranked(found)
+        said = {one.pod.uid: joined[one.pod.uid].translation for one in found.members}
+        faults = [
+            f"Pod {one.pod.full_name}: {fault}"
+            for one in found.members
+            if not isinstance(translation := said[one.pod.uid], Translated)
+            for fault in translation.faults
+        ]
+        if faults:
+            self._engine.handle(key, e.PodRefused(refs, tuple(faults)), "gang")
+            return
+        asked = [
+            MemberRequest(one.pod.full_name, translation.request)
+            for one in found.members
+            if isinstance(translation := said[one.pod.uid], Translated)
+        ]
+        first = found.members[0]
+        outcome = agreed(gang_title(first.membership), asked, found.size)
+        if isinstance(outcome, Disagreed):
+            self._engine.handle(key, e.PodRefused(refs, outcome.faults), "gang")
+            return
+        p = self._placeholders.get(key)
+        if outcome.notice and (p is None or p.request != outcome.request):
+            self._announce(first.pod, Reason.UNEVEN_GANG, outcome.notice)
+        self._engine.handle(key, e.PodWanted(refs, outcome.request), "gang")
+
+    def _announce(self, pod: PodView, reason: Reason, text: str) -> None:
+        self._announcer.announce(Announcement("Pod", pod.namespace, pod.name, pod.uid, reason, text, warning=True))
+
+
+def _ranked(found: Complete) -> tuple[e.MemberRef, ...]:
+    """Return the members by rank."""
+    order = ranks({one.pod.uid: one.membership.order for one in found.members}, found.size)
+    return tuple(_ref(one.pod) for one in sorted(found.members, key=lambda one: order[one.pod.uid]))
+
+
+def _ref(pod: PodView) -> e.MemberRef:
+    return e.MemberRef(pod.uid, pod.namespace, pod.name)

@@ -1,0 +1,67 @@
+"""Read the specification of Jobs, JobSets and LeaderWorkerSets, as far as the size of their gangs follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.domain.gangs.context import ControllerView, ReplicatedJob
+from extender.domain.gangs.controlled import BATCH_GROUP, JOBSET_GROUP, LWS_GROUP
+from extender.domain.views import OwnerReference
+from extender.kube.wire.fields import Fields, parsed
+
+MOST_ENTRIES = 256
+"""Entries of `replicatedJobs` that are read."""
+
+IN_ORDER = frozenset({"InOrder", "LeaderReady"})
+"""Values of the startup policy with which later Pods are created only after earlier ones are Ready."""
+
+
+def has_size(owner: OwnerReference) -> bool:
+    """Return whether the size of a gang follows from the specification of this kind."""
+    return (owner.api_version.rpartition("/")[0], owner.kind) in _READERS
+
+
+def with_size(view: ControllerView, body: bytes) -> ControllerView:
+    """Return the controller with what its specification says. Raises OddObject."""
+    owner = view.owner
+    return _READERS[owner.api_version.rpartition("/")[0], owner.kind](view, parsed(owner.kind, body))
+
+
+def _job(view: ControllerView, job: Fields) -> ControllerView:
+    spec = job.inner("spec")
+    pods = _pods(spec, job.inner("status").number("succeeded") or 0)
+    return replace(view, pods=pods, indexed=spec.text("completionMode") == "Indexed")
+
+
+def _job_set(view: ControllerView, job_set: Fields) -> ControllerView:
+    spec = job_set.inner("spec")
+    entries = spec.each("replicatedJobs", MOST_ENTRIES)
+    replicated = tuple(
+        ReplicatedJob(
+            one.text("name"), _given(one.number("replicas"), 1), _pods(one.inner("template").inner("spec"), 0)
+        )
+        for one in entries
+    )
+    ordered = spec.inner("startupPolicy").text("startupPolicyOrder") in IN_ORDER
+    return replace(view, replicated=replicated, in_order=ordered or any(one.count("dependsOn") for one in entries))
+
+
+def _leader_worker_set(view: ControllerView, lws: Fields) -> ControllerView:
+    return replace(view, in_order=lws.inner("spec").text("startupPolicy") in IN_ORDER)
+
+
+def _pods(spec: Fields, succeeded: int) -> int:
+    """Return how many Pods of a Job run beside each other."""
+    most, completions = _given(spec.number("parallelism"), 1), spec.number("completions")
+    return most if completions is None else max(0, min(most, completions - succeeded))
+
+
+def _given(number: int | None, default: int) -> int:
+    return default if number is None else number
+
+
+_READERS = {
+    (BATCH_GROUP, "Job"): _job,
+    (JOBSET_GROUP, "JobSet"): _job_set,
+    (LWS_GROUP, "LeaderWorkerSet"): _leader_worker_set,
+}

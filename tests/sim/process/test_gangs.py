@@ -1,0 +1,301 @@
+"""The members of a gang start together, or none of them does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from extender.domain.gangs.labels import JOB_INDEX
+from extender.domain.wellknown import GANG, GANG_SIZE, GATE
+from simulator.cluster import simulated_cluster, three_nodes
+from simulator.kube.objects import Json, owner_reference
+from simulator.kube.resources import Resource
+from tests.builders.process_site import Site
+
+pytestmark = pytest.mark.looptime
+
+JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+LEADER_WORKER_SETS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet")
+
+
+def gang(site: Site, numbers: range, size: int, name: str = "ring", **fields: Any) -> list[str]:
+    names = [f"{name}-{number}" for number in numbers]
+    for one in names:
+        site.kube.add_pod(one, annotations={GANG: name, GANG_SIZE: str(size)}, **fields)
+    return names
+
+
+def bound(site: Site, names: list[str]) -> int:
+    return sum(bool(site.pod(name)["spec"].get("nodeName")) for name in names)
+
+
+@pytest.mark.parametrize("gates", [(), (GATE,)])
+async def test_a_gang_gets_one_job_and_its_members_are_bound_in_the_order_of_its_nodes(
+    site: Site, gates: tuple[str, ...]
+) -> None:
+    async with site.running():
+        names = gang(site, range(3), 3, gates=gates)
+        assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
+        assert len(site.live_jobs()) == 1
+        for name in names:
+            site.kube.delete_pod(name, grace_s=1)
+        for name in names:
+            await site.gone(name)
+        await site.until(lambda: not site.live_jobs(), "the end of its job")
+
+
+async def test_edge_case_1_no_job_exists_before_all_pods_do_and_each_says_how_many_are_missing(site: Site) -> None:
+    async with site.running():
+        names = gang(site, range(2), 3)
+        await asyncio.sleep(30)
+        assert site.live_jobs() == []
+        for name in names:
+            condition = next(
+                one for one in site.pod(name)["status"]["conditions"] if one["type"] == "slurm-extender.io/Allocated"
+            )
+            assert (condition["reason"], condition["message"]) == (
+                "GangIncomplete",
+                "2 of 3 Pods of gang ring exist.",
+            )
+        names += gang(site, range(2, 3), 3)
+        for name in names:
+            await site.bound(name)
+
+
+async def test_edge_case_8_a_taint_on_one_node_after_the_grant_binds_no_member_before_it_goes(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        names = gang(site, range(3), 3, cpu="8")
+        await asyncio.sleep(10)
+        assert bound(site, names) == 0
+        for name in ("first-0", "first-1", "first-2"):
+            site.kube.delete_pod(name, grace_s=1)
+        for name in names:
+            await site.bound(name)
+
+
+async def test_edge_case_8_a_node_that_refuses_a_member_is_excluded_and_none_is_bound_meanwhile(site: Site) -> None:
+    taint = {"key": "x", "value": "y", "effect": "NoSchedule"}
+    async with site.running():
+        names = gang(site, range(2), 2, gates=(GATE,))
+        site.edit_node("n1", lambda node: node["spec"].update(taints=[taint]))
+        most = 0
+        for _ in range(600):
+            await asyncio.sleep(0.2)
+            most = max(most, bound(site, names))
+            assert bound(site, names) in {0, 2}
+        assert {await site.bound(name) for name in names} <= {"n2", "n3"}
+
+
+async def test_edge_case_13_the_successor_of_a_failed_member_gets_its_slot_of_the_same_job(site: Site) -> None:
+    async with site.running():
+        names = gang(site, range(3), 3)
+        for name in names:
+            await site.bound(name)
+        jobs = [job.job_id for job in site.live_jobs()]
+        node = site.node_of("ring-1")
+        site.kube.delete_pod("ring-1", grace_s=1)
+        await site.gone("ring-1")
+        gang(site, range(1, 2), 3)
+        assert await site.bound("ring-1") == node
+        assert [job.job_id for job in site.live_jobs()] == jobs
+
+
+async def test_edge_case_2_a_pod_beyond_the_size_waits_until_a_slot_is_free(site: Site) -> None:
+    async with site.running():
+        names = gang(site, range(2), 2)
+        for name in names:
+            await site.bound(name)
+        gang(site, range(2, 3), 2)
+        await asyncio.sleep(60)
+        assert bound(site, ["ring-2"]) == 0
+        assert "SlurmJobPending" in site.events("ring-2")
+        site.kube.delete_pod("ring-0", grace_s=1)
+        await site.gone("ring-0")
+        await site.bound("ring-2")
+
+
+async def test_edge_case_4_members_that_differ_in_their_account_are_different_gangs(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("a", annotations={GANG: "ring", GANG_SIZE: "2", "slurm-extender.io/comment": "x"})
+        site.kube.add_pod("b", annotations={GANG: "ring", GANG_SIZE: "2", "slurm-extender.io/comment": "y"})
+        await site.until(lambda: "InvalidSlurmSettings" in site.events("b"), "the faults")
+        assert site.live_jobs() == []
+
+
+async def test_edge_case_19_a_cancel_ends_every_member(site: Site) -> None:
+    async with site.running():
+        names = gang(site, range(3), 3)
+        for name in names:
+            await site.bound(name)
+        site.slurm.controller.cancel(site.live_jobs()[0].job_id)
+        for name in names:
+            await site.gone(name)
+
+
+async def test_edge_case_9_a_start_finds_a_gang_that_runs_and_one_that_waits(site: Site) -> None:
+    async with site.dying():
+        names = gang(site, range(3), 3)
+        for name in names:
+            await site.bound(name)
+        more = gang(site, range(3), 3, name="next", cpu="8")
+        await site.until(lambda: len(site.live_jobs()) == 2, "its job")
+    before = [job.job_id for job in site.live_jobs()]
+    async with site.running():
+        await asyncio.sleep(120)
+        assert [job.job_id for job in site.live_jobs()] == before
+        assert (bound(site, names), bound(site, more)) == (3, 0)
+        for name in names:
+            site.kube.delete_pod(name, grace_s=1)
+        for name in more:
+            await site.bound(name)
+
+
+def an_owner(site: Site, kind: str, name: str, spec: Json, above: Json | None = None, **annotations: str) -> Json:
+    group = {"Job": "batch/v1", "StatefulSet": "apps/v1"}.get(kind)
+    version = group or {"JobSet": "jobset.x-k8s.io/v1alpha2", "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1"}[kind]
+    said = {f"slurm-extender.io/{key}": value for key, value in annotations.items()}
+    meta: Json = {"name": name, "namespace": "default", "annotations": said}
+    if above is not None:
+        meta["ownerReferences"] = [owner_reference(above)]
+    return site.kube.create({"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec})
+
+
+def serve_controllers(site: Site) -> None:
+    """An API server with the kinds of JobSet and LeaderWorkerSet."""
+    site.kube.resources = (*site.kube.resources, JOB_SETS, LEADER_WORKER_SETS)
+
+
+def job_pods(site: Site, job: Json, count: int, labels: dict[str, str] | None = None, first: int = 0) -> list[str]:
+    names = [f"{job['metadata']['name']}-{number}" for number in range(first, count)]
+    for number, name in enumerate(names, first):
+        index = {JOB_INDEX: str(number)} | (labels or {})
+        site.kube.add_pod(name, owner=owner_reference(job), labels=index)
+    return names
+
+
+async def test_an_annotated_job_is_a_gang_and_its_author_is_not_warned(site: Site) -> None:
+    async with site.running():
+        job = an_owner(site, "Job", "train", {"parallelism": 3, "completions": 3}, gang="true")
+        names = job_pods(site, job, 2)
+        await asyncio.sleep(30)
+        assert site.live_jobs() == []
+        names += job_pods(site, job, 3, first=2)
+        assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
+        assert len(site.live_jobs()) == 1
+        assert not any("PodsPlacedOneByOne" in site.events(name) for name in names)
+        said = [site.pod(name)["metadata"]["annotations"] for name in names]
+        assert [one["status.slurm-extender.io/gang-rank"] for one in said] == ["0", "1", "2"]
+        assert {one["status.slurm-extender.io/gang-members"] for one in said} == {"3"}
+        assert {one["status.slurm-extender.io/gang-nodes"] for one in said} == {"n1,n2,n3"}
+
+
+async def test_the_jobs_of_a_job_set_are_one_gang_where_it_says_so(site: Site) -> None:
+    serve_controllers(site)
+    entry = {"name": "w", "replicas": 2, "template": {"spec": {"parallelism": 1, "completions": 1}}}
+    async with site.running():
+        job_set = an_owner(site, "JobSet", "sweep", {"replicatedJobs": [entry]}, gang="set")
+        names: list[str] = []
+        for number in range(2):
+            job = an_owner(site, "Job", f"sweep-w-{number}", {"parallelism": 1, "completions": 1}, job_set)
+            said = {"jobset-name": "sweep", "replicatedjob-name": "w", "job-global-index": str(number)}
+            labels = {f"jobset.sigs.k8s.io/{key}": value for key, value in said.items()}
+            names += job_pods(site, job, 1, labels)
+            if not number:
+                await asyncio.sleep(30)
+                assert site.live_jobs() == []
+        assert [await site.bound(name) for name in names] == ["n1", "n2"]
+        assert len(site.live_jobs()) == 1
+
+
+@pytest.mark.parametrize("policy", ["LeaderCreated", "LeaderReady"])
+async def test_edge_case_27_a_group_of_a_leader_worker_set_is_a_gang_and_a_ready_leader_may_start_alone(
+    site: Site, policy: str
+) -> None:
+    serve_controllers(site)
+    async with site.running():
+        lws = an_owner(site, "LeaderWorkerSet", "vllm", {"startupPolicy": policy})
+        leaders = an_owner(site, "StatefulSet", "vllm", {}, lws)
+
+        def member(name: str, number: int, owner: Json) -> None:
+            labels = {f"leaderworkerset.sigs.k8s.io/{key}": "0" for key in ("name", "group-index")}
+            labels["leaderworkerset.sigs.k8s.io/worker-index"] = str(number)
+            size = {"leaderworkerset.sigs.k8s.io/size": "3"}
+            site.kube.add_pod(name, owner=owner_reference(owner), labels=labels, annotations=size)
+
+        member("vllm-0", 0, leaders)
+        if policy == "LeaderReady":
+            assert await site.bound("vllm-0") == "n1"
+        else:
+            await asyncio.sleep(30)
+            assert site.live_jobs() == []
+        workers = an_owner(site, "StatefulSet", "vllm-0", {}, site.pod("vllm-0") | {"apiVersion": "v1", "kind": "Pod"})
+        for number in (1, 2):
+            member(f"vllm-0-{number}", number, workers)
+        assert [await site.bound(name) for name in ("vllm-0", "vllm-0-1", "vllm-0-2")] == ["n1", "n2", "n3"]
+        assert len(site.live_jobs()) == 1
+
+
+@pytest.mark.parametrize("after", [0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.5, 1.0])
+async def test_a_crash_at_any_step_leaves_no_gang_half_bound_and_no_job_twice(site: Site, after: float) -> None:
+    async with site.dying():
+        names = gang(site, range(3), 3, gates=(GATE,))
+        await asyncio.sleep(after)
+    async with site.running():
+        for name in names:
+            await site.bound(name)
+        await asyncio.sleep(60)
+        assert bound(site, names) == 3
+        assert len(site.live_jobs()) == 1
+        assert [site.node_of(name) for name in names] == ["n1", "n2", "n3"]
+        for name in names:
+            site.kube.delete_pod(name, grace_s=1)
+        await site.until(lambda: not site.live_jobs(), "the end of its job")
+
+
+async def test_edge_case_26_a_gang_larger_than_the_cluster_is_told_how_many_nodes_are_suitable(site: Site) -> None:
+    async with site.running():
+        names = gang(site, range(4), 4)
+        await site.until(lambda: "NoSuitableNode" in site.events(names[0]), "the reason")
+        assert "3 nodes are suitable, 4 are needed." in site.notes(names[0])
+        assert site.live_jobs() == []
+        for name in names:
+            site.kube.delete_pod(name, grace_s=1)
+
+
+async def test_edge_case_25_two_gangs_that_each_need_most_of_the_cluster_run_one_after_the_other(site: Site) -> None:
+    async with site.running():
+        first = gang(site, range(2), 2, name="first", cpu="8")
+        second = gang(site, range(2), 2, name="second", cpu="8")
+        await site.until(lambda: bound(site, first) + bound(site, second) == 2, "one of them")
+        await asyncio.sleep(30)
+        assert {bound(site, first), bound(site, second)} == {0, 2}
+        done, waits = (first, second) if bound(site, first) else (second, first)
+        for name in done:
+            site.kube.delete_pod(name, grace_s=1)
+        for name in waits:
+            await site.bound(name)
+
+
+class UnprovenGangSite(Site):
+    """An installation in which no call of a fence script was ever received."""
+
+    fences_proven = False
+
+
+@pytest.mark.parametrize("unfenced", ["refuse", "allow"])
+async def test_a_gang_waits_for_fences_unless_the_site_allows_nodes_without_one(unfenced: str) -> None:
+    async with (
+        simulated_cluster(UnprovenGangSite, nodes=three_nodes()) as site,
+        site.running(changed=f"gangs: {{unfenced: {unfenced}}}\n"),
+    ):
+        names = gang(site, range(2), 2)
+        if unfenced == "allow":
+            for name in names:
+                await site.bound(name)
+        else:
+            await site.until(lambda: "SlurmRetrying" in site.events(names[0]), "the reason")
+            assert "GangNeedsFence: install the fence script on n1, n2, n3." in site.notes(names[0])
+            assert site.live_jobs() == []
