@@ -1,4 +1,4 @@
-"""How much of a node: CPUs, memory and GRES, in Slurm's units."""
+"""Count a part of a node: CPUs, memory and GRES, in Slurm's units."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """`gres` counts by name with optional type: `gpu`, `gpu:h100`. A name without a type is any of its types."""
+    """Hold an amount. `gres` counts by name with optional type: `gpu`, `gpu:h100`. Without a type: any of its types."""
 
     cpus: int = 0
     memory_mb: int = 0
@@ -16,19 +16,19 @@ class Amount:
 
     @property
     def text(self) -> str:
-        """`4 CPUs, 1024 MiB, 1 gpu`; what there is none of is left out."""
+        """Return it as `4 CPUs, 1024 MiB, 1 gpu`; zeros are left out."""
         said = [f"{self.cpus} CPU{'s' if self.cpus != 1 else ''}"] if self.cpus else []
         said += [f"{self.memory_mb} MiB"] if self.memory_mb else []
         return ", ".join([*said, *(f"{count} {name}" for name, count in sorted(self.gres.items()) if count)])
 
     @property
     def nothing(self) -> bool:
-        """It is none of anything."""
+        """Return whether all counts are 0."""
         return not (self.cpus or self.memory_mb or any(self.gres.values()))
 
 
 def total(amounts: Iterable[Amount]) -> Amount:
-    """All of them together."""
+    """Return the sum."""
     cpus, memory_mb, gres = 0, 0, dict[str, int]()
     for one in amounts:
         cpus, memory_mb = cpus + one.cpus, memory_mb + one.memory_mb
@@ -38,7 +38,7 @@ def total(amounts: Iterable[Amount]) -> Amount:
 
 
 def lacking(wanted: Amount, size: Amount, used: Amount) -> Amount:
-    """How much more is wanted than a node of this size has left. A GRES that it has none of is no part of it."""
+    """Return the part of `wanted` that exceeds `size` less `used`. A GRES that the node has none of is left out."""
     gres = {}
     for name, count in wanted.gres.items():
         has, taken = _of(size, name), _of(used, name)
@@ -52,7 +52,7 @@ def lacking(wanted: Amount, size: Amount, used: Amount) -> Amount:
 
 
 def at_most(wanted: Amount, size: Amount) -> Amount:
-    """What of it a node of this size could ever give."""
+    """Return `wanted` cut to the size of a node."""
     gres = {name: min(count, _of(size, name)) for name, count in wanted.gres.items()}
     return Amount(
         min(wanted.cpus, size.cpus),
@@ -62,7 +62,7 @@ def at_most(wanted: Amount, size: Amount) -> Amount:
 
 
 def _of(amount: Amount, wanted: str) -> int:
-    """How much there is of a GRES. Devices that are counted without a type may be of any."""
+    """Return the count of a GRES. Devices that are counted without a type may be of any."""
     name = wanted.partition(":")[0]
     return sum(
         count

@@ -1,4 +1,4 @@
-"""Slurm's side of the picture, as the rules need it: nodes, partitions, and what this Slurm can do."""
+"""Represent Slurm as the rules need it: nodes, partitions, and the features of the connected Slurm."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ class SlurmNode:
     flags: frozenset[str] = frozenset()
     reason: str = ""
     reason_user: str = ""
-    """Who gave the reason."""
+    """The user that set the reason."""
 
     partitions: tuple[str, ...] = ()
     cpus: int = 0
-    """As configured; 0 is not known."""
+    """As configured; 0: not known."""
 
     memory_mb: int = 0
     gres: Mapping[str, int] = field(default_factory=dict)
     """Name, with its type if it has one -> count: `gpu:h100`."""
 
     features: tuple[str, ...] = ()
-    """Those that it may have (AvailableFeatures)."""
+    """AvailableFeatures."""
     topology: str = ""
     registered_for: str = ""
-    """The Node that this extender made it for (`nodes.external_nodes`); "": somebody else made it."""
+    """The Node that this extender made it for (`nodes.external_nodes`); "": it made no such node."""
 
     size: Amount | None = None
-    """What of it jobs may have; `None`: not known."""
+    """The part of it that jobs may use; `None`: not known."""
 
     used: Amount = field(default_factory=Amount)
-    """What of that jobs hold; of a node that was read by itself slurmctld tells only GRES (26.05.5)."""
+    """The part that jobs hold. slurmctld reports only GRES for a node that is read by itself (26.05.5)."""
 
     @property
     def external(self) -> bool:
-        """A node without slurmd (`State=EXTERNAL`)."""
+        """Return whether it is a node without slurmd (`State=EXTERNAL`)."""
         return "EXTERNAL" in self.flags
 
     @property
     def drained(self) -> bool:
-        """Somebody said that it takes no new jobs: a drain, or FAIL, which slurmctld honours alike (`node_mgr.c`).
+        """Return whether DRAIN or FAIL keeps new jobs off it: slurmctld treats both alike (`node_mgr.c`).
 
-        Where a FAIL stands under the words of an extender, whose reason it gave is lost: there is no drain to see.
+        A FAIL under the reason of an extender is not counted: the reason of the FAIL is lost.
         """
         return "DRAIN" in self.flags or ("FAIL" in self.flags and not self.reason.startswith(DRAIN_PREFIX))
 
@@ -66,18 +66,18 @@ class SlurmPartition:
     priority_tier: int = 1
     grace_time_s: int = 0
     preempt_mode: str = ""
-    """Upper-case words joined by a comma, as slurmctld says them: `CANCEL`, `GANG,SUSPEND`, `OFF` ..."""
+    """Upper-case words joined by a comma, as slurmctld reports them: `CANCEL`, `GANG,SUSPEND`, `OFF` ..."""
 
     max_time_minutes: int | None = None
     """`MaxTime`; `None` is no limit."""
 
     reserved_for: tuple[str, ...] = ()
-    """Whom Slurm lets use it, such as `AllowGroups=a,b`; empty: everybody."""
+    """Its access lists, such as `AllowGroups=a,b`; empty: every user may use it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmFeatures:
-    """What the connected Slurm offers and what the site has told us about it."""
+    """Hold the features of the connected Slurm, some of them as the site configured them."""
 
     release: tuple[int, int, int] = (0, 0, 0)
     allocate: bool = False
@@ -86,7 +86,7 @@ class SlurmFeatures:
     """The site allows external jobs on nodes with slurmd, where they have no Epilog and nothing holds the node."""
 
     send_user_signal: bool = False
-    """`PreemptParameters=send_user_signal`: said by the site's configuration, no API before 26.05 tells it."""
+    """`PreemptParameters=send_user_signal`, from the site's configuration: no API before 26.05 shows it."""
 
     preempting_qos: frozenset[str] = frozenset()
     """QOS names that may preempt, from the site's configuration."""
@@ -95,7 +95,7 @@ class SlurmFeatures:
     """External nodes can be made, and used."""
 
     gres_types: frozenset[str] | None = None
-    """slurm.conf's GresTypes: of a new node slurmctld leaves out any other, without a word. `None`: not shown."""
+    """slurm.conf's GresTypes: slurmctld silently drops any other GRES of a new node. `None`: not shown."""
 
     renew: bool = False
     """A node that was deleted can be made again under its name."""
@@ -106,7 +106,7 @@ class SlurmFeatures:
 
 @dataclass(frozen=True, slots=True)
 class SlurmSnapshot:
-    """Everything the rules read of Slurm at one instant. `known` is False until the first complete read."""
+    """Hold all that the rules read of Slurm at one instant. `known` is False until the first complete read."""
 
     nodes: Mapping[str, SlurmNode] = field(default_factory=dict)
     partitions: Mapping[str, SlurmPartition] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class SlurmSnapshot:
     known: bool = False
 
     def partition_names(self, requested: str) -> tuple[str, ...]:
-        """The partitions that a job asking for `requested` (a comma-separated list, "" for the default) may run in."""
+        """Return the partitions of a job that asks for `requested`: a comma-separated list, "" for the default."""
         if requested:
             return tuple(part.strip() for part in requested.split(",") if part.strip())
         return tuple(p.name for p in self.partitions.values() if p.default)

@@ -1,7 +1,7 @@
-"""The rules by which one of several processes leads, those of client-go (`tools/leaderelection/leaderelection.go`).
+"""Decide which of several replicas leads, by the rules of client-go (`tools/leaderelection/leaderelection.go`).
 
-Clocks of different machines are never compared: what another holder wrote about time is not read. A record counts as
-alive for as long as it promises after it was last *seen to change*, by the clock of who looks.
+Clocks of different machines are never compared: the times in a record are not read. A record counts as alive for its
+own duration after it was last *seen to change*, by the clock of the replica that reads it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ JITTER = 1.2
 
 @dataclass(frozen=True, slots=True)
 class ElectionTiming:
-    """Seconds; client-go's defaults."""
+    """Hold the periods, in seconds; the defaults are client-go's."""
 
     lease: float = 15.0
     renew_deadline: float = 10.0
@@ -24,12 +24,12 @@ class ElectionTiming:
 
     @property
     def margin(self) -> float:
-        """Between the last write of one who cannot renew and the first of another."""
+        """Return the seconds between the last write of a leader that cannot renew and the first write of the next."""
         return self.lease - self.renew_deadline
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What is wrong with these, by client-go's `NewLeaderElector`."""
+        """Return a sentence for each rule of client-go's `NewLeaderElector` that these periods break."""
         found = []
         if self.lease <= self.renew_deadline:
             found.append(f"leaseDuration is {self.lease:g} s: it must be longer than renewDeadline")
@@ -41,15 +41,15 @@ class ElectionTiming:
 
 
 MOST_EPOCH = 2**31 - 1
-"""`leaseTransitions` is an int32: the API server refuses more. Whoever may write the Lease may write this number into
-it; the Lease is held and taken over then as ever, but epochs of holders do not differ any more."""
+"""`leaseTransitions` is an int32: the API server refuses more. Any client that may write the Lease may write this
+number into it. The Lease is still held and taken over then, but the epochs of its holders no longer differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """What a Lease says. `holder` is "" where nobody holds it; `addresses` are where the holder is reached, by door.
+    """Hold the content of a Lease. `holder` is "" if it is free; `addresses` are the holder's, by endpoint.
 
-    `scheduler` is the schedulerName of its Pods, for people and for `slurm-extender doctor`.
+    `scheduler` is the schedulerName of its Pods, for administrators and for `slurm-extender doctor`.
     """
 
     holder: str = ""
@@ -61,27 +61,27 @@ class LeaseRecord:
     scheduler: str = ""
 
     def address(self, endpoint: str) -> str:
-        """Where the holder's door is reached, "" where it does not say."""
+        """Return the address of an endpoint of the holder; "": the record has none."""
         return dict(self.addresses).get(endpoint, "")
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """The last record seen, and when it was first seen so, on the clock of who looks. `None`: no record has been."""
+    """Hold the last record read, and when it was first read so, by the reader's clock. `None`: there was no record."""
 
     record: LeaseRecord | None = None
     since: float = -math.inf
     looked: bool = field(default=False)
-    """Somebody has looked, and was answered."""
+    """The Lease was read at least once."""
 
     def seeing(self, record: LeaseRecord | None, now: float) -> Self:
-        """After another look."""
+        """Return the sighting after the record was read again."""
         if self.looked and record == self.record:
             return self
         return replace(self, record=record, since=now, looked=True)
 
     def free_at(self, identity: str) -> float:
-        """From when on `identity` may take it; `inf` before anybody has looked."""
+        """Return the instant from which `identity` may take the Lease; `inf` before the first read."""
         if not self.looked:
             return math.inf
         record = self.record
@@ -93,10 +93,10 @@ class Sighting:
 def taken(
     before: LeaseRecord | None, identity: str, timing: ElectionTiming, now: str, *, known: int = 0
 ) -> LeaseRecord:
-    """The record of `identity` taking it over, or taking the first one. `now` is for people to read.
+    """Return the record with which `identity` creates the Lease or takes it over. `now` is for readers only.
 
-    The number of transitions is the epoch of the holder. It begins with 1: 0 is that of who never held a Lease.
-    `known` is the highest that was ever seen here: a Lease that was deleted, or edited, does not take it back.
+    The number of transitions is the epoch of the holder. It begins with 1: 0 is that of a replica that never led.
+    `known` is the highest epoch that this replica has seen: deleting or editing the Lease does not lower the epoch.
     """
     same = before is not None and before.holder == identity and before.transitions >= known
     if before is not None:
@@ -111,10 +111,10 @@ def taken(
 
 
 def renewed(record: LeaseRecord, now: str) -> LeaseRecord:
-    """The record of its holder a period later."""
+    """Return the record with which its holder renews it."""
     return replace(record, renewed=now)
 
 
 def released(record: LeaseRecord, now: str) -> LeaseRecord:
-    """The record that lets anybody take it at once; client-go's `release`."""
+    """Return the record with which its holder frees the Lease at once; client-go's `release`."""
     return replace(record, holder="", duration_s=1, renewed=now, acquired=now, addresses=())

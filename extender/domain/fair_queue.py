@@ -1,4 +1,4 @@
-"""A queue in which owners take turns, so that an owner with a great many items delays nobody but itself."""
+"""Queue items so that owners take turns: an owner with very many items delays only itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass(order=True, slots=True)
 class QueueEntry(Generic[T]):
-    """One item of a queue. Its place among those of its owner is by time, then by arrival."""
+    """Hold one item of a queue. The items of one owner are ordered by time, then by arrival."""
 
     at: float
     order: int
@@ -28,7 +28,7 @@ class FairQueue(Generic[T]):
 
     def __init__(self) -> None:
         self._heaps: dict[str, list[QueueEntry[T]]] = {}
-        """In the order of turns: who was served last is last."""
+        """By owner, in the order of turns: the owner that was served last is last."""
 
         self._size = 0
         self._order = 0
@@ -37,7 +37,7 @@ class FairQueue(Generic[T]):
         return self._size
 
     def count(self, owner: str) -> int:
-        """How many items of this owner are queued."""
+        """Return the number of queued items of this owner."""
         return len(self._heaps.get(owner, ()))
 
     def push(self, owner: str, item: T, at: float = 0.0) -> QueueEntry[T]:
@@ -61,11 +61,11 @@ class FairQueue(Generic[T]):
         return entry.item
 
     def has(self, ready: Callable[[float], bool]) -> bool:
-        """Whether `pop` would give something."""
+        """Return whether `pop` would return an item."""
         return self._next(ready) is not None
 
     def earliest(self) -> float | None:
-        """The least time of all items; `None`: nothing is queued."""
+        """Return the earliest time of all items; `None`: nothing is queued."""
         return min((heap[0].at for heap in self._heaps.values()), default=None)
 
     def make_room(self, owner: str) -> T | None:
@@ -81,7 +81,7 @@ class FairQueue(Generic[T]):
         return last.item
 
     def __iter__(self) -> Iterator[T]:
-        """All items, in no order."""
+        """Iterate over all items, in no order."""
         return (entry.item for heap in self._heaps.values() for entry in heap)
 
     def _next(self, ready: Callable[[float], bool]) -> str | None:
@@ -89,7 +89,7 @@ class FairQueue(Generic[T]):
 
 
 def in_turns(items: Iterable[T], owner_of: Callable[[T], str]) -> Iterator[T]:
-    """The same items: the first one of each owner, then the second one of each, and so on."""
+    """Reorder the items: the first one of each owner, then the second one of each, and so on."""
     groups: dict[str, list[T]] = {}
     for item in items:
         groups.setdefault(owner_of(item), []).append(item)

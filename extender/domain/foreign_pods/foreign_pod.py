@@ -1,7 +1,7 @@
-"""Pods that Slurm did not place, on nodes that it gives away: what of their node Slurm is to hold for them.
+"""Decide which part of a node Slurm has to hold for Pods that it did not place.
 
-One external job for each such Pod, which has no process, holds its part of the node as long as the Pod exists. This
-decides which Pods are foreign Pods, how large they are, whether such jobs are possible, and which job is a Pod's own.
+One external job for each such Pod, without a process, holds its part of the node as long as the Pod exists. This module
+selects the foreign Pods, computes their sizes, checks that such jobs are possible, and finds the job of each Pod.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ DAEMONS = frozenset({"DaemonSet", "Node"})
 
 @dataclass(frozen=True, slots=True)
 class ForeignPodRule:
-    """Pods that Slurm is to hold nothing for: of which all is true that is said here; "" says nothing."""
+    """Select Pods that need no job. A Pod must match every field that is set; "" matches any."""
 
     namespace: str = ""
     owner_kind: str = ""
     scheduler: str = ""
 
     def speaks_of(self, pod: PodView) -> bool:
-        """Whether the Pod is one of those."""
+        """Return whether the rule selects this Pod."""
         kind = pod.owner.kind if pod.owner is not None else ""
         asked = (
             (self.namespace, pod.namespace),
@@ -43,9 +43,10 @@ class ForeignPodRule:
 
 @dataclass(frozen=True, slots=True)
 class ForeignPodPolicy:
-    """Select the foreign Pods. `schedulers` are ours; `daemons` whether Pods of DaemonSets and static ones are.
+    """Select the foreign Pods. Pods of `schedulers` are placed by Slurm and are none.
 
-    `None` for `daemons`: on nodes with slurmd. Nodes without it are registered for what their daemons leave.
+    `daemons`: Pods of DaemonSets and static Pods are foreign Pods; `None`: only on nodes with slurmd, since nodes
+    without slurmd are registered without the part of their daemons.
     """
 
     translation: TranslationPolicy
@@ -56,7 +57,7 @@ class ForeignPodPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ForeignPod:
-    """A Pod on a node that Slurm gives away. `pod` is `namespace/name`, `node` the Slurm node."""
+    """Hold a Pod on a node that Slurm allocates. `pod` is `namespace/name`, `node` the Slurm node."""
 
     uid: str
     pod: str
@@ -65,14 +66,14 @@ class ForeignPod:
 
     @property
     def size(self) -> str:
-        """The amount as one word, to compare with what a job was asked for."""
+        """Return the amount as one word, to compare with the size in the mark of a job."""
         gres = ",".join(f"{name}={count}" for name, count in sorted(self.amount.gres.items()))
         return f"{self.amount.cpus}/{self.amount.memory_mb}{'/' if gres else ''}{gres}"
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignPodJob:
-    """A live job of a foreign Pod. `runs` False: it waits, or has not been seen to run."""
+    """Hold a live job of a foreign Pod. `runs` False: it waits, or has not been seen to run."""
 
     job_id: int
     node: str
@@ -81,10 +82,10 @@ class ForeignPodJob:
 
 
 def foreign_pod_of(pod: PodView, node: str, slurm: SlurmNode | None, policy: ForeignPodPolicy) -> ForeignPod | None:
-    """What Slurm holds for this Pod on `node`; `None`: nothing. `slurm` is what Slurm says of the node, if known.
+    """Return the part of `node` that Slurm has to hold for this Pod; `None`: nothing. `slurm`: the node, if known.
 
-    A Pod that asks for nothing needs no job. One that asks for anything holds a CPU and a MiB at least: no job has
-    less, and one that names no memory is given all of its node. Slurm cannot hold more than it believes the node has.
+    A Pod that requests nothing needs no job. One that requests anything holds at least a CPU and a MiB: no job has
+    less, and a job that names no memory gets all of its node. The amount is cut to the node's size in Slurm.
     """
     if pod.scheduler_name in policy.schedulers or not pod.node_name or pod.finished:
         return None
@@ -109,10 +110,10 @@ def foreign_pod_of(pod: PodView, node: str, slurm: SlurmNode | None, policy: For
 
 
 def why_none(picture: SlurmSnapshot, partition: str, qos: str) -> str:
-    """Why no job can be had for any foreign Pod; "": they can.
+    """Return why jobs of foreign Pods are impossible; "": they are possible.
 
-    A job that may preempt is never asked for: Slurm preempts for an immediate allocation that it refuses, each time,
-    and for one that it grants (`job_mgr.c`, `job_allocate`). Nobody's job ends for a Pod that Slurm did not place.
+    A job that may preempt is never requested: Slurm preempts for an immediate allocation that it refuses, each time,
+    and for one that it grants (`job_mgr.c`, `job_allocate`). No job ends for a Pod that Slurm did not place.
     """
     if not picture.features.external:
         return "this Slurm has no external jobs, which 25.05 has"
@@ -132,7 +133,7 @@ def why_none(picture: SlurmSnapshot, partition: str, qos: str) -> str:
 def own_and_duplicates(
     foreign_pod: ForeignPod, jobs: Iterable[ForeignPodJob]
 ) -> tuple[ForeignPodJob | None, tuple[ForeignPodJob, ...]]:
-    """Which job is the foreign Pod's own, a running one if any; and which are too many, or hold something else."""
+    """Return the job of the foreign Pod, a running one if any, and its duplicate jobs or jobs of another size."""
     right = [job for job in jobs if (job.node, job.size) == (foreign_pod.node, foreign_pod.size)]
     own = min(right, key=lambda job: (not job.runs, job.job_id), default=None)
     return own, tuple(job for job in jobs if job is not own)
@@ -140,7 +141,7 @@ def own_and_duplicates(
 
 @dataclass(frozen=True, slots=True)
 class ForeignPodOptions:
-    """What each job is asked for besides its size. "" and `None` say nothing."""
+    """Hold the settings of each job besides its size. "" and `None`: not set."""
 
     partition: str = ""
     qos: str = ""
@@ -151,7 +152,7 @@ class ForeignPodOptions:
 
 @dataclass(frozen=True, slots=True)
 class ForeignPodOrder:
-    """One request for a job. `immediate`: now or not at all; else it queues. No time limit but `minutes`."""
+    """Hold one request for a job. `immediate`: now or not at all; else it queues. No time limit but `minutes`."""
 
     foreign_pod: ForeignPod
     name: str

@@ -1,7 +1,7 @@
-"""How a job is known that holds the part of a Pod which Slurm did not place: a foreign Pod's.
+"""Write and read the mark of a foreign Pod's job.
 
-Its mark has a key of its own, so that nobody takes it for a placeholder's: no workload has it, no orphan is it, and the
-fence script does not hold for it.
+The mark has a key of its own, so that the job is not taken for a placeholder job: it belongs to no workload, is no
+orphaned job, and the fence script does not hold its node.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ForeignPodMark:
-    """Whose foreign Pod a job is. `node` and `size` are what was asked for; what Slurm gave may be rounded up."""
+    """Name the foreign Pod of a job. `node` and `size` are the requested ones; Slurm may have rounded up."""
 
     cluster: str
     scheduler: str
@@ -27,18 +27,18 @@ class ForeignPodMark:
     node: str
     size: str
     pod: str = ""
-    """`namespace/name`; "" where there was no room for it."""
+    """`namespace/name`; "" if there was no room for it."""
 
 
 def foreign_pod_name(pod: str, cluster: str, scheduler: str, uid: str) -> str:
-    """The name of the jobs of a Pod: its own, and a suffix that no other Pod has, nor any workload."""
+    """Return the name of a Pod's jobs: the Pod's name, and a suffix that no other Pod and no workload has."""
     return job_name(pod, cluster, scheduler, f"foreign Pod {uid}")
 
 
 def encode_foreign_pod_mark(mark: ForeignPodMark) -> str:
-    """The mark as one line of ASCII JSON, for a job's `extra` and `admin_comment`.
+    """Return the mark as one line of ASCII JSON, for a job's `extra` and `admin_comment`.
 
-    Raises `ValueError` where slurmctld could not store it.
+    Raises `ValueError` if slurmctld could not store it.
     """
     content: dict[str, object] = {
         _VERSION_KEY: _VERSION,
@@ -61,7 +61,7 @@ def encode_foreign_pod_mark(mark: ForeignPodMark) -> str:
 
 
 def decode_foreign_pod_mark(text: str) -> ForeignPodMark | None:
-    """The mark in `text`, `None` where there is none that we wrote. Operators may have put words around it."""
+    """Return the mark in `text`; `None`: it has none of an extender. Operators may have added text around it."""
     at = text.find(f'{{"{_VERSION_KEY}"')
     if at < 0:
         return None
@@ -79,5 +79,5 @@ def decode_foreign_pod_mark(text: str) -> ForeignPodMark | None:
 
 
 def foreign_pod_mark_of(job: JobView) -> ForeignPodMark | None:
-    """The mark that proves a job a foreign Pod's: in `admin_comment`, which no owner of a job can write."""
+    """Return the mark that proves a job a foreign Pod's: in `admin_comment`, which no owner of a job can write."""
     return decode_foreign_pod_mark(job.admin_comment)

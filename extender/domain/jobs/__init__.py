@@ -1,1 +1,1 @@
-"""A job of ours in Slurm: what is asked of it, how it is known as ours, and what it can follow of its Pods' wishes."""
+"""Describe placeholder jobs: their requests, their marks, and the changes of their Pods that they can follow."""

@@ -1,6 +1,6 @@
-"""What somebody changed about a job of ours that ends nothing, and that people should know of.
+"""Report changes that an administrator or a job's owner made to a placeholder job, if they end nothing.
 
-What changes a job's fate (held, requeued, suspended, moved, ended) is an event of its workload and not told here.
+A change of state (held, requeued, suspended, moved, ended) is an event of its workload and not reported here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from extender.domain.jobs.job import JobRequest, JobView
 
 
 def changes(asked: JobRequest | None, job: JobView, name: str) -> Iterator[tuple[str, str]]:
-    """A word and a sentence for each. `asked` is what the workload asked, `name` what its jobs are called."""
+    """Yield a word and a sentence for each change. `asked` is the workload's request, `name` the name of its jobs."""
     if not have_one_suffix(job.name, name):
         yield "renamed", f"Slurm job {job.job_id} was renamed to {job.name!a}. It is still known, by its mark."
     marks = {"admin_comment": job.admin_comment, "extra": job.extra}

@@ -1,6 +1,6 @@
-"""A person's cancel of the job of a waiting Pod, as it is written on the Pod: it outlives the process that saw it.
+"""Record on a waiting Pod that a user cancelled its job, so that a restarted extender submits none again.
 
-It speaks of one Pod and of what that asked: a copy of the Pod, and a Pod that was changed, are asked for.
+The record holds for one Pod and one request: jobs are submitted for a copy of the Pod and for a Pod that was changed.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The job that was cancelled, and a digest of what it was asked for."""
+    """Hold the job that was cancelled, and a digest of its request."""
 
     job_id: int
     digest: str
 
     def speaks_of(self, request: JobRequest | None) -> bool:
-        """Whether it was this that the person did not want."""
+        """Return whether the cancelled job had this request."""
         return request is not None and digest(request) == self.digest
 
     @property
     def text(self) -> str:
-        """For people."""
+        """Return the sentence for the Pod's users."""
         return f"Slurm job {self.job_id} was cancelled. {HOW_TO_ASK_AGAIN}"
 
 
@@ -36,19 +36,19 @@ HOW_TO_ASK_AGAIN = "Re-create or change the Pod to submit it again."
 
 
 def digest(request: JobRequest) -> str:
-    """The same for equal requests, also in a later release: a field that is not said is left out."""
+    """Return a digest that is the same for equal requests, also in a later release: unset fields are left out."""
     said = {field.name: value for field in fields(request) if (value := getattr(request, field.name)) != _unsaid(field)}
     text = json.dumps(said, sort_keys=True, default=_plain)
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 def encode_cancelled(cancelled: Cancelled, uid: str) -> str:
-    """The text of the annotation on the Pod with this UID."""
+    """Return the text of the annotation on the Pod with this UID."""
     return json.dumps({"job": cancelled.job_id, "pod": uid, "request": cancelled.digest}, separators=(",", ":"))
 
 
 def decode_cancelled(text: str, uid: str) -> Cancelled | None:
-    """What the annotation says about the Pod with this UID; `None`: nothing, or about another one."""
+    """Return the record in the annotation of the Pod with this UID; `None`: there is none, or it is another Pod's."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""Which changes of a Pod's wishes its waiting job can follow in place, keeping its age in the queue.
+"""Decide which changes of a Pod's request its waiting job can follow in place, keeping its age in the queue.
 
-Each was tried on Slurm 24.11 and 26.05. What is not here (CPUs, memory, GRES, name, mode, user, begin time ...) makes
-another job, as does taking away a wish for which Slurm's own default would have to be known.
+Each was tried on Slurm 24.11 and 26.05. A change of any other field (CPUs, memory, GRES, name, mode, user, begin time
+...) makes another job, as does removing a field for which Slurm's own default would have to be known.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from dataclasses import fields, replace
 from extender.domain.jobs.job import JobRequest, JobView
 
 CLEARABLE = frozenset({"comment", "constraints", "prefer", "licenses", "dependency"})
-"""Wishes that can be taken away again."""
+"""Fields that can be removed again."""
 
 FOLLOWED = CLEARABLE | {"account", "partition", "qos", "wckey", "time_limit_minutes", "nice"}
-"""Fields of a request that an update of a pending job tells."""
+"""Fields of a request that an update of a pending job sends."""
 
 WHILE_RUNNING = frozenset({"comment", "time_limit_minutes"})
-"""Fields that slurmctld changes of a job that runs; of the others it refuses most (2073)."""
+"""Fields that slurmctld changes while a job runs; it refuses most others (2073)."""
 
 NOT_TOLD = frozenset({"time_limit_least", "time_limit_by_site", "excluded_nodes"})
-"""Fields that say how others are told."""
+"""Fields that only say how other fields are sent."""
 
 
 def changed(was: JobRequest, now: JobRequest) -> frozenset[str]:
-    """The fields in which two requests differ."""
+    """Return the fields in which two requests differ."""
     return frozenset(f.name for f in fields(JobRequest) if getattr(was, f.name) != getattr(now, f.name))
 
 
 def can_follow(was: JobRequest, now: JobRequest) -> bool:
-    """Whether a waiting job that asks for `was` can be made to ask for `now`."""
+    """Return whether an update can turn the request of a waiting job from `was` into `now`."""
     names = changed(was, now)
     if not names <= FOLLOWED | NOT_TOLD:
         return False
@@ -37,14 +37,14 @@ def can_follow(was: JobRequest, now: JobRequest) -> bool:
 
 
 def can_follow_running(was: JobRequest, now: JobRequest) -> bool:
-    """Whether a running job that asks for `was` may be made to ask for `now`."""
+    """Return whether an update may turn the request of a running job from `was` into `now`."""
     return changed(was, now) <= WHILE_RUNNING | NOT_TOLD and can_follow(was, now)
 
 
 def while_running(was: JobRequest, now: JobRequest) -> JobRequest:
-    """What a running job that asks for `was` is to be told of `now`: no time limit but one that its Pod itself asks.
+    """Return the part of `now` that a running job with request `was` follows: of time limits only its Pod's own.
 
-    A policy or a default that changed while it runs would end it sooner than it was promised.
+    A policy or a default that changed while the job runs would end it sooner than promised.
     """
     if not now.time_limit_by_site or was.time_limit_minutes == now.time_limit_minutes:
         return now
@@ -52,8 +52,9 @@ def while_running(was: JobRequest, now: JobRequest) -> JobRequest:
 
 
 def raises_limit(job: JobView, now: JobRequest) -> str:
-    """Why a running job is not given more time; "" where it is not. slurmctld allows that to operators alone, who pay
-    for what others were promised; that the extender is one gives its Pods no such right.
+    """Return why a running job gets no longer time limit; "": `now` asks for none.
+
+    slurmctld lets only operators raise it, since it delays other jobs. The extender's right is no right of its Pods.
     """
     limit, most = now.time_limit_minutes, job.time_limit_minutes
     if job.state != "RUNNING" or limit is None or most is None or limit <= most:

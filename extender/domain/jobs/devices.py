@@ -1,6 +1,6 @@
-"""Which devices of a node Slurm gave to a job, for the Pod's annotations.
+"""Write the devices that Slurm allocated to a job into the Pod's annotations.
 
-Slurm numbers the devices of a node from 0 in the order of its gres.conf, and tells the numbers with the job
+Slurm numbers the devices of a node from 0 in the order of its gres.conf, and reports the numbers with the job
 (`gres_detail`). It knows no UUIDs. A shared GRES (shard, mps) has the number of the GPU that it is a part of.
 """
 
@@ -17,7 +17,7 @@ OF_GPUS = frozenset({"gpu", "shard", "mps"})
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Some devices of one kind. `index` are their numbers as Slurm writes them, `0-1,3`; "" where it does not say."""
+    """Hold some devices of one kind. `index` are their numbers as Slurm writes them, `0-1,3`; "": not reported."""
 
     name: str
     type: str
@@ -26,14 +26,14 @@ class Device:
 
     @property
     def text(self) -> str:
-        """In Slurm's words: `gpu:h100:2(IDX:0,1)`."""
+        """Return it in Slurm's notation: `gpu:h100:2(IDX:0,1)`."""
         name = f"{self.name}:{self.type}" if self.type else self.name
         said = ",".join(map(str, numbers(self.index)))
         return f"{name}:{self.count}" + (f"(IDX:{said})" if said else "")
 
 
 def written_devices(devices: tuple[Device, ...]) -> dict[str, str]:
-    """The annotations about these devices; none where there are none."""
+    """Return the annotations about these devices; empty without devices."""
     if not devices:
         return {}
     gpus = sorted({number for one in devices if one.name in OF_GPUS for number in numbers(one.index)})
@@ -46,7 +46,7 @@ MOST_NUMBERS = 1024
 
 
 def numbers(index: str) -> list[int]:
-    """`0-2,5` -> 0, 1, 2, 5; at most `MOST_NUMBERS` of them."""
+    """Expand `0-2,5` to 0, 1, 2, 5; at most `MOST_NUMBERS` of them."""
     found: list[int] = []
     for first, last in re.findall(r"(?<![0-9])([0-9]{1,9})(?:-([0-9]{1,9}))?(?![0-9])", index, re.ASCII):
         least = int(first)

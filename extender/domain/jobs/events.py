@@ -1,4 +1,4 @@
-"""What a read job says to its placeholder: what `outcomes` observes, with Slurm's node names made Kubernetes'."""
+"""Turn a job that was read into events of its placeholder: those of `outcomes`, with Kubernetes' names of the nodes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from extender.domain.placeholder import Placeholder
 
 
 def job_events(p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | None = None) -> list[e.Event]:
-    """The events that this reading of the job is worth; none where it says nothing that matters.
+    """Return the events that follow from this reading of the job; none if nothing changed.
 
-    `due_in`: seconds until its Pods have to be told to end because of its time limit. One that is due is announced.
+    `due_in`: seconds until its Pods have to end because of its time limit. A limit that is due is announced.
 
-    As long as nobody knows which node is which, a grant cannot be told, and is read again once somebody does; nor can
-    one whose nodes Slurm does not say. Without any node no job is possible, which says nothing about this one.
+    Until the node mapping is known, a grant yields no event, and is read again afterwards. The same holds for a grant
+    whose nodes Slurm does not report. An empty mapping says nothing about this job.
     """
     match o.observe(job):
         case o.Waiting() as waiting:
@@ -47,9 +47,9 @@ def job_events(p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | 
 
 
 def _granted(p: Placeholder, job: JobView, node_map: NodeMap) -> e.JobGranted:
-    """Members take the nodes in order; several members may share one where Slurm gave fewer nodes than members.
+    """Return the grant. Members take the nodes in order; several share one if there are fewer nodes than members.
 
-    A member that runs where it was bound for a node of this job stays there, whichever Node is said to be that now.
+    A member that was bound for a node of this job stays on its Node, whichever Node that Slurm node is mapped to now.
     """
     stays = {
         m.ref.uid: m for m in p.members if m.node and m.job_id == job.job_id and m.slurm_node in job.nodes and not m.end
@@ -68,22 +68,22 @@ def _granted(p: Placeholder, job: JobView, node_map: NodeMap) -> e.JobGranted:
 
 
 def _lacking(request: JobRequest | None, job: JobView) -> str:
-    """Whether the job holds less than was asked: its owner may change a pending job (scontrol)."""
+    """Return a sentence if the job holds less than requested, else "": its owner may have changed it (scontrol)."""
     if request is None:
         return ""
     cpus = request.cpus * request.members
     if job.cpus and job.cpus < cpus:
-        return f"Slurm job {job.job_id} holds {job.cpus} CPUs, the Pod needs {cpus}; the job is given back."
+        return f"Slurm job {job.job_id} holds {job.cpus} CPUs, the Pod needs {cpus}; the job is released."
     if not request.tres_per_node:
         for name, count in request.gres.items():
             held = _held(job, name)
             if held is not None and held < count * request.members:
-                return f"Slurm job {job.job_id} holds {held} of {name}, the Pod needs {count}; the job is given back."
+                return f"Slurm job {job.job_id} holds {held} of {name}, the Pod needs {count}; the job is released."
     return ""
 
 
 def _held(job: JobView, name: str) -> int | None:
-    """How much of a GRES the job holds; `None` where Slurm does not say."""
+    """Return the count of a GRES that the job holds; `None`: Slurm does not report it."""
     if not job.gres:
         return None
     if name in job.gres:

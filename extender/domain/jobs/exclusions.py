@@ -1,6 +1,6 @@
-"""Which Slurm nodes a job may use, told to Slurm as the nodes that it may not use.
+"""Compute the excluded nodes of a job from the candidate nodes of its Pods.
 
-Never as required nodes of our own: slurmctld ends a job at its next restart when a node that the job requires has been
+The extender adds no required nodes: slurmctld ends a job at its next restart when a node that the job requires has been
 deleted (SlinkyProject/slurm-bridge#43). Kubernetes names come in, Slurm names go out.
 """
 
@@ -20,7 +20,7 @@ def exclusions(
     picture: SlurmSnapshot,
     request: JobRequest,
 ) -> tuple[str, ...]:
-    """The Slurm nodes to exclude, sorted: all within the job's reach that are not a candidate's, and the user's own.
+    """Return the Slurm nodes to exclude, sorted: all within reach that are no candidate nodes, and the user's own.
 
     `candidates` and `refused` are Kubernetes names; a refused node is no candidate. Only nodes that exist are named:
     slurmctld refuses a job that excludes an unknown one (error 2018).
@@ -30,9 +30,9 @@ def exclusions(
 
 
 def within_reach(picture: SlurmSnapshot, request: JobRequest) -> frozenset[str]:
-    """Every existing node of the partitions that the job may run in.
+    """Return every existing node of the partitions that the job may run in.
 
-    Where a partition is not known, or no partition is the default, every node: the job may end up anywhere then.
+    If a partition is not known, or no partition is the default, return every node: the job may run anywhere then.
     """
     partitions = [picture.partitions.get(name) for name in picture.partition_names(request.partition)]
     everywhere = frozenset(picture.nodes)
@@ -42,7 +42,7 @@ def within_reach(picture: SlurmSnapshot, request: JobRequest) -> frozenset[str]:
 
 
 def reach(picture: SlurmSnapshot, request: JobRequest) -> Iterator[str]:
-    """The same one by one, some of them perhaps twice: often the first few will do."""
+    """Yield the nodes of `within_reach` one by one, some perhaps twice: callers often need only the first few."""
     partitions = [picture.partitions.get(name) for name in picture.partition_names(request.partition)]
     if not partitions or None in partitions:
         yield from picture.nodes

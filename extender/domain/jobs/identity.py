@@ -1,4 +1,4 @@
-"""How a job is known as ours: its name, its mark, and the token of its script.
+"""Make and recognise placeholder jobs: by their name, their mark, and the token of their script.
 
 One probe of the name finds every live job of a workload, of all attempts; the mark names the workload and the attempt.
 """
@@ -27,7 +27,7 @@ _VERSION = 1
 
 
 def job_name(title: str, cluster: str, scheduler: str, workload: str) -> str:
-    """`title` and a suffix that no other workload has; at most 1024 bytes, the title is cut to fit.
+    """Return `title` and a suffix that no other workload has; at most 1024 bytes, the title is cut to fit.
 
     The attempt is no part of it: a probe by this one name has to find the jobs of all attempts.
     """
@@ -37,12 +37,12 @@ def job_name(title: str, cluster: str, scheduler: str, workload: str) -> str:
 
 
 def is_named_for(name: str, cluster: str, scheduler: str, workload: str) -> bool:
-    """Whether a job of this name is the workload's, whatever title it was given."""
+    """Return whether a job of this name is the workload's, whatever its title."""
     return name.endswith(_suffix(cluster, scheduler, workload))
 
 
 def have_one_suffix(one: str, other: str) -> bool:
-    """Whether jobs of these names, of which the other is one that `job_name` made, are the same workload's."""
+    """Return whether jobs of these names are the same workload's; `other` is a result of `job_name`."""
     return one.endswith(other[-_SUFFIX_DIGITS - 1 :])
 
 
@@ -53,9 +53,9 @@ def _suffix(cluster: str, scheduler: str, workload: str) -> str:
 
 
 def encode_mark(mark: Mark) -> str:
-    """The mark as one line of ASCII JSON, for a job's `extra` and `admin_comment`; wishes and Pod where there is room.
+    """Return the mark as one line of ASCII JSON, for `extra` and `admin_comment`; wishes and Pod if there is room.
 
-    Raises `ValueError` where slurmctld could not store it.
+    Raises `ValueError` if slurmctld could not store it.
     """
     content: dict[str, object] = {
         _VERSION_KEY: _VERSION,
@@ -92,7 +92,7 @@ LONGEST_TEXT = 4096
 def decode_mark(text: str) -> Mark | None:
     """Return the mark in `text`, `None` where there is none that the extender wrote.
 
-    Other text may stand around it: placeholder scripts of SUNK append `: started`, people and site plug-ins add notes.
+    Other text may stand around it: placeholder scripts of SUNK append `: started`, users and site plug-ins add notes.
     """
     return _decoded(text[:LONGEST_TEXT]) if _VERSION_KEY in text else None
 
@@ -103,7 +103,7 @@ def _decoded(text: str) -> Mark | None:
 
 
 def with_wishes(text: str, wishes: Wishes) -> str:
-    """The text, whose mark says now that the job is asked for this. Unchanged without a mark that we wrote."""
+    """Return the text with these wishes in its mark. Text without a mark of the extender is returned unchanged."""
     mark = decode_mark(text)
     if mark is None:
         return text
@@ -113,27 +113,27 @@ def with_wishes(text: str, wishes: Wishes) -> str:
 
 
 def mark_of(job: JobView) -> Mark | None:
-    """The mark that a job bears. `admin_comment` first: the owner of a job may edit `extra`, but not that."""
+    """Return the mark of a job, from `admin_comment` first: the owner of a job may edit `extra`, but not that."""
     return decode_mark(job.admin_comment) or decode_mark(job.extra)
 
 
 def hook_token(key: bytes, mark: Mark) -> str:
-    """What the script of the job with this mark shows to `/hooks`: attempt, workload, and a proof in hexadecimal.
+    """Return the token that the job's script sends to `/hooks`: attempt, workload, and a proof in hexadecimal.
 
-    Whichever epoch made the job, since the leader that is called may be another than the one that submitted it; and
-    whatever the job has been asked for since.
+    It does not depend on the epoch, since the leader that is called may not be the one that submitted the job; nor on
+    later changes of the job.
     """
     said = encode_mark(replace(mark, epoch=0, wishes=(), grace_s=None, pod="", checkpoint=None))
     return f"{mark.attempt}.{mark.workload}.{hmac.digest(key, said.encode(), hashlib.sha256).hex()}"
 
 
 def hook_token_matches(key: bytes, mark: Mark, token: str) -> bool:
-    """Whether `token` is the one of this mark, in a time that tells nothing about it."""
+    """Return whether `token` is the one of this mark; compare in constant time."""
     return hmac.compare_digest(hook_token(key, mark).encode(), token.encode(errors="replace"))
 
 
 def is_hook_token(keys: Sequence[bytes], cluster: str, scheduler: str, token: str) -> bool:
-    """Whether `token` was made for some job of this cluster and scheduler, also one that nobody remembers."""
+    """Return whether `token` was made for any job of this cluster and scheduler, also one that is not tracked."""
     attempt, _, rest = token[:LONGEST_TEXT].partition(".")
     workload, _, _ = rest.rpartition(".")
     if not (
@@ -145,7 +145,7 @@ def is_hook_token(keys: Sequence[bytes], cluster: str, scheduler: str, token: st
 
 
 def _objects(text: str) -> Iterator[object]:
-    """Every JSON object that begins somewhere in `text` and could be a mark."""
+    """Yield every JSON object that begins somewhere in `text` and could be a mark."""
     decoder = json.JSONDecoder()
     at = text.find("{")
     while at >= 0:

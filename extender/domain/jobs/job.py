@@ -1,4 +1,4 @@
-"""A placeholder job: what is asked of Slurm, and what Slurm says of it.
+"""Represent a placeholder job: its request, and its state as Slurm reports it.
 
 `JobRequest` is the translation of a workload; `JobOrder` adds what is decided at submission; `JobView` is a job as
 slurmctld reports it.
@@ -15,10 +15,10 @@ from extender.domain.jobs.devices import Device
 
 
 class Mode(StrEnum):
-    """How a placeholder exists in Slurm."""
+    """Name the form of a placeholder job in Slurm."""
 
     BATCH = "batch"
-    """A script that reports its start, sleeps, and on a warning tells `/hooks` and waits. Nodes with slurmd."""
+    """A script that reports its start, sleeps, and on a warning calls `/hooks` and waits. Nodes with slurmd."""
 
     ALLOCATION = "allocation"
     """`POST /job/allocate`, immediate: no script and no process. Nodes with slurmd."""
@@ -31,30 +31,30 @@ class Mode(StrEnum):
 
 
 class Exclusive(StrEnum):
-    """Who may share a node with the job."""
+    """Say which jobs may share a node with the job."""
 
     NONE = "none"
-    """Nobody: Slurm's `--exclusive`."""
+    """None: Slurm's `--exclusive`."""
 
     OK = "ok"
-    """Anybody: `--oversubscribe` is allowed."""
+    """All: `--oversubscribe` is allowed."""
 
     USER = "user"
     """Jobs of the same user."""
 
     MCS = "mcs"
-    """Jobs that ask the same and have the same label; without MCSPlugin=mcs/label anybody (24.11, 26.05)."""
+    """Jobs that ask the same and have the same label; without MCSPlugin=mcs/label all (24.11, 26.05)."""
 
     TOPO = "topo"
-    """Nobody, in the whole block of nodes; without topology/block anybody (24.11, 26.05)."""
+    """None, in the whole block of nodes; without topology/block all (24.11, 26.05)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunAs:
-    """User and group of a job as numbers, never one without the other.
+    """Hold user and group of a job as numbers, never one without the other.
 
-    Of a user alone slurmctld makes a job with the group of the token's owner; slurmrestd up to 25.05.2 dies of a group
-    that is no number.
+    Given a user alone, slurmctld makes a job with the group of the token's owner; slurmrestd up to 25.05.2 crashes on a
+    group that is no number.
     """
 
     uid: int
@@ -63,7 +63,7 @@ class RunAs:
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """What a workload of Pods asks of Slurm. `None` and "" mean: not said, so Slurm's own default holds.
+    """Hold the request of a workload. `None` and "" mean: not set, so Slurm's own default holds.
 
     `cpus` and `memory_mb` are per member; `gres` maps a GRES name with optional type (`gpu`, `gpu:h100`) to a count
     per member.
@@ -102,10 +102,10 @@ class JobRequest:
     working_dir: str = ""
     time_limit_minutes: int | None = None
     time_limit_least: int | None = None
-    """Where the limit has room that the partition may not allow: what it must not be lowered below."""
+    """The least that the limit may be lowered to, if it has room that the partition may not allow."""
 
     time_limit_by_site: bool = False
-    """The site says the limit, not the Pod: of a job that runs it is not lowered for that."""
+    """The site sets the limit, not the Pod: a change of it does not lower the limit of a running job."""
 
     priority: int | None = None
     nice: int | None = None
@@ -124,7 +124,7 @@ Wishes = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Says that a job is ours and whose it is. Travels in the job's `extra`, repeated in `admin_comment`."""
+    """Identify a placeholder job and its workload. Stored in the job's `extra` and repeated in `admin_comment`."""
 
     cluster: str
     scheduler: str
@@ -132,13 +132,13 @@ class Mark:
     attempt: int
     epoch: int = 0
     wishes: Wishes = ()
-    """What the job was asked for last; empty in marks of earlier releases."""
+    """The last request of the job; empty in marks of earlier releases."""
 
     grace_s: int | None = None
-    """The grace period of its Pods, which outlives them here; `None` in marks of earlier releases."""
+    """The grace period of its Pods, kept here when they are gone; `None` in marks of earlier releases."""
 
     pod: str = ""
-    """`namespace/name` of its Pod, whatever the job is called; "" in marks of earlier releases."""
+    """`namespace/name` of its Pod, whatever the job's name; "" in marks of earlier releases."""
 
     checkpoint: Checkpoint | None = None
     """The one that was written to Kubernetes before the job was submitted; `None` in marks of earlier releases."""
@@ -146,7 +146,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class JobOrder:
-    """One submission, complete: the request and what was decided about it."""
+    """Hold one submission: the request and the decisions about it."""
 
     request: JobRequest
     name: str
@@ -163,7 +163,7 @@ class JobOrder:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job as slurmctld reports it. Times are seconds since the epoch, 0.0 where unset or infinite."""
+    """Hold a job as slurmctld reports it. Times are seconds since the epoch, 0.0 where unset or infinite."""
 
     job_id: int
     name: str
@@ -177,7 +177,7 @@ class JobView:
     memory_mb: int | None = None
     gres: Mapping[str, int] = field(default_factory=dict)
     devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
-    """By Slurm node, where Slurm says which."""
+    """By Slurm node, if Slurm reports them."""
 
     partition: str = ""
     extra: str = ""
@@ -186,14 +186,14 @@ class JobView:
     excluded: tuple[str, ...] = ()
     user_id: int = 0
     as_of: float = 0.0
-    """Slurm's clock when it said all this: durations until its times are counted from here, not by our own clock."""
+    """Slurm's clock at this report: durations until its times count from here, not by the extender's clock."""
 
     start_time: float = 0.0
     end_time: float = 0.0
     preempt_time: float = 0.0
     time_limit_minutes: int | None = None
     priority: int = 0
-    """0: held, or not said."""
+    """0: held, or not reported."""
 
     restart_count: int = 0
     exit_code: int | None = None

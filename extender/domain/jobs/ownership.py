@@ -1,12 +1,12 @@
-"""Whose a job is. What is taken for one of ours may be cancelled, so what anybody could write proves nothing alone.
+"""Prove that a job belongs to a workload. Such a job may be cancelled, so fields that any user can write prove nothing.
 
-| witness | who else can write it |
+| field | can also be written by |
 |---|---|
 | mark in `admin_comment` | operators; slurmctld refuses it of a job's owner (2002) |
 | mark in `extra` | the owner of any job, also as a copy of another job's |
 | the workload's suffix in the name | the owner of any job |
-| the job's user | nobody |
-| the id that we were given, or wrote on the Pod | nobody; but slurmctld gives ids out again after it lost its state |
+| the job's user | no user |
+| the id from the submission, or written on the Pod | no user; but slurmctld reuses ids after it lost its state |
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FULL_NAME = re.compile(r"(?P<namespace>[a-z0-9][a-z0-9-]{0,62})/(?P<name>[a-z0-
 
 
 class Proof(StrEnum):
-    """What says that a job is a workload's."""
+    """Name the evidence that a job is a workload's."""
 
     MARK = "its mark"
     OWN_EXTRA = "its mark in extra alone"
@@ -32,7 +32,7 @@ class Proof(StrEnum):
 
 
 def proof(job: JobView, workload: str, name: str, *, recorded: bool, owner: int | None) -> Proof | None:
-    """What says that this job is the workload's; `None`: nothing does, and it must not be touched.
+    """Return the evidence that this job is the workload's; `None`: there is none, and the job must not be changed.
 
     `name` is the name of the workload's jobs. `recorded`: the job's id is known from its submission, or from the Pod.
     `owner` is the user for whom jobs of the workload are submitted, `None` if unknown: then only a mark that no owner
@@ -52,9 +52,9 @@ def proof(job: JobView, workload: str, name: str, *, recorded: bool, owner: int 
 
 
 def caller_shown_by(job: JobView, asked: JobRequest | None) -> int | None:
-    """In whose name we ask, as a job of ours tells that was asked for in nobody else's; `None`: it does not tell.
+    """Return the extender's own Slurm user, as a placeholder job submitted without another user shows it, else `None`.
 
-    Its mark must be where no owner can write it, and say that what else was asked is the same as now.
+    Its mark must be where no owner can write it, and all else in its request must be the same as now.
     """
     written = decode_mark(job.admin_comment)
     if written is None or asked is None or asked.run_as is not None:
@@ -63,16 +63,16 @@ def caller_shown_by(job: JobView, asked: JobRequest | None) -> int | None:
 
 
 def pod_of(job: JobView, mark: Mark) -> MemberRef | None:
-    """The Pod for which a job with this mark was made; `None`: neither the mark nor its name says which.
+    """Return the Pod for which a job with this mark was made; `None`: neither the mark nor the job's name has it.
 
-    Jobs of earlier releases have the Pod's name in their own, unless they were called otherwise.
+    Jobs of earlier releases have the Pod's name in their own, unless they were given another name.
     """
     named = _FULL_NAME.fullmatch(mark.pod or job.name.rpartition("-")[0])
     return None if named is None else MemberRef(mark.workload, named["namespace"], named["name"])
 
 
 def mark_of_orphan(job: JobView, own: Mark, caller: int | None) -> tuple[Mark | None, bool]:
-    """The mark of a job that no workload claims, if it names this cluster and scheduler; and whether it surely is ours.
+    """Return the mark of a job without a workload, if it names this cluster and scheduler, and whether it is proven.
 
     Without the copy that no owner can write, the job counts only if its name was made of the same workload and its user
     is `caller`, the token's owner, for whom nothing else submits jobs.

@@ -1,6 +1,6 @@
-"""Time limits: when Pods are told to end so that they are gone by then, and the job that a Pod's own deadline asks for.
+"""Compute when Pods have to end so that they are gone by their job's time limit, and the limit for a Pod's deadline.
 
-Slurm ends a job up to 30 s after its `end_time` (slurmctld looks every 30 s) and knows nothing of the grace of a Pod.
+Slurm ends a job up to 30 s after its `end_time` (slurmctld checks every 30 s) and knows nothing of the grace of a Pod.
 `end_time` follows `scontrol update TimeLimit`, up and down.
 """
 
@@ -18,14 +18,14 @@ SPARE = 5.0
 """Seconds between the end of a Pod's grace and that of its job."""
 
 HEADSTART = 60.0
-"""Seconds from the start of a job within which its Pod is taken up by kubelet, which counts the deadline from then."""
+"""Seconds from the start of a job within which kubelet starts its Pod and begins to count the deadline."""
 
 
 def due_in(job: JobView, graces: Iterable[int]) -> float | None:
-    """Seconds until the Pods of a running job have to be told to end; negative: it is late. `None`: no limit.
+    """Return the seconds until the Pods of a running job have to begin to end; negative: late. `None`: no limit.
 
-    By Slurm's clock alone: ours may be off. A reading that does not tell it ends nobody before Slurm does.
-    A grace takes at most the second half of the whole time of the job: without it a short job had no time at all.
+    Only Slurm's clock counts: the extender's may be off. A reading without it ends no Pod before Slurm does.
+    A grace takes at most the second half of the whole time of the job: a short job would have no time at all otherwise.
     """
     if not job.end_time or not job.as_of:
         return None
@@ -36,10 +36,10 @@ def due_in(job: JobView, graces: Iterable[int]) -> float | None:
 
 
 def minutes_for(pods: Sequence[PodView]) -> tuple[int, int] | None:
-    """The time limit that leaves the deadlines of these Pods to Kubernetes, and the least that covers them.
+    """Return the time limit that leaves the deadlines of these Pods to Kubernetes, and the least that covers them.
 
-    In the first there is room for the start of the Pod and for its grace, so that kubelet ends it with its own
-    DeadlineExceeded before we would for Slurm's sake. `None`: a member without a deadline may run on, so the job must.
+    The first has room for the start of the Pod and for its grace, so that kubelet ends it with its own
+    DeadlineExceeded before the extender would because of the limit. `None`: a member without a deadline has no end.
     """
     deadlines = [pod.active_deadline_s for pod in pods if pod.active_deadline_s is not None]
     if len(deadlines) < len(pods):
@@ -49,12 +49,12 @@ def minutes_for(pods: Sequence[PodView]) -> tuple[int, int] | None:
 
 
 def says_too_long(reason: str) -> bool:
-    """Whether a job waits because of how long its time limit is."""
+    """Return whether a job waits because its time limit is too long."""
     return "MaxWall" in reason or reason.endswith("TimeLimit")
 
 
 def whence(request: JobRequest | None, minutes: int | None) -> str:
-    """A sentence for people to whom a limit is too long that they have not set: where it comes from. Else ""."""
+    """Return a sentence that says where a limit comes from that the Pod's author did not set; else ""."""
     if request is None or request.time_limit_least is None or minutes is None:
         return ""
     return (
@@ -64,7 +64,7 @@ def whence(request: JobRequest | None, minutes: int | None) -> str:
 
 
 def within_partition(request: JobRequest, picture: SlurmSnapshot) -> JobRequest:
-    """The request without that part of its room that no partition of it allows; Slurm would never start the job."""
+    """Return the request without the room that no partition of it allows; Slurm would never start the job with it."""
     limit, least = request.time_limit_minutes, request.time_limit_least
     known = [picture.partitions.get(name) for name in picture.partition_names(request.partition)]
     allowed = [part.max_time_minutes for part in known if part is not None and part.max_time_minutes is not None]

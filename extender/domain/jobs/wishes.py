@@ -1,7 +1,6 @@
-"""What a job was asked for, as its mark keeps it: so short that a mark holds it, and yet enough after a restart to tell
-which wishes of its Pod changed meanwhile.
+"""Keep digests of a job's request in its mark, so that a restarted extender sees which fields of its Pod's changed.
 
-The job itself cannot tell: defaults of Slurm and an administrator's `scontrol update` stand beside what we asked.
+The job's own fields do not show that: they also have Slurm's defaults and an administrator's `scontrol update`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from extender.domain.jobs.changes import FOLLOWED, NOT_TOLD
 from extender.domain.jobs.job import JobRequest, Wishes
 
 _REST = ""
-"""Stands for all wishes together that no waiting job can follow."""
+"""Stands for all fields together that no waiting job can follow."""
 
 _DIGITS = 8
 
@@ -24,21 +23,21 @@ _UNSAID = {field.name: field.default for field in fields(JobRequest)}
 
 
 def wishes_of(request: JobRequest) -> Wishes:
-    """What `request` asks: a digest of each wish that is said and can be followed, and one of all others."""
+    """Return a digest of each field of `request` that is set and can be followed, and one of all others."""
     said = {name: getattr(request, name) for name in FOLLOWED if getattr(request, name) != _UNSAID[name]}
     return (_REST, _of_rest(request)), *sorted((name, _of_one(value)) for name, value in said.items())
 
 
 def same_but_for_what_follows(wishes: Wishes, request: JobRequest) -> bool:
-    """Whether a job with these `wishes` was asked the same in all that no waiting job can follow, its user included."""
+    """Return whether `wishes` and `request` agree in all fields that no waiting job can follow, the user included."""
     return dict(wishes).get(_REST) == _of_rest(request)
 
 
 def as_asked(wishes: Wishes, request: JobRequest) -> JobRequest:
-    """A request that differs from `request` in just those wishes in which a job with these `wishes` asks otherwise.
+    """Return a request that differs from `request` in just the fields in which a job with these `wishes` does.
 
-    What it asked instead is not known: the wish is left out, or is a question mark. Without `wishes`, by an earlier
-    release, nothing is known to differ.
+    The job's own value is not known: the field is left out, or is a question mark. Without `wishes`, as earlier
+    releases wrote none, nothing is known to differ.
     """
     if not wishes:
         return request
