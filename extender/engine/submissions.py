@@ -43,6 +43,8 @@ class Submissions:
         """Have a job made, unless its Pod has left or changed meanwhile, or it could run nowhere."""
         known = len(self._ports.pods_of(p)) == len(p.refs)
         checkpoint = await self._ports.checkpoints.write() if known else None
+        if checkpoint is not None and command.request.members > 1:
+            checkpoint = replace(checkpoint, members_may_join=True)
         attempt, request, world = command.attempt, command.request, self._state.snapshot
         if not p.wants or p.request != request:
             return [e.SubmitRefused(attempt, permanent=False, text=NOT_WANTED)]

@@ -18,7 +18,7 @@ WRITER = re.compile(r"[0-9a-f]{16}")
 HIGHEST = 10**12
 """A number above this is not one that the extender wrote."""
 
-_TEXT = re.compile(r"([0-9a-f]{16})\.([1-9][0-9]{0,12})")
+_TEXT = re.compile(r"([0-9a-f]{16})\.([1-9][0-9]{0,12})(\+?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,12 @@ class Checkpoint:
 
     writer: str
     number: int
+    members_may_join: bool = False
+    """The job is a gang's: a Pod that took a free slot later may be younger than the checkpoint, which proves nothing
+    about its absence. That the checkpoint is missing still proves a restore."""
 
     def __str__(self) -> str:
-        return f"{self.writer}.{self.number}"
+        return f"{self.writer}.{self.number}{'+' if self.members_may_join else ''}"
 
 
 def read_checkpoint(text: object) -> Checkpoint | None:
@@ -37,7 +40,7 @@ def read_checkpoint(text: object) -> Checkpoint | None:
     found = _TEXT.fullmatch(text) if isinstance(text, str) and len(text) <= 30 else None
     if found is None or int(found[2]) > HIGHEST:
         return None
-    return Checkpoint(found[1], int(found[2]))
+    return Checkpoint(found[1], int(found[2]), bool(found[3]))
 
 
 def writer_id(wall: float, random_bits: int) -> str:
@@ -58,7 +61,8 @@ class PodAbsence(StrEnum):
     """The checkpoints could not be read."""
 
     UNMARKED = "unmarked"
-    """The mark names no checkpoint: an earlier version made the job, or the checkpoint could not be written."""
+    """The mark names no checkpoint that proves a deletion: an earlier version made the job, the checkpoint could not be
+    written, or the job is a gang's, whose later members it does not cover."""
 
 
 def why_absent(named: Checkpoint | None, written: Mapping[str, int] | None) -> PodAbsence:
@@ -71,4 +75,6 @@ def why_absent(named: Checkpoint | None, written: Mapping[str, int] | None) -> P
         return PodAbsence.UNMARKED
     if written is None:
         return PodAbsence.UNREADABLE
-    return PodAbsence.DELETED if written.get(named.writer, 0) >= named.number else PodAbsence.RESTORED
+    if written.get(named.writer, 0) < named.number:
+        return PodAbsence.RESTORED
+    return PodAbsence.UNMARKED if named.members_may_join else PodAbsence.DELETED

@@ -27,6 +27,8 @@ MARK = Mark("6f1c", "slurm", "uid-web", 2)
         (Checkpoint(A, 3), {B: 9}, PodAbsence.RESTORED),
         (Checkpoint(A, 1), {}, PodAbsence.RESTORED),
         (Checkpoint(A, 3), None, PodAbsence.UNREADABLE),
+        (Checkpoint(A, 3, members_may_join=True), {A: 3}, PodAbsence.UNMARKED),
+        (Checkpoint(A, 3, members_may_join=True), {A: 2}, PodAbsence.RESTORED),
         (None, {A: 9}, PodAbsence.UNMARKED),
         (None, None, PodAbsence.UNMARKED),
     ],
@@ -145,3 +147,8 @@ def test_no_history_of_restores_and_starts_makes_a_lost_pod_look_deleted(steps: 
             assert why is PodAbsence.RESTORED
         if not restored:
             assert why is PodAbsence.DELETED
+
+
+@pytest.mark.parametrize("joins", [True, False])
+def test_a_checkpoint_is_read_back_as_it_was_written(joins: bool) -> None:
+    assert read_checkpoint(str(Checkpoint(A, 7, joins))) == Checkpoint(A, 7, joins)
