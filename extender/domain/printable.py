@@ -1,4 +1,4 @@
-"""Show words of others to people: in lines of the log, in tables and sentences on a terminal."""
+"""Make foreign text safe to show: in lines of the log, in tables and sentences on a terminal."""
 
 from __future__ import annotations
 

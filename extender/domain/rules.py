@@ -1,4 +1,4 @@
-"""The rule book: what spans placeholders, as pure functions over small summaries."""
+"""Decide what concerns more than one placeholder job, as pure functions over small summaries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from extender.domain.placing.mode import chosen_mode
 
 @dataclass(frozen=True, slots=True)
 class SubmissionPlan:
-    """How one workload is submitted."""
+    """Hold mode and call for the submission of one workload."""
 
     mode: Mode
     immediate: bool
@@ -23,7 +23,7 @@ class SubmissionPlan:
 
 @dataclass(frozen=True, slots=True)
 class NoPlan:
-    """It cannot be submitted as things are; `permanent`: no change of the cluster alone can help."""
+    """Report that the workload cannot be submitted now; `permanent`: no change of the cluster alone can help."""
 
     text: str
     permanent: bool = False
@@ -38,17 +38,17 @@ Each refused try leaves a FAILED record in slurmctld for MinJobAge, and records 
 
 @dataclass(frozen=True, slots=True)
 class QueuedPlaceholders:
-    """Our own placeholders that wait in Slurm, by partition name, and the partitions that refused one just now."""
+    """Hold the placeholder jobs that wait in Slurm, by partition, and the partitions that refused one just now."""
 
     by_partition: Mapping[str, int] = field(default_factory=dict)
     refused: Set[str] = frozenset()
 
 
 def may_preempt(picture: SlurmSnapshot, partition: str, qos: str) -> bool:
-    """Whether a job of this partition and QOS could preempt another.
+    """Return whether a job of this partition and QOS could preempt another.
 
-    There a *refused* immediate allocation still kills a victim, each time it is tried. A job that names no QOS gets
-    that of its association or partition, which nobody tells us.
+    There even a *refused* immediate allocation preempts a job, each time it is tried. A job that names no QOS gets that
+    of its association or partition, which the API does not show.
     """
     features = picture.features
     # Of several the highest is taken, and their case does not matter (`assoc_mgr.c`).
@@ -56,7 +56,7 @@ def may_preempt(picture: SlurmSnapshot, partition: str, qos: str) -> bool:
     if preempting and (not qos or not preempting.isdisjoint(qos.lower().split(","))):
         return True
     if features.qos_preempts and not features.preempting_qos:
-        return True  # which QOS do, the site has not said
+        return True  # the site's configuration does not name the QOS that preempt
     own = picture.partitions.get(partition)
     if own is None:
         return True
@@ -68,7 +68,7 @@ def may_preempt(picture: SlurmSnapshot, partition: str, qos: str) -> bool:
 
 
 def may_be_preempted(picture: SlurmSnapshot, partition: str) -> bool:
-    """Whether jobs of a higher tier share this partition's nodes."""
+    """Return whether jobs of a higher tier share this partition's nodes."""
     own = picture.partitions.get(partition)
     if own is None or own.preempt_mode in {"", "OFF", "DISABLED"}:
         return False
@@ -88,7 +88,7 @@ def _queued_ahead(picture: SlurmSnapshot, partition: str, waiting: QueuedPlaceho
 
 
 def must_queue(request: JobRequest, picture: SlurmSnapshot, waiting: QueuedPlaceholders) -> bool:
-    """Whether an immediate allocation would pass one of ours that waits, or was refused just now."""
+    """Return whether an immediate allocation would pass a waiting placeholder job, or was refused just now."""
     partitions = picture.partition_names(request.partition)
     return any(name in waiting.refused or _queued_ahead(picture, name, waiting) for name in partitions)
 
@@ -106,18 +106,18 @@ def plan(
 
     `excluded` are the Slurm nodes that the workload must not use. `queue`: an immediate try was refused already.
     `fenced`: the nodes with a working fence; mode `auto` makes a job without a script on no other.
-    An immediate allocation is tried only where it can preempt nobody, passes none of ours and was not refused just
-    now; and only for jobs that run as the caller, since `job/allocate` ignores `user_id` (slurmrestd). It passes nobody
-    else's either: slurmctld refuses it (2013) while a job of the partition waits, or one of another partition of no
+    An immediate allocation is tried only if it can preempt no job, passes no placeholder job and was not refused just
+    now; and only for jobs that run as the caller, since `job/allocate` ignores `user_id` (slurmrestd). It passes no
+    other job either: slurmctld refuses it (2013) while a job of the partition waits, or one of another partition of no
     lower tier that shares nodes with it (`_top_priority` in `job_mgr.c`).
-    Sent in the name of another user it could run as that one, but could not write the mark into `admin_comment`, nor
-    do what only an administrator may.
+    Sent as another user it could run as that user, but could not write the mark into `admin_comment`, nor use an
+    administrator's rights.
     """
     queue = queue or must_queue(request, picture, waiting)
     partitions = picture.partition_names(request.partition)
     unknown = [name for name in partitions if name not in picture.partitions]
     nodes = {n for name in partitions if name in picture.partitions for n in picture.partitions[name].nodes}
-    if not partitions:  # nobody says which one is the default (before 26.05): the job may end up anywhere
+    if not partitions:  # the default partition is not known (before 26.05): the job may run anywhere
         nodes = set(picture.nodes)
     usable = nodes - set(excluded)
     mode = request.mode
@@ -145,18 +145,18 @@ def plan(
         return NoPlan(text)
     immediate = at_once and mode in {Mode.ALLOCATION, Mode.EXTERNAL}
     if mode is Mode.ALLOCATION and not immediate:
-        # A job without script can be had at once or not at all; queued, the placeholder is a script.
+        # A job without a script starts at once or not at all; a queued placeholder job has a script.
         mode = Mode.BATCH
     return SubmissionPlan(mode, immediate, tuple(sorted(set(excluded) | avoid)))
 
 
-def mode_of(request: JobRequest, picture: SlurmSnapshot, told: Sequence[str]) -> Mode:
-    """How a queued job exists that nobody remembers: as external if it was left nothing but nodes without slurmd."""
+def mode_of(request: JobRequest, picture: SlurmSnapshot, excluded: Sequence[str]) -> Mode:
+    """Return the mode of a queued job that is not tracked: external if it may use only nodes without slurmd."""
     if request.mode is not Mode.AUTO:
         return Mode.BATCH if request.mode is Mode.ALLOCATION else request.mode
     names = picture.partition_names(request.partition)
     nodes = {n for name in names if name in picture.partitions for n in picture.partitions[name].nodes}
-    left = [picture.nodes[name] for name in nodes - set(told) if name in picture.nodes]
+    left = [picture.nodes[name] for name in nodes - set(excluded) if name in picture.nodes]
     return Mode.EXTERNAL if left and all(node.external for node in left) else Mode.BATCH
 
 
@@ -172,11 +172,11 @@ def _immediate(request: JobRequest, picture: SlurmSnapshot, partitions: Sequence
 
 
 RANKS = 4
-"""How many ranks of commands there are; the work queue says what a rank means."""
+"""The number of ranks of commands; the work queue defines their meaning."""
 
 
 def rank(command: c.Command) -> int:
-    """The order in which queued commands go out: ends before starts, questions before new work."""
+    """Return the rank of a command in the queue: ends before starts, reads before new work."""
     match command:
         case c.CancelJob() | c.EndPod():
             return 0
@@ -190,9 +190,9 @@ def rank(command: c.Command) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MassDeletionLimits:
-    """Say how many ends that rest on missing information are too many: more than `max(least, share)` in `window` s.
+    """Limit the ends that rest on missing information: at most `max(least, share)` in `window` s.
 
-    The mass-deletion guard (`engine.mass_deletion_guard`) asks; this is its arithmetic.
+    This is the arithmetic of the mass-deletion guard (`engine.mass_deletion_guard`).
     """
 
     least: int = 5
@@ -202,14 +202,15 @@ class MassDeletionLimits:
     ends: tuple[float, ...] = ()
 
     def many(self, missing: int, total: int) -> bool:
-        """Whether so many of `total` are too many to be missing for ordinary reasons."""
+        """Return whether so many of `total` are too many to be missing for ordinary reasons."""
         return missing > max(self.least, int(total * self.share))
 
     def ask(self, now: float, total: int, missing: int = 1) -> tuple[MassDeletionLimits, bool]:
         """Count one more end because something vanished. Return the limits after it, and whether it may happen.
 
         `total` is the number of workloads alive, `missing` of how many of them the same may have to be asked, this one
-        included. Once held it stays held until a person releases it.
+        included. Once held it stays held until an administrator
+        releases it.
         """
         recent = tuple(at for at in self.ends if now - at < self.window)
         if self.held or self.many(len(recent) + missing, total):

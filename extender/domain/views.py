@@ -1,4 +1,4 @@
-"""What the extender needs to know of Kubernetes objects, as immutable values.
+"""Represent Kubernetes objects as immutable values, with the fields that the extender needs.
 
 `extender.kube.wire` reads them from JSON. Quantities stay the strings that the API server accepted; `quantity` gives
 them meaning. Times are seconds since the epoch.
@@ -23,7 +23,7 @@ class Container:
     host_ports: tuple[HostPort, ...] = ()
     sidecar: bool = False
     held: tuple[Mapping[str, str], ...] = ()
-    """What kubelet says to have set aside for it and to give it, while that is not what it requests: a resize."""
+    """The allocated and actual resources that kubelet reports while they differ from the requests: a resize."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class AntiAffinity:
-    """One required anti-affinity term, as far as it tells whom it is about: at least all Pods that it really is about.
+    """Hold one required anti-affinity term: it selects at least all Pods that the term selects.
 
-    `labels`: what such a Pod has for certain; expressions of the term's selector are left out.
+    `labels`: labels that such a Pod must have; expressions of the term's selector are left out.
     """
 
     labels: tuple[tuple[str, str], ...] = ()
@@ -89,7 +89,7 @@ class OwnerReference:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a container ended that did not succeed. `reason` is kubelet's word: `Error`, `OOMKilled` ..."""
+    """Hold the end of a container that failed. `reason` is kubelet's: `Error`, `OOMKilled` ..."""
 
     container: str
     exit_code: int
@@ -98,7 +98,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Allocated:
-    """Our own condition on a Pod: why it waits, or that it does not."""
+    """Hold the extender's condition on a Pod: why it waits, or that it does not."""
 
     status: bool
     reason: str
@@ -171,7 +171,7 @@ class PodView:
     """Reason of its DisruptionTarget condition, while that is True."""
 
     allocated: Allocated | None = None
-    """What the extender has written on it last about its wait; `None`: nothing."""
+    """The extender's last condition about its wait; `None`: none."""
 
     generation: int = 0
     """`metadata.generation`; 0 before Kubernetes 1.33, where Pods have none."""
@@ -186,7 +186,7 @@ class PodView:
     """It belongs to its Node: a Pod of a DaemonSet, or a static one, which only its Node owns."""
 
     container_runs: bool = False
-    """kubelet's last word on some container is that it runs."""
+    """kubelet's last report on some container is that it runs."""
 
     idle_since: float | None = None
     """Since when it has had its node while some container has yet to start for the first time, or since an init
@@ -196,7 +196,7 @@ class PodView:
     """Why its first container that waits does, in kubelet's words: `main: ImagePullBackOff`."""
 
     not_starting: bool = False
-    """Our own condition that says that it does not start is True."""
+    """The extender's condition that says that it does not start is True."""
 
     @property
     def full_name(self) -> str:

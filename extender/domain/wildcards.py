@@ -31,5 +31,5 @@ def stars(pattern: str, text: str) -> tuple[str, ...] | None:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the text matches the pattern."""
+    """Return whether the text matches the pattern."""
     return stars(pattern, text) is not None

@@ -1,6 +1,5 @@
-"""What Slurm is to do with a node, and what its Node is to say of it.
+"""Decide about drains of Slurm nodes, marks on Nodes, and the registration of Nodes as external nodes.
 
-`machine` is the one that drains a node while somebody has a reason to; the reasons come from `causes`, `removals` and
-others. `marks` goes the other way: what is written on Nodes. `external_nodes` are those that Slurm has through us
-alone.
+`machine` drains a node while there is a drain reason; the reasons come from `causes`, `removals` and others. `marks` is
+the other direction: conditions, taints and cordons of Nodes. `external_nodes` are nodes that the extender registers.
 """

@@ -1,6 +1,6 @@
-"""Why Slurm is to start nothing on a Node: what Kubernetes says of it, as far as the site wants that to count.
+"""Find the drain reasons that follow from the state of a Node, as far as the site's rules count them.
 
-What an extender has written there for Slurm's sake never counts (`marks`): it would keep itself alive.
+Marks that an extender wrote there because of Slurm never count (`marks`): they would keep themselves alive.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DELETED = re.compile(r"Node (\S+) was deleted")
 
 @dataclass(frozen=True, slots=True)
 class TaintRule:
-    """Taints with this key; "" for value or effect is any."""
+    """Select taints with this key; "" for value or effect is any."""
 
     key: str
     value: str = ""
@@ -30,13 +30,13 @@ class TaintRule:
 
     @property
     def text(self) -> str:
-        """As `kubectl taint` writes it."""
+        """Return it as `kubectl taint` writes it."""
         return f"{self.key}{f'={self.value}' if self.value else ''}{f':{self.effect}' if self.effect else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class DrainRules:
-    """What counts. `not_ready_s`: for how long a Node may be not Ready; `None`: for ever."""
+    """Hold the rules. `not_ready_s`: seconds for which a Node may be not Ready; `None`: without a limit."""
 
     cordoned: bool = True
     not_ready_s: float | None = 30.0
@@ -48,28 +48,28 @@ class DrainRules:
 
     @property
     def some(self) -> bool:
-        """Anything counts at all."""
+        """Return whether any rule is set."""
         return self != DrainRules(False, None, False, False)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What is known of one Node now. `node` is `None` where it was deleted."""
+    """Hold the state of one Node. `node` `None`: it was deleted."""
 
     name: str
     node: NodeView | None
     not_ready_s: float | None = None
-    """For how long it has been not Ready; `None`: it is Ready."""
+    """Seconds since it became not Ready; `None`: it is Ready."""
 
     slurmds: tuple[PodView, ...] = ()
     """The Pods that run the slurmd of its Slurm node."""
 
     had_slurmd: str = ""
-    """Such a Pod that was there once."""
+    """An earlier one of these Pods."""
 
 
 def causes(facts: NodeFacts, rules: DrainRules) -> dict[str, str]:
-    """Sentences by kind of cause; none where the node may be used."""
+    """Return a sentence by kind of cause; empty if the node may be used."""
     found: dict[str, str] = {}
     node, name = facts.node, facts.name
     if node is None:
@@ -92,18 +92,18 @@ def causes(facts: NodeFacts, rules: DrainRules) -> dict[str, str]:
 
 
 def deleted_in(reason: str) -> str:
-    """The Node whose deletion a drain of ours names; ""."""
+    """Return the Node whose deletion the reason of an extender's drain names; "": none."""
     found = _DELETED.search(ours_in(reason))
     return found[1] if found else ""
 
 
 def may_say_not_ready(reason: str) -> bool:
-    """Whether a drain of ours names a Node that is not Ready, or may have: its words are cut at their end."""
+    """Return whether the reason of an extender's drain names a Node that is not Ready, or may have named one uncut."""
     return "is not Ready" in ours_in(reason) or may_be_cut(reason)
 
 
 def _what_for(node: NodeView) -> str:
-    """What a person said, without blanks: no words of theirs can read as ours, which a start takes for facts."""
+    """Return an administrator's words without blanks: a restarted extender must not read them as its own text."""
     said = _NOT_IN_A_REASON.sub("_", node.annotations.get(DRAIN_REASON, "")).strip("_")[:_LONGEST_REASON]
     return f" ({said})" if said else ""
 

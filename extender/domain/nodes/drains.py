@@ -1,10 +1,10 @@
-"""The reason of a drain of ours: whose it is, and what a later start has to know.
+"""Write and read the reason of an extender's drain: which extender drained, and all that it needs after a restart.
 
 Several extenders may serve one Slurm, each a Kubernetes cluster or scheduler name of its own, and all see every node.
-So the words name who drained. Those without a name are an earlier release's, or of a site's own Epilog.
+So the reason names the extender. A reason without a name is from an earlier release, or from a site's own Epilog.
 
-slurmctld keeps one reason for DOWN and for DRAIN (`update_node` in `node_mgr.c`). So a drain of ours on a node that is
-DOWN carries the words that stood there, behind its own, and gives them back with its end.
+slurmctld keeps one reason for DOWN and for DRAIN (`update_node` in `node_mgr.c`). So a drain on a node that is DOWN
+keeps the earlier reason behind its own text, and restores it when the drain ends.
 """
 
 from __future__ import annotations
@@ -25,67 +25,67 @@ _CHARACTER = 4
 _NAMED = re.compile(rf"{DRAIN_PREFIX} \[([0-9a-f]{{8}})\] ")
 
 _OVER, _END = " <DOWN before: ", ">"
-"""Around the words of others. No text of ours has them: what a person says there is told without blanks (`causes`)."""
+"""They enclose the words of others. The extender's own text never has them: `causes` removes blanks from quotes."""
 
 THEIRS = 80
-"""Bytes of them that find room in any case, unless our first text alone leaves less."""
+"""Bytes of the words of others that are kept in any case, unless the extender's first text alone leaves less."""
 
 ROOM = LONGEST - len(f"{DRAIN_PREFIX} [01234567] ")
-"""What is left for the texts."""
+"""Bytes that are left for the texts."""
 
 
 def drainer(cluster: str, scheduler: str) -> str:
-    """What tells one extender's drains from another's. The fence script computes the same of a job's mark."""
+    """Return the name of an extender in its drains. The fence script computes the same from a job's mark."""
     return hashlib.sha256(f'"c":{json.dumps(cluster)},"s":{json.dumps(scheduler)}'.encode()).hexdigest()[:8]
 
 
 def reason(owner: str, texts: Iterable[str]) -> str:
-    """The words of a drain by `owner`; "": nobody in particular."""
+    """Return the reason of a drain by `owner`; "": without a name."""
     return f"{DRAIN_PREFIX} {f'[{owner}] ' if owner else ''}{'; '.join(texts)}"[:LONGEST]
 
 
 def is_ours(said: str, owner: str) -> bool:
-    """Whether these are the words of a drain that `owner` may write over and lift."""
+    """Return whether this is the reason of a drain that `owner` may overwrite and lift."""
     return said.startswith(DRAIN_PREFIX) and named(said) in {"", owner}
 
 
 def named(said: str) -> str:
-    """Who put that drain on the node; "": it does not say."""
+    """Return the extender that drained the node; "": the reason names none."""
     found = _NAMED.match(said)
     return found[1] if found else ""
 
 
 def over(said: str, words: str) -> str:
-    """The same drain on a node that is DOWN for these words of others; "": for none.
+    """Return the reason with the words of others behind it, for a node that is DOWN for them; unchanged without any.
 
-    Our first text stays whole, since a start may know it from there alone; the others make room.
+    The extender's first text stays whole, since a restarted extender may have no other source; the rest is cut.
     """
     if not words:
         return said
     theirs, marks = words.encode(), len(_OVER) + len(_END)
     first = len(said.partition("; ")[0].encode())
-    ours = _cut(said, max(first, LONGEST - marks - min(len(theirs), THEIRS)))
-    room = LONGEST - marks - len(ours.encode())
-    return f"{ours}{_OVER}{_cut(words, room)}{_END}" if room > 0 else said
+    own = _cut(said, max(first, LONGEST - marks - min(len(theirs), THEIRS)))
+    room = LONGEST - marks - len(own.encode())
+    return f"{own}{_OVER}{_cut(words, room)}{_END}" if room > 0 else said
 
 
 def ours_in(said: str) -> str:
-    """What of a drain's reason an extender said itself."""
+    """Return the extender's own part of a drain's reason."""
     return said.partition(_OVER)[0]
 
 
 def theirs_in(said: str) -> str:
-    """What others had said of a node that was DOWN, in the reason of an extender's drain, or in their own; ""."""
+    """Return the words of others about a node that was DOWN, from an extender's reason or their own; "": none."""
     if not said.startswith(DRAIN_PREFIX):
         return said
     return said.partition(_OVER)[2].removesuffix(_END)
 
 
 def may_be_cut(said: str) -> bool:
-    """Whether some of our words may not have found room."""
+    """Return whether some of the extender's text may have been cut off."""
     return len(said.encode()) > LONGEST - _CHARACTER
 
 
 def _cut(text: str, size: int) -> str:
-    """At most so many bytes of it."""
+    """Cut the text to so many bytes."""
     return text.encode()[:size].decode(errors="ignore")

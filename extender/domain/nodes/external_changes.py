@@ -1,4 +1,4 @@
-"""What has to be done so that Slurm has a Node as it is to be there (`external_nodes`)."""
+"""Decide how to change a node of Slurm so that it is as the Node requires (`external_nodes`)."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ WORTH = 0.01
 
 
 class Step(StrEnum):
-    """What is to be done about a node of Slurm."""
+    """Name a step for a node of Slurm."""
 
     NOTHING = "nothing"
     CREATE = "create"
     UPDATE = "update"
     RENEW = "renew"
-    """Empty it, delete it, make it again."""
+    """Empty it, delete it, create it again."""
 
     DELETE = "delete"
     LEAVE = "leave"
-    """Somebody else made it."""
+    """It was not created by this extender."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalNodeChange:
-    """A step and why, as a sentence; for `UPDATE` the keys of `DesiredNode` that differ."""
+    """Hold a step and why, as a sentence; for `UPDATE` the keys of `DesiredNode` that differ."""
 
     step: Step
     text: str = ""
@@ -39,14 +39,14 @@ NOTHING = ExternalNodeChange(Step.NOTHING)
 
 
 def compare(want: DesiredNode | None, has: SlurmNode | None, rules: ExternalRules) -> ExternalNodeChange:
-    """What has to be done so that Slurm has what is wanted. A node of ours is one with `registered_for`."""
+    """Return the step from `has` to `want`. A node that the extender registered has `registered_for`."""
     if has is None:
         return NOTHING if want is None else ExternalNodeChange(Step.CREATE, f"Node {want.node} is no node of Slurm yet")
     if not has.registered_for:
         if want is None:
             return NOTHING
         return ExternalNodeChange(
-            Step.LEAVE, f"Slurm has a node {has.name} that was not registered for Node {want.node} by us"
+            Step.LEAVE, f"Slurm has a node {has.name} that this extender did not register for Node {want.node}"
         )
     if want is None:
         return ExternalNodeChange(Step.DELETE, f"Node {has.registered_for} is not to be a node of Slurm any more")
@@ -74,7 +74,7 @@ def compare(want: DesiredNode | None, has: SlurmNode | None, rules: ExternalRule
 
 
 def _resized(want: DesiredNode, has: SlurmNode) -> str:
-    """In words; "" where it is not worth emptying the node."""
+    """Return the change of size in words; "": it is not worth emptying the node."""
     found = []
     if want.cpus != has.cpus:
         found.append(f"{want.cpus} CPUs instead of {has.cpus}")

@@ -1,8 +1,8 @@
-"""Nodes of Kubernetes that are registered in Slurm as external ones: what each is to be there, and what it lacks.
+"""Compute the external node of Slurm that a Node is registered as, or why it cannot be registered.
 
 External nodes have no slurmd (`State=EXTERNAL`). CPUs, memory and GRES of one cannot be changed: such a node is deleted
-and made again. Features, topology and address can (`update_node` in `slurmctld/node_mgr.c`); but which node sets a node
-is in is worked out when it is made, and at a reconfiguration.
+and created again. Features, topology and address can (`update_node` in `slurmctld/node_mgr.c`); but slurmctld computes
+the node sets of a node only when it is created, and at a reconfiguration.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _NOT_IN_A_WORD = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class Unfit(ValueError):
-    """The Node cannot be registered as it is; the text says why."""
+    """Report that a Node cannot be registered as it is; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureRule:
-    """Nodes with this label have this feature. `value` `None`: whatever its value; `{value}` in `feature` is that.
+    """Give Nodes with this label a feature. `value` `None`: any value; `{value}` in `feature` stands for it.
 
-    Raises `ValueError` where that is no feature of Slurm.
+    Raises `ValueError` if that is no feature of Slurm.
     """
 
     label: str
@@ -54,7 +54,7 @@ class FeatureRule:
             )
 
     def of(self, labels: Mapping[str, str]) -> str | None:
-        """The feature of a Node with these labels; `None`: none."""
+        """Return the feature of a Node with these labels; `None`: none."""
         value = labels.get(self.label)
         if value is None or self.value not in {None, value}:
             return None
@@ -63,9 +63,9 @@ class FeatureRule:
 
 @dataclass(frozen=True, slots=True)
 class TopologyRule:
-    """Where a Node is in a topology of Slurm: the values of these labels, from the outermost unit to the innermost.
+    """Place a Node in a topology of Slurm by the values of these labels, from the outermost unit to the innermost.
 
-    slurmctld makes a switch that is missing below one that is there (`under`), and no other unit.
+    slurmctld creates a missing switch below an existing one (`under`), and no other unit.
     """
 
     name: str
@@ -73,7 +73,7 @@ class TopologyRule:
     under: str = ""
 
     def of(self, labels: Mapping[str, str]) -> str | None:
-        """`NAME:unit:unit`; `None`: one of the labels is not there, or says nothing."""
+        """Return `NAME:unit:unit`; `None`: one of the labels is missing or empty."""
         units = [_NOT_IN_A_WORD.sub("_", labels.get(key, "")) for key in self.labels]
         above = (self.name, self.under) if self.under else (self.name,)
         return ":".join((*above, *units)) if all(units) else None
@@ -81,7 +81,7 @@ class TopologyRule:
 
 @dataclass(frozen=True, slots=True)
 class ExternalRules:
-    """What the site wants. `selector`: which Nodes; `None`: none, nothing is registered and nothing changed."""
+    """Hold the site's rules. `selector` selects the Nodes; `None`: nothing is registered and nothing changed."""
 
     selector: Selector | None = None
     node_sets: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class ExternalRules:
     features: tuple[FeatureRule, ...] = ()
     topologies: tuple[TopologyRule, ...] = ()
     translation: TranslationPolicy = field(default_factory=TranslationPolicy)
-    """How resources and types of GPUs are called in Slurm: as in the jobs that ask for them."""
+    """The names of resources and types of GPUs in Slurm: as in the jobs that ask for them."""
 
     schedulers: frozenset[str] = frozenset()
     """The schedulers whose Pods have jobs: these are no part of the system."""
@@ -99,25 +99,25 @@ class ExternalRules:
     """No Node is to be registered any more, whatever the selector says."""
 
     def in_a_node_set(self, feature: str) -> bool:
-        """Whether a node set rests on this feature, so that a node that gets or loses it has to be made again."""
+        """Return whether a node set rests on this feature: a node that gets or loses it has to be created again."""
         sets = [rule.feature.split(VALUE) for rule in self.features if rule.node_set]
         return feature in self.node_sets or any(_made_of(feature, parts) for parts in sets)
 
     def meant(self, node: NodeView) -> bool:
-        """Whether this Node is to be a node of Slurm."""
+        """Return whether this Node has to be a node of Slurm."""
         return self.selector is not None and not self.remove and self.selector.selects(node.labels)
 
 
 @dataclass(frozen=True, slots=True)
 class SettleDelays:
-    """`settle`: seconds for which a Node must differ before its node in Slurm is emptied."""
+    """Hold the delays. `settle`: seconds for which a Node must differ before its node in Slurm is emptied."""
 
     settle: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class DesiredNode:
-    """What a Node is to be in Slurm. `node` is its name in Kubernetes."""
+    """Describe a Node as it has to be in Slurm. `node` is its name in Kubernetes."""
 
     name: str
     node: str
@@ -130,10 +130,10 @@ class DesiredNode:
     features: tuple[str, ...] = ()
     topology: str = ""
     ready: bool = True
-    """Kubernetes says so. Of a Node that is not Ready the size may be anything."""
+    """The Node is Ready in Kubernetes. The size of a Node that is not may be anything."""
 
     def without(self, gres: Collection[str]) -> DesiredNode:
-        """The same without GRES of these names."""
+        """Return it without GRES of these names."""
         return replace(self, gres={full: n for full, n in self.gres.items() if full.partition(":")[0] not in gres})
 
 
@@ -142,7 +142,7 @@ def _made_of(feature: str, parts: Iterable[str]) -> bool:
 
 
 def slurm_name(node: NodeView) -> str:
-    """The name that the Node has or is to have in Slurm. Raises `Unfit`."""
+    """Return the name that the Node has or gets in Slurm. Raises `Unfit`."""
     for key in (SLURM_NODE, BRIDGE_SLURM_NODE):
         said = {name for name in (node.labels.get(key), node.annotations.get(key)) if name}
         if len(said) > 1:
@@ -153,12 +153,12 @@ def slurm_name(node: NodeView) -> str:
 
 
 def part_of_the_system(pod: PodView, schedulers: frozenset[str]) -> bool:
-    """Whether the room of this Pod is not Slurm's to give: of a DaemonSet or static, and without a job of ours."""
+    """Return whether Slurm cannot allocate the part of this Pod: a DaemonSet's or a static Pod without a job."""
     return pod.of_its_node and pod.scheduler_name not in schedulers and not pod.finished
 
 
 def wanted(node: NodeView, pods: Iterable[PodView], rules: ExternalRules) -> DesiredNode:
-    """What this Node is to be, beside these Pods on it. Raises `Unfit`."""
+    """Return the node of Slurm for this Node, less the Pods of the system on it. Raises `Unfit`."""
     room = _room(node, pods, rules)
     cpus, memory_mb = room.get(CPU, 0) // ONE, room.get(MEMORY, 0) // (ONE * MEBI)
     if cpus < 1 or memory_mb < 1:
@@ -184,7 +184,7 @@ def wanted(node: NodeView, pods: Iterable[PodView], rules: ExternalRules) -> Des
 
 
 def _room(node: NodeView, pods: Iterable[PodView], rules: ExternalRules) -> dict[str, int]:
-    """Allocatable less what the system's Pods request, in billionths."""
+    """Return allocatable less the requests of the system's Pods, in billionths."""
     try:
         room = {name: parse(text) for name, text in node.allocatable.items()}
     except ValueError as why:
@@ -203,9 +203,9 @@ def _room(node: NodeView, pods: Iterable[PodView], rules: ExternalRules) -> dict
 
 
 def _gres(node: NodeView, room: Mapping[str, int], rules: ExternalRules) -> dict[str, int]:
-    """The GRES that the map names. A resource that it does not name is none of Slurm's."""
+    """Return the GRES that the map names. Slurm has none of the other resources."""
     policy = rules.translation
-    # Whole devices: of half a device nobody gets anything.
+    # Whole devices: half a device cannot be allocated.
     gres = to_gres({name: size // ONE * ONE for name, size in room.items()}, policy).gres
     labels = [value for key in policy.gpu_type_labels if (value := node.labels.get(key)) is not None]
     types = {policy.gpu_types[value] for value in labels if value in policy.gpu_types}
@@ -215,14 +215,14 @@ def _gres(node: NodeView, room: Mapping[str, int], rules: ExternalRules) -> dict
 
 
 def mark(owner: str, node: str) -> str:
-    """The feature by which a node that was registered is known: the only text of a new node that Slurm lets us choose.
+    """Return the feature that marks a registered node: no other text of a new node can be chosen.
 
-    `Extra` and `Comment` can be written afterwards alone, and whoever dies in between would leave a node of nobody.
+    `Extra` and `Comment` can only be written afterwards: a crash in between would leave a node without an owner.
     """
     return f"{_MARK}:{owner}:{node}"
 
 
 def marked(features: Iterable[str]) -> tuple[str, str]:
-    """Which extender registered a node, and which Node it is; "" for one that nobody did."""
+    """Return the extender that registered a node and the name of the Node; both "": it has no such feature."""
     found = [one.split(":") for one in features if one.startswith(f"{_MARK}:")]
     return (found[0][1], found[0][2]) if len(found) == 1 and len(found[0]) == 3 else ("", "")

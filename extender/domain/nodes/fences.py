@@ -1,4 +1,4 @@
-"""What of a site's slurm.conf lets a node be given away while a Pod is still on it, as far as Slurm tells."""
+"""Find settings of slurm.conf that let Slurm allocate a node while a Pod is still on it, as far as Slurm shows them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from extender.domain.cluster import SlurmPartition, SlurmSnapshot
 from extender.domain.rules import may_be_preempted
 
 NO_LIMIT = 65534
-"""How `scontrol show config` writes that there is none."""
+"""Written by `scontrol show config` for none."""
 
 
 def too_short(limit_s: int, longest_grace_s: float) -> tuple[str, ...]:
-    """A sentence where Slurm ends PrologSlurmctld before the longest grace of a Pod is over.
+    """Return a sentence if Slurm ends PrologSlurmctld before the longest grace of a Pod is over.
 
-    Slurm requeues the job that waits then, or cancels it where it has no script.
+    Slurm then requeues the job that waits, or cancels it if it has no script.
     """
     if limit_s >= min(longest_grace_s, NO_LIMIT):
         return ()
@@ -38,7 +38,7 @@ def beside_its_victim(partition: SlurmPartition) -> str:
 
 
 def weak(picture: SlurmSnapshot) -> tuple[str, ...]:
-    """A sentence for each partition whose nodes cannot be kept, or only at a price.
+    """Return a sentence for each partition whose nodes cannot be fenced, or only at a price.
 
     slurmrestd shows PreemptMode from 26.05 on; GANG is a word beside the mode (`slurm.conf(5)`).
     """

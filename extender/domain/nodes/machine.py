@@ -1,11 +1,11 @@
-"""The node machine: a Slurm node is drained by us while somebody has a reason to hold it; only such a drain is lifted.
+"""Drain a Slurm node while there is a drain hold, and lift the extender's own drain afterwards.
 
-`holds` are the reasons, by cause: the UID of a Pod that outlived its job, a cordon, an administrator's word. What
-slurmctld says of the node is the other half. A drain without our prefix in its reason belongs to somebody else, and so
-does one that names another extender: it is neither lifted nor written over, and our holds wait behind it.
+`holds` are the drain reasons, by cause: the UID of a Pod that outlived its job, a cordon, an administrator's request.
+The other input is the node's state in slurmctld. A drain without the extender's prefix in its reason, or with the name
+of another extender, is foreign: it is neither lifted nor overwritten, and the holds wait behind it.
 
-So it is with Slurm's own "Epilog error", even after a job of ours: it is put on the node for any failure of the site's
-Epilog, a health check that found a broken GPU among them, and nothing in it tells which job it was or why.
+Slurm's own "Epilog error" is foreign too, even after a placeholder job: slurmctld sets it for any failure of the site's
+Epilog, such as a health check that found a broken GPU, and its text names neither the job nor the cause.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from extender.domain.nodes.removals import removals_in
 
 
 class DrainState(StrEnum):
-    """What we owe or have done to a Slurm node."""
+    """Name the state of the extender's drain of a Slurm node."""
 
     FREE = "FREE"
-    """No hold, no drain of ours."""
+    """No hold, no drain by the extender."""
 
     DRAINING = "DRAINING"
-    """A drain is owed and not seen yet."""
+    """A drain is requested and not seen yet."""
 
     DRAINED = "DRAINED"
-    """Our drain is seen."""
+    """The extender's drain is seen."""
 
     RESUMING = "RESUMING"
-    """Our drain has to be lifted."""
+    """The extender's drain has to be lifted."""
 
     FOREIGN = "FOREIGN"
-    """Somebody else drained it; our holds, if any, wait."""
+    """A foreign drain is on it; the holds, if any, wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmNodeHold:
-    """What is known of one Slurm node. `holds` maps a cause to a sentence; `owner` is who drains (`drains.drainer`)."""
+    """Hold the state of one Slurm node. `holds` maps a cause to a sentence; `owner` is a `drains.drainer`."""
 
     name: str
     state: DrainState = DrainState.FREE
@@ -50,7 +50,7 @@ class SlurmNodeHold:
 
 @dataclass(frozen=True, slots=True)
 class HoldAsked:
-    """Somebody has a reason to keep Slurm from starting anything on the node."""
+    """Report a new drain reason: Slurm must start nothing on the node."""
 
     cause: str
     text: str
@@ -58,14 +58,14 @@ class HoldAsked:
 
 @dataclass(frozen=True, slots=True)
 class HoldReleased:
-    """That reason is gone."""
+    """Report that a drain reason is gone."""
 
     cause: str
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """slurmctld's word: whether the node is drained, and the reason written on it."""
+    """Report the node's state in slurmctld: whether it is drained, and the reason."""
 
     drained: bool
     reason: str
@@ -73,14 +73,14 @@ class NodeSeen:
 
 @dataclass(frozen=True, slots=True)
 class DrainAnswered:
-    """What came of a drain or a resume. `accepted` False: refused or unknown."""
+    """Report the answer to a drain or a resume. `accepted` False: refused or unknown."""
 
     accepted: bool
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTimer:
-    """The instant asked for has passed."""
+    """Report that the requested instant has passed."""
 
 
 NodeEvent = HoldAsked | HoldReleased | NodeSeen | DrainAnswered | NodeTimer
@@ -88,7 +88,7 @@ NodeEvent = HoldAsked | HoldReleased | NodeSeen | DrainAnswered | NodeTimer
 
 @dataclass(frozen=True, slots=True)
 class DrainNode:
-    """Drain it, with this reason."""
+    """Drain the node, with this reason."""
 
     node: str
     reason: str
@@ -96,25 +96,25 @@ class DrainNode:
 
 @dataclass(frozen=True, slots=True)
 class ResumeNode:
-    """Lift our drain."""
+    """Lift the extender's drain."""
 
     node: str
 
 
 NodeCommand = DrainNode | ResumeNode
 RETRY = 2.0
-"""Seconds before an unseen drain or resume is asked again."""
+"""Seconds before a drain or resume that is not seen yet is requested again."""
 
 Stepped = tuple[SlurmNodeHold, list[NodeCommand]]
 
 
 def step(node: SlurmNodeHold, event: NodeEvent, now: float) -> Stepped:
-    """Tell `node` what happened; returns it afterwards and what is to be done."""
+    """Apply an event to `node`; return the node afterwards and the commands."""
     match event:
         case HoldAsked():
             if node.holds.get(event.cause) == event.text:
                 return node, []
-            # Every cause is to be read in the reason, also by a start that has forgotten them.
+            # The reason has to name every cause: a restarted extender knows them only from there.
             state = DrainState.DRAINING if node.state is DrainState.DRAINED else node.state
             return _settle(replace(node, state=state, holds={**node.holds, event.cause: event.text}), now)
         case HoldReleased():
@@ -140,13 +140,13 @@ def _seen(node: SlurmNodeHold, event: NodeSeen, now: float) -> Stepped:
             (node, []) if node.state is DrainState.RESUMING else _settle(replace(node, state=DrainState.DRAINED), now)
         )
     if node.state in {DrainState.FOREIGN, DrainState.DRAINED, DrainState.RESUMING}:
-        # Somebody lifted it, or our resume arrived: with a cause left it is drained again.
+        # An administrator lifted it, or the extender's resume arrived: with a cause left it is drained again.
         return _settle(replace(node, state=DrainState.FREE, retry_at=None), now)
     return node, []
 
 
 def _settle(node: SlurmNodeHold, now: float) -> Stepped:
-    """Ask for what the holds demand, unless somebody else's drain is on the node."""
+    """Request the drain or resume that the holds demand, unless a foreign drain is on the node."""
     if node.state is DrainState.FOREIGN:
         return node, []
     if node.holds:
@@ -161,5 +161,5 @@ def _settle(node: SlurmNodeHold, now: float) -> Stepped:
 
 
 def _order(node: SlurmNodeHold, cause: str) -> tuple[float, str]:
-    """What a start learns from the reason alone comes first, and of that what lasts longest: it stands for the rest."""
+    """Order causes: those that a restart knows only from the reason first, among them the one that lasts longest."""
     return -max((one.grace_s for one in removals_in(node.holds[cause])), default=-1), cause

@@ -1,9 +1,9 @@
-"""Which Kubernetes Node a Slurm node is.
+"""Map Slurm nodes to Kubernetes Nodes.
 
-A pair is found by the first of these that says anything: our label or annotation on the Node; slurm-bridge's; what we
-registered the Slurm node for (`nodes.external_nodes`); the Pod that runs the slurmd; the same name; the Slurm node's
-NodeHostname. What is ambiguous is in no pair: a wrong pair would start a Pod on a machine that Slurm has given to
-somebody else.
+A pair is found by the first of these that applies: the extender's label or annotation on the Node; slurm-bridge's; the
+Node that the Slurm node was registered for (`nodes.external_nodes`); the Pod that runs the slurmd; the same name; the
+Slurm node's NodeHostname. An ambiguous node is in no pair: a wrong pair would start a Pod on a machine that Slurm has
+allocated to another job.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ SLURMD = "the Pod of its slurmd"
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """What counts when Nodes are paired with Slurm nodes.
+    """Hold the rules by which Nodes are paired with Slurm nodes.
 
-    Not `by_name`: neither name nor NodeHostname says anything. A slurmd in a Pod is started again now and then, and its
-    Slurm node must not be taken for a Node meanwhile that happens to have its name.
+    Not `by_name`: neither name nor NodeHostname counts. A slurmd in a Pod restarts now and then, and its Slurm node
+    must not be paired meanwhile with a Node that happens to have its name.
 
-    `restricted`: of what a Node states, only the label that no kubelet can write counts. By default a kubelet can give
-    its own Node the other keys.
+    `restricted`: of a Node's labels and annotations, only the label that no kubelet can write counts. By default a
+    kubelet can give its own Node the other keys.
     """
 
     by_name: bool = True
@@ -38,7 +38,7 @@ class Pairing:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The labels and annotations by which a Node states its Slurm name, the strongest first."""
+        """Return the labels and annotations by which a Node states its Slurm name, the strongest first."""
         return (RESTRICTED_SLURM_NODE,) if self.restricted else (RESTRICTED_SLURM_NODE, SLURM_NODE, BRIDGE_SLURM_NODE)
 
 
@@ -47,7 +47,7 @@ DEFAULT_PAIRING = Pairing()
 
 @dataclass(frozen=True, slots=True)
 class NodeMap:
-    """Pairs of nodes, one to one, both ways. `problems` are sentences for an operator.
+    """Hold pairs of nodes, one to one, both ways. `problems` are sentences for an operator.
 
     Unless it is `known`, a node without a pair means nothing: the nodes of one side have not been read yet.
     """
@@ -79,31 +79,31 @@ class NodeMap:
         object.__setattr__(self, "_last_of", {name: node for node, name in self.last.items()})
 
     def to_kubernetes(self, slurm_names: Iterable[str]) -> frozenset[str]:
-        """The Kubernetes names of those that have one."""
+        """Return the Kubernetes names of the nodes that have one."""
         return frozenset(self.kubernetes[name] for name in slurm_names if name in self.kubernetes)
 
     def to_slurm(self, kubernetes_names: Iterable[str]) -> frozenset[str]:
-        """The Slurm names of those that have one."""
+        """Return the Slurm names of the nodes that have one."""
         return frozenset(self.slurm[name] for name in kubernetes_names if name in self.slurm)
 
     def last_kubernetes(self, slurm_name: str) -> str:
-        """The Kubernetes name that it has or had; without one its own, unless that is another's Node; "" then."""
+        """Return the Kubernetes name that it has or had, else its own; "": its own name is another node's Node."""
         found = self.partner(slurm_name)
         return found if found is not None else ("" if slurm_name in self.last else slurm_name)
 
     def partner(self, slurm_name: str) -> str | None:
-        """The Kubernetes name that it has or had."""
+        """Return the Kubernetes name that it has or had."""
         return self._last_of.get(slurm_name)
 
     def last_slurm(self, kubernetes_names: Iterable[str]) -> frozenset[str]:
-        """The Slurm names of those that have or had one: for what runs there, never for what shall."""
+        """Return the Slurm names of the nodes that have or had one: for Pods that run there, never for new ones."""
         return frozenset(self.last[name] for name in kubernetes_names if name in self.last)
 
 
 def grounds(
     nodes: Iterable[NodeView], slurm: SlurmSnapshot, slurmd_pods: Mapping[str, Collection[str]] = _NONE
 ) -> tuple[object, ...]:
-    """All that `map_nodes` rests on. While this is equal, the mapping that was found is what would be found again."""
+    """Return all inputs of `map_nodes`. While they are equal, the result is the same."""
     return (
         {node.name: tuple(_names(node, key) for key in DEFAULT_PAIRING.keys) for node in nodes},
         {name: (node.hostname, node.registered_for) for name, node in slurm.nodes.items()},
@@ -119,7 +119,7 @@ def map_nodes(
     *,
     pairing: Pairing = DEFAULT_PAIRING,
 ) -> NodeMap:
-    """Pairs the Nodes with Slurm's. `slurmd_pods`: Slurm name -> Kubernetes nodes of the Pods that run its slurmd.
+    """Pair the Nodes with Slurm's. `slurmd_pods`: Slurm name -> Kubernetes nodes of the Pods that run its slurmd.
 
     Nodes that Slurm does not know, and Slurm nodes outside of Kubernetes, are ordinary and no problem; a statement that
     cannot be true is one.
@@ -153,13 +153,13 @@ def map_nodes(
 
 
 def speaks_no_more(node: NodeView, was: SlurmNode) -> bool:
-    """Whether nothing on a Node says any more that it is that Slurm node: its label was taken off."""
+    """Return whether the Node's label or annotation that named that Slurm node was removed."""
     said = any(_names(node, key) for key in DEFAULT_PAIRING.keys)
     return not said and node.name not in {was.name, was.hostname, was.registered_for}
 
 
 class _Matching:
-    """Pairs found so far, and the nodes of both sides that are spoken for, paired or in dispute."""
+    """Hold the pairs found so far, and the nodes of both sides that are paired or in dispute."""
 
     def __init__(self, nodes: Mapping[str, NodeView], slurm: SlurmSnapshot) -> None:
         self.pairs: dict[str, str] = {}
@@ -216,7 +216,7 @@ class _Matching:
                     self._free_nodes.pop(one, None)
 
     def stated(self, how: str, name_of: Callable[[NodeView], tuple[str, ...]]) -> None:
-        """Nodes that say themselves which Slurm node they are; to say it wrongly takes them out."""
+        """Pair Nodes that state their Slurm node themselves; a wrong statement takes them out."""
         claims: dict[str, list[str]] = {}
         for node in list(self._free_nodes.values()):
             for name in name_of(node):
@@ -228,14 +228,14 @@ class _Matching:
         self.pair(how, claims)
 
     def registered(self, nodes: Mapping[str, str]) -> None:
-        """Slurm nodes that were made for a Node: each is that one, and no other while that is away or another's."""
+        """Pair Slurm nodes that were created for a Node: with no other Node while that one is away or another's."""
         there = {name: node for name, node in nodes.items() if node in self._free_nodes}
         for name in nodes.keys() - there.keys():
             self._free_names.pop(name, None)
         self.pair("its registration", {name: [node] for name, node in there.items()})
 
     def pair(self, how: str, claims: Mapping[str, list[str]], *, certain: bool = False) -> None:
-        """Pairs what is claimed once on both sides; a dispute takes all of its nodes out.
+        """Pair nodes that are claimed once on both sides; a dispute takes all of its nodes out.
 
         `certain`: the claim is a fact about the Slurm node, which is nothing else if the claim cannot be true.
         """

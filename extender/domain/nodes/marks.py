@@ -1,9 +1,9 @@
-"""What we write on Nodes: a condition and an annotation that say how Slurm's node is, and, where the site wants them,
-taints and a cordon.
+"""Compute the marks on Nodes: a condition and an annotation with the state of Slurm's node, and optional taints and a
+cordon.
 
-Every mark says whose it is, by the name of our scheduler, and only our own are changed or taken away. What carries a
-mark of any extender is no cause of a drain (`causes`), and no drain of an extender is a cause of a mark
-(`unavailable`): so nothing that one side is told for the other's sake comes back.
+Every mark names its extender by the name of its scheduler, and an extender changes only its own marks. A mark of any
+extender is no drain reason (`causes`), and no drain of an extender is a reason for a mark (`unavailable`): otherwise
+both would keep each other alive.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ AVAILABLE = "SlurmAvailable"
 """Reason of the condition when it is False."""
 
 LONGEST_JOBS = 50
-"""Jobs that are named on a Node; the others are found again by looking at Slurm's jobs."""
+"""Jobs that are named on a Node; a restarted extender finds the others in Slurm's list of jobs."""
 
 _JOB = re.compile(r"(?<![^,])[0-9]{1,10}(?![^,])", re.ASCII)
 """One of them, between commas. Slurm's ids have 32 bits."""
 
 _SAID = re.compile(r"\S+: Slurm node ")
-"""How the words of an extender begin, whichever it is: its name, and those of `unavailable`."""
+"""The beginnings of the text of any extender: its name, and the texts of `unavailable`."""
 
 _VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-"""What the value of a taint may be, as of a label (`apimachinery/pkg/util/validation`)."""
+"""Valid values of a taint, as of a label (`apimachinery/pkg/util/validation`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkRules:
-    """What is written besides condition and annotation. Effects of taints; "" is none."""
+    """Hold the marks besides condition and annotation. Effects of taints; "" is none."""
 
     owner: str
-    """Our name in every mark (`owner_of_marks`)."""
+    """The extender's name in every mark (`owner_of_marks`)."""
 
     taint: str = ""
     """While Slurm gives the node nothing new."""
@@ -59,43 +59,43 @@ class MarkRules:
     """On every Node that is a node of Slurm."""
 
     lock: str = ""
-    """While a job runs there that is nobody's placeholder."""
+    """While a native job runs there."""
 
     @property
     def tolerated(self) -> tuple[Taint, ...]:
-        """The taints that Pods of ours have to tolerate."""
+        """Return the taints that Pods of the extender's schedulers have to tolerate."""
         wanted = ((MANAGED_TAINT, self.managed), (NATIVE_JOB_TAINT, self.lock))
         return tuple(Taint(key, effect, self.owner) for key, effect in wanted if effect)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """How it is with one Node. Without a node of Slurm everything is as by default."""
+    """Hold the state of one Node's node in Slurm. Without one all fields have their defaults."""
 
     managed: bool = False
     unavailable: Unavailable | None = None
     jobs: tuple[int, ...] = ()
-    """Jobs there that are nobody's placeholder."""
+    """Native jobs there."""
 
     slurmds: tuple[PodView, ...] | None = None
-    """The Pods that run its slurmd, or did last; `None`: slurmds do not run in Pods here."""
+    """The Pods that run its slurmd, or ran it last; `None`: slurmds do not run in Pods here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the condition and the annotation shall say; `note` `None`: no annotation."""
+    """Hold the condition and the annotation to write; `note` `None`: no annotation."""
 
     unavailable: bool
     reason: str
     text: str
     note: str | None
     turned: bool
-    """The status of the condition is another than before."""
+    """The status of the condition changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodePatch:
-    """What is to be other than it is, on the Node as it was looked at. `None` in a map: taken away."""
+    """Hold the changes to the Node as it was read. `None` in a map: removed."""
 
     add: tuple[Taint, ...] = ()
     remove: tuple[Taint, ...] = ()
@@ -104,22 +104,22 @@ class NodePatch:
 
 
 def owner_of_marks(scheduler: str, drainer: str) -> str:
-    """The name of the scheduler, where a taint can have that as its value, else what tells our drains from others."""
+    """Return the name of the scheduler if it is a valid value of a taint, else `drainer`."""
     return scheduler if _VALUE.fullmatch(scheduler) else drainer
 
 
 def cordoned_by_others(node: NodeView) -> bool:
-    """The Node is cordoned, and not by an extender."""
+    """Return whether the Node is cordoned, and not by an extender."""
     return node.unschedulable and not node.annotations.get(CORDONED_BY)
 
 
 def is_mark(name: str) -> bool:
-    """Whether a taint or a condition of this name is an extender's, or says no more than a cordon does."""
+    """Return whether a taint or condition of this name is an extender's, or only repeats a cordon."""
     return name.startswith(OWN_PREFIX) or name == UNSCHEDULABLE.key
 
 
 def marked(node: NodeView, owner: str) -> bool:
-    """Whether there is anything of ours on a Node."""
+    """Return whether the extender has any mark on a Node."""
     return (
         any(taint.key.startswith(OWN_PREFIX) and taint.value == owner for taint in node.taints)
         or owner in (node.annotations.get(CORDONED_BY), node.annotations.get(UNCORDONED_MANUALLY))
@@ -129,11 +129,11 @@ def marked(node: NodeView, owner: str) -> bool:
 
 
 def report(node: NodeView, standing: NodeStatus, rules: MarkRules) -> Report | None:
-    """What is to be written, if anything. A Node that never was unavailable is not written to."""
+    """Return the condition and annotation to write; `None`: none. A Node that never was unavailable gets none."""
     said, status = node.annotations.get(UNAVAILABLE_REASON), node.conditions.get(SLURM_AVAILABLE_CONDITION)
     mine = f"{rules.owner}: "
     if said is not None and not said.startswith(mine) and _SAID.match(said):
-        return None  # another extender speaks there
+        return None  # the marks are another extender's
     why = standing.unavailable
     if why is not None:
         note = mine + why.text
@@ -146,7 +146,7 @@ def report(node: NodeView, standing: NodeStatus, rules: MarkRules) -> Report | N
 
 
 def change(node: NodeView, standing: NodeStatus, rules: MarkRules) -> NodePatch | None:
-    """What is to be done about taints and the cordon; `None`: nothing."""
+    """Return the changes of taints and the cordon; `None`: none."""
     add, remove = _taints(node, standing, rules)
     unschedulable, annotations = _cordon(node, standing, rules)
     annotations |= _native(node, standing, rules)
@@ -156,13 +156,13 @@ def change(node: NodeView, standing: NodeStatus, rules: MarkRules) -> NodePatch 
 
 
 def without_tolerance(standing: NodeStatus, taint: Taint) -> tuple[str, ...]:
-    """The Pods of its slurmd that the taint would keep off their own Node, or drive from it."""
+    """Return the Pods of its slurmd that the taint would keep off their own Node, or evict from it."""
     pods = standing.slurmds or ()
     return tuple(pod.full_name for pod in pods if not tolerates(pod.tolerations, taint))
 
 
 def wanted_taints(standing: NodeStatus, rules: MarkRules) -> tuple[Taint, ...]:
-    """The taints that this Node shall have."""
+    """Return the taints that this Node has to have."""
     wanted = (
         (MANAGED_TAINT, rules.managed, standing.managed),
         (UNAVAILABLE_TAINT, rules.taint, _keeps_off(standing)),
@@ -172,7 +172,7 @@ def wanted_taints(standing: NodeStatus, rules: MarkRules) -> tuple[Taint, ...]:
 
 
 def _keeps_off(standing: NodeStatus) -> bool:
-    """Whether Pods are to be kept off: never because of a slurmd that may be waiting for a Pod of its own to come."""
+    """Return whether to keep Pods off: never because of a slurmd, which may be waiting for its own next Pod."""
     why = standing.unavailable
     return why is not None and (why.said or standing.slurmds is None)
 
@@ -183,21 +183,22 @@ def _taints(node: NodeView, standing: NodeStatus, rules: MarkRules) -> tuple[tup
     remove = [
         taint for taint in node.taints if taint.key in keys and taint.value == rules.owner and taint not in wanted
     ]
-    # There is one taint of a key and an effect (Kubernetes `core/validation.go`): another extender's stands for ours.
+    # A Node has one taint per key and effect (Kubernetes `core/validation.go`): another extender's serves for both.
     there = {(taint.key, taint.effect) for taint in node.taints}
     return tuple(taint for taint in wanted if (taint.key, taint.effect) not in there), tuple(remove)
 
 
 def _bearable(standing: NodeStatus, taint: Taint) -> bool:
-    """No slurmd is kept off its Node: its node would go DOWN, or its next Pod never come."""
+    """Return whether the taint keeps no slurmd off its Node: its node would go DOWN, or its next Pod never start."""
     return standing.slurmds is None or bool(standing.slurmds and not without_tolerance(standing, taint))
 
 
 def _cordon(node: NodeView, standing: NodeStatus, rules: MarkRules) -> tuple[bool | None, dict[str, str | None]]:
-    """A cordon of ours bears our name in an annotation, written in the same request. One without it is a person's.
+    """Return the changes of the cordon and its annotations.
 
-    Our annotation on a Node that is not cordoned: a person has lifted the cordon. Another annotation remembers that
-    until Slurm's node is well again, so that the cordon is not taken for ours when the person cordons the Node later.
+    The extender's cordon has its name in an annotation, written in the same request; one without it is a user's. The
+    annotation on a Node that is not cordoned: a user lifted the cordon. Another annotation records that until Slurm's
+    node is available, so that a later cordon by a user is not taken for the extender's.
     """
     mark, overridden = node.annotations.get(CORDONED_BY), node.annotations.get(UNCORDONED_MANUALLY)
     wanted = rules.cordon and _keeps_off(standing)
@@ -215,7 +216,7 @@ def _cordon(node: NodeView, standing: NodeStatus, rules: MarkRules) -> tuple[boo
 
 
 def _native(node: NodeView, standing: NodeStatus, rules: MarkRules) -> dict[str, str | None]:
-    """Which jobs lock the Node, so that a start knows which to ask Slurm about."""
+    """Return the annotation with the jobs that lock the Node: a restarted extender requests these from Slurm."""
     jobs = standing.jobs[:LONGEST_JOBS] if rules.lock else ()
     wanted = f"{rules.owner}: {','.join(map(str, jobs))}" if jobs else None
     said = node.annotations.get(NATIVE_JOBS)
@@ -225,7 +226,7 @@ def _native(node: NodeView, standing: NodeStatus, rules: MarkRules) -> dict[str,
 
 
 def native_jobs_in(node: NodeView, owner: str) -> tuple[int, ...]:
-    """The jobs for which we locked a Node; what else somebody wrote there is passed over."""
+    """Return the jobs for which the extender locked a Node; any other text there is ignored."""
     mine, _, jobs = node.annotations.get(NATIVE_JOBS, "").partition(": ")
     found = (int(job[0]) for job in _JOB.finditer(jobs)) if mine == owner else iter(())
     return tuple(islice(found, LONGEST_JOBS))

@@ -1,7 +1,7 @@
-"""What Slurm refuses of many nodes for one and the same cause: one of them asks for all whether it still does.
+"""Retry requests that Slurm refuses for many nodes with the same cause: one node is tried on behalf of all.
 
-Each node is asked for ever more seldom by itself, minutes apart. A right that is missing, or a limit of slurm.conf,
-concerns them all: as soon as one is taken, the others need not wait.
+The pauses between the retries of a single node grow to minutes. A missing right, or a limit of slurm.conf, concerns all
+of them: as soon as one request is accepted, the others need not wait.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ ASK_EVERY = 15.0
 
 @dataclass(frozen=True, slots=True)
 class NodeRefusal:
-    """`cause`: Slurm's words without the name of the node. `tried_at`: when it was asked for last, in seconds."""
+    """Hold a refusal. `cause`: Slurm's text without the name of the node. `tried_at`: the last try, in seconds."""
 
     cause: str
     tried_at: float
 
 
 def cause_of(name: str, words: str) -> str:
-    """What two nodes that are refused alike have in common."""
+    """Return the refusal without the name of the node: it is the same for all nodes with one cause."""
     return words.replace(name, "*")
 
 
 def askers(waiting: Mapping[str, NodeRefusal], now: float) -> list[str]:
-    """Of each cause that several nodes share, and that was not asked about just now, the node that waits longest."""
+    """Return the node that waits longest for each cause that several nodes share and that was not tried just now."""
     by_cause: dict[str, list[str]] = {}
     for name, one in waiting.items():
         by_cause.setdefault(one.cause, []).append(name)

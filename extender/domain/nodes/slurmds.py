@@ -1,4 +1,4 @@
-"""Pods that run a slurmd: which Slurm node each is, by its name, and where it runs."""
+"""Find the Pods that run a slurmd, the Slurm node of each by its name, and its Node."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from extender.domain.views import PodView
 
 @dataclass(frozen=True, slots=True)
 class SlurmdSelector:
-    """Which Pods run a slurmd: with all these labels, in one namespace or, for "", in any; without labels none."""
+    """Select the Pods that run a slurmd: with all these labels, in one namespace or ("") in any; no labels: none."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     namespace: str = ""
 
     def selects(self, pod: PodView) -> bool:
-        """Whether this Pod is one."""
+        """Return whether this Pod runs a slurmd."""
         if not self.labels or self.namespace not in {"", pod.namespace}:
             return False
         return all(pod.labels.get(key) == value for key, value in self.labels.items())
 
 
 def slurmd_nodes(pods: Iterable[PodView]) -> dict[str, frozenset[str]]:
-    """Slurm name -> the Nodes of the Pods that run its slurmd. More than one of them is a dispute."""
+    """Return Slurm name -> the Nodes of the Pods that run its slurmd. More than one of them is a dispute."""
     found: dict[str, frozenset[str]] = {}
     for pod in pods:
         if pod.node_name and not pod.finished:

@@ -1,6 +1,6 @@
-"""Why Slurm starts nothing new on a node, as far as Kubernetes is to hear of it.
+"""Find why Slurm starts nothing new on a node, for the marks on its Node.
 
-A drain of an extender's is never told: it stands for something that Kubernetes itself said, and would come back to it.
+A drain of an extender is never reported: it follows from the Node's state in Kubernetes, and would keep itself alive.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ REASONS = tuple(_WORDS.values())
 """All of them."""
 
 _SAID = frozenset({"FAIL", "DRAIN", "MAINTENANCE"})
-"""Words that somebody said; the others are what slurmctld sees of slurmd."""
+"""States that a user or administrator set; slurmctld derives the others from slurmd."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """`reason` is one word for programs, `text` a sentence for people. `said`: by somebody, not only seen."""
+    """Hold the cause: `reason` is one word for programs, `text` a sentence. `said`: a user or administrator set it."""
 
     reason: str
     text: str
@@ -44,7 +44,7 @@ class Unavailable:
 
 
 def unavailable(node: SlurmNode, silent_s: float = 0.0) -> Unavailable | None:
-    """`None`: Slurm may start something there, or an extender's drain alone keeps it. `silent_s`: see SILENT_FOR."""
+    """Return why the node is unavailable; `None`: it is not, or only by an extender. `silent_s`: see SILENT_FOR."""
     drained_by_us = node.reason.startswith(DRAIN_PREFIX)
     there = node.flags | {node.state}
     found = [
@@ -64,7 +64,7 @@ def unavailable(node: SlurmNode, silent_s: float = 0.0) -> Unavailable | None:
 
 
 def _quoted(node: SlurmNode, drained_by_us: bool) -> str:
-    """Slurm's own reason. Behind a drain of an extender's it has lost who gave it."""
+    """Return Slurm's own reason. Behind a drain of an extender its author is lost."""
     words = theirs_in(node.reason)
     if not words:
         return ""

@@ -1,4 +1,4 @@
-"""Which nodes kube-scheduler's own filters would let a Pod use.
+"""Find the nodes that kube-scheduler's own filters would let a Pod use.
 
 Covered: NodeName, NodeUnschedulable, node selector and required node affinity, taints and tolerations, and what kubelet
 would admit where that is asked. All else that its filters look at is known not to be covered: such a Pod has to be
@@ -19,12 +19,12 @@ from extender.domain.pods.requests import asked_resources
 from extender.domain.views import AntiAffinity, NodeTerm, NodeView, PodView, Toleration
 
 DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
-"""What a resource is called that asks for devices of the class named behind it (`resource/v1/types.go`)."""
+"""Prefix of a resource that requests devices of the class named behind it (`resource/v1/types.go`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What a Pod demands of a node. Two Pods of one Deployment make the same: it can be a key."""
+    """Hold the demands of a Pod on a node. They are equal for the Pods of one Deployment, and can be a key."""
 
     node_name: str = ""
     selector: tuple[tuple[str, str], ...] = ()
@@ -32,7 +32,7 @@ class Demands:
     tolerations: tuple[Toleration, ...] = ()
 
     def met_by(self, node: NodeView) -> bool:
-        """Whether kube-scheduler's filters would let the Pod use this node, as far as they are covered."""
+        """Return whether kube-scheduler's filters would let the Pod use this node, as far as they are covered."""
         return (
             (not self.node_name or self.node_name == node.name)
             and taints.admits(node, self.tolerations)
@@ -43,7 +43,7 @@ class Demands:
 
 @dataclass(frozen=True, slots=True)
 class Beyond:
-    """kube-scheduler alone can say. `why` names the parts of the Pod, or the Pods, that are the reason."""
+    """Report that only kube-scheduler can decide. `why` names the parts of the Pod, or the Pods, that cause it."""
 
     why: tuple[str, ...]
 
@@ -51,9 +51,9 @@ class Beyond:
 def demands(
     pod: PodView, repelling: Iterable[PodView] = (), offered: Callable[[str], bool] = lambda _resource: True
 ) -> Demands | Beyond:
-    """What the Pod demands of a node. `repelling`: the Pods on nodes that have a required anti-affinity.
+    """Return the demands of the Pod on a node. `repelling`: the Pods on nodes that have a required anti-affinity.
 
-    `offered`: whether some Node says to have this resource, and nothing else may stand for it.
+    `offered`: whether some Node reports this resource, and nothing else may stand for it.
     """
     beyond = list(pod.beyond)
     beyond += [f"toleration operator {each.operator}" for each in pod.tolerations if not taints.known(each)]
@@ -73,7 +73,7 @@ def candidates(
     repelling: Iterable[PodView] = (),
     present: Callable[[str], Iterable[PodView]] | None = None,
 ) -> frozenset[str] | Beyond:
-    """The names of the nodes that the Pod may use, of these.
+    """Return the names of those of `nodes` that the Pod may use.
 
     With `present`, the Pods on a node by its name, only nodes whose kubelet would admit it once the Pods that end there
     have gone (`fit`).
@@ -89,7 +89,7 @@ def candidates(
 
 
 def _odd(resource: str, offered: Callable[[str], bool]) -> bool:
-    """Whether it may be a device of dynamic resource allocation; as `IsExtendedResourceName` (`helper/helpers.go`)."""
+    """Return whether it may be a device of DRA (dynamic resource allocation); as `IsExtendedResourceName`."""
     if resource.startswith(DEVICE_CLASS):
         return True
     extended = "/" in resource and "kubernetes.io/" not in resource
@@ -97,10 +97,10 @@ def _odd(resource: str, offered: Callable[[str], bool]) -> bool:
 
 
 def repels(other: PodView, pod: PodView) -> bool:
-    """Whether a Pod's required anti-affinity might be about this one: then it keeps it off a part of the nodes.
+    """Return whether the required anti-affinity of `other` might keep `pod` off some nodes.
 
-    kube-scheduler heeds the anti-affinity of Pods that are there as that of the Pod itself
-    (`interpodaffinity/filtering.go`, satisfyExistingPodsAntiAffinity). What cannot be told from here counts as yes.
+    kube-scheduler applies the anti-affinity of existing Pods as that of the Pod itself
+    (`interpodaffinity/filtering.go`, satisfyExistingPodsAntiAffinity). What cannot be decided here counts as yes.
     """
     return any(_about(term, other, pod) for term in other.anti_affinity)
 

@@ -1,4 +1,4 @@
-"""Would kubelet admit a Pod on a node? Its own sums, done before the Pod is sent there.
+"""Predict whether kubelet would admit a Pod on a node, with kubelet's own sums, before the Pod is bound there.
 
 The rules are those of `pkg/kubelet/lifecycle/predicate.go` and what it calls: NodeResourcesFit (`noderesources/fit.go`)
 and NodePorts. Taints, node affinity and the operating system are left out: kube-scheduler has checked them. Stricter
@@ -19,19 +19,19 @@ _ANY_IP = "0.0.0.0"  # noqa: S104 (a value to compare with, nothing is bound)
 
 @dataclass(frozen=True, slots=True)
 class Fits:
-    """kubelet would admit the Pod now."""
+    """Report that kubelet would admit the Pod now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """It would once the Pods that are ending have gone; `text` says what they hold."""
+    """Report that kubelet would admit it once the Pods that are ending have gone; `text` says what they hold."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Misfits:
-    """It would not, even without the Pods that are ending; `text` says for want of what."""
+    """Report that kubelet would not admit it even without the Pods that are ending; `text` says what is missing."""
 
     text: str
 
@@ -45,10 +45,10 @@ def fit(
     present: Iterable[PodView],
     on_no_node: Callable[[str], bool] = lambda _resource: False,
 ) -> Fit:
-    """Judges one Pod against a node and the Pods on it. `present` may contain the Pod itself and finished Pods.
+    """Check one Pod against a node and the Pods on it. `present` may contain the Pod itself and finished Pods.
 
     For several Pods that go to one node together, the earlier ones belong into `present`. A Node that has not reported
-    yet what it has is busy, not a misfit: nothing is known against it.
+    its resources yet is busy, not a misfit.
     `on_no_node`: resources that are on no node, or not counted there; asked of one that does not have them they do not
     matter.
     """
@@ -74,7 +74,7 @@ def fit(
 
 @dataclass(slots=True)
 class _Occupancy:
-    """What some Pods hold of a node."""
+    """Sum up the part of a node that some Pods hold."""
 
     used: dict[str, int] = field(default_factory=dict)
     ports: list[tuple[HostPort, PodView]] = field(default_factory=list)
@@ -92,7 +92,7 @@ class _Occupancy:
                 self.used[name] = self.used.get(name, 0) + amount
 
     def wants(self, pod: PodView, asked: Mapping[str, int], allocatable: Mapping[str, int]) -> str:
-        """What keeps the Pod off, "" for nothing."""
+        """Return what keeps the Pod off; "": nothing."""
         wants = []
         if self.pods + 1 > allocatable.get(PODS, 0):
             wants.append(f"runs {self.pods} Pods of at most {allocatable.get(PODS, 0)}")
@@ -112,12 +112,12 @@ _UNITS = {CPU: "m", MEMORY: " bytes", EPHEMERAL_STORAGE: " bytes"}
 
 
 def unit(resource: str) -> str:
-    """What follows a number of it in kubelet's units."""
+    """Return the suffix of a number of this resource in kubelet's units."""
     return _UNITS.get(resource, "")
 
 
 _SIZES: dict[str, tuple[PodView, Mapping[str, int]]] = {}
-"""What each Pod asked for when it was looked at last: a node is judged again for every Pod that comes to it."""
+"""The last computed requests of each Pod: a node is checked again for every Pod that is bound to it."""
 
 _MOST_SIZES = 4096
 
@@ -134,7 +134,7 @@ def _size_of(pod: PodView) -> Mapping[str, int]:
 
 
 def sized(requests: Mapping[str, int]) -> dict[str, int]:
-    """In kubelet's units, each Pod rounded up by itself: thousandths of a CPU, whole units of all else."""
+    """Return it in kubelet's units, each Pod rounded up by itself: thousandths of a CPU, whole units of all else."""
     return {
         name: quantity.millicpus_up(size) if name == CPU else quantity.whole_up(size) for name, size in requests.items()
     }

@@ -1,4 +1,4 @@
-"""Node selectors and required node affinity, as kube-scheduler reads them.
+"""Match node selectors and required node affinity as kube-scheduler does.
 
 The rules are those of `k8s.io/component-helpers/scheduling/corev1/nodeaffinity` and of label selectors
 (`k8s.io/apimachinery/pkg/labels`), which its NodeAffinity filter calls.
@@ -20,17 +20,17 @@ _NODE_NAME = "metadata.name"
 
 
 def selects(selector: Mapping[str, str], node: NodeView) -> bool:
-    """Whether the node has every label of a Pod's `nodeSelector`."""
+    """Return whether the node has every label of a Pod's `nodeSelector`."""
     return all(node.labels.get(key) == value for key, value in selector.items())
 
 
 def requires(terms: Iterable[NodeTerm], node: NodeView) -> bool:
-    """Whether one of the terms of a required node affinity is met; without terms none is."""
+    """Return whether the node meets one of the terms of a required node affinity; without terms: False."""
     return any(_meets(term, node) for term in terms)
 
 
 def _meets(term: NodeTerm, node: NodeView) -> bool:
-    """A term without any entry selects nothing (`isEmptyNodeSelectorTerm`), nor does one that cannot be read."""
+    """Return whether the node meets a term. A term without entries (`isEmptyNodeSelectorTerm`) or unreadable: False."""
     return bool(term.expressions or term.fields) and all(
         (
             *(_label(requirement, node.labels) for requirement in term.expressions),
@@ -79,7 +79,7 @@ def _may_be_a_label(value: str) -> bool:
 
 
 def _integer(text: str) -> int | None:
-    """What Go's `strconv.ParseInt(text, 10, 64)` makes of it."""
+    """Parse an integer as Go's `strconv.ParseInt(text, 10, 64)` does; `None`: it would fail."""
     if not _INTEGER.fullmatch(text):
         return None
     number = int(text)

@@ -1,8 +1,7 @@
-"""Is any node large enough, empty as it may be? And which size comes nearest to what is asked.
+"""Find out whether any node is large enough when empty, and which one comes nearest to the request.
 
-Two counts decide: Slurm's, of what its nodes are configured to have (`_build_node_list` in `node_scheduler.c`, which
-counts what is reserved for the system too), and kubelet's, of what its Node may give to Pods. What is not known of a
-node speaks for it.
+Two counts decide: the configured size in Slurm (`_build_node_list` in `node_scheduler.c`, which counts the system's
+reserved part too), and kubelet's allocatable. A size that is not known counts as large enough.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ CPUS, MEMORY = "CPUs", "MiB of memory"
 
 
 def of_job(request: JobRequest) -> Amounts:
-    """What a job asks of each of its nodes."""
+    """Return the request of a job on each of its nodes."""
     gres = asked_gres(request.tres_per_node) if request.tres_per_node else request.gres
     return {CPUS: request.cpus, MEMORY: request.memory_mb} | dict(gres)
 
 
 def of_slurm(node: SlurmNode) -> Amounts | None:
-    """What a node has for Slurm, GRES by name and by type; `None`: not known."""
+    """Return the size of a node in Slurm, GRES by name and by type; `None`: not known."""
     if not node.cpus:
         return None
     has = {CPUS: node.cpus, MEMORY: node.memory_mb}
@@ -40,7 +39,7 @@ def of_slurm(node: SlurmNode) -> Amounts | None:
 
 
 def of_pod(pod: PodView, on_no_node: Callable[[str], bool]) -> Amounts:
-    """What a Pod asks of its Node, in kubelet's units; nothing, if unreadable. `on_no_node`: what is on no node."""
+    """Return the requests of a Pod in kubelet's units; empty: unreadable. `on_no_node`: resources that no node has."""
     try:
         return {name: amount for name, amount in sized(pod_requests(pod)).items() if not on_no_node(name)}
     except ValueError:
@@ -48,11 +47,11 @@ def of_pod(pod: PodView, on_no_node: Callable[[str], bool]) -> Amounts:
 
 
 UNKNOWN = 2**200
-"""More than anybody asks for: what is not known speaks for the node."""
+"""More than any request: a size that is not known counts as large enough."""
 
 
 def of_kubelet(node: NodeView, names: Iterable[str]) -> dict[str, int]:
-    """What a Node may give to Pods of these resources; of all of them `UNKNOWN` where it has not said anything yet."""
+    """Return the allocatable amounts of these resources; `UNKNOWN` for all if the Node has not reported any yet."""
     if not node.allocatable:
         return dict.fromkeys(names, UNKNOWN)
     return {name: _given(node, name) for name in names}
@@ -66,12 +65,12 @@ def _given(node: NodeView, name: str) -> int:
 
 
 def lacks(asked: Amounts, has: Amounts) -> list[str]:
-    """The names of what is too little, even where nobody else is."""
+    """Return the resources of which there is too little even if nothing else runs there."""
     return [name for name, amount in asked.items() if amount > max(0, has.get(name, 0))]
 
 
 def nearest(asked: Amounts, offers: Mapping[str, Amounts]) -> str:
-    """Which of these comes nearest, and what it is too small in, as a clause. `offers` by the name of the node."""
+    """Return the nearest node and what it is too small in, as a clause. `offers` by the name of the node."""
 
     def distance(name: str) -> tuple[int, float, str]:
         has = offers[name]

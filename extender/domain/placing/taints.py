@@ -1,4 +1,4 @@
-"""Taints and tolerations, as kube-scheduler's TaintToleration and NodeUnschedulable filters read them."""
+"""Compare taints and tolerations as kube-scheduler's TaintToleration and NodeUnschedulable filters do."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Iterable, Sequence
 from extender.domain.views import NodeView, Taint, Toleration
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
-"""What a cordoned node counts as having, whether the taint is there yet or not (`node_unschedulable.go`)."""
+"""The taint of a cordoned node, which counts before it is written too (`node_unschedulable.go`)."""
 
 _KEEP_OFF = frozenset({"NoSchedule", "NoExecute"})
 _OPERATORS = frozenset({"", "Equal", "Exists"})
 
 
 def admits(node: NodeView, tolerations: Sequence[Toleration]) -> bool:
-    """Whether the tolerations cover every taint that keeps Pods off; `PreferNoSchedule` keeps none off."""
+    """Return whether the tolerations cover every taint that keeps Pods off; `PreferNoSchedule` keeps none off."""
     if node.unschedulable and not tolerates(tolerations, UNSCHEDULABLE):
         return False
     return all(tolerates(tolerations, taint) for taint in node.taints if taint.effect in _KEEP_OFF)
 
 
 def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    """Whether one of them covers the taint (`core/v1/toleration.go`, ToleratesTaint)."""
+    """Return whether one of them covers the taint (`core/v1/toleration.go`, ToleratesTaint)."""
     return any(_covers(toleration, taint) for toleration in tolerations)
 
 
 def not_tolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> tuple[Taint, ...]:
-    """Those of the taints that none of them covers."""
+    """Return the taints that none of the tolerations covers."""
     given = tuple(tolerations)
     return tuple(taint for taint in taints if not tolerates(given, taint))
 
 
 def known(toleration: Toleration) -> bool:
-    """Whether its operator is one of those that mean the same in every release (1.35 tries `Lt` and `Gt`)."""
+    """Return whether its operator means the same in every release (1.35 tries `Lt` and `Gt`)."""
     return toleration.operator in _OPERATORS
 
 

@@ -1,1 +1,1 @@
-"""A Pod of ours: what it asks of its node, what is written on it and read from it, and what it is told."""
+"""Handle the Pods that Slurm places: their requests, their annotations, and the messages about them."""

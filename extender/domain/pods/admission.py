@@ -1,4 +1,4 @@
-"""What admission changes about a new Pod of ours, as operations of a JSON Patch (RFC 6902)."""
+"""Compute the changes of admission to a new Pod that Slurm places, as operations of a JSON Patch (RFC 6902)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Operation = dict[str, object]
 def changes(
     pod: PodView, schedulers: Collection[str], namespaces: Collection[str] | None, *, gates_given: bool
 ) -> list[Operation]:
-    """Put our scheduling gate on a Pod that is for us to place; nothing where it is there already, or would be no use.
+    """Add the scheduling gate to a Pod that Slurm places; no change if it has the gate or could not use it.
 
-    A Pod that names its node is bound already, as it were, and may have no gates (Kubernetes `validation.go`). One that
-    only kube-scheduler can judge would lose the gate at once. `namespaces`: those that are served, `None` for all.
+    A Pod that names its node counts as bound and may have no gates (Kubernetes `validation.go`). One that only
+    kube-scheduler can judge would lose the gate at once. `namespaces`: those that are served, `None` for all.
     `gates_given`: the Pod has a list of gates, if an empty one.
     """
     if pod.scheduler_name not in schedulers or (namespaces is not None and pod.namespace not in namespaces):
@@ -38,7 +38,7 @@ def tolerating(
     *,
     tolerations_given: bool,
 ) -> list[Operation]:
-    """Let a Pod of ours tolerate these taints; nothing where it does.
+    """Add tolerations of these taints to a Pod that Slurm places; no change if it has them.
 
     `tolerations_given`: the Pod has a list of tolerations, if an empty one.
     """

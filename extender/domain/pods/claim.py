@@ -1,8 +1,8 @@
 """The claim on a Pod: which job and which node Slurm gave it, and the proof that the extender wrote that.
 
-Whoever may create Pods can write any annotation and name any node, so annotations alone prove nothing. The proof is an
-HMAC over the Pod's UID, the job and the node, made with a key that Pod authors do not have. A claim without a valid
-proof is a hint: its job is looked for, and is the Pod's only if the job itself says so (`domain.jobs.ownership`).
+Authors of Pods can write any annotation and name any node, so annotations alone prove nothing. The proof is an HMAC
+over the Pod's UID, the job and the node, made with a key that they do not have. A claim without a valid proof is a
+hint: the extender reads the job, and it is the Pod's only if its own fields prove that (`domain.jobs.ownership`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a Pod ended, in the words that its job keeps: they are appended to the job's comment before the job is ended."""
+"""Summarise the end of a Pod for its job: the text is appended to the job's comment before the job is ended."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ LONGEST_COMMENT = 1024
 """Bytes; slurmctld refuses a longer comment with error 2012."""
 
 _ORDINARY = {"", "Error", "Completed"}
-"""Reasons of a container that say no more than its exit code."""
+"""Reasons of a container that add nothing to its exit code."""
 
 _LEAST = 8
 """Bytes of a note that are worth a write."""
 
 
 def outcome_of(pod: PodView) -> str:
-    """How this Pod, which is over, ended: `Succeeded`, `Failed: exit 137 OOMKilled`, `evicted: ...`, `deleted`."""
+    """Return the end of a finished Pod: `Succeeded`, `Failed: exit 137 OOMKilled`, `evicted: ...`, `deleted`."""
     details = _exit(pod)
     if pod.deleted_at is not None or not pod.finished:
         kind = "deleted"
@@ -28,7 +28,7 @@ def outcome_of(pod: PodView) -> str:
 
 
 def with_note(comment: str, note: str) -> str | None:
-    """The comment with the note behind it, cut to what Slurm takes; `None`: it is there already, or no room is left."""
+    """Return the comment with the note behind it, cut to Slurm's limit; `None`: it has it already, or has no room."""
     if note in comment:
         return None
     head = f"{comment}; " if comment else ""
@@ -52,5 +52,5 @@ def _exit(pod: PodView) -> list[str]:
 
 
 def _one_line(text: str) -> str:
-    """Without line ends, which other programs that read comments take for the end of a record."""
+    """Remove line ends, which other programs that read comments take for the end of a record."""
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""What a Pod asks of its node, counted as kube-scheduler and kubelet count it.
+"""Count the requests of a Pod as kube-scheduler and kubelet do.
 
 The rules are those of `k8s.io/component-helpers/resource` PodRequests, and of the API server's defaulting
 (`pkg/apis/core/v1/defaults.go`), which fills requests from limits: a Pod read from a file has not passed through it.
@@ -19,13 +19,13 @@ PODS = "pods"
 HUGEPAGES_PREFIX = "hugepages-"
 
 _RESIZED = frozenset({CPU, MEMORY})
-"""What can be changed of a Pod that runs."""
+"""Resources that can be resized while a Pod runs."""
 
 
 def pod_requests(pod: PodView) -> dict[str, int]:
-    """Effective requests by resource, overhead included. Resources that nothing asks for are absent.
+    """Return the effective requests by resource, overhead included. Resources without a request are absent.
 
-    Raises `ValueError`, naming the place, where a quantity cannot be read.
+    Raises `ValueError`, naming the place, if a quantity cannot be read.
     """
     total: dict[str, int] = {}
     for container in pod.containers:
@@ -49,7 +49,7 @@ def pod_requests(pod: PodView) -> dict[str, int]:
 
 
 def asked_resources(pod: PodView) -> frozenset[str]:
-    """The names of what its containers ask for, whatever the amounts."""
+    """Return the names of the resources that its containers request, whatever the amounts."""
     containers = (*pod.containers, *pod.init_containers)
     return frozenset(name for one in containers for name in (*one.requests, *one.limits))
 
@@ -78,13 +78,13 @@ def _container_requests(pod: PodView, container: Container) -> dict[str, int]:
 def _resizing(
     asked: dict[str, int], held: tuple[Mapping[str, str], ...], *, refused: bool, where: str
 ) -> dict[str, int]:
-    """The most of what is asked, set aside and given: while a Pod is resized in place any of it may be in use.
+    """Return the maximum of requested, allocated and actual amounts: during a resize in place any may be in use.
 
     As `determineContainerReqs`: of a resize that kubelet has refused, what it asks for does not count (KEP-1287).
     """
-    told = [_read(one, where) for one in held]
+    amounts = [_read(one, where) for one in held]
     for name in _RESIZED & asked.keys():
-        if given := [one[name] for one in told if name in one]:
+        if given := [one[name] for one in amounts if name in one]:
             asked[name] = max(given) if refused else max(asked[name], *given)
     return asked
 

@@ -80,7 +80,7 @@ def whole(least: int, most: int, what: str = "a whole number") -> Form[int]:
 
 
 def word_of(members: type[E]) -> Form[E]:
-    """Return the form of one word of a closed set."""
+    """Return the form of a member of a closed set."""
     return Form(lambda value: members(value.lower()), "one of " + ", ".join(members), words=members)
 
 
