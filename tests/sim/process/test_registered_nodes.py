@@ -229,7 +229,8 @@ async def test_nodes_that_somebody_else_made_are_left_alone_and_that_is_said() -
             assert list(site.slurm.controller.nodes.values()) == [made, other]
             assert not made.drained
             assert "SlurmNodeNotRegistered" in site.events(NODE)
-            assert any("this extender did not register for Node k9; it is left alone" in text for text in site.notes(NODE))
+            note = "this extender did not register for Node k9; it is left alone"
+            assert any(note in text for text in site.notes(NODE))
             assert await gauge(site, "external_nodes", "leave") == 1
 
 
