@@ -10,9 +10,9 @@ from kubectl_slurm.debug import objects
 Json = dict[str, Any]
 
 _OF_JOBS = {
-    "found": "nothing: it is ended after orphans.grace, unless its Pod appears; `scancel {job}` ends it now",
-    "held": "look whether Pods are missing, since many jobs lost theirs at once: all end after orphans.manyGrace; "
-    "SIGUSR1 to the leader ends them now, where the Pods are really gone",
+    "found": "nothing: it is ended after orphans.gracePeriod, unless its Pod appears; `scancel {job}` ends it now",
+    "held": "look whether Pods are missing, since many jobs lost theirs at once: all end after "
+    "orphans.massGracePeriod; SIGUSR1 to the leader ends them now, where the Pods are really gone",
     "ended": "nothing: it is being ended",
     "spared": "nothing: the API server has its Pod, but not in its lists; look at its caches if that lasts",
     "would_be_ended": "`scancel {job}`, since orphans.dryRun is on and nothing is ended",

@@ -43,7 +43,8 @@ from simulator.slurm.release import SimRelease
 from simulator.virtual_time import run_virtual
 
 PACES = """
-limits: {refreshRate: 0.5, pollInterval: 2s, pollIntervalMost: 3s, nodesInterval: 15s}
+limits: {refreshRate: 0.5, nodesInterval: 15s}
+polling: {minInterval: 2s, maxInterval: 3s}
 """
 """Slower than the defaults, so that a virtual hour costs seconds."""
 

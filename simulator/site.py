@@ -34,7 +34,7 @@ class SiteProfile:
     @property
     def tainted(self) -> bool:
         """Return whether Nodes have taints that placed Pods must tolerate."""
-        return any(wish.startswith(("taint:", "lock:")) for wish in self.wishes)
+        return any(wish.startswith(("managedTaint:", "nativeJobTaint:")) for wish in self.wishes)
 
     @property
     def machines(self) -> bool:
@@ -87,9 +87,15 @@ def draw_site(rng: random.Random, nodes: int, release: SimRelease, *, machines: 
 
 _WISHES = (
     ("", "", "drain: {cordoned: false, notReadyAfter: null, deleted: false}", "drain: {notReadyAfter: 5s}"),
-    ("", "", "mark: {taint: NoSchedule}", "mark: {cordon: true}", "mark: {taint: NoSchedule, cordon: true}"),
-    ("", "", "taint: NoSchedule", "taint: NoExecute"),
-    ("", "", "lock: NoSchedule"),
+    (
+        "",
+        "",
+        "unavailableTaint: {effect: NoSchedule}",
+        "unavailableCordon: true",
+        "unavailableTaint: {effect: NoSchedule}, unavailableCordon: true",
+    ),
+    ("", "", "managedTaint: {effect: NoSchedule}", "managedTaint: {effect: NoExecute}"),
+    ("", "", "nativeJobTaint: {effect: NoSchedule}"),
 )
 """One of each row is drawn; "" keeps the default."""
 

@@ -38,8 +38,8 @@ the Pod's Event.
 _UNKNOWN = """
 *Not known to Slurm any more* is a job whose record was purged, MinJobAge after it ended while nobody looked, or lost
 with slurmctld's state, or whose number is another job's now. Two reads a second apart have to say so; where Pods run on
-it, 10 s pass besides, and where many jobs are missing nothing is ended before a person has looked (the brake). The
-nodes of such Pods are drained from the first of these reads on.
+it, 10 s pass besides, and where many jobs are missing nothing is ended before an administrator has looked (the
+mass-deletion guard). The nodes of such Pods are drained from the first of these reads on.
 """
 
 _STATES = """\

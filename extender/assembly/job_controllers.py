@@ -53,7 +53,7 @@ class JobControllers:
             clock=clock,
             policy=foreign_pod_policy(config),
             options=config.foreign_pods.options,
-            workers=config.foreign_pods.requests,
+            workers=config.foreign_pods.max_concurrent_requests,
             guard=adapters.guard,
             all_pods=informers.foreign_pods,
             fresh=fresh,
@@ -87,7 +87,7 @@ class JobControllers:
             clock=clock,
             events=events,
             health=adapters.slurm_health,
-            options=PollOptions(limits.poll_interval, limits.poll_interval_most, refresh=refresh),
+            options=PollOptions(config.polling.min_interval, config.polling.max_interval, refresh=refresh),
             observe_poll=observe_poll,
         )
 

@@ -61,7 +61,7 @@ class PodControllers:
             cache=pods,
             announcer=announcer,
             clock=adapters.api_clock,
-            limits=StartLimits(config.starts.limit, config.starts.evict),
+            limits=StartLimits(config.startup_deadline.duration, config.startup_deadline.evict),
             policy=lambda: policy_file.policy,
             namespace_labels=informers.namespaces.labels_of,
             fresh=fresh,

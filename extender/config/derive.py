@@ -48,17 +48,17 @@ def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolic
 
 def timing(configuration: ExtenderConfiguration) -> Timing:
     """Return the waits in the life of a placeholder job."""
-    limits, kill_wait = configuration.limits, configuration.slurm.kill_wait
+    limits, retry, kill_wait = configuration.limits, configuration.retry, configuration.slurm.kill_wait
     return Timing(
-        settle=limits.settle,
-        settle_at_start=limits.settle_at_start,
-        retry_first=limits.retry_first,
-        retry_most=limits.retry_most,
+        settle=limits.submit_confirmation_timeout,
+        settle_at_start=limits.submit_confirmation_timeout_on_start,
+        retry_first=retry.initial_backoff,
+        retry_most=retry.max_backoff,
         eviction_deadline=kill_wait if limits.eviction_deadline is None else limits.eviction_deadline,
         kill_wait=kill_wait,
-        refused_by_scheduler=limits.refused_after,
-        unclaimed=limits.unclaimed_after,
-        forget=limits.forget,
+        refused_by_scheduler=limits.node_rejected_timeout,
+        unclaimed=limits.allocation_claim_timeout,
+        forget=limits.history_retention,
     )
 
 
@@ -71,7 +71,7 @@ def foreign_pod_policy(configuration: ExtenderConfiguration) -> ForeignPodPolicy
         translation=translation_policy(configuration),
         schedulers=frozenset({configuration.scheduler.name}),
         ignored=tuple(one.rule for one in given.ignore),
-        daemons=given.daemons,
+        daemons=given.include_daemon_sets,
     )
 
 
@@ -96,15 +96,15 @@ def mark_rules(configuration: ExtenderConfiguration, drainer: str) -> MarkRules:
     nodes = configuration.nodes
     return MarkRules(
         owner=owner_of_marks(configuration.scheduler.name, drainer),
-        taint=nodes.mark.taint or "",
-        cordon=nodes.mark.cordon,
-        managed=nodes.taint or "",
-        lock=nodes.lock or "",
+        taint=nodes.unavailable_taint.effect or "",
+        cordon=nodes.unavailable_cordon,
+        managed=nodes.managed_taint.effect or "",
+        lock=nodes.native_job_taint.effect or "",
     )
 
 
 def guard_options(configuration: ExtenderConfiguration) -> GuardOptions:
     """Return the thresholds of the mass-deletion guard."""
-    given, orphans = configuration.limits.brake, configuration.orphans
-    limits = MassDeletionLimits(least=given.least, share=given.share, window=given.window)
-    return GuardOptions(limits, orphans.grace, orphans.many_grace, orphans.dry_run)
+    given, orphans = configuration.mass_deletion_guard, configuration.orphans
+    limits = MassDeletionLimits(least=given.min_count, share=given.max_fraction, window=given.window)
+    return GuardOptions(limits, orphans.grace_period, orphans.mass_grace_period, orphans.dry_run)

@@ -8,7 +8,15 @@ from pydantic import Field, model_validator
 
 from extender.config.jobs import Gangs, JobSettings
 from extender.config.kubernetes import ForeignPods, Kubernetes, Scheduler, Scope
-from extender.config.limits import Fences, LimitSettings, Orphans, Starts
+from extender.config.limits import (
+    Fences,
+    LimitSettings,
+    MassDeletionGuardSettings,
+    Orphans,
+    Polling,
+    Retry,
+    StartupDeadlineSettings,
+)
 from extender.config.nodes import NodeSettings
 from extender.config.serving import AdmissionWebhook, Hooks, Http, LeaderElection, Observability
 from extender.config.slurm import Slurm
@@ -36,7 +44,14 @@ class ExtenderConfiguration(Group):
     observability: Observability = Field(Observability(), description="Health, metrics, debugging, logs.")
     leader_election: LeaderElection = Field(LeaderElection(), description="Several replicas.")
     limits: LimitSettings = Field(LimitSettings(), description="Paces and bounds.")
-    starts: Starts = Field(Starts(), description="Pods that have their node and do not start.")
+    polling: Polling = Field(Polling(), description="Polls of Slurm's job states.")
+    retry: Retry = Field(Retry(), description="Repeats of what failed.")
+    mass_deletion_guard: MassDeletionGuardSettings = Field(
+        MassDeletionGuardSettings(), description="The mass-deletion guard."
+    )
+    startup_deadline: StartupDeadlineSettings = Field(
+        StartupDeadlineSettings(), description="Pods that have their node and do not start."
+    )
     orphans: Orphans = Field(Orphans(), description="Jobs without a Pod, and Pods without a job.")
 
     @model_validator(mode="after")

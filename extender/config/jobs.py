@@ -94,11 +94,13 @@ class GresMapping(Group):
         description="GRES name, with `:type` if wanted; `license/NAME` for a licence of Slurm; `none` for what Slurm "
         "does not know of (the node must have enough of it anyway). `{1}` is what the first `*` stood for."
     )
-    each: int = Field(1, ge=1, le=forms.INT32_LARGEST, description="How many of that one of the resource is.")
+    multiplier: int = Field(
+        1, ge=1, le=forms.INT32_LARGEST, description="How many of that GRES one unit of the resource is."
+    )
 
     def rule(self) -> GresRule:
         """The same for the translation."""
-        return GresRule(self.resource, self.gres, self.each)
+        return GresRule(self.resource, self.gres, self.multiplier)
 
 
 def _rules(lines: tuple[GresMapping, ...]) -> tuple[GresMapping, ...]:
@@ -142,7 +144,7 @@ class JobSettings(Group):
         "when it changes. Not given: no Pod is subject to more than stands here.",
     )
     gres: Annotated[tuple[GresMapping, ...], AfterValidator(_rules)] = Field(
-        tuple(GresMapping(resource=rule.resource, gres=rule.gres, each=rule.each) for rule in DEFAULT_GRES_RULES),
+        tuple(GresMapping(resource=rule.resource, gres=rule.gres, multiplier=rule.each) for rule in DEFAULT_GRES_RULES),
         description="Extended resources of Kubernetes and the GRES they are in Slurm; the first line that matches "
         "counts. A list given here replaces the default.",
     )

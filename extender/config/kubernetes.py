@@ -129,12 +129,14 @@ class ForeignPods(Group):
         "partitions of no higher tier, since these Pods run already.",
     )
     ignore: tuple[Ignored, ...] = Field((), description="Pods that hold nothing in Slurm.")
-    daemons: bool | None = Field(
+    include_daemon_sets: bool | None = Field(
         None,
         description="Whether Pods of DaemonSets and static Pods hold something. Not given: on nodes with slurmd; nodes "
         "without one are registered for what their daemons leave.",
     )
-    requests: int = Field(4, ge=1, le=32, description="Requests for these jobs that may be under way to Slurm at once.")
+    max_concurrent_requests: int = Field(
+        4, ge=1, le=32, description="Requests for these jobs that may be under way to Slurm at once."
+    )
 
     @property
     def options(self) -> ForeignPodOptions:

@@ -9,26 +9,50 @@ from pydantic import Field, model_validator
 from extender.config.values import Duration, Group
 
 
-class Brake(Group):
+class MassDeletionGuardSettings(Group):
     """Stops mass evictions and cancellations that rest on missing information, until an administrator confirms them."""
 
-    least: int = Field(5, ge=1, description="So many evictions within the window are always allowed.")
-    share: float = Field(0.1, gt=0, le=1, description="So large a part of all placeholder jobs is allowed besides.")
+    min_count: int = Field(5, ge=1, description="So many evictions within the window are always allowed.")
+    max_fraction: float = Field(
+        0.1, gt=0, le=1, description="So large a part of all placeholder jobs is allowed besides."
+    )
     window: Duration = Field(60.0, gt=0, description="The window.")
 
 
-class LimitSettings(Group):
-    """Paces and bounds. The defaults suit clusters of up to some thousand nodes."""
+class Polling(Group):
+    """Polls of Slurm's job states."""
 
-    poll_interval: Duration = Field(
+    min_interval: Duration = Field(
         0.2,
         ge=0.05,
         description="Shortest pause between two polls of Slurm's job states; ten times the last poll's duration if "
         "that is longer. At least 50 ms.",
     )
-    poll_interval_most: Duration = Field(
-        1.0, gt=0, description="Longest such pause while a placeholder job waits or runs."
-    )
+    max_interval: Duration = Field(1.0, gt=0, description="Longest such pause while a placeholder job waits or runs.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min_interval > self.max_interval:
+            raise ValueError("minInterval is longer than maxInterval: it must not be")
+        return self
+
+
+class Retry(Group):
+    """Repeats of what failed."""
+
+    initial_backoff: Duration = Field(1.0, gt=0, description="First pause before something that failed is tried again.")
+    max_backoff: Duration = Field(60.0, gt=0, description="Longest such pause; each is twice the one before.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.initial_backoff > self.max_backoff:
+            raise ValueError("initialBackoff is longer than maxBackoff: it must not be")
+        return self
+
+
+class LimitSettings(Group):
+    """Paces and bounds. The defaults suit clusters of up to some thousand nodes."""
+
     refresh_rate: float = Field(
         10.0,
         gt=0,
@@ -43,15 +67,15 @@ class LimitSettings(Group):
     requests: int = Field(
         8, ge=1, le=64, description="Most commands under way at a time to Slurm, and separately to Kubernetes."
     )
-    settle: Duration = Field(
+    submit_confirmation_timeout: Duration = Field(
         60.0,
         ge=1,
         description="How long after a lost answer its job may still appear. Until then nothing is submitted again. "
         "At least 1 s.",
     )
-    settle_at_start: Duration = Field(2.0, ge=0, description="The same after a start of this process.")
-    retry_first: Duration = Field(1.0, gt=0, description="First pause before something that failed is tried again.")
-    retry_most: Duration = Field(60.0, gt=0, description="Longest such pause; each is twice the one before.")
+    submit_confirmation_timeout_on_start: Duration = Field(
+        2.0, ge=0, description="The same after a start of this process."
+    )
     eviction_deadline: Duration | None = Field(
         None,
         ge=0,
@@ -70,27 +94,20 @@ class LimitSettings(Group):
         description="Longest grace period of a Pod that is ended because its job ends; a longer one is shortened, "
         "and an Event on the Pod reports it. At least 1 s.",
     )
-    refused_after: Duration = Field(
+    node_rejected_timeout: Duration = Field(
         3.0,
         gt=0,
         description="How long kube-scheduler's full lists must lack the granted node before it counts as refused.",
     )
-    unclaimed_after: Duration = Field(
+    allocation_claim_timeout: Duration = Field(
         150.0,
         gt=0,
         description="How long a granted node may wait for kube-scheduler to offer it before the job is released: "
         "where no node is feasible, it does not ask at all. Above its podMaxBackoffSeconds.",
     )
-    forget: Duration = Field(60.0, ge=0, description="How long the story of a finished placeholder is kept.")
-    brake: Brake = Field(Brake(), description="The mass-deletion guard.")
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        for low, high in (("poll_interval", "poll_interval_most"), ("retry_first", "retry_most")):
-            if getattr(self, low) > getattr(self, high):
-                names = [type(self).model_fields[name].alias for name in (low, high)]
-                raise ValueError(f"{names[0]} is longer than {names[1]}: it must not be")
-        return self
+    history_retention: Duration = Field(
+        60.0, ge=0, description="How long the history of a finished placeholder is kept."
+    )
 
 
 class Fences(Group):
@@ -112,18 +129,19 @@ class Fences(Group):
     )
 
 
-class Starts(Group):
+class StartupDeadlineSettings(Group):
     """Pods that hold what Slurm gave them and of which not every container has started: mostly an image that cannot be
     pulled. Those that run beside it, such as the sidecar of a mesh, are no start.
 
     Init containers that end well count as progress, from which the time counts again.
     """
 
-    limit: Duration | None = Field(
+    duration: Duration | None = Field(
         1800.0,
         gt=0,
         description="After this time the Pod gets the condition `slurm-extender.io/ContainersStarted=False` and an "
-        "Event, and is counted. A rule of the policy file may say another time for its Pods (`startLimit`). null: off.",
+        "Event, and is counted. A rule of the policy file may give its Pods another time (`startupDeadline`). "
+        "null: off.",
     )
     evict: bool = Field(
         False, description="Evict such a Pod besides, disruption budgets respected, so that its node is released."
@@ -133,16 +151,16 @@ class Starts(Group):
 class Orphans(Group):
     """Placeholder jobs without a Pod, and running Pods without their job: both are ended.
 
-    `limits.brake` bounds how many Pods and jobs are ended at once. SIGUSR1 confirms those that the guard holds back.
+    `massDeletionGuard` bounds how many Pods and jobs are ended at once. SIGUSR1 confirms those that it holds back.
     """
 
-    grace: Duration = Field(
+    grace_period: Duration = Field(
         5.0,
         ge=1,
         description="How long the Pod of a job must be missing before the job is ended, where no checkpoint shows that "
         "the Pod was deleted. At least 1 s.",
     )
-    many_grace: Duration = Field(
+    mass_grace_period: Duration = Field(
         600.0,
         ge=1,
         description="The same where many such jobs have no Pod, or a checkpoint shows that etcd was restored; counted "

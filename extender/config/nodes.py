@@ -56,7 +56,7 @@ Effect = Literal["NoSchedule", "NoExecute"]
 class Drain(Group):
     """States of a Node that drain its Slurm node for as long as they last. Drains of others stay."""
 
-    cordoned: bool = Field(True, description="It is cordoned, and not by an extender (`nodes.mark.cordon`).")
+    cordoned: bool = Field(True, description="It is cordoned, and not by an extender (`nodes.unavailableCordon`).")
     not_ready_after: Duration | None = Field(
         30.0, description="It is not Ready for so long; null: that does not count."
     )
@@ -88,21 +88,33 @@ class Drain(Group):
         )
 
 
-class NodeMarkSettings(Group):
-    """Marks of a Node, besides its condition, while its Slurm node is DRAIN, DOWN, FAIL, MAINT or not responding.
+class ManagedTaint(Group):
+    """The taint `slurm-extender.io/managed`, which keeps Pods of other schedulers off the Nodes of Slurm."""
 
-    All of it goes when Slurm is well again. Drains of an extender count for nothing here. docs/nodes.md says more.
-    """
-
-    taint: Effect | None = Field(
+    effect: Effect | None = Field(
         None,
-        description="The taint `slurm-extender.io/slurm-unavailable` with this effect. Where slurmds run in Pods: not "
-        "because one is DOWN or does not respond, which would keep its own next Pod off.",
+        description="Its effect. NoExecute also ends the Pods that are there. Pods of this scheduler need its "
+        "toleration (docs/nodes.md). Not given: no taint, and that of the extender is removed.",
     )
-    cordon: bool = Field(
-        False,
-        description="Cordon it. A Node that was cordoned already stays as it is; a Node that an "
-        "administrator uncordons stays so until its Slurm node is available again.",
+
+
+class NativeJobTaint(Group):
+    """The taint `slurm-extender.io/native-job`, which a Node has while a job runs there that is no placeholder."""
+
+    effect: Effect | None = Field(
+        None,
+        description="Its effect. `slurm-extender generate lock-script` makes the taint arrive before the job starts. "
+        "Not given: no taint.",
+    )
+
+
+class UnavailableTaint(Group):
+    """The taint `slurm-extender.io/slurm-unavailable`, which a Node has while its Slurm node is not available."""
+
+    effect: Effect | None = Field(
+        None,
+        description="Its effect. Where slurmds run in Pods: not because one is DOWN or does not respond, which would "
+        "keep its own next Pod off. Not given: no taint.",
     )
 
 
@@ -190,17 +202,26 @@ class NodeSettings(Group):
     """
 
     drain: Drain = Field(Drain(), description="When Slurm is to start nothing on a Node.")
-    mark: NodeMarkSettings = Field(NodeMarkSettings(), description="What a Node gets while Slurm starts nothing there.")
-    taint: Effect | None = Field(
-        None,
-        description="Keep Pods of other schedulers off the Nodes of Slurm by the taint `slurm-extender.io/managed`. "
-        "NoExecute also ends those that are there. Pods of this scheduler need its toleration (docs/nodes.md). "
-        "Not given: no taint, and that of the extender is removed.",
+    managed_taint: ManagedTaint = Field(
+        ManagedTaint(),
+        description="Keep Pods of other schedulers off the Nodes of Slurm by the taint `slurm-extender.io/managed`.",
     )
-    lock: Effect | None = Field(
-        None,
+    native_job_taint: NativeJobTaint = Field(
+        NativeJobTaint(),
         description="Lock a Node by the taint `slurm-extender.io/native-job` while a job runs there that is no "
-        "placeholder; `slurm-extender generate lock-script` makes it arrive before the job starts. Not given: no lock.",
+        "placeholder.",
+    )
+    unavailable_taint: UnavailableTaint = Field(
+        UnavailableTaint(),
+        description="Taint a Node with `slurm-extender.io/slurm-unavailable`, besides its condition, while its Slurm "
+        "node is DRAIN, DOWN, FAIL, MAINT or not responding. The taint is removed when Slurm is well again. Drains of "
+        "an extender count for nothing here. docs/nodes.md says more.",
+    )
+    unavailable_cordon: bool = Field(
+        False,
+        description="Cordon a Node where Slurm starts nothing, as with unavailableTaint. A Node that was cordoned "
+        "already stays as it is; a Node that an administrator uncordons stays so until its Slurm node is available "
+        "again.",
     )
     by_name: bool | None = Field(
         None,

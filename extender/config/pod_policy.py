@@ -117,11 +117,11 @@ class PolicyRule(Group):
         "configuration. A default needs no permission.",
     )
     allow: Allow = Field(Allow(), description="What a Pod may ask for.")
-    start_limit: Duration | None = Field(
+    startup_deadline: Duration | None = Field(
         None,
         ge=0,
-        description="How long a Pod may hold its node before all its containers start, in place of `starts.limit` of "
-        "the configuration; 0: without a limit.",
+        description="How long a Pod may hold its node before all its containers start, in place of "
+        "`startupDeadline.duration` of the configuration; 0: without a limit.",
     )
 
 

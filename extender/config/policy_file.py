@@ -55,7 +55,7 @@ def parse_policy(text: str, name: str, configuration: ExtenderConfiguration) -> 
 def _policy(document: wire.PodPolicyDocument) -> PodPolicy:
     return PodPolicy(
         rules=tuple(
-            TenancyRule(one.name, _match(one.match), one.defaults, _allowed(one.allow), one.start_limit)
+            TenancyRule(one.name, _match(one.match), one.defaults, _allowed(one.allow), one.startup_deadline)
             for one in document.rules
         ),
         owners=tuple(

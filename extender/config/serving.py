@@ -29,7 +29,7 @@ class Http(Group):
 
     bind: Bind = Field(BindAddress(LOOPBACK, 8080), description="Address of `/scheduler/filter` and `/scheduler/bind`.")
     tls: ServerTls | None = Field(None, description="Certificate; not given: plain HTTP.")
-    max_body: int = Field(
+    max_request_bytes: int = Field(
         4 * 1024 * 1024,
         ge=64 * 1024,
         description="Largest request, in bytes. A Pod has at most 1.5 MiB (etcd's limit), a node name 253 bytes.",
@@ -41,7 +41,7 @@ class Http(Group):
         description="Most connections to `bind`, and to admission.bind. One more ends the one that has been longest "
         "without a complete request. At least twice the Pods of the largest gang: each `/bind` may hold one.",
     )
-    stop_within: Duration = Field(
+    shutdown_timeout: Duration = Field(
         10.0, gt=0, description="How long requests under way may take when the process is asked to stop."
     )
 

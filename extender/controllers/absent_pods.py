@@ -20,7 +20,7 @@ _log = structlog.get_logger(__name__)
 
 HOW_TO_RELEASE = (
     "many Pods are missing in a list of the API server, and no deletion was seen: has etcd been restored? Their jobs "
-    "are ended after orphans.manyGrace. If the Pods are really gone, SIGUSR1 to this process ends them now"
+    "are ended after orphans.massGracePeriod. If the Pods are really gone, SIGUSR1 to this process ends them now"
 )
 
 

@@ -65,7 +65,7 @@ AGAIN_AFTER = 5.0
 
 HOW_TO_RELEASE = (
     "many placeholder jobs have no Pod: are Pods of this cluster missing, was etcd restored? The jobs are ended after "
-    "orphans.manyGrace. If their Pods are really gone, send SIGUSR1 to this process to end them now"
+    "orphans.massGracePeriod. If their Pods are really gone, send SIGUSR1 to this process to end them now"
 )
 
 FORGED = (

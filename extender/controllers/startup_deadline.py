@@ -160,9 +160,9 @@ class StartupDeadlineController:
         if labels is None:
             return None
         rule = policy.pods.rule_for(pod, labels)
-        if rule is None or rule.start_limit_s is None:
+        if rule is None or rule.startup_deadline_s is None:
             return self._limits.limit_s
-        return rule.start_limit_s or None
+        return rule.startup_deadline_s or None
 
     def _waited(self, pod: PodView) -> float:
         """For how long it has not started; 0.0 where it has, or is seen so for the first time."""

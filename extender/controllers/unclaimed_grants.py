@@ -1,4 +1,4 @@
-"""Release allocations whose nodes kube-scheduler does not use within `limits.unclaimedAfter`.
+"""Release allocations whose nodes kube-scheduler does not use within `limits.allocationClaimTimeout`.
 
 It does not ask for a Pod at all whose nodes have all become infeasible, so no call of it ends such a grant.
 """

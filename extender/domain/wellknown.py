@@ -73,7 +73,7 @@ UNAVAILABLE_REASON = f"{STATUS_PREFIX}slurm-unavailable-reason"
 """Node annotation: the reason for the same, after the name of the extender's scheduler."""
 
 UNAVAILABLE_TAINT = f"{DOMAIN}/slurm-unavailable"
-"""Node taint for the same, where the site wants one (`nodes.mark.taint`)."""
+"""Node taint for the same, where the site wants one (`nodes.unavailableTaint`)."""
 
 CORDONED_BY = f"{STATUS_PREFIX}cordoned-by"
 """Node annotation: the extender that cordoned the Node for the same. See `domain.nodes.marks`."""
@@ -93,10 +93,10 @@ RELEASED_AT = f"{DOMAIN}/released-at"
 (`kubectl slurm release`). The extender removes it once it has ended the drain holds."""
 
 MANAGED_TAINT = f"{DOMAIN}/managed"
-"""Node taint: Slurm decides which Pods start there (`nodes.taint`)."""
+"""Node taint: Slurm decides which Pods start there (`nodes.managedTaint`)."""
 
 NATIVE_JOB_TAINT = f"{DOMAIN}/native-job"
-"""Node taint: a native job is there (`nodes.lock`)."""
+"""Node taint: a native job is there (`nodes.nativeJobTaint`)."""
 
 NATIVE_JOBS = f"{STATUS_PREFIX}native-jobs"
 """Node annotation: the ids of these jobs, after the name of the extender's scheduler."""

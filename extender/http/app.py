@@ -72,7 +72,7 @@ def endpoints(configuration: ExtenderConfiguration, services: Services) -> list[
             "http.bind",
             http.bind,
             http.tls,
-            scheduling.router(services.scheduling, services.metrics, services.clock, http.max_body),
+            scheduling.router(services.scheduling, services.metrics, services.clock, http.max_request_bytes),
         )
     ]
     gate, scope = configuration.admission, configuration.scope.namespaces
@@ -80,7 +80,7 @@ def endpoints(configuration: ExtenderConfiguration, services: Services) -> list[
         # Whose marks they are plays no part in what tolerates them.
         tolerated = mark_rules(configuration, "").tolerated
         schedulers = [configuration.scheduler.name] if services.gates else []
-        face = admission.router(schedulers, scope, http.max_body, tolerated)
+        face = admission.router(schedulers, scope, http.max_request_bytes, tolerated)
         faces.append(("admission.bind", gate.bind, gate.tls, face))
     if hook.bind is not None and services.hooks is not None:
         faces.append(("hooks.bind", hook.bind, hook.tls, hooks.router(services.hooks, services.metrics, hook.wait)))
@@ -103,9 +103,9 @@ def _bounds(name: str, configuration: ExtenderConfiguration) -> ListenerLimits:
     """Return what one face needs: a kube-scheduler calls from one address, scripts from each node's own."""
     http, hook = configuration.http, configuration.hooks
     if name == "http.bind":
-        return ListenerLimits(http.connections, http.connections, LARGE_HELD, body_bytes=http.max_body)
+        return ListenerLimits(http.connections, http.connections, LARGE_HELD, body_bytes=http.max_request_bytes)
     if name == "admission.bind":
-        return ListenerLimits(http.connections, http.connections, LARGE_HELD, body_bytes=http.max_body)
+        return ListenerLimits(http.connections, http.connections, LARGE_HELD, body_bytes=http.max_request_bytes)
     if name == "hooks.bind":
         return ListenerLimits(hook.connections, hook.connections_per_address)
     return DEFAULT_BOUNDS

@@ -215,7 +215,7 @@ class HookService:
         if not self._is_site(token):
             return _not_the_site(slurm_node)
         if self._native is None or self._locked is None or not self._native.enabled:
-            return _not_locked(slurm_node, "nodes.lock is not set")
+            return _not_locked(slurm_node, "nodes.nativeJobTaint is not set")
         if self._engine.snapshot.node_map.partner(slurm_node) is None:
             return _not_locked(slurm_node, "no Node is this node of Slurm")
         match await self._native.begins(job_id, slurm_node):

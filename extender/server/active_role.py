@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 ANSWERED_WITHIN = 5.0
 """Seconds at the end for answers to what was asked of Slurm and the API server. With what the doors and a release may
-take (`http.stopWithin`, `election`), less than a Pod's terminationGracePeriodSeconds."""
+take (`http.shutdownTimeout`, `election`), less than a Pod's terminationGracePeriodSeconds."""
 
 FLUSH_WITHIN = 2.0
 """Seconds at the end for Events that were not sent yet."""

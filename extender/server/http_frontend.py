@@ -72,7 +72,7 @@ async def http_frontend(
             stack.push_async_callback(replica.close)
         opening = serving(
             open_endpoints,
-            stop_within_s=config.http.stop_within,
+            stop_within_s=config.http.shutdown_timeout,
             listen=io_context.listen,
             certified=certificates.__setitem__,
             refused=metrics.refused,

@@ -71,7 +71,9 @@ class Replica:
         """Forward calls for the leader to it."""
         longest = {"scheduling": SCHEDULING_LONGEST, "hooks": self._config.hooks.wait + HOOK_SLACK}
         prefixes = {scheduling.PREFIX: "scheduling", hooks.PREFIX: "hooks"}
-        return Forwarding(app, prefixes, self, self._peers, longest_s=longest, max_body=self._config.http.max_body)
+        return Forwarding(
+            app, prefixes, self, self._peers, longest_s=longest, max_body=self._config.http.max_request_bytes
+        )
 
     async def stand(self) -> None:
         """Stand for election, and renew. Raises `Deposed`."""

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Locks the Kubernetes Node of a Slurm node while a job is there that is no placeholder of a Pod (nodes.lock). One file
-# for slurm.conf, on nodes with slurmd:
+# Locks the Kubernetes Node of a Slurm node while a job is there that is no placeholder of a Pod
+# (nodes.nativeJobTaint). One file for slurm.conf, on nodes with slurmd:
 #     Prolog=/etc/slurm/slurm-extender-lock.sh
 #     Epilog=/etc/slurm/slurm-extender-lock.sh
 # or, for every kind of node, on slurmctld's machine:

@@ -21,7 +21,7 @@ from simulator.slurm.release import NEWEST
 
 __all__ = ["CLUSTER", "CONFIG", "NAMES", "UNHURRIED", "Site", "a_site", "unhurried_site"]
 
-UNHURRIED = CONFIG.replace("refreshRate: 2", "refreshRate: 0.5, pollInterval: 1, pollIntervalMost: 2")
+UNHURRIED = CONFIG.replace("{refreshRate: 2}", "{refreshRate: 0.5}\npolling: {minInterval: 1, maxInterval: 2}")
 """Slow polls: for tests in which minutes pass and nothing depends on how often Slurm is asked. Polls are most of the
 work of such a test."""
 
@@ -30,7 +30,7 @@ SITE_KEY = "the-sites-own-key"
 FOREIGN_PODS = "foreignPods: {mode: jobs}\n"
 """In the configuration, Slurm holds what Pods of other schedulers use."""
 
-IMPATIENT = "starts: {limit: 30s}\n"
+IMPATIENT = "startupDeadline: {duration: 30s}\n"
 """In the configuration, a Pod that has not started after that is told of."""
 
 REGISTERED = {"registered": "yes"}
@@ -38,7 +38,7 @@ REGISTERED = {"registered": "yes"}
 
 REGISTERING = """
 nodes:
-  mark: {taint: NoSchedule}
+  unavailableTaint: {effect: NoSchedule}
   external:
     selector: {matchLabels: {registered: "yes"}}
     nodeSets: [k8s]

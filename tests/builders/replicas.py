@@ -39,7 +39,11 @@ class Replicas:
         """One more; its name is a host of its own. `edit` changes its configuration."""
         name = f"replica-{len(self.processes)}"
         # Slower polls: they are most of the work of a test.
-        config = CONFIG.replace("refreshRate: 2", "refreshRate: 1, pollInterval: 1s") + REGISTERING + FOREIGN_PODS
+        config = (
+            CONFIG.replace("{refreshRate: 2}", "{refreshRate: 1}\npolling: {minInterval: 1s}")
+            + REGISTERING
+            + FOREIGN_PODS
+        )
         config += IMPATIENT
         process = Replica(self.site, name, config_of(name, edit(config)), tap)
         self.processes.append(process)

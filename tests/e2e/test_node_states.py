@@ -27,7 +27,12 @@ from lab.slurm_conf import HOME
 from tests.builders.stage import OURS, Stage
 
 LOCK, KEY = "etc/lock.sh", "etc/lock.key"
-WISHES = {"mark": {"taint": "NoSchedule", "cordon": True}, "taint": "NoSchedule", "lock": "NoSchedule"}
+WISHES = {
+    "unavailableTaint": {"effect": "NoSchedule"},
+    "unavailableCordon": True,
+    "managedTaint": {"effect": "NoSchedule"},
+    "nativeJobTaint": {"effect": "NoSchedule"},
+}
 
 
 def slurm_node(stage: Stage, node: str) -> str:
@@ -284,7 +289,7 @@ def test_no_execute_ends_the_pods_that_do_not_tolerate_it_and_no_other(stage: St
     others = {"scheduler": "another", "nodeName": node}
     other = site.pod("other", stage.namespace, **others)
     daemon = site.pod("daemon", stage.namespace, tolerations=tolerations, **others)
-    site.reconfigure({"nodes": {"taint": "NoExecute"}})
+    site.reconfigure({"nodes": {"managedTaint": {"effect": "NoExecute"}}})
     try:
         site.gone(other, timeout_s=60)
         told = site.kube.api("GET", f"/apis/events.k8s.io/v1/namespaces/{stage.namespace}/events")[1]["items"]

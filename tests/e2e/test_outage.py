@@ -16,7 +16,7 @@ from tests.builders.stage import Stage
 from tests.e2e.test_two_replicas import instead_of_its_own, two
 
 MANY = 8
-"""More than `limits.brake.least`."""
+"""More than `massDeletionGuard.minCount`."""
 
 PATIENCE_S = 25.0
 """For which nothing may end; jobs of deleted Pods end within 15 s."""

@@ -8,7 +8,7 @@ from lab.site import PodRef
 from tests.builders.stage import Stage
 
 MANY = 6
-"""More than `limits.brake.least`."""
+"""More than `massDeletionGuard.minCount`."""
 
 PATIENCE_S = 40.0
 """For which nothing may end; a job that was missed twice is believed to be gone after ten seconds."""
@@ -45,7 +45,7 @@ def test_an_older_state_of_slurm_ends_no_pod_before_a_person_looks(stage: Stage)
     assert set(others) <= forgotten, "their ids are given out again"
     site.slurm.wait_nodes_ready()
 
-    site.wait_for(lambda: site.metric("mass_deletion_guard_active") == 1, "the brake holds", timeout_s=60)
+    site.wait_for(lambda: site.metric("mass_deletion_guard_active") == 1, "the mass-deletion guard holds", timeout_s=60)
     site.elapse(PATIENCE_S)
     for pod in pods.values():
         found = site.read(pod)

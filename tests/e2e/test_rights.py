@@ -179,7 +179,7 @@ def everything_wanted(site: Site) -> Iterator[None]:
         site.kube.kubectl("wait", "--for=condition=Established", f"customresourcedefinition/{one[3]}.{one[0]}")
     site.reconfigure(
         {"jobs": {"policyFile": str(policy.file)}},
-        {"nodes": {"mark": {"taint": "NoSchedule", "cordon": True}}},
+        {"nodes": {"unavailableTaint": {"effect": "NoSchedule"}, "unavailableCordon": True}},
         {"leaderElection": {"enabled": True, "identity": "rights"}},
     )
     try:

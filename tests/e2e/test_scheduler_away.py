@@ -19,7 +19,7 @@ GATED = [{"name": GATE}]
 def impatient(stage: Stage) -> Iterator[Stage]:
     """The extender gives a grant back that nobody comes for in seconds, as in minutes by default."""
     site = stage.site
-    site.reconfigure({"limits": {"unclaimedAfter": f"{UNCLAIMED_S}s"}})
+    site.reconfigure({"limits": {"allocationClaimTimeout": f"{UNCLAIMED_S}s"}})
     try:
         yield stage
     finally:

@@ -12,7 +12,13 @@ from lab.site import PodRef
 from tests.builders.stage import Stage
 
 GATED = [{"name": GATE}]
-MARKS = {"nodes": {"taint": "NoSchedule", "mark": {"taint": "NoSchedule", "cordon": True}}}
+MARKS = {
+    "nodes": {
+        "managedTaint": {"effect": "NoSchedule"},
+        "unavailableTaint": {"effect": "NoSchedule"},
+        "unavailableCordon": True,
+    }
+}
 DISK = "a disk is slow"
 
 

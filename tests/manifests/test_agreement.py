@@ -117,7 +117,9 @@ def test_services_lead_to_ports_of_the_pods_that_they_select() -> None:
 def test_a_pod_that_is_ended_has_the_time_that_its_end_takes() -> None:
     spec = pod_spec("slurm-extender")
     lifecycle = spec["containers"][0]["lifecycle"]
-    needed = lifecycle["preStop"]["sleep"]["seconds"] + CONFIGURATION.http.stop_within + ANSWERED_WITHIN + FLUSH_WITHIN
+    needed = (
+        lifecycle["preStop"]["sleep"]["seconds"] + CONFIGURATION.http.shutdown_timeout + ANSWERED_WITHIN + FLUSH_WITHIN
+    )
     # The Lease is read before it is given up where the last renewal was not answered (`Election.release`).
     needed += CONFIGURATION.leader_election.renew_deadline / 2 + RELEASE_WITHIN_S
     assert needed < spec["terminationGracePeriodSeconds"]
@@ -173,7 +175,7 @@ def test_probes_ask_routes_on_the_health_port() -> None:
 
 
 def test_the_pod_is_given_longer_than_the_program_takes_to_stop() -> None:
-    assert pod_spec("slurm-extender")["terminationGracePeriodSeconds"] > CONFIGURATION.http.stop_within
+    assert pod_spec("slurm-extender")["terminationGracePeriodSeconds"] > CONFIGURATION.http.shutdown_timeout
 
 
 def test_of_several_extenders_one_writes() -> None:

@@ -108,7 +108,7 @@ def _as_there(plan: ImportPlan) -> None:
     anybody_may(plan, BRIDGE)
     plan.note(
         BRIDGE,
-        "the taint slinky.slurm.net/managed-node is nodes.taint here, off until it is set; take the old one off",
+        "the taint slinky.slurm.net/managed-node is nodes.managedTaint here, off until it is set; take the old one off",
     )
     plan.note(
         BRIDGE,

@@ -94,7 +94,8 @@ def as_in_sunk(plan: ImportPlan) -> None:
         "a Pod whose grace is not below KillWait - 5 s is taken here; jobs.strictGrace: true refuses it as SUNK does",
     )
     plan.note(
-        SUNK, "the lock of Nodes (sunk.coreweave.com/lock) is nodes.lock here, off until it is set (docs/nodes.md)"
+        SUNK,
+        "the lock of Nodes (sunk.coreweave.com/lock) is nodes.nativeJobTaint here, off until it is set (docs/nodes.md)",
     )
     plan.note(
         SUNK,
@@ -207,7 +208,7 @@ _WHY = {
 _CONFIG_WHY = {
     "slurm.usePersistentConnection": _CONNECTION,
     "slurm.protocolVersion": f"{_CONNECTION}, and finds the version out",
-    "scheduler.pollInterval": "states of all jobs are polled every 0.2 s to 1 s (limits.pollInterval)",
+    "scheduler.pollInterval": "states of all jobs are polled every 0.2 s to 1 s (polling.{min,max}Interval)",
     "scheduler.terminationOffset": "the end of a Pod is counted from its own grace, and hooks.wait bounds the script",
 }
 

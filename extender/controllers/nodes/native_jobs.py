@@ -1,4 +1,4 @@
-"""Track native jobs by the Slurm node on which they run: their Nodes are locked (`nodes.lock`).
+"""Track native jobs by the Slurm node on which they run: their Nodes are locked (`nodes.nativeJobTaint`).
 
 A Prolog reports a job before it starts, an Epilog when it is over. Jobs without a report are found in the polled
 states: each running job that is no placeholder job is read once. A job that is absent from the polled states locks no

@@ -252,9 +252,9 @@ def _scheduling(document: Json, own: Json, wanted: ExpectedProfile) -> Iterator[
     if isinstance(backoff, int) and backoff >= wanted.unclaimed_after_s:
         yield (
             error,
-            f"podMaxBackoffSeconds is {backoff}, and limits.unclaimedAfter {wanted.unclaimed_after_s:g} s: allocations "
-            "are released before kube-scheduler retries their Pods",
-            "set it below limits.unclaimedAfter; the shipped value is 60",
+            f"podMaxBackoffSeconds is {backoff}, and limits.allocationClaimTimeout {wanted.unclaimed_after_s:g} s: "
+            "allocations are released before kube-scheduler retries their Pods",
+            "set it below limits.allocationClaimTimeout; the shipped value is 60",
         )
     election = _map(document.get("leaderElection"))
     elects, lease = election.get("leaderElect", True), election.get("resourceName", "kube-scheduler")

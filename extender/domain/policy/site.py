@@ -84,7 +84,7 @@ class GresRule:
                 f"type, {LICENSE}<name>, or {NOT_IN_SLURM}"
             )
         if self.each < 1:
-            raise ValueError(f"GRES map: each: {self.each} for {self.resource!r} must be at least 1")
+            raise ValueError(f"GRES map: multiplier: {self.each} for {self.resource!r} must be at least 1")
 
     def match(self, resource: str) -> str | None:
         """Return the name of `resource` in Slurm; `None`: this rule is not about it."""

@@ -93,7 +93,7 @@ class TenancyRule:
     match: PodMatch = PodMatch()
     defaults: JobDefaults = field(default_factory=JobDefaults)
     allowed: Allowed = Allowed()
-    start_limit_s: float | None = None
+    startup_deadline_s: float | None = None
     """Seconds that a Pod may hold its node before it starts; 0: no limit. `None`: the rule does not decide."""
 
 

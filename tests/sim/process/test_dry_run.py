@@ -47,7 +47,8 @@ async def counted(site: Site, kind: str) -> float:
 
 
 async def test_pods_are_translated_logged_and_counted_and_not_one_write_is_sent(site: Site) -> None:
-    site.config += "nodes: {taint: NoSchedule, mark: {taint: NoSchedule, cordon: true}}\nforeignPods: {mode: jobs}\n"
+    marks = "unavailableTaint: {effect: NoSchedule}, unavailableCordon: true"
+    site.config += f"nodes: {{managedTaint: {{effect: NoSchedule}}, {marks}}}\nforeignPods: {{mode: jobs}}\n"
     await site.ask_slurm("POST", "node/n3", {"state": ["DRAIN"], "reason": "disk"})
     with capture_logs() as logs:
         async with dry_running(site) as network:
@@ -101,7 +102,7 @@ async def test_no_lease_is_taken_and_no_call_is_held_for_a_leader(site: Site) ->
 
 
 async def test_new_pods_are_not_changed_by_admission(site: Site) -> None:
-    site.config += "admission: {bind: 'extender:8443'}\nnodes: {taint: NoSchedule}\n"
+    site.config += "admission: {bind: 'extender:8443'}\nnodes: {managedTaint: {effect: NoSchedule}}\n"
     request = {"uid": "u-1", "operation": "CREATE", "namespace": "default", "object": a_pod("web")}
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     async with dry_running(site), site.client() as client:

@@ -396,7 +396,7 @@ async def test_two_pods_that_fit_one_by_one_are_not_bound_beside_a_pod_that_slur
 
 
 async def test_what_is_held_for_a_pod_locks_its_node_for_no_other_pods() -> None:
-    async with a_site(config=ON + "nodes: {lock: NoExecute}\n") as site, site.running():
+    async with a_site(config=ON + "nodes: {nativeJobTaint: {effect: NoExecute}}\n") as site, site.running():
         foreign(site)
         await held(site)
         await asyncio.sleep(30)

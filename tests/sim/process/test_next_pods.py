@@ -70,7 +70,9 @@ async def test_a_pod_beside_others_is_bound_while_the_states_of_jobs_cannot_be_a
 
 
 async def test_a_pod_beside_others_does_not_wait_for_the_next_poll(site: Site) -> None:
-    site.config = site.config.replace("refreshRate: 2", "refreshRate: 0.1, pollInterval: 5s, pollIntervalMost: 5s")
+    site.config = site.config.replace(
+        "{refreshRate: 2}", "{refreshRate: 0.1}\npolling: {minInterval: 5s, maxInterval: 5s}"
+    )
     async with site.running():
         for name in ("one", "another"):
             site.kube.add_pod(name, gates=(GATE,), node_selector={"kubernetes.io/hostname": "n1"})

@@ -15,7 +15,7 @@ from tests.builders.process_site import NAMES, SITE_KEY, Site
 
 pytestmark = pytest.mark.looptime
 LOCK = """
-nodes: {lock: NoSchedule}
+nodes: {nativeJobTaint: {effect: NoSchedule}}
 """
 
 

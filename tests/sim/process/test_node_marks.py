@@ -25,10 +25,10 @@ from tests.builders.process_site import NAMES, Site, unhurried_site
 
 pytestmark = pytest.mark.looptime
 MARKS = """
-nodes: {mark: {taint: NoSchedule, cordon: true}}
+nodes: {unavailableTaint: {effect: NoSchedule}, unavailableCordon: true}
 """
 MANAGED = """
-nodes: {taint: NoSchedule}
+nodes: {managedTaint: {effect: NoSchedule}}
 """
 FIRST = NAMES[0]
 
@@ -244,7 +244,7 @@ async def test_no_slurmd_in_a_pod_is_kept_off_its_own_node(tolerates: bool) -> N
             for name in NAMES:
                 key = ObjectKey(next(r for r in site.kube.resources if r.kind == "Pod"), "kube-system", name)
                 site.kube.change(key, lambda pod: pod["spec"].update(tolerations=[{"operator": "Exists"}]))
-        site.config = site.config.replace("nodes: {slurmdPods", "nodes: {taint: NoExecute, slurmdPods")
+        site.config = site.config.replace("nodes: {slurmdPods", "nodes: {managedTaint: {effect: NoExecute}, slurmdPods")
         async with site.running():
             await asyncio.sleep(30)
             assert (MANAGED_TAINT in taints(site)) is tolerates
@@ -252,7 +252,13 @@ async def test_no_slurmd_in_a_pod_is_kept_off_its_own_node(tolerates: bool) -> N
             assert ("TaintNotTolerated" in told) is not tolerates
 
 
-@pytest.mark.parametrize("config", ["nodes: {mark: {taint: NoSchedule, cordon: true}}", "nodes: {taint: NoSchedule}"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        "nodes: {unavailableTaint: {effect: NoSchedule}, unavailableCordon: true}",
+        "nodes: {managedTaint: {effect: NoSchedule}}",
+    ],
+)
 async def test_a_node_that_a_person_takes_out_of_slurm_by_its_label_loses_the_marks(config: str) -> None:
     async with unhurried_site(naming=NodeNaming.LABEL) as site, site.running(changed=f"\n{config}\n"):
         site.slurm.controller.drain(FIRST, "to be taken out")

@@ -23,7 +23,10 @@ from tests.builders.process_site import FOREIGN_PODS, Site
 pytestmark = pytest.mark.looptime
 
 EVERYTHING = f"""
-nodes: {{lock: NoSchedule, mark: {{taint: NoSchedule}}, drain: {{notReadyAfter: 5s}}}}
+nodes:
+  nativeJobTaint: {{effect: NoSchedule}}
+  unavailableTaint: {{effect: NoSchedule}}
+  drain: {{notReadyAfter: 5s}}
 {FOREIGN_PODS}"""
 WAVES = 10
 PODS = 20

@@ -1,4 +1,4 @@
-"""What operators see: each Pod's life in the log, problems with nodes, and the brake."""
+"""What operators see: each Pod's life in the log, problems with nodes, and the mass-deletion guard."""
 
 from __future__ import annotations
 

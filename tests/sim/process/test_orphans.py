@@ -12,7 +12,7 @@ from simulator.kube.faults import KubeFault
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
-DRY = "orphans: {dryRun: true, grace: 5s}\n"
+DRY = "orphans: {dryRun: true, gracePeriod: 5s}\n"
 
 
 async def counted(site: Site, what: str, kind: str) -> float:
@@ -28,7 +28,7 @@ def events(logs: list[dict[str, object]], job_ids: list[int]) -> list[object]:
 async def test_a_job_without_a_pod_is_ended_after_the_grace_told_of_and_counted(site: Site) -> None:
     jobs = await site.left_alone(marked=False)
     with capture_logs() as logs:
-        async with site.running(changed="orphans: {grace: 12s}\n"):
+        async with site.running(changed="orphans: {gracePeriod: 12s}\n"):
             await asyncio.sleep(8)
             assert [job.job_id for job in site.live_jobs()] == jobs
             shown = (await site.get(8083, "/debug/orphans")).json()

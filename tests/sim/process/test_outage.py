@@ -16,7 +16,7 @@ from tests.builders.process_site import CONFIG, Site
 from tests.builders.replicas import replicas
 
 pytestmark = pytest.mark.looptime
-SOON = CONFIG + "orphans: {manyGrace: 90}\n"
+SOON = CONFIG + "orphans: {massGracePeriod: 90}\n"
 CHECKPOINTS = ObjectKey(LEASES, "slurm-extender", "slurm-extender-checkpoints")
 MANY = [f"web-{number}" for number in range(20)]
 FEW = MANY[:1]

@@ -86,7 +86,7 @@ OUTAGES = {
 }
 
 
-RARE_POLLS = CONFIG.replace("refreshRate: 2", "refreshRate: 0.2, pollInterval: 1, pollIntervalMost: 5")
+RARE_POLLS = CONFIG.replace("{refreshRate: 2}", "{refreshRate: 0.2}\npolling: {minInterval: 1, maxInterval: 5}")
 """Where minutes pass and nothing depends on how often Slurm is asked."""
 
 TEN_MINUTES = (

@@ -363,7 +363,7 @@ async def test_many_nodes_that_are_gone_at_once_are_not_taken_out_at_once() -> N
     async with unhurried_site(nodes=()) as site:
         for name in names:
             add(site, name)
-        async with site.running(changed=REGISTERING + "orphans: {manyGrace: 120}\n"):
+        async with site.running(changed=REGISTERING + "orphans: {massGracePeriod: 120}\n"):
             await site.until(lambda: set(site.slurm.controller.nodes) == set(names), "all of them", within=30)
             for name in names[:10]:
                 site.delete_node(name)

@@ -13,8 +13,8 @@ from tests.builders.occasions import BATCH
 from tests.builders.process_site import CONFIG, Site
 
 pytestmark = pytest.mark.looptime
-PACE = CONFIG.replace("refreshRate: 2", "refreshRate: 1, pollInterval: 1, pollIntervalMost: 2")
-SOON = PACE + "orphans: {manyGrace: 90}\n"
+PACE = CONFIG.replace("{refreshRate: 2}", "{refreshRate: 1}\npolling: {minInterval: 1, maxInterval: 2}")
+SOON = PACE + "orphans: {massGracePeriod: 90}\n"
 """Minutes pass."""
 
 MANY = [f"web-{number}" for number in range(8)]
@@ -116,7 +116,7 @@ async def test_a_person_lets_the_jobs_of_missing_pods_go(site: Site) -> None:
 
 
 async def test_nothing_ends_the_jobs_of_missing_pods_in_a_dry_run(site: Site) -> None:
-    site.config = PACE + "orphans: {manyGrace: 90, dryRun: true}\n"
+    site.config = PACE + "orphans: {massGracePeriod: 90, dryRun: true}\n"
     async with site.running():
         before = site.kube.storage.save()
         await run(site, *MANY)

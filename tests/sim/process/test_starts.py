@@ -15,14 +15,14 @@ from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
 
-LIMIT = "starts: {limit: 2m}\n"
+LIMIT = "startupDeadline: {duration: 2m}\n"
 POLICY = """
 apiVersion: slurm-extender.io/v1alpha1
 kind: PodPolicy
 rules:
   - name: patient
     match: {namespaces: [default]}
-    startLimit: %s
+    startupDeadline: %s
 """
 
 
@@ -76,7 +76,7 @@ async def test_what_was_said_is_taken_back_when_it_starts_also_by_the_next_proce
 
 @pytest.mark.usefixtures("unhurried")
 async def test_where_the_site_asks_it_is_evicted_and_its_job_ends(site: Site) -> None:
-    site.config += "starts: {limit: 2m, evict: true}\n"
+    site.config += "startupDeadline: {duration: 2m, evict: true}\n"
     async with site.running():
         await never_starting(site)
         await asyncio.sleep(110)
@@ -116,7 +116,7 @@ async def test_a_rule_of_the_policy_says_another_limit_for_its_pods(
 
 @pytest.mark.usefixtures("unhurried")
 async def test_it_can_be_switched_off(site: Site) -> None:
-    site.config += "starts: {limit: null}\n"
+    site.config += "startupDeadline: {duration: null}\n"
     async with site.running():
         await never_starting(site)
         await asyncio.sleep(200)
@@ -168,7 +168,7 @@ async def test_an_init_container_that_runs_may_take_its_time(site: Site) -> None
 
 @pytest.mark.usefixtures("unhurried")
 async def test_a_clock_that_steps_makes_nobody_late(site: Site) -> None:
-    site.config += "starts: {limit: 10m, evict: true}\n"
+    site.config += "startupDeadline: {duration: 10m, evict: true}\n"
     wall = site.kube.wall
     async with site.running():
         await never_starting(site)
@@ -234,7 +234,7 @@ async def test_a_late_pod_whose_init_container_is_tried_again_stays_late(site: S
 
 @pytest.mark.usefixtures("unhurried")
 async def test_a_pod_that_starts_in_the_moment_in_which_it_would_be_evicted_is_let_be(site: Site) -> None:
-    site.config += "starts: {limit: 2m, evict: true}\n"
+    site.config += "startupDeadline: {duration: 2m, evict: true}\n"
     started = {"phase": "Running", "containerStatuses": [running("main")]}
 
     def start(key: ObjectKey) -> None:

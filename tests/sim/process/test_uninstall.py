@@ -30,7 +30,7 @@ from tests.builders.replicas import replicas
 
 pytestmark = pytest.mark.looptime
 
-MARKS = "nodes: {mark: {taint: NoSchedule, cordon: true}}\n"
+MARKS = "nodes: {unavailableTaint: {effect: NoSchedule}, unavailableCordon: true}\n"
 
 
 async def handed_back(

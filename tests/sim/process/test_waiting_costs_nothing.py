@@ -21,7 +21,7 @@ pytestmark = pytest.mark.looptime
 POLLS, REFRESH, NODES, CONF = "GET /jobs/state", "GET /job/", "GET /nodes", "GET /conf"
 PARTITIONS = "GET /partitions"
 BUDGET = {POLLS: 5.0, REFRESH: 2.0, NODES: 0.2, PARTITIONS: 0.2, CONF: 1 / 60}
-"""Requests a second, whatever waits: `limits.pollInterval`, `refreshRate` and `nodesInterval` of these sites."""
+"""Requests a second, whatever waits: `polling.minInterval`, `refreshRate` and `nodesInterval` of these sites."""
 
 WATCHED = 60
 """Seconds."""

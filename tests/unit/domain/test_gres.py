@@ -211,7 +211,7 @@ def test_a_line_that_another_one_hides_is_found(first: str, second: str, hidden:
 
 
 def test_how_many_of_it_one_resource_is_must_be_some() -> None:
-    with pytest.raises(ValueError, match=r"each: 0 for 'a\.io/x' must be at least 1"):
+    with pytest.raises(ValueError, match=r"multiplier: 0 for 'a\.io/x' must be at least 1"):
         GresRule("a.io/x", "gpu", each=0)
 
 

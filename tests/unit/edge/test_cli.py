@@ -61,12 +61,12 @@ def test_the_configuration_in_force_is_shown_without_secrets(good: str) -> None:
 
 def test_everything_wrong_with_a_configuration_goes_to_standard_error(tmp_path: Path) -> None:
     bad = tmp_path / "bad.yaml"
-    bad.write_text(GOOD + "hook: {}\nlimits: {settle: soon}\n")
+    bad.write_text(GOOD + "hook: {}\nlimits: {historyRetention: soon}\n")
     result = call("check-config", str(bad))
     assert result.exit_code == 2
     assert result.stdout == ""
     assert f"{bad}, line 4: hook: unknown key; did you mean hooks?\n" in result.stderr
-    assert f'{bad}, line 5: limits.settle: "soon" is no duration' in result.stderr
+    assert f'{bad}, line 5: limits.historyRetention: "soon" is no duration' in result.stderr
 
 
 def test_serve_refuses_a_bad_configuration_before_it_does_anything() -> None:

@@ -71,7 +71,7 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (SLURM + "limits: {poll_interval: 1s}", "limits.poll_interval: unknown key; did you mean pollInterval?"),
+        (SLURM + "polling: {min_interval: 1s}", "polling.min_interval: unknown key; did you mean minInterval?"),
         (SLURM + "scope: {zzz: 1}", "scope.zzz: unknown key; the keys here are namespaces"),
         (SLURM + "scheduler: {name: 5}", "scheduler.name: 5 is not text (put it in quotes); it must be text"),
         (SLURM + "scheduler: {otherProfiles: [a, slurm]}", "otherProfiles lists slurm, which is scheduler.name"),
@@ -88,7 +88,7 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
             SLURM + "jobs: {gres: [{resource: nvidia.com/*, gres: none}, {resource: nvidia.com/gpu, gres: gpu}]}",
             "'nvidia.com/gpu' is never reached, 'nvidia.com/*' stands before it",
         ),
-        (SLURM + "jobs: {gres: [{resource: a.io/x, gres: x, each: 0}]}", "each"),
+        (SLURM + "jobs: {gres: [{resource: a.io/x, gres: x, multiplier: 0}]}", "multiplier"),
         (SLURM + "jobs: {gpuTypes: {L4: 'a b'}}", "L4: 'a b' is no GRES type"),
         (SLURM + "http: {bind: 8080}", "http.bind: 8080 is no address to listen at; it must be host:port"),
         (SLURM + "http: {tls: {certificateFile: /c}}", "http.tls.keyFile: missing; it must be given: text"),
@@ -107,7 +107,8 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
             SLURM + "hooks: {bind: '127.0.0.1:8080', tls: {certificateFile: a, keyFile: b}}",
             "both must have the same tls",
         ),
-        (SLURM + "limits: {pollInterval: 2s}", "pollInterval is longer than pollIntervalMost"),
+        (SLURM + "polling: {minInterval: 2s}", "polling: minInterval is longer than maxInterval"),
+        (SLURM + "retry: {maxBackoff: 500ms}", "retry: initialBackoff is longer than maxBackoff"),
         (SLURM + "scope: {namespaces: [a, a]}", "namespaces lists a more than once"),
         ("slurm: {}", "slurm: none given: exactly one of token, tokenFile and jwtKeyFile"),
         ("slurm: {token: a, jwtKeyFile: b}", "slurm: token and jwtKeyFile given: exactly one"),
@@ -191,7 +192,9 @@ def test_secrets_are_in_no_dump_repr_or_fault() -> None:
 
 
 def test_the_dump_is_a_document_that_can_be_read_again() -> None:
-    configuration = read(SLURM + "jobs: {defaults: {partition: gpu}, allow: [priority]}\nlimits: {settle: 1m30s}\n")
+    configuration = read(
+        SLURM + "jobs: {defaults: {partition: gpu}, allow: [priority]}\nlimits: {historyRetention: 1m30s}\n"
+    )
     again = parse(configuration.model_dump_json(), "dump.json")
     assert again == configuration
 
@@ -200,17 +203,18 @@ def test_the_dump_is_a_document_that_can_be_read_again() -> None:
 
 
 def test_variables_go_before_the_file_and_flags_before_variables() -> None:
-    environ = {"SLURM_EXTENDER__SLURM__KILL_WAIT": "40s", "SLURM_EXTENDER__LIMITS__BRAKE__LEAST": "9"}
+    environ = {"SLURM_EXTENDER__SLURM__KILL_WAIT": "40s", "SLURM_EXTENDER__MASS_DELETION_GUARD__MIN_COUNT": "9"}
     body = "slurm: {tokenFile: /t, killWait: 20s}\n"
     assert read(body, environ=environ).slurm.kill_wait == 40
-    assert read(body, environ=environ).limits.brake.least == 9
+    assert read(body, environ=environ).mass_deletion_guard.min_count == 9
     assert read(body, environ=environ, flags={"slurm-kill-wait": "50s"}).slurm.kill_wait == 50
     assert read(body, environ=environ, settings=("slurm.killWait=70",)).slurm.kill_wait == 70
 
 
 def test_a_fault_in_a_variable_or_flag_names_it() -> None:
-    assert faults(environ={"SLURM_EXTENDER__HTTP__MAX_BODY": "5"}) == (
-        "environment SLURM_EXTENDER__HTTP__MAX_BODY: http.maxBody: 5 is out of bounds: it must be at least 65536",
+    assert faults(environ={"SLURM_EXTENDER__HTTP__MAX_REQUEST_BYTES": "5"}) == (
+        "environment SLURM_EXTENDER__HTTP__MAX_REQUEST_BYTES: http.maxRequestBytes: 5 is out of bounds: it must be "
+        "at least 65536",
     )
     assert faults(environ={"SLURM_EXTENDER__SLURM__KILLWAIT": "5s"}) == (
         "environment SLURM_EXTENDER__SLURM__KILLWAIT: no such key; did you mean SLURM_EXTENDER__SLURM__KILL_WAIT?",
