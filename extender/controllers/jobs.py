@@ -176,7 +176,7 @@ class JobController:
                 if seen is Seen.WAITING and self._job_states.read_later(job_id):
                     continue
                 self._seen[job_id] = words
-                if seen is Seen.OVER and self._job_states.over(job_id):
+                if seen is Seen.OVER and self._job_states.handle_end(job_id):
                     continue
                 if words is None and self._job_states.end_known(job_id):
                     continue  # MinJobAge is over, and its Pods are still ending

@@ -158,7 +158,7 @@ class NodeChangeNotifier:
             affected += nowhere
         turns = CooperativeYield(self._clock.now)
         for p in affected:
-            if turns.over:  # the first slice at once, the rest when others had their turn
+            if turns.is_due:  # the first slice at once, the rest when others had their turn
                 self._controller.add(p.key)
             else:
                 self._notify(p.key, e.PictureChanged(), "nodes")

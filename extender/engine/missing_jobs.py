@@ -233,7 +233,7 @@ class PolledJobStates:
         """Return whether every workload that claims this pending job reads it soon anyway."""
         return all(_is_unread(p) and p.job_id == job_id for p in self._workloads.claiming(job_id))
 
-    def over(self, job_id: int) -> bool:
+    def handle_end(self, job_id: int) -> bool:
         """Handle the end of a job in the polled states. False: some workload needs to know more; read the job.
 
         A workload that is ending its job needs no more: the job was read as its own before, and while slurmctld knows

@@ -41,7 +41,7 @@ async def repeated(
         longest = Backoff(FIRST_WAIT_S, LONGEST_WAIT_S).after(state.attempt_number)
         return asked + rng.uniform(0, longest)
 
-    def over(state: RetryCallState) -> bool:
+    def past_deadline(state: RetryCallState) -> bool:
         return loop.time() + state.upcoming_sleep >= deadline
 
     passing = (ApiUnavailable, OutcomeUnknown) + ((Throttled,) if wait_when_throttled else ())
@@ -53,7 +53,7 @@ async def repeated(
     async for attempt in AsyncRetrying(
         retry=retry_if_exception_type(passing),
         wait=wait,
-        stop=over,
+        stop=past_deadline,
         sleep=asyncio.sleep,
         reraise=True,
     ):

@@ -17,12 +17,12 @@ class CooperativeYield:
         self._since = self._now()
 
     @property
-    def over(self) -> bool:
+    def is_due(self) -> bool:
         """Return whether the other tasks have waited long enough."""
         return self._now() - self._since > SLICE_S
 
     async def maybe_yield(self) -> None:
         """Let the others run, if they have waited long enough."""
-        if self.over:
+        if self.is_due:
             await asyncio.sleep(0)
             self._since = self._now()

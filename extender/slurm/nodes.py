@@ -11,7 +11,7 @@ import structlog
 
 from extender.domain.amount import Amount
 from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmSnapshot
-from extender.domain.nodes.drains import is_ours, over, theirs_in
+from extender.domain.nodes.drains import is_ours, theirs_in, with_earlier_reason
 from extender.domain.nodes.external_nodes import mark, marked
 from extender.domain.ports import Clock, PortError, SlurmNodes
 from extender.domain.wellknown import DRAIN_PREFIX
@@ -128,7 +128,7 @@ class SlurmrestdNodes:
             raise PortError(f"node {node} is {word} for {now.reason!r} already; the extender does not overwrite that")
         said = reason if reason.startswith(DRAIN_PREFIX) else f"{DRAIN_PREFIX} {reason}"
         if now.state == "DOWN":  # of any other node Slurm may keep words that are over
-            said = over(said, theirs_in(now.reason))
+            said = with_earlier_reason(said, theirs_in(now.reason))
         async with asked(f"a drain of node {node}"), timed("drain", self._clock, self._observe):
             await self._client.update_node(node, NodeUpdate(state=("DRAIN",), reason=said))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from extender.domain.jobs.identity import decode_mark
-from extender.domain.nodes.drains import drainer, over, reason
+from extender.domain.nodes.drains import drainer, reason, with_earlier_reason
 from extender.domain.wellknown import DRAIN_PREFIX
 from simulator.slurm.batch_script import PostHook
 from simulator.slurm.job_lifecycle import Scripts
@@ -60,7 +60,7 @@ class FenceScripts:
             said = f"job {job.job_id} ended, and the extender did not answer its Epilog"
             now = self.controller().nodes[node]
             words = now.reason if now.down and not now.reason.startswith(DRAIN_PREFIX) else ""
-            self.controller().drain(node, over(reason(owner, [said]), words))
+            self.controller().drain(node, with_earlier_reason(reason(owner, [said]), words))
         return 0
 
     async def _epilog_slurmctld(self, job: SimJob) -> int:

@@ -55,7 +55,7 @@ def named(said: str) -> str:
     return found[1] if found else ""
 
 
-def over(said: str, words: str) -> str:
+def with_earlier_reason(said: str, words: str) -> str:
     """Return the reason with the words of others behind it, for a node that is DOWN for them; unchanged without any.
 
     The extender's first text stays whole, since a restarted extender may have no other source; the rest is cut.

@@ -8,7 +8,7 @@ import pytest
 
 from extender.domain.nodes import machine as n
 from extender.domain.nodes.causes import deleted_in, may_say_not_ready
-from extender.domain.nodes.drains import LONGEST, drainer, is_ours, ours_in, over, reason, theirs_in
+from extender.domain.nodes.drains import LONGEST, drainer, is_ours, ours_in, reason, theirs_in, with_earlier_reason
 from extender.domain.nodes.removals import Removal, removals_in
 from extender.domain.wellknown import DRAIN_PREFIX
 
@@ -193,20 +193,20 @@ ME = drainer("cluster", "slurm")
 
 @pytest.mark.parametrize("words", ["bad DIMM, ticket 4711", "Not responding", "Lüfter kaputt", "a > b [root@noon]"])
 def test_what_stood_on_a_node_that_is_down_is_read_back_from_our_drain_as_it_was(words: str) -> None:
-    said = over(reason(ME, ["Pod team/train outlives its job 7"]), words)
+    said = with_earlier_reason(reason(ME, ["Pod team/train outlives its job 7"]), words)
     assert is_ours(said, ME)
     assert (theirs_in(said), ours_in(said)) == (words, reason(ME, ["Pod team/train outlives its job 7"]))
     assert theirs_in(words) == words
-    assert over(said, "") == said
+    assert with_earlier_reason(said, "") == said
 
 
 def test_many_pods_leave_room_for_what_a_person_said_and_a_novel_leaves_room_for_us() -> None:
     many = [f"Pod team/train-{number} outlives its job {number}" for number in range(8)]
-    said = over(reason(ME, many), "ü" * 600)
+    said = with_earlier_reason(reason(ME, many), "ü" * 600)
     assert LONGEST - 4 < len(said.encode()) <= LONGEST
     assert len(theirs_in(said)) >= 39
     assert said.startswith(reason(ME, many[:1]))
-    short = over(reason(ME, many), "bad DIMM, ticket 4711")
+    short = with_earlier_reason(reason(ME, many), "bad DIMM, ticket 4711")
     assert theirs_in(short) == "bad DIMM, ticket 4711"
     assert "train-2 " in short
 
@@ -214,13 +214,15 @@ def test_many_pods_leave_room_for_what_a_person_said_and_a_novel_leaves_room_for
 def test_a_removed_pod_is_found_again_whatever_a_person_said_of_the_node() -> None:
     known = removed(1, 600, pod="team/train", node="ip-10-12-134-201.eu-central-1.compute.internal")
     false = removed(2, 600).text
-    said = over(reason(ME, [known.text, "Node a is cordoned"]), f"{false}; Node b was deleted; Node a is not Ready")
+    said = with_earlier_reason(
+        reason(ME, [known.text, "Node a is cordoned"]), f"{false}; Node b was deleted; Node a is not Ready"
+    )
     assert len(said.encode()) <= LONGEST
     assert [one.uid for one in removals_in(said)] == [known.uid]
     assert deleted_in(said) == ""
 
 
 def test_a_reason_that_is_full_may_have_lost_that_a_node_is_not_ready() -> None:
-    full = over(reason(ME, [f"Pod team/train-{number} is there" for number in range(9)]), "x" * 79)
+    full = with_earlier_reason(reason(ME, [f"Pod team/train-{number} is there" for number in range(9)]), "x" * 79)
     assert may_say_not_ready(full)
-    assert not may_say_not_ready(over(reason(ME, ["Node a is cordoned"]), "it is not Ready"))
+    assert not may_say_not_ready(with_earlier_reason(reason(ME, ["Node a is cordoned"]), "it is not Ready"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extender.domain.cluster import SlurmNode
-from extender.domain.nodes.drains import over
+from extender.domain.nodes.drains import with_earlier_reason
 from extender.domain.nodes.unavailable import LONGEST, SILENT_FOR, unavailable
 
 
@@ -24,7 +24,12 @@ def a_node(state: str = "IDLE", *flags: str, reason: str = "", user: str = "") -
         (a_node("IDLE", "NOT_RESPONDING"), "SlurmNotResponding", "NOT_RESPONDING", False),
         (a_node("DOWN", "DRAIN", reason="slurm-extender: [01234567] cordoned"), "SlurmDown", "DOWN", False),
         (
-            a_node("DOWN", "DRAIN", reason=over("slurm-extender: [01234567] cordoned", "bad DIMM"), user="root"),
+            a_node(
+                "DOWN",
+                "DRAIN",
+                reason=with_earlier_reason("slurm-extender: [01234567] cordoned", "bad DIMM"),
+                user="root",
+            ),
             "SlurmDown",
             "DOWN: bad DIMM",
             False,

@@ -17,4 +17,4 @@ async def test_the_loop_is_left_to_others_after_a_slice(spent: float, others: li
     now = spent
     await turns.maybe_yield()
     assert ran == others
-    assert not (others and turns.over)
+    assert not (others and turns.is_due)
