@@ -36,7 +36,12 @@ class Part:
 
 def parts(a: Assembly) -> tuple[Part, ...]:
     """Return every part of the process, in the order in which events reach them."""
-    nodes, pods, jobs, informers = a.node_controllers, a.pod_controllers, a.job_controllers, a.informers
+    return (*_caches(a), *_workloads(a), *_nodes(a), *_pods(a), *_jobs(a), *_changes(a))
+
+
+def _caches(a: Assembly) -> tuple[Part, ...]:
+    """Return what keeps the view of the cluster up to date."""
+    informers = a.informers
     policy = (
         (
             Part("policy", a.policy_file.run, everywhere=True),
@@ -50,6 +55,12 @@ def parts(a: Assembly) -> tuple[Part, ...]:
         Part("nodes", informers.node_reflector.run, everywhere=True),
         Part("device classes", informers.class_reflector.run, everywhere=True),
         *policy,
+    )
+
+
+def _workloads(a: Assembly) -> tuple[Part, ...]:
+    """Return the engine, and what turns Pods into workloads."""
+    return (
         Part("engine", a.engine.run),
         Part("members of gangs", None, ((t.PlaceholderChanged, a.gangs.placeholder_changed),)),
         Part(
@@ -71,6 +82,13 @@ def parts(a: Assembly) -> tuple[Part, ...]:
                 (t.PolicyChanged, lambda _event: a.pod_controller.reconsider()),
             ),
         ),
+    )
+
+
+def _nodes(a: Assembly) -> tuple[Part, ...]:
+    """Return what compares Nodes with Slurm nodes, and drains them."""
+    nodes = a.node_controllers
+    return (
         Part(
             "node controller",
             nodes.controller.run,
@@ -136,6 +154,13 @@ def parts(a: Assembly) -> tuple[Part, ...]:
             ),
         ),
         Part("mapping of slurmd Pods", None, ((t.PodChanged, nodes.slurmd_pod_changed),)),
+    )
+
+
+def _pods(a: Assembly) -> tuple[Part, ...]:
+    """Return what writes to Pods or looks after placed ones."""
+    pods = a.pod_controllers
+    return (
         Part("requeue", pods.requeue.run, ((t.PodsAdopted, pods.requeue.adopted),)),
         Part(
             "annotation repair",
@@ -161,6 +186,13 @@ def parts(a: Assembly) -> tuple[Part, ...]:
             ((t.PlaceholderChanged, pods.unclaimed_grants.placeholder_changed),),
         ),
         Part("explanations", pods.explanations.run, ((t.PlaceholderForgotten, pods.explanations.forgotten),)),
+    )
+
+
+def _jobs(a: Assembly) -> tuple[Part, ...]:
+    """Return what reads and ends jobs."""
+    jobs = a.job_controllers
+    return (
         Part(
             "foreign Pods",
             jobs.foreign_pods.run,
@@ -188,6 +220,13 @@ def parts(a: Assembly) -> tuple[Part, ...]:
                 (t.OtherJobReadInTurn, lambda _event: jobs.controller.give_way()),
             ),
         ),
+    )
+
+
+def _changes(a: Assembly) -> tuple[Part, ...]:
+    """Return what handles changes in a fixed order, after all others."""
+    pods, jobs = a.pod_controllers, a.job_controllers
+    return (
         Part(
             "gates",
             pods.gates.run,
