@@ -112,59 +112,14 @@ class Assembly:
             io_context.clock,
             lambda: writer_id(io_context.clock.wall(), io_context.rng.getrandbits(32)),
         )
-        self.engine = Engine(
-            EngineOptions(claims, timing(config), config.limits.requests, validate),
-            self.state,
-            EnginePorts(
-                clock=io_context.clock,
-                jobs=adapters.jobs,
-                terminator=adapters.terminator,
-                pods=adapters.pod_writer,
-                announcer=self.announcer,
-                cache=self.informers.pods,
-                events=self.events,
-                slurm_health=adapters.slurm_health,
-                checkpoints=self.checkpoints,
-                kept_from=adapters.drains.kept_from,
-                on_no_node=self._is_on_no_node,
-                fenced=lambda: adapters.fence_ledger.fenced(io_context.clock.now()),
-                gangs_need_fence=config.gangs.unfenced is UnfencedGangs.REFUSE,
-                gang_waits_for=self._gang_waits_for,
-                policy_trouble=lambda: "" if self.policy_file.policy is not None else self.policy_file.trouble,
-            ),
-        )
+        self.engine = self._engine(adapters, claims, validate)
         self.gangs = GangMembers(self.engine, self.informers.pods, self.announcer, [GATE])
         workloads = WorkloadResolver(placeholders, self.informers.pods, self.gangs)
         one_by_one = OneByOneWarnings(self.announcer, schedulers)
         members = MemberCandidates(placeholders, self.engine.handle, self.gangs.is_gang, self.events)
         candidates = FilterCandidates(self.engine, placeholders, workloads, members, self.events)
-        self.pod_controller = PodController(
-            self.engine,
-            cache=self.informers.pods,
-            owners=OwnerReader(io_context.kubernetes, rng=io_context.rng),
-            announcer=self.announcer,
-            clock=adapters.api_clock,
-            events=self.events,
-            claims=claims,
-            candidates=candidates,
-            workloads=workloads,
-            gangs=GangIntake(
-                self.engine,
-                self.gangs,
-                members,
-                jobs=config.gangs.jobs,
-                largest=config.gangs.largest,
-                placed_alone=one_by_one.placed_alone,
-            ),
-            translations=Translations(
-                lambda: self.policy_file.policy,
-                adapters.api_clock,
-                self.informers.namespaces.labels_of,
-                lambda: self.engine.guarded,
-            ),
-            schedulers=schedulers,
-            missing=AbsentPods(io_context.clock, adapters.guard),
-            fresh=lambda: not self.informers.pod_reflector.status.trouble,
+        self.pod_controller = self._pod_controller(
+            adapters, claims, workloads=workloads, candidates=candidates, members=members, one_by_one=one_by_one
         )
         self.node_controllers = NodeControllers(
             self.engine,
@@ -195,23 +150,94 @@ class Assembly:
             fresh=self._fresh,
             observe_poll=observe_poll,
         )
-        bindings = MemberBindings(self.engine, adapters.pod_writer, self.informers.pods, claims)
-        self.gang_barrier = GangBarrier(
-            self.engine, bindings, self.informers.pods, io_context.clock, config.gangs.bind_within
+        self.gang_barrier, self.scheduling = self._scheduling(adapters, claims, candidates)
+        self._subscribe()
+
+    def _engine(self, adapters: Adapters, claims: Claims, validate: bool) -> Engine:
+        """Return the engine with its ports."""
+        return Engine(
+            EngineOptions(claims, timing(self.config), self.config.limits.requests, validate),
+            self.state,
+            EnginePorts(
+                clock=self.io_context.clock,
+                jobs=adapters.jobs,
+                terminator=adapters.terminator,
+                pods=adapters.pod_writer,
+                announcer=self.announcer,
+                cache=self.informers.pods,
+                events=self.events,
+                slurm_health=adapters.slurm_health,
+                checkpoints=self.checkpoints,
+                kept_from=adapters.drains.kept_from,
+                on_no_node=self._is_on_no_node,
+                fenced=lambda: adapters.fence_ledger.fenced(self.io_context.clock.now()),
+                gangs_need_fence=self.config.gangs.unfenced is UnfencedGangs.REFUSE,
+                gang_waits_for=self._gang_waits_for,
+                policy_trouble=lambda: "" if self.policy_file.policy is not None else self.policy_file.trouble,
+            ),
         )
-        self.scheduling = Scheduling(
+
+    def _pod_controller(
+        self,
+        adapters: Adapters,
+        claims: Claims,
+        *,
+        workloads: WorkloadResolver,
+        candidates: FilterCandidates,
+        members: MemberCandidates,
+        one_by_one: OneByOneWarnings,
+    ) -> PodController:
+        """Return the controller that turns changes of Pods into events of their workloads."""
+        return PodController(
             self.engine,
-            placeholders,
+            cache=self.informers.pods,
+            owners=OwnerReader(self.io_context.kubernetes, rng=self.io_context.rng),
+            announcer=self.announcer,
+            clock=adapters.api_clock,
+            events=self.events,
+            claims=claims,
+            candidates=candidates,
+            workloads=workloads,
+            gangs=GangIntake(
+                self.engine,
+                self.gangs,
+                members,
+                jobs=self.config.gangs.jobs,
+                largest=self.config.gangs.largest,
+                placed_alone=one_by_one.placed_alone,
+            ),
+            translations=Translations(
+                lambda: self.policy_file.policy,
+                adapters.api_clock,
+                self.informers.namespaces.labels_of,
+                lambda: self.engine.guarded,
+            ),
+            schedulers=[self.config.scheduler.name],
+            missing=AbsentPods(self.io_context.clock, adapters.guard),
+            fresh=lambda: not self.informers.pod_reflector.status.trouble,
+        )
+
+    def _scheduling(
+        self, adapters: Adapters, claims: Claims, candidates: FilterCandidates
+    ) -> tuple[GangBarrier, Scheduling]:
+        """Return what answers kube-scheduler, and the barrier that holds the Bindings of gangs."""
+        bindings = MemberBindings(self.engine, adapters.pod_writer, self.informers.pods, claims)
+        barrier = GangBarrier(
+            self.engine, bindings, self.informers.pods, self.io_context.clock, self.config.gangs.bind_within
+        )
+        scheduling = Scheduling(
+            self.engine,
+            self.engine.placeholders,
             candidates,
             adapters.pod_writer,
             self.informers.pods,
             bindings=bindings,
-            barrier=self.gang_barrier,
-            schedulers=schedulers,
+            barrier=barrier,
+            schedulers=[self.config.scheduler.name],
             ready=lambda: self.ready,
-            other_profiles=config.scheduler.other_profiles,
+            other_profiles=self.config.scheduler.other_profiles,
         )
-        self._subscribe()
+        return barrier, scheduling
 
     def _subscribe(self) -> None:
         """Publish what the informers see, and subscribe the parts.
