@@ -109,6 +109,13 @@ NOTED = [
         wellknown.RELEASED_AT,
     )
 ]
+PROVEN = [
+    {
+        "op": "add",
+        "path": f"/metadata/annotations/{wellknown.FENCE_EVIDENCE.replace('/', '~1')}",
+        "value": "slurm",
+    }
+]
 CORDONED = [{"op": "add", "path": "/spec/unschedulable", "value": True}]
 
 _POD = "slurm-extender-pods"
@@ -174,6 +181,7 @@ WRITES = {
         "NodeWriter.report",
         _NODE,
     ),
+    "evidence of a fence": Write("PATCH", NODES, PROVEN, JSON_PATCH, "NodeWriter.mark", _NODE),
     "marks on a Node": Write("PATCH", NODES, [*MARKED, *NOTED, *CORDONED], JSON_PATCH, "NodeWriter.mark", _NODE),
     "an Event about a Pod": Write(
         "POST", EVENTS, event(metadata={"name": "another"}), JSON, "EventWriter.run", "slurm-extender-events"

@@ -99,6 +99,7 @@ def test_the_policies_allow_the_names_that_the_program_writes() -> None:
         wellknown.UNCORDONED_MANUALLY,
         wellknown.NATIVE_JOBS,
         wellknown.RELEASED_AT,
+        wellknown.FENCE_EVIDENCE,
     }
     assert said("slurm-extender-nodes", "taints") == {
         wellknown.UNAVAILABLE_TAINT,

@@ -49,7 +49,8 @@ def test_under_each_strain_all_are_placed_nothing_is_lost_and_kube_scheduler_is_
     assert told.slowest_call_s < SCHEDULER_TIMEOUT
     if strain != "throttling":
         assert told.errors == 0
-        assert told.kube_writes == 2 * PODS
+        # Two for each Pod, and a checkpoint for each submission, which those that wait at the same time share.
+        assert 2 * PODS < told.kube_writes <= 3 * PODS
         assert told.conditions <= 2 * PODS
 
 
