@@ -11,6 +11,7 @@ import structlog
 
 from extender.controllers.translations import Translations
 from extender.domain.events import MemberRef
+from extender.domain.gangs.context import root_annotations
 from extender.domain.jobs.job import JobRequest
 from extender.domain.ports import Owners, PodCache, PortError
 from extender.domain.translation.translate import Translation, TranslationRefused
@@ -84,7 +85,8 @@ class DryRun:
         if self._seen.get(pod.uid) is pod:
             return
         try:
-            roots = {} if pod.owner is None else await self._owners.root_annotations(pod.namespace, pod.owner)
+            controllers = () if pod.owner is None else await self._owners.controllers(pod.namespace, pod.owner)
+            roots = root_annotations(controllers)
         except PortError as error:
             _log.info("owner_not_read", pod=pod.full_name, uid=pod.uid, error=str(error))
             return

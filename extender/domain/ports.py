@@ -301,10 +301,6 @@ class Owners(Protocol):
         """
         ...
 
-    async def root_annotations(self, namespace: str, owner: OwnerReference) -> Mapping[str, str]:
-        """The annotations of the topmost controlling owner that may be read, else empty. Raises `PortError`."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Announcement:

@@ -13,13 +13,12 @@ import asyncio
 import random
 import urllib.parse
 from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
 import structlog
 
-from extender.domain.gangs.context import ControllerView, root_annotations
+from extender.domain.gangs.context import ControllerView
 from extender.domain.ports import Owners
 from extender.domain.views import OwnerReference
 from extender.kube.connection import METADATA_ONLY, ApiConnection, ApiResponse
@@ -83,10 +82,6 @@ class OwnerReader:
     def remembered(self) -> int:
         """Return how many API versions' kinds are cached."""
         return len(self._kinds)
-
-    async def root_annotations(self, namespace: str, owner: OwnerReference) -> Mapping[str, str]:
-        """The annotations of the topmost controlling owner that may be read, else empty. Raises `PortError`."""
-        return root_annotations(await self.controllers(namespace, owner))
 
     async def controllers(self, namespace: str, owner: OwnerReference) -> tuple[ControllerView, ...]:
         """The controllers from `owner` up to the topmost that may be read, and what is known of the one above it.

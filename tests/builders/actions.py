@@ -56,7 +56,7 @@ READS = frozenset(
         "PodReads.read",
         "NodeLeases.renewed",
         "CheckpointStore.read",
-        "Owners.root_annotations",
+        "Owners.controllers",
         "ReadJob",
     }
 )

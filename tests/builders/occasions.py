@@ -305,7 +305,7 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "CheckpointStore.read": (GONE_ALONE,),
     "CheckpointStore.begin": (COMES_WITHOUT_CHECKPOINTS,),
     "CheckpointStore.advance": (COMES,),
-    "Owners.root_annotations": (OWNED,),
+    "Owners.controllers": (OWNED,),
     "Pods.explain": (EXPLAINED,),
     "Pods.report": (STUCK,),
 }

@@ -10,6 +10,7 @@ import pytest
 
 from extender.domain import wellknown
 from extender.domain.events import MemberRef
+from extender.domain.gangs.context import root_annotations
 from extender.domain.ports import Announcement, BindResult
 from extender.kube.announce import EventWriter
 from extender.kube.cluster import cluster_id
@@ -161,7 +162,7 @@ async def test_the_topmost_owner_is_found(open_site: OpenSite) -> None:
         owner = read_pod(pod).owner
         assert owner is not None
         reader = OwnerReader(site.connection, rng=a_rng())
-        read = await reader.root_annotations(site.namespace, owner)
+        read = root_annotations(await reader.controllers(site.namespace, owner))
         assert read == {f"{wellknown.BRIDGE_PREFIX}account": "a"}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from extender.domain.gangs.context import root_annotations
 from extender.domain.ports import PortError
 from extender.domain.views import OwnerReference
 from extender.domain.wellknown import BRIDGE_PREFIX
@@ -39,7 +40,7 @@ class Bench:
         return self.api.server.create({"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": {}})
 
     async def read(self, obj: Json) -> Mapping[str, str]:
-        return short(await self.reader.root_annotations("default", an_owner(obj)))
+        return short(root_annotations(await self.reader.controllers("default", an_owner(obj))))
 
 
 def short(annotations: Mapping[str, str]) -> dict[str, str]:
@@ -95,16 +96,16 @@ async def test_nothing_readable_is_nothing() -> None:
 async def test_an_owner_that_is_gone_or_of_no_known_kind_is_nothing() -> None:
     async with a_bench() as bench:
         job = bench.create("batch/v1", "Job", "j")
-        assert await bench.reader.root_annotations("default", an_owner(job, name="other", uid="x")) == {}
-        assert await bench.reader.root_annotations("default", an_owner(job, kind="Unknown", uid="y")) == {}
+        assert root_annotations(await bench.reader.controllers("default", an_owner(job, name="other", uid="x"))) == {}
+        assert root_annotations(await bench.reader.controllers("default", an_owner(job, kind="Unknown", uid="y"))) == {}
         gone = an_owner(job, api_version="gone.example.org/v1", uid="z")
-        assert await bench.reader.root_annotations("default", gone) == {}
+        assert root_annotations(await bench.reader.controllers("default", gone)) == {}
 
 
 async def test_an_owner_made_again_under_the_name_is_another() -> None:
     async with a_bench() as bench:
         job = bench.create("batch/v1", "Job", "j", which="job")
-        assert await bench.reader.root_annotations("default", an_owner(job, uid="older")) == {}
+        assert root_annotations(await bench.reader.controllers("default", an_owner(job, uid="older"))) == {}
 
 
 async def test_a_loop_of_owners_ends() -> None:
@@ -179,23 +180,25 @@ async def test_a_reference_leads_nowhere_but_to_its_owner() -> None:
     async with a_bench() as bench:
         job = bench.create("batch/v1", "Job", "j", which="job")
         for name in ("../jobs/j", "j?x=y", "j#", "%6a"):
-            assert await bench.reader.root_annotations("default", an_owner(job, name=name)) == {}
-        assert await bench.reader.root_annotations("default", an_owner(job, api_version="batch/v1?x=y")) == {}
+            assert root_annotations(await bench.reader.controllers("default", an_owner(job, name=name))) == {}
+        assert (
+            root_annotations(await bench.reader.controllers("default", an_owner(job, api_version="batch/v1?x=y"))) == {}
+        )
 
 
 async def test_a_false_reference_with_the_uid_of_another_owner_changes_nothing_for_that_one() -> None:
     async with a_bench() as bench:
         job = bench.create("batch/v1", "Job", "j", which="job")
-        assert await bench.reader.root_annotations("other", an_owner(job, name="no-such")) == {}
+        assert root_annotations(await bench.reader.controllers("other", an_owner(job, name="no-such"))) == {}
         assert await bench.read(job) == {"which": "job"}
-        assert await bench.reader.root_annotations("other", an_owner(job)) == {}
+        assert root_annotations(await bench.reader.controllers("other", an_owner(job))) == {}
 
 
 async def test_versions_that_do_not_exist_are_not_remembered_for_ever() -> None:
     async with a_bench() as bench:
         job = bench.create("batch/v1", "Job", "j", which="job")
         for number in range(400):
-            await bench.reader.root_annotations("default", an_owner(job, api_version=f"made.up/v{number}"))
+            root_annotations(await bench.reader.controllers("default", an_owner(job, api_version=f"made.up/v{number}")))
         assert bench.reader.remembered <= 256
         assert await bench.read(job) == {"which": "job"}
 

@@ -77,5 +77,5 @@ async def test_owners_need_get_on_their_own_kinds() -> None:
         job = api.server.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}})
         reference = owner_reference(job)
         owner = OwnerReference("batch/v1", "Job", "j", reference["uid"])
-        await OwnerReader(api.connection, rng=a_rng()).root_annotations("default", owner)
+        await OwnerReader(api.connection, rng=a_rng()).controllers("default", owner)
         assert set(api.server.used) == {Permission("get", "batch", "jobs")}

@@ -106,7 +106,7 @@ async def do_all(api: FakeApi) -> None:
     for version, kind in OWNERS:
         owner = api.server.create({"apiVersion": version, "kind": kind, "metadata": {"name": "o"}})
         uid = owner_reference(owner)["uid"]
-        await OwnerReader(connection, rng=rng).root_annotations("default", OwnerReference(version, kind, "o", uid))
+        await OwnerReader(connection, rng=rng).controllers("default", OwnerReference(version, kind, "o", uid))
 
 
 async def write_pods(api: FakeApi) -> None:
