@@ -80,6 +80,10 @@ class GangIntake:
         if (key := self._gangs.key_of(uid)) is not None:
             self._gangs.settle(key)
 
+    def take_unread(self, now: float) -> list[str]:
+        """Return a Pod of each incomplete gang whose owner should be read again."""
+        return self._gangs.take_unread(now)
+
     def _may_move(self, uid: str, key: str) -> bool:
         """Return whether a Pod may belong to this workload: it stays where a job was submitted for it."""
         p = self._engine.placeholders.by_pod(uid)

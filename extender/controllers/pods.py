@@ -248,6 +248,9 @@ class PodController:
                 if now - since[uid] > BINDING_SETTLED and pod is not None and not pod.node_name:
                     text = "the Binding was not answered, and the Pod is not bound"
                     self._engine.handle(key, e.BindFailed(uid, text), "settling")
+            for uid in self._gangs.take_unread(now):
+                if (unread := self._cache.get(uid)) is not None:
+                    self._put(unread)
             self._candidates.drop_unseen(lambda uid: self._cache.get(uid) is not None)
         return Requeue(SETTLE_EVERY)
 

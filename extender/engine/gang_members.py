@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from extender.domain import events as e
+from extender.domain.backoff import Backoff
 from extender.domain.gangs.agreement import Disagreed, MemberRequest, agreed
 from extender.domain.gangs.completeness import Complete, GangCandidate, completeness
 from extender.domain.gangs.layout import ranks
@@ -23,6 +24,9 @@ from extender.runtime.topics import PlaceholderChanged
 HAS_NODES = frozenset({State.GRANTED, State.BOUND})
 """States in which the job has its nodes: a Pod that comes gets a free slot, or waits."""
 
+REREAD = Backoff(30.0, 300.0)
+"""Seconds between two reads of the owner of a gang that is incomplete."""
+
 ENDING = frozenset({State.LOST, State.RELEASING})
 """States in which the job ends: Pods that come wait until it is over."""
 
@@ -34,6 +38,14 @@ class _Joined:
     uid: str
     membership: Membership
     translation: Translation
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """When the owner of an incomplete gang is read next."""
+
+    at: float
+    readings: int
 
 
 class GangMembers:
@@ -55,6 +67,9 @@ class GangMembers:
         self._key_of: dict[str, str] = {}
         self._texts: dict[str, str] = {}
         """Why each gang has no job yet, as a sentence."""
+
+        self._readings: dict[str, _Reading] = {}
+        """When the owner of each incomplete gang is read next."""
 
     def key_of(self, uid: str) -> str | None:
         """Return the workload of a Pod that is a member of a gang."""
@@ -78,13 +93,33 @@ class GangMembers:
             return membership.key()
         return membership.key(tenant_of(translation.request)) if isinstance(translation, Translated) else None
 
+    def take_unread(self, now: float) -> list[str]:
+        """Return a Pod of each incomplete gang whose owner should be read again, less and less often.
+
+        Watches do not show Jobs: one of whose Pods some have succeeded is complete with fewer than it was before.
+        """
+        due = []
+        for key in self._texts:
+            joined = self._joined.get(key)
+            if not joined or next(iter(joined.values())).membership.source in SHARED_NAMES:
+                continue
+            reading = self._readings.get(key)
+            if reading is not None and reading.at <= now:
+                due.append(next(reversed(joined)))
+            if reading is None or reading.at <= now:
+                readings = 1 if reading is None else reading.readings + 1
+                self._readings[key] = _Reading(now + REREAD.after(readings), readings)
+        return due
+
     def join(self, key: str, pod: PodView, membership: Membership, translation: Translation) -> None:
         """Add a Pod, or take over what it says now, and report what follows for the gang."""
         before = self._key_of.get(pod.uid)
         if before is not None and before != key:
             self.leave(pod.uid)
         self._key_of[pod.uid] = key
-        self._joined.setdefault(key, {})[pod.uid] = _Joined(pod.uid, membership, translation)
+        joined = self._joined.setdefault(key, {})
+        joined.pop(pod.uid, None)  # the last one is what was read last
+        joined[pod.uid] = _Joined(pod.uid, membership, translation)
         self.settle(key)
 
     def leave(self, uid: str) -> None:
@@ -98,7 +133,7 @@ class GangMembers:
             self.settle(key)
         else:
             del self._joined[key]
-            self._texts.pop(key, None)
+            self._complete(key)
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Let Pods that came while the job had its nodes, or was ending, have their turn."""
@@ -110,7 +145,7 @@ class GangMembers:
         p, joined = self._placeholders.get(key), self._joined.get(key, {})
         candidates = [
             GangCandidate(pod, one.membership)
-            for uid, one in joined.items()
+            for uid, one in _with_one_size(joined).items()
             if (pod := self._cache.get(uid)) is not None and not pod.finished
         ]
         if not candidates or (p is not None and p.state in ENDING):
@@ -125,9 +160,13 @@ class GangMembers:
             self._texts[key] = found.text
             self._withdraw(key, candidates)
             return
-        self._texts.pop(key, None)
+        self._complete(key)
         self._request(key, found, joined)
         self._report_full(found.beyond)
+
+    def _complete(self, key: str) -> None:
+        self._texts.pop(key, None)
+        self._readings.pop(key, None)
 
     def _fill_slots(self, p: Placeholder, later: Collection[GangCandidate]) -> None:
         """Give Pods that came after the grant the slots of members that finished, or that no member had yet."""
@@ -189,6 +228,18 @@ class GangMembers:
 
     def _announce(self, pod: PodView, reason: Reason, text: str) -> None:
         self._announcer.announce(Announcement("Pod", pod.namespace, pod.name, pod.uid, reason, text, warning=True))
+
+
+def _with_one_size(joined: dict[str, _Joined]) -> Mapping[str, _Joined]:
+    """Return the Pods with the size that their owner said last, where it is the owner that says it."""
+    last = next((one for one in reversed(joined.values()) if not one.membership.unknown), None)
+    if last is None or last.membership.source in SHARED_NAMES:
+        return joined
+    expected, unknown = last.membership.expected, last.membership.unknown
+    return {
+        uid: replace(one, membership=replace(one.membership, expected=expected, unknown=unknown))
+        for uid, one in joined.items()
+    }
 
 
 def _ranked(found: Complete) -> tuple[e.MemberRef, ...]:

@@ -33,6 +33,7 @@ def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     other = mine + 1 if mine + 1 not in p.duplicate_jobs else mine + 2
     yield from (e.PodWanted(refs, request) for request in REQUESTS)
     yield e.PodRefused(refs, ("wrong",))
+    yield e.PodRefused(refs, ())  # a gang that lacks a member
     yield from (e.CandidatesChanged(frozenset(nodes)) for nodes in (("n1",), ("n2",)))
     yield e.PictureChanged()
     for ref in refs:

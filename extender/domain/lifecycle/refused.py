@@ -31,7 +31,7 @@ def _request_changed(p: Placeholder, _refused: RefusedState, _event: e.PodWanted
 
 
 def _refused_again(p: Placeholder, _refused: RefusedState, _event: e.PodRefused, at: At) -> Step:
-    """The settings are unusable for another reason."""
+    """The settings are unusable for another reason, or a gang lacks a member again."""
     return (p, []) if p.reason == "; ".join(p.faults) or p.placed else proceed_without_job(p, at)
 
 
@@ -62,7 +62,7 @@ def _record_due(p: Placeholder, refused: RefusedState, _event: e.TimerFired, _at
 RULES = StateRules(RefusedState)
 RULES.on(_nodes_changed, e.CandidatesChanged, e.PictureChanged, to=(State.ABSENT,))
 RULES.on(_request_changed, e.PodWanted, to=(State.SUBMITTING, State.ABSENT))
-RULES.on(_refused_again, e.PodRefused)
+RULES.on(_refused_again, e.PodRefused, to=(State.ABSENT,))
 RULES.on(_bound, e.PodBound, to=(State.UNSURE, State.REFUSED))
 RULES.on(_pod_gone, e.PodGone, to=(State.GONE,))
 RULES.on(_cancel_recorded, e.CancelNoted)

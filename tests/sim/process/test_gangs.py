@@ -10,8 +10,11 @@ import pytest
 from extender.domain.gangs.labels import JOB_INDEX
 from extender.domain.wellknown import GANG, GANG_SIZE, GATE
 from simulator.cluster import simulated_cluster, three_nodes
+from simulator.kube.kubelet import RUN_FOR
 from simulator.kube.objects import Json, owner_reference
-from simulator.kube.resources import Resource
+from simulator.kube.pods import pod_key
+from simulator.kube.resources import JOBS, Resource
+from simulator.kube.storage import ObjectKey
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -190,6 +193,42 @@ async def test_an_annotated_job_is_a_gang_and_its_author_is_not_warned(site: Sit
         assert [one["status.slurm-extender.io/gang-rank"] for one in said] == ["0", "1", "2"]
         assert {one["status.slurm-extender.io/gang-members"] for one in said} == {"3"}
         assert {one["status.slurm-extender.io/gang-nodes"] for one in said} == {"n1,n2,n3"}
+
+
+async def test_a_job_some_of_whose_pods_have_succeeded_is_complete_with_those_that_are_left(site: Site) -> None:
+    async with site.running():
+        job = an_owner(site, "Job", "train", {"parallelism": 3, "completions": 3}, gang="true")
+        names = job_pods(site, job, 3)
+        soon = {RUN_FOR: "5"}
+        site.kube.change(pod_key("default", "train-0"), lambda pod: pod["metadata"].update(annotations=soon))
+        for name in names:
+            await site.bound(name)
+        await site.until(lambda: site.pod("train-0")["status"]["phase"] == "Succeeded", "its end")
+        site.slurm.controller.cancel(site.live_jobs()[0].job_id)
+        for name in names[1:]:
+            await site.gone(name)
+        job_pods(site, job, 3, first=1)  # before the Job's status says that one has succeeded
+        await asyncio.sleep(1)
+        key = ObjectKey(JOBS, "default", "train")
+        site.kube.change(key, lambda one: one.update(status={"succeeded": 1}))
+        assert [await site.bound(name) for name in names[1:]] == ["n1", "n2"]
+
+
+async def test_a_gang_that_was_refused_and_then_lacks_a_member_waits_for_it(site: Site) -> None:
+    async with site.running():
+        said = {GANG: "ring", GANG_SIZE: "3", "slurm-extender.io/comment": "x"}
+        site.kube.add_pod("ring-1", annotations=said)
+        gang(site, range(1), 3)
+        gang(site, range(2, 3), 3)
+        names = ["ring-0", "ring-1", "ring-2"]
+        await site.until(lambda: "InvalidSlurmSettings" in site.events("ring-1"), "the faults")
+        site.kube.delete_pod("ring-1", grace_s=1)
+        await site.gone("ring-1")
+        await asyncio.sleep(10)
+        assert site.extender.ready
+        gang(site, range(1, 2), 3)
+        for name in names:
+            await site.bound(name)
 
 
 async def test_the_jobs_of_a_job_set_are_one_gang_where_it_says_so(site: Site) -> None:
