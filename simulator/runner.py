@@ -7,7 +7,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -53,6 +53,8 @@ HEARTBEAT_S = 60.0
 
 FOREIGN_PARTITION = SimPartition("foreign", priority_tier=1, preempt_mode="")
 """The partition for jobs of foreign Pods, without preemption."""
+
+SITE_KEY = "a key of the site"
 
 REST_WITHIN_S = 2400.0
 """Virtual seconds within which a healed cluster must become quiet."""
@@ -150,24 +152,11 @@ async def _scenario(options: Options, duration: float) -> AsyncIterator[_Scenari
         site = _site(rng, options)
         shapes = random.Random(f"the shapes of seed {options.seed}")  # noqa: S311
         tight = allocatable(shapes, site.nodes)
-        site_key = (files := Path(stack.enter_context(TemporaryDirectory()))) / "site.key"
-        site_key.write_text("a key of the site", encoding="utf-8")
-        cluster = await enter(
-            simulated_cluster(
-                SimCluster,
-                nodes=site.nodes,
-                partitions=[*site.partitions, *([FOREIGN_PARTITION] if options.foreign else [])],
-                release=options.slurm,
-                slurm_config=site.config,
-                fence_key=site_key.read_text(encoding="utf-8") if fenced else "",
-                more=epilogs.beside,
-                naming=options.naming,
-                allocatable=_as_large(site.nodes, tight) if options.foreign else tight,
-            )
-        )
+        files = Path(stack.enter_context(TemporaryDirectory()))
+        cluster = await enter(_cluster(options, site, epilogs, tight, fence_key=SITE_KEY if fenced else ""))
         cluster.kubelets.heartbeat_s = HEARTBEAT_S
         cluster.kubelets.start_s = site.container_start_s
-        _configure(cluster, site, site_key if fenced else None, foreign=bool(options.foreign))
+        _configure(cluster, site, _site_key(files) if fenced else None, foreign=bool(options.foreign))
         cluster.rng = draw
         links = draw()
         cluster.network.latency = lambda: links.choice([0.0, 0.001, 0.002, 0.02])
@@ -221,6 +210,28 @@ async def _scenario(options: Options, duration: float) -> AsyncIterator[_Scenari
             upkeep,
             policies,
         )
+
+
+def _cluster(
+    options: Options, site: SiteProfile, epilogs: Epilogs, tight: Mapping[str, Mapping[str, str]], *, fence_key: str
+) -> AbstractAsyncContextManager[SimCluster]:
+    return simulated_cluster(
+        SimCluster,
+        nodes=site.nodes,
+        partitions=[*site.partitions, *([FOREIGN_PARTITION] if options.foreign else [])],
+        release=options.slurm,
+        slurm_config=site.config,
+        fence_key=fence_key,
+        more=epilogs.beside,
+        naming=options.naming,
+        allocatable=_as_large(site.nodes, tight) if options.foreign else tight,
+    )
+
+
+def _site_key(files: Path) -> Path:
+    file = files / "site.key"
+    file.write_text(SITE_KEY, encoding="utf-8")
+    return file
 
 
 def _site(rng: random.Random, options: Options) -> SiteProfile:

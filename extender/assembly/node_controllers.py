@@ -44,24 +44,9 @@ class NodeControllers:
     ) -> None:
         config, clock, informers, events = adapters.config, adapters.clock, adapters.informers, adapters.events
         kubernetes, announcer, limits = adapters.io_context.kubernetes, adapters.announcer, config.limits
-        marks = mark_rules(config, adapters.owner)
+        writer = NodeWriter(kubernetes, clock=adapters.api_clock)
         self._informers = informers
-        self.controller = NodeController(
-            engine,
-            adapters.slurm_nodes,
-            adapters.drains,
-            clock,
-            announcer,
-            events=events,
-            kube_nodes=informers.kube_nodes,
-            slurmds=informers.slurmds,
-            pairing=config.nodes.pairing,
-            awaited=external_rules(config).meant,
-            settled=settled,
-            interval=limits.nodes_interval,
-            longest_end=limits.max_grace,
-            owner=adapters.owner,
-        )
+        self.controller = _node_controller(engine, adapters, settled)
         self.health = HealthController(
             engine,
             self.controller,
@@ -70,10 +55,11 @@ class NodeControllers:
             kube_node=informers.nodes.named,
             slurmds=informers.pods.slurmds_of,
         )
+        marks = mark_rules(config, adapters.owner)
         self.native_jobs = NativeJobs(engine, adapters.jobs, clock, events, enabled=bool(marks.lock), owner=marks.owner)
         self.marks = MarkController(
             engine,
-            NodeWriter(kubernetes, clock=adapters.api_clock),
+            writer,
             clock,
             announcer,
             marks,
@@ -83,25 +69,12 @@ class NodeControllers:
             in_pods=bool(informers.slurmd.labels),
             native=self.native_jobs,
         )
-        self.external_nodes = ExternalNodeController(
-            engine,
-            self.controller,
-            Registrar(adapters.io_context.slurm, clock, adapters.owner, observe_request=adapters.observe_request),
-            clock,
-            announcer,
-            rules=external_rules(config),
-            patience=config.nodes.settle_delays,
-            guard=adapters.guard,
-            kube_nodes=informers.nodes,
-            on_node=informers.pods.on_node,
-            settled=settled,
-            fresh=fresh,
-        )
+        self.external_nodes = _external_nodes(engine, self.controller, adapters, settled=settled, fresh=fresh)
         self.fence_evidence = FenceEvidenceController(
             engine,
             adapters.fence_ledger,
             evidence,
-            NodeWriter(kubernetes, clock=adapters.api_clock),
+            writer,
             clock,
             kube_node=informers.nodes.named,
             lifetime_s=config.fences.evidence,
@@ -117,7 +90,7 @@ class NodeControllers:
             KubeNodeLeases(kubernetes),
             clock=clock,
             announcer=announcer,
-            writer=NodeWriter(kubernetes, clock=adapters.api_clock),
+            writer=writer,
             kube_nodes=informers.kube_nodes,
         )
 
@@ -127,3 +100,50 @@ class NodeControllers:
         if slurmds:
             self.controller.slurmd_changed()
             self.health.slurmd_changed(slurmds[0].name)
+
+
+def _node_controller(engine: Engine, adapters: Adapters, settled: Callable[[], bool]) -> NodeController:
+    """Return the controller that maps Nodes to Slurm nodes and drains these."""
+    config, informers = adapters.config, adapters.informers
+    return NodeController(
+        engine,
+        adapters.slurm_nodes,
+        adapters.drains,
+        adapters.clock,
+        adapters.announcer,
+        events=adapters.events,
+        kube_nodes=informers.kube_nodes,
+        slurmds=informers.slurmds,
+        pairing=config.nodes.pairing,
+        awaited=external_rules(config).meant,
+        settled=settled,
+        interval=config.limits.nodes_interval,
+        longest_end=config.limits.max_grace,
+        owner=adapters.owner,
+    )
+
+
+def _external_nodes(
+    engine: Engine,
+    controller: NodeController,
+    adapters: Adapters,
+    *,
+    settled: Callable[[], bool],
+    fresh: Callable[[], bool],
+) -> ExternalNodeController:
+    """Return the controller that registers Nodes with Slurm as external nodes."""
+    config, clock, informers = adapters.config, adapters.clock, adapters.informers
+    return ExternalNodeController(
+        engine,
+        controller,
+        Registrar(adapters.io_context.slurm, clock, adapters.owner, observe_request=adapters.observe_request),
+        clock,
+        adapters.announcer,
+        rules=external_rules(config),
+        patience=config.nodes.settle_delays,
+        guard=adapters.guard,
+        kube_nodes=informers.nodes,
+        on_node=informers.pods.on_node,
+        settled=settled,
+        fresh=fresh,
+    )

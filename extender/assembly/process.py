@@ -97,16 +97,8 @@ class Assembly:
         )
         self.slurm_health, self.guard = adapters.slurm_health, adapters.guard
         self.informers, self.policy_file, self.announcer = adapters.informers, adapters.policy_file, adapters.announcer
-        caller, schedulers = config.slurm.caller, [config.scheduler.name]
         claims = Claims(self.hook_keys, cluster)
-        self.state = EngineState(
-            placeholders,
-            JobIdentity(cluster, config.scheduler.name, caller=None if caller is None else caller.uid),
-            JobReadVersions(io_context.clock, lambda: placeholders.jobs),
-            MissingJobTracker(
-                io_context.clock, self.announcer, adapters.guard, self.events, lambda: len(placeholders.jobs)
-            ),
-        )
+        self.state = self._state(adapters, placeholders)
         self.checkpoints = CheckpointWriter(
             adapters.checkpoints,
             io_context.clock,
@@ -115,7 +107,7 @@ class Assembly:
         self.engine = self._engine(adapters, claims, validate)
         self.gangs = GangMembers(self.engine, self.informers.pods, self.announcer, [GATE])
         workloads = WorkloadResolver(placeholders, self.informers.pods, self.gangs)
-        one_by_one = OneByOneWarnings(self.announcer, schedulers)
+        one_by_one = OneByOneWarnings(self.announcer, [config.scheduler.name])
         members = MemberCandidates(placeholders, self.engine.handle, self.gangs.is_gang, self.events)
         candidates = FilterCandidates(self.engine, placeholders, workloads, members, self.events)
         self.pod_controller = self._pod_controller(
@@ -152,6 +144,16 @@ class Assembly:
         )
         self.gang_barrier, self.scheduling = self._scheduling(adapters, claims, candidates)
         self._subscribe()
+
+    def _state(self, adapters: Adapters, placeholders: PlaceholderIndex) -> EngineState:
+        """Return what the engine knows, and how it recognises the jobs of this cluster."""
+        clock, caller = self.io_context.clock, self.config.slurm.caller
+        return EngineState(
+            placeholders,
+            JobIdentity(self.cluster, self.config.scheduler.name, caller=None if caller is None else caller.uid),
+            JobReadVersions(clock, lambda: placeholders.jobs),
+            MissingJobTracker(clock, self.announcer, adapters.guard, self.events, lambda: len(placeholders.jobs)),
+        )
 
     def _engine(self, adapters: Adapters, claims: Claims, validate: bool) -> Engine:
         """Return the engine with its ports."""

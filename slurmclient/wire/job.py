@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from slurmclient.errors import ProtocolError
 from slurmclient.models.description import Shared
 from slurmclient.models.job import ExitCode, Job, NodeAllocation
 from slurmclient.models.listing import JobStates, Odd
 from slurmclient.models.state import JobState
-from slurmclient.number import INFINITE, decode_integer, decode_limit, decode_time
+from slurmclient.number import INFINITE, Infinite, decode_integer, decode_limit, decode_time
 from slurmclient.tres import Gres, TresError, parse_gres
 from slurmclient.wire.fields import (
     Raw,
@@ -74,15 +76,7 @@ def read_job(raw: Raw, allocations: tuple[NodeAllocation, ...], shared: Shared |
         extra=text(raw, "extra"),
         system_comment=text(raw, "system_comment"),
         mcs_label=text(raw, "mcs_label"),
-        start_time=decode_time(raw.get("start_time")),
-        end_time=_end_time(raw, state),
-        submit_time=decode_time(raw.get("submit_time")),
-        eligible_time=decode_time(raw.get("eligible_time")),
-        preempt_time=decode_time(raw.get("preempt_time")),
-        suspend_time=decode_time(raw.get("suspend_time")),
-        deadline=decode_time(raw.get("deadline")),
-        time_limit_minutes=decode_limit(raw.get("time_limit")),
-        time_minimum_minutes=decode_limit(raw.get("time_minimum")) or None,
+        **_times(raw, state),
         restart_count=integer(raw, "restart_cnt"),
         exit_code=_exit_code(mapping(raw, "exit_code")),
         derived_exit_code=_exit_code(mapping(raw, "derived_exit_code")),
@@ -198,6 +192,34 @@ def _odd_state(states: JobStates, odd: list[Odd], position: int, entry: object, 
         states[job_id] = frozenset()
     else:
         odd.append(Odd(position, "", f"{type(error).__name__}: {error}"))
+
+
+class _Times(TypedDict):
+    """The fields of `Job` that are times or lengths of time."""
+
+    start_time: int | None
+    end_time: int | None
+    submit_time: int | None
+    eligible_time: int | None
+    preempt_time: int | None
+    suspend_time: int | None
+    deadline: int | None
+    time_limit_minutes: int | Infinite | None
+    time_minimum_minutes: int | Infinite | None
+
+
+def _times(raw: Raw, state: JobState) -> _Times:
+    return {
+        "start_time": decode_time(raw.get("start_time")),
+        "end_time": _end_time(raw, state),
+        "submit_time": decode_time(raw.get("submit_time")),
+        "eligible_time": decode_time(raw.get("eligible_time")),
+        "preempt_time": decode_time(raw.get("preempt_time")),
+        "suspend_time": decode_time(raw.get("suspend_time")),
+        "deadline": decode_time(raw.get("deadline")),
+        "time_limit_minutes": decode_limit(raw.get("time_limit")),
+        "time_minimum_minutes": decode_limit(raw.get("time_minimum")) or None,
+    }
 
 
 def _end_time(raw: Raw, state: JobState) -> int | None:
