@@ -43,7 +43,7 @@ def test_every_promise_is_kept_under_one_class_of_faults(faults: FaultClass | No
     _kept(Options(1000, PODS, days=SHORT_DAYS, faults=frozenset({faults} if faults else ())))
 
 
-MACHINES = [5, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (12, 14, 15, 17, 23))]
+MACHINES = [5, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (12, 14, 17, 23, 26))]
 
 
 @pytest.mark.parametrize("seed", MACHINES)
