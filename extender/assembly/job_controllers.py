@@ -12,12 +12,12 @@ from extender.controllers.foreign_pods.controller import ForeignPodController, F
 from extender.controllers.foreign_pods.overcommitment import Overcommitment
 from extender.controllers.jobs import JobController, PollOptions
 from extender.controllers.orphans import OrphanController, OrphanOptions
+from extender.controllers.pod_absence_judge import PodAbsenceJudge
 from extender.controllers.refresh import RefreshOptions
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
-from extender.engine.missing_jobs import PolledJobStates
-from extender.engine.pod_absence_judge import PodAbsenceJudge
+from extender.engine.jobs.missing import PolledJobStates
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.slurm.foreign_pods import SlurmrestdForeignPods
 

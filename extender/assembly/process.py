@@ -30,18 +30,18 @@ from extender.domain.pods.claim import Claims
 from extender.domain.ports import Announcement
 from extender.domain.views import NodeView
 from extender.domain.wellknown import GATE, Reason
-from extender.engine.checkpoint_writer import CheckpointWriter
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineOptions, EnginePorts, EngineState
 from extender.engine.gang_barrier import GangBarrier
 from extender.engine.gang_members import GangMembers
-from extender.engine.job_identity import JobIdentity
-from extender.engine.job_read_versions import JobReadVersions
+from extender.engine.jobs.identity import JobIdentity
+from extender.engine.jobs.missing import MissingJobTracker
+from extender.engine.jobs.read_versions import JobReadVersions
 from extender.engine.member_bindings import MemberBindings
 from extender.engine.member_candidates import MemberCandidates
-from extender.engine.missing_jobs import MissingJobTracker
 from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.scheduling import FilterCandidates, Scheduling
+from extender.engine.submission.checkpoint_writer import CheckpointWriter
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.kube.owners import OwnerReader
 from extender.runtime.cooperative_yield import CooperativeYield

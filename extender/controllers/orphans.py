@@ -20,6 +20,7 @@ from typing import Any
 
 import structlog
 
+from extender.controllers.pod_absence_judge import TEXTS, PodAbsenceJudge
 from extender.controllers.refresh import OTHERS_EVERY
 from extender.domain.events import JobFound, ProbeAnswered
 from extender.domain.job_outcomes.slurm_states import STATES, Meaning
@@ -35,9 +36,8 @@ from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
 from extender.engine.job_terminator import JobTerminator, ProvedJob, UnprovedJob
+from extender.engine.jobs.missing import Orphan
 from extender.engine.mass_deletion_guard import MassDeletionGuard
-from extender.engine.missing_jobs import Orphan
-from extender.engine.pod_absence_judge import TEXTS, PodAbsenceJudge
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus

@@ -1,5 +1,6 @@
-"""The engine: owns every placeholder, is the one writer of each, and carries commands out.
+"""Own every placeholder, as its one writer, and execute the commands of the state machine.
 
-Here live the records, the lanes in which commands wait their turn, the translation of each command into calls of the
-ports, and the history of each workload. Events come in through `Engine.handle`; the domain makes every decision.
+Events come in through `Engine.handle`; the domain makes every decision. At the top of the package: the engine, its
+index of placeholders, the executor of commands, what answers kube-scheduler, and gangs. `jobs` holds what is known of
+Slurm jobs, `submission` how a job is submitted.
 """

@@ -18,7 +18,7 @@ from extender.domain.ports import Clock, PodCache
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import Allocation, check_allocation
 from extender.engine.engine_context import EnginePorts, EngineState
-from extender.engine.job_read_versions import JobReadVersions
+from extender.engine.jobs.read_versions import JobReadVersions
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import JobStatesAnswered, JobStatesWanted
 

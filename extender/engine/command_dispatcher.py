@@ -11,7 +11,7 @@ from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer
 from extender.domain.rules import RANKS, rank
 from extender.domain.wellknown import Reason
-from extender.engine.job_read_versions import JobReadVersions
+from extender.engine.jobs.read_versions import JobReadVersions
 from extender.runtime.controller import Controller
 
 SLURM_UNREAD = "Slurm's nodes and partitions have not been read yet; the job is submitted as soon as they are."

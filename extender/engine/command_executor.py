@@ -13,10 +13,10 @@ from extender.domain.pods.claim import Claims, woken_at
 from extender.domain.ports import PortError
 from extender.domain.wellknown import CANCELLED
 from extender.engine.engine_context import EnginePorts, EngineState
-from extender.engine.job_reader import JobReader
 from extender.engine.job_terminator import ProvedJob
+from extender.engine.jobs.reader import JobReader
 from extender.engine.placeholder_index import EmitEvent
-from extender.engine.submissions import Submissions
+from extender.engine.submission.submissions import Submissions
 
 _log = structlog.get_logger(__name__)
 

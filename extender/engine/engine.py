@@ -26,7 +26,7 @@ from extender.engine.command_dispatcher import CommandDispatcher
 from extender.engine.command_executor import CommandExecutor
 from extender.engine.engine_context import EngineOptions, EnginePorts, EngineState
 from extender.engine.history import Chapter, Story, note, with_log_context
-from extender.engine.job_reader import JobReader
+from extender.engine.jobs.reader import JobReader
 from extender.engine.wait_reasons import QueuePositions, WaitReasons
 from extender.runtime.timers import Timers
 from extender.runtime.topics import (

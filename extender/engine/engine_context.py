@@ -10,14 +10,14 @@ from extender.domain.placeholder import Placeholder, Timing
 from extender.domain.pods.claim import Claims
 from extender.domain.ports import Announcer, Clock, PodCache, Pods, SlurmJobs
 from extender.domain.views import PodView
-from extender.engine.checkpoint_writer import CheckpointWriter
 from extender.engine.cluster_snapshot import ClusterSnapshot
-from extender.engine.job_identity import JobIdentity
-from extender.engine.job_read_versions import JobReadVersions
 from extender.engine.job_terminator import JobTerminator
-from extender.engine.missing_jobs import MissingJobTracker
+from extender.engine.jobs.identity import JobIdentity
+from extender.engine.jobs.missing import MissingJobTracker
+from extender.engine.jobs.read_versions import JobReadVersions
 from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.slurm_health import SlurmHealth
+from extender.engine.submission.checkpoint_writer import CheckpointWriter
 from extender.runtime.event_bus import EventBus
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from extender.assembly import Assembly
-from extender.engine.missing_jobs import Orphan
+from extender.engine.jobs.missing import Orphan
 from extender.kube.reflector import ReflectorStatus
 from extender.observability.metrics.described import Described, Sort
 from extender.observability.metrics.registry import Metrics

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from extender.domain.views import PodView
-from extender.engine import planning
 from extender.engine.cluster_snapshot import ClusterSnapshot
-from extender.engine.planning import NodeCapacityIndex
+from extender.engine.submission import planning
+from extender.engine.submission.planning import NodeCapacityIndex
 from extender.kube.wire.pod import read_pod
 from extender.runtime import timers
 from extender.runtime.timers import Timers

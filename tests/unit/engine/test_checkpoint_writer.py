@@ -10,7 +10,7 @@ import pytest
 
 from extender.domain.jobs.checkpoint import Checkpoint
 from extender.domain.ports import PortError
-from extender.engine.checkpoint_writer import WRITE_AGAIN_AFTER, CheckpointWriter
+from extender.engine.submission.checkpoint_writer import WRITE_AGAIN_AFTER, CheckpointWriter
 from tests.builders.loop_clock import LoopClock
 
 pytestmark = pytest.mark.looptime

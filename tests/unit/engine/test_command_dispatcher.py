@@ -12,7 +12,7 @@ from extender.domain import commands as c
 from extender.domain.jobs.job import JobRequest
 from extender.domain.ports import Announcement
 from extender.engine.command_dispatcher import CommandDispatcher, Execute
-from extender.engine.job_read_versions import JobReadVersions
+from extender.engine.jobs.read_versions import JobReadVersions
 from extender.runtime import cooperative_yield
 from extender.runtime.work_queue import IN_A_ROW
 

@@ -21,7 +21,7 @@ from extender.domain.ports import Announcement, Announcer, PortError
 from extender.domain.states import UnsureState
 from extender.domain.wellknown import Reason
 from extender.engine.engine_context import EnginePorts, EngineState
-from extender.engine.job_read_versions import Asked
+from extender.engine.jobs.read_versions import Asked
 from extender.engine.placeholder_index import EmitEvent
 from extender.engine.wait_reasons import QueuePositions
 

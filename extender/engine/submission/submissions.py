@@ -19,7 +19,7 @@ from extender.domain.ports import Clock, PortError
 from extender.domain.rules import REFUSED_FOR, NoPlan, QueuedPlaceholders, SubmissionPlan, must_queue
 from extender.engine.engine_context import EnginePorts, EngineState
 from extender.engine.placeholder_index import PlaceholderIndex
-from extender.engine.planning import Planner
+from extender.engine.submission.planning import Planner
 
 UNKNOWN_NODE = 2018
 """ESLURM_INVALID_NODE_NAME: an excluded node was deleted since the last read of Slurm's nodes."""
