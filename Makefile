@@ -62,7 +62,7 @@ PROVE = set -o pipefail; $(BIN)/python -m pytest -k '$(1)' -m lab -p lab.proof -
 FENCES := tests/e2e/test_fences.py
 PROVED := --ignore $(FENCES) tests/contract tests/e2e
 
-.PHONY: prove-simulated prove-simulation prove-nodes prove-adversary prove-hostile prove-fences-latest prove-fences-rest
+.PHONY: prove-simulated prove-simulation prove-gangs prove-nodes prove-adversary prove-hostile prove-fences-latest prove-fences-rest
 .PHONY: e2e-demo e2e-latest e2e-rest e2e-older prove-latest prove-rest
 
 # Two at a time: with more, two cores are too busy for parts that wait for each other by the clock.
@@ -87,6 +87,7 @@ prove: lab-build
 	$(BIN)/python -m tests.stateful --depth 4 --report docs/proof/core.md
 	$(MAKE) --no-print-directory prove-simulated
 	$(MAKE) --no-print-directory prove-simulation
+	$(MAKE) --no-print-directory prove-gangs
 	$(MAKE) --no-print-directory prove-nodes
 	$(MAKE) --no-print-directory prove-hostile
 	$(MAKE) --no-print-directory prove-adversary
@@ -113,6 +114,10 @@ prove-simulated: setup
 prove-simulation: setup
 	$(BIN)/slurm-extender simulate --seeds 0:1000 --pods 10 --days 0.003 --slurm each --faults drawn --jobs 2 --report docs/proof/simulation.md \
 		--state $(VENV)/simulation-$(shell git rev-parse --short HEAD).jsonl
+
+prove-gangs: setup
+	$(BIN)/slurm-extender simulate --seeds 0:1000 --pods 4 --nodes 5 --days 0.004 --gangs 5 --slurm each --faults drawn --jobs 2 \
+		--report docs/proof/gangs.md --state $(VENV)/gangs-$(shell git rev-parse --short HEAD).jsonl
 
 prove-nodes: setup
 	$(BIN)/slurm-extender simulate --seeds 0:50 --pods 40 --days 0.042 --slurm each --names each --foreign 6 --faults drawn --jobs 2 \

@@ -367,12 +367,14 @@ def _add_node(kube: FakeApiServer, node: SimNode, names: NodeNames, more: Mappin
         kube.create(slurmd)
 
 
-def prove_fence(kube: FakeApiServer, name: str, slurm_node: str) -> None:
-    """Write the evidence on a Node that the Epilog of its Slurm node calls."""
+def prove_fence(
+    kube: FakeApiServer, name: str, slurm_node: str, scripts: Iterable[FenceScript] = (FenceScript.EPILOG,)
+) -> None:
+    """Write the evidence on a Node that these scripts of its Slurm node call."""
 
     def edit(node: Json) -> None:
         proofs = FenceProofs([HOOK_KEY.encode()], CLUSTER, SCHEDULER)
-        text = proofs.written(node["metadata"]["uid"], slurm_node, {FenceScript.EPILOG: kube.wall()})
+        text = proofs.written(node["metadata"]["uid"], slurm_node, dict.fromkeys(scripts, kube.wall()))
         node["metadata"].setdefault("annotations", {})[FENCE_EVIDENCE] = text
 
     kube.change(ObjectKey(NODES, "", name), edit)

@@ -56,6 +56,13 @@ def demo() -> None:
     help="Maximum number of Pods that another scheduler binds; Slurm holds their resources (foreignPods).",
 )
 @click.option(
+    "--gangs",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Maximum number of gangs of 2 to as many members as there are nodes, each node with the fence script.",
+)
+@click.option(
     "--faults",
     default="all",
     show_default=True,

@@ -79,13 +79,16 @@ class Options:
     foreign: int = 0
     """Maximum number of Pods that another scheduler binds."""
 
+    gangs: int = 0
+    """Maximum number of gangs. A site with gangs has the fence script on every node."""
+
     @property
     def command(self) -> str:
         """Return the command that reproduces the run."""
         return (
             f"slurm-extender simulate --seed {self.seed} --pods {self.pods} --nodes {self.nodes} "
             f"--days {self.days:g} {say_release(self.slurm)}{say_naming(self.naming)}{say_foreign(self.foreign)}"
-            f"--faults {say_faults(self.faults)}"
+            f"{say_gangs(self.gangs)}--faults {say_faults(self.faults)}"
         )
 
 
@@ -132,6 +135,11 @@ def say_naming(naming: str) -> str:
 def say_foreign(count: int) -> str:
     """Return the option with a trailing space, "" for zero."""
     return f"--foreign {count} " if count else ""
+
+
+def say_gangs(count: int) -> str:
+    """Return the option with a trailing space, "" for zero."""
+    return f"--gangs {count} " if count else ""
 
 
 def say_faults(faults: Iterable[FaultClass]) -> str:

@@ -10,7 +10,16 @@ from pathlib import Path
 import click
 
 from simulator.campaign import SeedResult, report, run_seeds
-from simulator.options import Options, read_faults, read_naming, read_release, say_foreign, say_naming, say_release
+from simulator.options import (
+    Options,
+    read_faults,
+    read_naming,
+    read_release,
+    say_foreign,
+    say_gangs,
+    say_naming,
+    say_release,
+)
 from simulator.runner import simulate
 
 
@@ -24,13 +33,14 @@ def run_one(
     slurm: str,
     names: str,
     foreign: int,
+    gangs: int,
     story: Path | None,
     **_: object,
 ) -> bool:
     """Run one seed, print its summary, and return whether every invariant held. Raises ValueError."""
     seed = secrets.randbelow(10**6) if seed is None else seed
     kinds, release, naming = read_faults(faults, seed), read_release(slurm, seed), read_naming(names, seed)
-    outcome = simulate(Options(seed, pods, nodes, days, kinds, release, naming, foreign))
+    outcome = simulate(Options(seed, pods, nodes, days, kinds, release, naming, foreign, gangs))
     click.echo(outcome.summary, nl=False)
     if story is not None:
         story.write_text(outcome.event_log, encoding="utf-8")
@@ -48,6 +58,7 @@ def run_many(
     slurm: str,
     names: str,
     foreign: int,
+    gangs: int,
     jobs: int,
     state: Path | None,
     report: Path | None,
@@ -61,14 +72,20 @@ def run_many(
 
     def options(seed: int) -> Options:
         kinds, release, naming = read_faults(faults, seed), read_release(slurm, seed), read_naming(names, seed)
-        return Options(seed, pods, nodes, days, kinds, release, naming, foreign)
+        return Options(seed, pods, nodes, days, kinds, release, naming, foreign, gangs)
 
     wanted = [options(seed) for seed in chosen]
     results = run_seeds(wanted, jobs, state, _notify)
     failing = [one for one in results if one.violations]
     click.echo(f"{len(results)} seeds, {len(failing)} violated an invariant")
     if report is not None:
-        _write(report, wanted, say_release(slurm) + say_naming(names) + say_foreign(foreign), faults, results)
+        _write(
+            report,
+            wanted,
+            say_release(slurm) + say_naming(names) + say_foreign(foreign) + say_gangs(gangs),
+            faults,
+            results,
+        )
     return not failing
 
 

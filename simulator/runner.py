@@ -6,18 +6,19 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import structlog
 
 from simulator.actors.external_nodes import ExternalNodeChanges
 from simulator.actors.foreign_pods import CONFIG as FOREIGN_PODS
 from simulator.actors.foreign_pods import ForeignPodScheduler
+from simulator.actors.gang_controllers import GangControllers
 from simulator.actors.maintenance import MaintenanceOperators
 from simulator.actors.native_jobs import NativeJobUsers
 from simulator.actors.operators import Operators
@@ -30,6 +31,7 @@ from simulator.faults.epilogs import Epilogs
 from simulator.faults.injector import FaultInjector
 from simulator.invariants.checker import InvariantChecker
 from simulator.invariants.foreign_pods import ForeignPodInvariants
+from simulator.invariants.gangs import GangInvariants
 from simulator.invariants.invariant import Invariant, Violation
 from simulator.invariants.nodes import NodeInvariants
 from simulator.kube.status_errors import StatusError
@@ -104,6 +106,7 @@ class _Scenario:
     machines: list[ExternalNodeChanges]
     upkeep: MaintenanceOperators
     policies: list[PolicyEditor]
+    gangs: GangControllers
 
 
 def simulate(options: Options) -> RunResult:
@@ -148,7 +151,7 @@ async def _scenario(options: Options, duration: float) -> AsyncIterator[_Scenari
         enter = stack.enter_async_context
         rng = random.Random(f"the site of seed {options.seed}")  # noqa: S311
         epilogs = Epilogs(rng)
-        fenced = FaultClass.EPILOGS in options.faults and rng.random() < 0.5
+        fenced = (FaultClass.EPILOGS in options.faults and rng.random() < 0.5) or options.gangs > 0
         site = _site(rng, options)
         shapes = random.Random(f"the shapes of seed {options.seed}")  # noqa: S311
         tight = allocatable(shapes, site.nodes)
@@ -182,20 +185,17 @@ async def _scenario(options: Options, duration: float) -> AsyncIterator[_Scenari
             epilogs.operators = operators
         machines = _machines(options.seed, cluster, checker, busy) if site.machines else []
         upkeep = _upkeep(options.seed, cluster, checker, busy)
+        gangs = _gangs(options, cluster, event_log, site, duration)
         policies = _policies(options.seed, cluster, checker, files, busy)
         checker.begin()
         NodeInvariants(cluster, checker).begin()
         ForeignPodInvariants(cluster, checker).begin()
+        if options.gangs:
+            gangs.begin()
+            GangInvariants(cluster, checker, gangs).begin()
         await enter(in_background(supervisor.run()))
         await cluster.until(lambda: hasattr(cluster, "extender"), "a first life")
-        works = [checker.run(), workload.run(), workload.people(), neighbours.run(), injector.run()]
-        if FaultClass.OPERATORS in options.faults:
-            works += [operators.run(), upkeep.run(), *(one.run() for one in machines)]
-        if {FaultClass.AMNESIA, FaultClass.RESTORES} & options.faults:
-            works.append(operators.confirm_held_evictions())
-        for work in (*works, foreigners.run(), *(one.run() for one in policies)):
-            await enter(in_background(work))
-        yield _Scenario(
+        scenario = _Scenario(
             cluster,
             event_log,
             workload,
@@ -209,7 +209,29 @@ async def _scenario(options: Options, duration: float) -> AsyncIterator[_Scenari
             machines,
             upkeep,
             policies,
+            gangs,
         )
+        for work in _works(scenario, options.faults):
+            await enter(in_background(work))
+        yield scenario
+
+
+def _works(stage: _Scenario, faults: frozenset[FaultClass]) -> Iterator[Coroutine[Any, Any, None]]:
+    """Yield what everyone does who acts on the cluster."""
+    yield stage.checker.run()
+    yield stage.workload.run()
+    yield stage.workload.people()
+    yield stage.neighbours.run()
+    yield stage.injector.run()
+    if FaultClass.OPERATORS in faults:
+        yield stage.operators.run()
+        yield stage.upkeep.run()
+        yield from (one.run() for one in stage.machines)
+    if {FaultClass.AMNESIA, FaultClass.RESTORES} & faults:
+        yield stage.operators.confirm_held_evictions()
+    yield stage.foreigners.run()
+    yield stage.gangs.run()
+    yield from (one.run() for one in stage.policies)
 
 
 def _cluster(
@@ -252,6 +274,16 @@ def _upkeep(seed: int, cluster: SimCluster, checker: InvariantChecker, every_s: 
     return upkeep
 
 
+def _gangs(
+    options: Options, cluster: SimCluster, event_log: EventLog, site: SiteProfile, duration: float
+) -> GangControllers:
+    rng = random.Random(f"the gangs of seed {options.seed}")  # noqa: S311
+    with_slurmd = sum(1 for node in site.nodes if not node.external)
+    widest = min(16, with_slurmd if with_slurmd > 1 else len(site.nodes))
+    modes = tuple(mode for mode in site.modes if mode != "external") or site.modes
+    return GangControllers(cluster, rng, event_log, options.gangs, duration, modes, widest)
+
+
 def _policies(
     seed: int, cluster: SimCluster, checker: InvariantChecker, files: Path, every_s: float
 ) -> list[PolicyEditor]:
@@ -275,6 +307,7 @@ async def _come_to_rest(stage: _Scenario) -> None:
     stage.neighbours.stop()
     stage.epilogs.stopped = True
     stage.workload.stop()
+    stage.gangs.stop()
     stage.foreigners.stop()
     for one in stage.machines:
         one.heal()
@@ -284,6 +317,7 @@ async def _come_to_rest(stage: _Scenario) -> None:
     end = loop.time() + REST_WITHIN_S
     while loop.time() < end and any(checker.waits_in_slurm(pod) for pod in cluster.pods()):
         await asyncio.sleep(60.0)
+        stage.gangs.try_fences()
         for name in cluster.bound_pods()[:4]:  # Room for those that wait.
             _delete(stage, name)
     for pod in cluster.pods():
@@ -351,7 +385,8 @@ def _outcome(options: Options, stage: _Scenario) -> RunResult:
     waits = sorted(checker.waits)
     lines = [
         f"seed {options.seed}: {options.command}",
-        f"pods: {stage.workload.made} made, {len(waits)} bound; ended: {_counts(checker.fates)}",
+        f"pods: {stage.workload.made} made, {stage.gangs.made} of {len(stage.gangs.gangs)} gangs; {len(waits)} bound; "
+        f"ended: {_counts(checker.fates)}",
         f"waits: p50 {_at(waits, 0.5):.1f} s, p99 {_at(waits, 0.99):.1f} s",
         f"jobs: {_counts(checker.states)}; preempted {checker.preempted}",
         f"faults: {_counts(injected)}",
@@ -370,7 +405,7 @@ def _outcome(options: Options, stage: _Scenario) -> RunResult:
         injected,
         checker.checked,
         checker.windows,
-        stage.workload.made,
+        stage.workload.made + stage.gangs.made,
     )
 
 

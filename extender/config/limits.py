@@ -12,7 +12,11 @@ from extender.config.values import Duration, Group
 class MassDeletionGuardSettings(Group):
     """Stops mass evictions and cancellations that rest on missing information, until an administrator confirms them."""
 
-    min_count: int = Field(5, ge=1, description="So many evictions within the window are always allowed.")
+    min_count: int = Field(
+        5,
+        ge=1,
+        description="The Pods of so many missing jobs are always evicted within the window; a gang has one job.",
+    )
     max_fraction: float = Field(
         0.1, gt=0, le=1, description="So large a part of all placeholder jobs is allowed besides."
     )

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from extender.domain.gangs.context import ControllerView, GangContext, JobGangs
-from extender.domain.gangs.membership import Membership, gang_title
+from extender.domain.gangs.membership import SHARED_NAMES, Membership, gang_title
 from extender.domain.gangs.recognition import GangRefused, recognise
+from extender.domain.gangs.tenancy import tenant_of
+from extender.domain.jobs.job import Charge
 from extender.domain.placeholder import State
 from extender.domain.translation.translate import Translation, TranslationRefused
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.gang_members import GangMembers
 from extender.engine.member_candidates import MemberCandidates
+
+UNUSED = frozenset({State.ABSENT, State.REFUSED})
+"""States of a workload for which no job exists."""
 
 
 class GangIntake:
@@ -38,12 +43,12 @@ class GangIntake:
         self._largest = largest
         self._placed_alone = placed_alone
 
-    def key_of(self, pod: PodView, controllers: tuple[ControllerView, ...], said: Translation | None) -> str | None:
-        """Return the workload of a Pod that is a member of a gang; `None`: it is none, or that is not known."""
+    def key_of(self, pod: PodView, controllers: tuple[ControllerView, ...], charged: Charge) -> str | None:
+        """Return the workload of a Pod that is a member of a gang, also where it would be refused now."""
         found = recognise(pod, self._context(controllers))
-        if not isinstance(found, Membership) or said is None:
+        if not isinstance(found, Membership):
             return None
-        return self._gangs.key_for(found, said)
+        return found.key(tenant_of(charged)) if found.source in SHARED_NAMES else found.key()
 
     def title_of(self, pod: PodView, controllers: tuple[ControllerView, ...], title: str) -> str:
         """Return the readable part of the name of a gang's job, whose member would be called `title` by itself."""
@@ -55,6 +60,11 @@ class GangIntake:
     def accept(self, pod: PodView, controllers: tuple[ControllerView, ...], said: Translation) -> Translation | None:
         """Add the Pod to its gang, and return `None`; else return what becomes of the Pod by itself."""
         found = recognise(pod, self._context(controllers))
+        if (kept := self._kept(pod.uid)) is not None:
+            if isinstance(found, GangRefused):
+                said = TranslationRefused((found.text,))
+            self._gangs.stay(kept, pod, found if isinstance(found, Membership) else None, said)
+            return None
         if isinstance(found, GangRefused):
             return TranslationRefused((found.text,))
         key = self._gangs.key_for(found, said) if found is not None else None
@@ -84,12 +94,19 @@ class GangIntake:
         """Return a Pod of each incomplete gang whose owner should be read again."""
         return self._gangs.take_unread(now)
 
+    def _kept(self, uid: str) -> str | None:
+        """Return the gang in which a Pod stays, whatever it says now: a job was submitted for the gang, or may be."""
+        p = self._engine.placeholders.by_pod(uid)
+        if p is None or p.key == uid:
+            return None
+        return None if p.state in UNUSED and not p.duplicate_jobs and p.attempt == 0 else p.key
+
     def _may_move(self, uid: str, key: str) -> bool:
         """Return whether a Pod may belong to this workload: it stays where a job was submitted for it."""
         p = self._engine.placeholders.by_pod(uid)
         if p is None or p.key == key:
             return True
-        return p.key == uid and p.state in {State.ABSENT, State.REFUSED} and not p.duplicate_jobs and p.attempt == 0
+        return p.state in UNUSED and not p.duplicate_jobs and p.attempt == 0
 
     def _context(self, controllers: tuple[ControllerView, ...]) -> GangContext:
         return GangContext(controllers, jobs=self._jobs, largest=self._largest)

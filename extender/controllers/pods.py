@@ -182,8 +182,8 @@ class PodController:
             self._asked.add(pod.uid)
             self._say_foreign_claim(pod)
             controllers = await self._controllers_at_start(pod)
-            said = self._translations.of(pod, root_annotations(controllers))
-            if (key := self._gangs.key_of(pod, controllers, said)) is None:
+            charged = self._translations.charged(pod, root_annotations(controllers))
+            if (key := self._gangs.key_of(pod, controllers, charged)) is None:
                 self._adopt(pod.uid, [(pod, controllers)])
             else:
                 workloads.setdefault(key, []).append((pod, controllers))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from extender.domain.jobs.job import Charge
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.ports import Clock
-from extender.domain.translation.translate import Translation, names_partition, title_of, translate
+from extender.domain.translation.translate import Translation, charged_to, names_partition, title_of, translate
 from extender.domain.views import PodView
 
 NO_POLICY = (
@@ -49,6 +50,11 @@ class Translations:
         if labels is None or (guarded is None and names_partition(pod, roots, policy)):
             return None
         return translate([pod], roots, policy, self._clock.wall(), labels, guarded=guarded or _NOTHING)
+
+    def charged(self, pod: PodView, roots: Mapping[str, str]) -> Charge:
+        """Return to whom its job is charged, whatever is said of the Pod now."""
+        labels = self._namespace_labels(pod.namespace)
+        return charged_to(pod, roots, self._policy() or TranslationPolicy(), labels or _NOTHING)
 
     def title(self, pod: PodView, roots: Mapping[str, str]) -> str:
         """By which its job is found, whatever is said of it now."""

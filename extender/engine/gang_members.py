@@ -122,6 +122,14 @@ class GangMembers:
         joined[pod.uid] = _Joined(pod.uid, membership, translation)
         self.settle(key)
 
+    def stay(self, key: str, pod: PodView, membership: Membership | None, translation: Translation) -> None:
+        """Take over what a member says now, which stays a member. `None`: it names no gang any more."""
+        known = self._joined.get(key, {}).get(pod.uid)
+        if membership is None or (known is not None and membership.incarnation != known.membership.incarnation):
+            membership = None if known is None else known.membership
+        if membership is not None:
+            self.join(key, pod, membership, translation)
+
     def leave(self, uid: str) -> None:
         """Remove a Pod that is gone."""
         key = self._key_of.pop(uid, None)
@@ -148,7 +156,7 @@ class GangMembers:
             for uid, one in _with_one_size(joined).items()
             if (pod := self._cache.get(uid)) is not None and not pod.finished
         ]
-        if not candidates or (p is not None and p.state in ENDING):
+        if not candidates or (p is not None and (p.state in ENDING or self._untranslated(p, joined))):
             return
         if p is not None and p.state is State.GONE:
             self._engine.forget(p)
@@ -163,6 +171,11 @@ class GangMembers:
         self._complete(key)
         self._request(key, found, joined)
         self._report_full(found.beyond)
+
+    def _untranslated(self, p: Placeholder, joined: Collection[str]) -> bool:
+        """Return whether after a start a member is there of which is not known yet what it requests."""
+        unknown = (one.ref.uid for one in p.members if not one.end and one.ref.uid not in joined)
+        return any(self._cache.get(uid) is not None for uid in unknown)
 
     def _complete(self, key: str) -> None:
         self._texts.pop(key, None)

@@ -50,9 +50,9 @@ class MemberBindings:
 
 def _gang(p: Placeholder, uid: str) -> dict[str, str]:
     """Return what a member of a gang needs to find the others."""
-    size = p.request.members if p.request is not None else len(p.members)
+    size = max(p.request.members if p.request is not None else len(p.members), len(p.slurm_nodes))
     rank = next((rank for rank, member in enumerate(p.members) if member.ref.uid == uid), None)
-    if size < 2 or rank is None or not p.slurm_nodes:
+    if p.key == uid or rank is None or not p.slurm_nodes:
         return {}
     nodes = ",".join(p.slurm_nodes[slot % len(p.slurm_nodes)] for slot in range(size))
     return {GANG_RANK: str(rank), GANG_MEMBERS: str(size), GANG_NODES: nodes}

@@ -103,6 +103,8 @@ class PlaceholderIndex:
         self._count(p, +1)
         self._in[p.state][p.key] = p
         if old is None or old.members is not p.members:
+            for member in () if old is None else old.members:
+                self._release(member.ref.uid, p.key)
             for member in p.members:
                 self._workload_of_pod[member.ref.uid] = p.key
         if old is None or old.job_id != p.job_id or old.duplicate_jobs is not p.duplicate_jobs:
@@ -117,8 +119,12 @@ class PlaceholderIndex:
         self._count(old, -1)
         del self._in[old.state][p.key]
         for member in old.members:
-            self._workload_of_pod.pop(member.ref.uid, None)
+            self._release(member.ref.uid, p.key)
         self._disclaim(p.key, _jobs(old))
+
+    def _release(self, uid: str, key: str) -> None:
+        if self._workload_of_pod.get(uid) == key:
+            del self._workload_of_pod[uid]
 
     def _disclaim(self, key: str, jobs: frozenset[int]) -> None:
         for job in jobs:

@@ -22,6 +22,9 @@ SETTING = "slurm-extender.io/"
 OUT_OF_SCOPE = "is not served here"
 """Part of a fault that a changed scope causes, not the policy."""
 
+DIFFERS = "must agree"
+"""Part of a fault of a gang whose members request different settings."""
+
 TAKEN_UP_S = 10.0
 """Seconds after a change within which the extender may still go by the policy before."""
 
@@ -146,9 +149,9 @@ class PolicyEditor:
         settings = meta.get("annotations") or {}
         asked = {key.removeprefix(SETTING): value for key, value in settings.items() if key.startswith(SETTING)}
         allowed, about, key = self._last.allows(asked), pod_subject(meta["name"]), f"{meta['uid']} {self._since}"
-        job = waiting.get(meta["uid"])
+        job = waiting.get(p.key)
         text = f"job {job} waits for it, which the policy does not allow"
         self.checker.hold(Invariant.POLICY, f"{key} has", not allowed and job is not None, text, about)
-        faults = [fault for fault in p.faults if OUT_OF_SCOPE not in fault]
+        faults = [fault for fault in p.faults if OUT_OF_SCOPE not in fault and DIFFERS not in fault]
         text = f"the policy allows it, and it is refused: {'; '.join(faults)}"
         self.checker.hold(Invariant.POLICY, f"{key} lacks", allowed and bool(faults), text, about)

@@ -80,6 +80,12 @@ class InvariantChecker:
 
     _endings: EndingChecks = field(init=False)
     _sharing: NodeSharingChecks = field(init=False)
+    workload_of_pod: Callable[[str], str] = lambda uid: uid
+    """Gives the key of the workload of the Pod with this UID: of a gang, or the UID."""
+
+    can_start: Callable[[Json], bool] = lambda _pod: True
+    """Return whether nothing outside Slurm keeps a waiting Pod from a node: its gang is complete, and fits."""
+
     also: list[Callable[[], None]] = field(default_factory=list)
     """Further checks that run every few seconds."""
 
@@ -113,13 +119,14 @@ class InvariantChecker:
         by = " by a client" if self.cluster.slurm.controller.in_client_request else ""
         now = asyncio.get_running_loop().time()
         if uid:
-            pod = self.pods.get(uid)
             about = [job_subject(job.job_id), *map(node_subject, job.nodes)]
-            about += [pod_subject(pod["metadata"]["name"])] if pod else []
+            about += [pod_subject(pod["metadata"]["name"]) for pod in self.pods_of(uid)]
             self.event_log.add(f"{what}{by}, {job.state} {job.reason} {job.name}", *about)
         if what == "started":
             self.job_starts[job.job_id, uid] = now
             self._sharing.check_mode(job, uid)
+            if uid not in self.pods:
+                self.forgotten.pop(uid, None)  # the next job of a gang
         if what == "ended":
             self.states[job.state] += 1
             self.preempted += job.state == "PREEMPTED"
@@ -161,7 +168,9 @@ class InvariantChecker:
         if before is not None and not before["spec"].get("nodeName") and pod["spec"].get("nodeName"):
             self.waits.append(now - self._created[uid])
             self.event_log.add(f"bound, job {job_id_of(pod)}", pod_subject(name), node_subject(self.slurm_node_of(pod)))
-            self._sharing.check_start(self.slurm_node_of(pod), f"Pod {name}", (job_id_of(pod), uid))
+            self._sharing.check_start(
+                self.slurm_node_of(pod), f"Pod {name}", (job_id_of(pod), self.workload_of_pod(uid))
+            )
             self._sharing.check_room(pod)
         elif before is None or before["status"]["phase"] != pod["status"]["phase"]:
             self.event_log.add(pod["status"]["phase"], pod_subject(name))
@@ -190,16 +199,16 @@ class InvariantChecker:
             if uid := workload_of(job):
                 live.setdefault(uid, []).append(job)
         for uid, pod in self.pods.items():
-            jobs, name = live.get(uid, []), pod_subject(pod["metadata"]["name"])
+            jobs, name = live.get(self.workload_of_pod(uid), []), pod_subject(pod["metadata"]["name"])
             numbers = ", ".join(str(job.job_id) for job in jobs)
             subjects = (name, *(job_subject(job.job_id) for job in jobs))
             self.hold(Invariant.ONE_JOB, uid, len(jobs) > 1, f"live jobs {numbers}", *subjects)
             stray = occupies_node(pod) and "deletionTimestamp" not in pod["metadata"] and not self.holds_node(pod)
-            excused = uid in self.forgotten and self.cluster.extender.guard.engaged
+            excused = self.workload_of_pod(uid) in self.forgotten and self.cluster.extender.guard.engaged
             self.hold(Invariant.NO_STRAY, uid, stray and not excused, f"job {job_id_of(pod)} is over", *subjects)
             self.hold(Invariant.PROGRESS, uid, self._stuck(pod, jobs), self._why_stuck(pod, jobs), *subjects)
         for uid, jobs in live.items():
-            lonely = uid not in self.pods or self.pods[uid]["status"]["phase"] in OVER
+            lonely = all(pod["status"]["phase"] in OVER for pod in self.pods_of(uid))
             subjects = tuple(job_subject(job.job_id) for job in jobs)
             self.hold(Invariant.NO_ORPHAN, uid, lonely, f"workload {uid} has no Pod", *subjects)
         for node in self.cluster.slurm.controller.nodes.values():
@@ -246,12 +255,14 @@ class InvariantChecker:
         usable = any(self._takes_pods(node) for job in jobs for node in job.nodes)
         if jobs and not usable:
             return False
+        if not self.can_start(pod):
+            return False
         placeholder = self.cluster.extender.engine.placeholders.by_pod(pod["metadata"]["uid"])
         return placeholder is None or placeholder.state is not State.REFUSED
 
     def waits_in_slurm(self, pod: Json) -> bool:
         """Return whether a Pod waits for an allocation and was not rejected."""
-        if pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
+        if pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"] or not self.can_start(pod):
             return False
         placeholder = self.cluster.extender.engine.placeholders.by_pod(pod["metadata"]["uid"])
         return placeholder is None or placeholder.state is not State.REFUSED
@@ -270,9 +281,13 @@ class InvariantChecker:
     def holds_node(self, pod: Json) -> bool:
         """Return whether the Pod's job runs on its node."""
         job = self.cluster.slurm.controller.jobs.get(job_id_of(pod))
-        if job is None or workload_of(job) != pod["metadata"]["uid"]:
+        if job is None or workload_of(job) != self.workload_of_pod(pod["metadata"]["uid"]):
             return False
         return job.running and self.slurm_node_of(pod) in job.nodes
+
+    def pods_of(self, workload: str) -> list[Json]:
+        """Return the Pods of a workload that are there."""
+        return [pod for uid, pod in self.pods.items() if self.workload_of_pod(uid) == workload]
 
     def slurm_node_of(self, pod: Json) -> str:
         """Return the Slurm node of a bound Pod, "" for an unbound one."""

@@ -24,6 +24,11 @@ class Invariant(StrEnum):
     SAME_PICTURE = "Slurm and Kubernetes show the same state of a node"
     NODES = "no node with a Pod, of others, or drained by others is deleted from Slurm"
     FOREIGN_JOBS = "the extender never ends native jobs"
+    WHOLE_GANGS = "no gang stays bound in part"
+    GANG_NODES = "no gang keeps nodes for members that are not bound"
+    RANKS = "the members of a gang are on the nodes of its job in the order of ranks"
+    SLOTS = "no slot of a gang has two Pods"
+    GANG_LOOP = "no gang is given nodes repeatedly without being bound"
     HELD = "a job holds the resources of each foreign Pod, or its node is drained"
     POLICY = "a waiting Pod has a job if and only if the policy allows it"
     ALIVE = "the extender does not fail"
@@ -38,6 +43,8 @@ BOUNDS_S = {
     Invariant.NO_DRAIN_LEFT: 180.0,
     Invariant.FOREIGN_DRAINS: 0.0,
     Invariant.SAME_PICTURE: 120.0,
+    Invariant.WHOLE_GANGS: 20.0,
+    Invariant.GANG_NODES: 120.0,
     Invariant.HELD: 60.0,
     Invariant.POLICY: 120.0,
 }

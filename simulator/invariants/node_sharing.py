@@ -51,7 +51,8 @@ class NodeSharingChecks:
         self.checker.checked[Invariant.FENCE] += 1
         now = asyncio.get_running_loop().time()
         for other, pod in self.checker.pods.items():
-            elsewhere = other == job[1] or self.checker.slurm_node_of(pod) != node
+            own = self.checker.workload_of_pod(other)
+            elsewhere = own == job[1] or self.checker.slurm_node_of(pod) != node
             if (
                 elsewhere
                 or other in self.checker.stopped_pods
@@ -59,7 +60,7 @@ class NodeSharingChecks:
                 or self.checker.holds_node(pod)
             ):
                 continue
-            ended, name = self.checker.job_ends.get((job_id_of(pod), other)), pod["metadata"]["name"]
+            ended, name = self.checker.job_ends.get((job_id_of(pod), own)), pod["metadata"]["name"]
             since = ended.at if ended else now
             if (
                 self.checker.job_starts.get(job, now) < since
@@ -84,7 +85,7 @@ class NodeSharingChecks:
 
         On nodes without slurmd there is no script to hold them.
         """
-        pod, nodes = self.checker.pods.get(uid), self.checker.cluster.slurm.controller.nodes
+        pod, nodes = next(iter(self.checker.pods_of(uid)), None), self.checker.cluster.slurm.controller.nodes
         if pod is None or job.script is not None or self.checker.cluster.fence.key:
             return
         mode = (pod["metadata"].get("annotations") or {}).get(MODE, Mode.AUTO)

@@ -22,7 +22,7 @@ class JobEnd:
 
 
 def workload_of(job: SimJob) -> str:
-    """Return the UID of the Pod of a placeholder job, "" for a native job."""
+    """Return the key of the workload of a placeholder job, "" for a native job."""
     mark = decode_mark(job.admin_comment) or decode_mark(job.extra)
     return mark.workload if mark is not None else ""
 

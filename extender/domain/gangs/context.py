@@ -43,6 +43,9 @@ class ControllerView:
     pods: int | None = None
     """Of a batch/v1 Job: how many Pods run beside each other, `min(parallelism, completions - succeeded)`."""
 
+    most: int | None = None
+    """Of a batch/v1 Job: the same before any Pod has succeeded."""
+
     indexed: bool = False
     """A Job with completion mode Indexed."""
 

@@ -66,6 +66,9 @@ class Membership:
     unknown: str = ""
     """Why incarnation or size are not known yet, as a sentence; "" if both are."""
 
+    most: int | None = None
+    """How many Pods it had before any succeeded, where their owner says that; `None`: `expected`."""
+
     by_leader: bool = False
     """The owner creates other members only after the first ones are Ready: the first one alone completes the gang."""
 

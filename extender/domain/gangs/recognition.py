@@ -50,7 +50,8 @@ def recognise(pod: PodView, context: GangContext) -> Recognition:
 
 
 def _is_several(found: Membership) -> bool:
-    return found.expected is None or found.expected > 1 or bool(found.unknown)
+    most = found.expected if found.most is None else found.most
+    return most is None or most > 1 or bool(found.unknown)
 
 
 def _named(pod: PodView, context: GangContext) -> list[tuple[str, str]]:

@@ -6,14 +6,14 @@ controller (it is part of the gang's identity) and one Slurm user, account and Q
 
 from __future__ import annotations
 
-from extender.domain.jobs.job import JobRequest
+from extender.domain.jobs.job import Charge, JobRequest
 
 Tenant = tuple[str, ...]
 """Slurm's user, group, account and QOS of one member."""
 
 
-def tenant_of(request: JobRequest) -> Tenant:
-    """Return for whom the job of this request is charged."""
-    person = request.run_as
+def tenant_of(charged: JobRequest | Charge) -> Tenant:
+    """Return to whom the job of this request is charged."""
+    person = charged.run_as
     numbers = ("", "") if person is None else (str(person.uid), str(person.gid))
-    return (*numbers, request.account, request.qos)
+    return (*numbers, charged.account, charged.qos)

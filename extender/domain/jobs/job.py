@@ -62,6 +62,15 @@ class RunAs:
 
 
 @dataclass(frozen=True, slots=True)
+class Charge:
+    """To whom a job is charged."""
+
+    run_as: RunAs | None
+    account: str
+    qos: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobRequest:
     """Hold the request of a workload. `None` and "" mean: not set, so Slurm's own default holds.
 

@@ -66,13 +66,18 @@ def _nothing_unrecorded(p: Placeholder) -> Placeholder:
 
 
 def _with_members(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Placeholder:
-    """Take over the members, in the order of their slots. One that has finished gives its slot to its successor."""
+    """Take over the members, in the order of their slots. One that has finished gives its slot to its successor.
+
+    One that is not named any more and waits for a node has left the workload.
+    """
     if p.state is State.GONE:
         return p  # Pods that come now are another workload, which has the same key once this one is forgotten
     known = {member.ref.uid: member for member in p.members}
     named = tuple(known.get(ref.uid) or Member(ref) for ref in refs)
     uids = {ref.uid for ref in refs}
-    members = named + tuple(member for member in p.members if member.ref.uid not in uids and not member.end)
+    members = named + tuple(
+        member for member in p.members if member.ref.uid not in uids and not (member.end or member.wanting)
+    )
     return p if members == p.members else replace(p, members=members)
 
 

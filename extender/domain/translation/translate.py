@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from extender.domain.jobs.job import JobRequest
+from extender.domain.jobs.job import Charge, JobRequest, RunAs
 from extender.domain.jobs.time_limit import minutes_for
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.site import TranslationPolicy
@@ -117,13 +117,34 @@ def translate(
     if faults:
         return TranslationRefused(_once(faults))
     notices = [*(notice for reading in readings for notice in reading.notices), *size.notices]
-    person = run_as(chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID), defaults, policy)
-    if person == policy.caller:
-        # `job/allocate` runs as its caller and ignores `user_id` (slurmrestd): so an immediate allocation is possible.
-        person = None
+    person = _person(chosen, defaults, policy)
     request = replace(_request(pods, chosen, size, defaults, created), run_as=person, licenses=licenses.text)
     request = replace(request, time_limit_minutes=limit, time_limit_least=least, time_limit_by_site=by_site)
     return Translated(request, tuple(dict.fromkeys(notices))[:MOST_SENTENCES])
+
+
+def charged_to(
+    pod: PodView, root_annotations: Mapping[str, str], policy: TranslationPolicy, namespace_labels: Mapping[str, str]
+) -> Charge:
+    """Return to whom the job of this Pod is charged, also where the Pod would be refused now."""
+    chosen = read_settings(pod.annotations, root_annotations, policy).chosen
+    rule = policy.pods.rule_for(pod, namespace_labels)
+    of_class = policy.pods.class_of(pod).defaults
+    defaults = defaults_for(pod, rule, namespace_labels, policy).under(of_class)
+    account, qos = (
+        default if (own := chosen.get(setting)) is None else own
+        for setting, default in (
+            (settings.ACCOUNT, defaults.get(settings.ACCOUNT)),
+            (settings.QOS, defaults.get(settings.QOS)),
+        )
+    )
+    return Charge(_person(chosen, defaults, policy), account or "", qos or "")
+
+
+def _person(chosen: Chosen, defaults: JobDefaults, policy: TranslationPolicy) -> RunAs | None:
+    person = run_as(chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID), defaults, policy)
+    # `job/allocate` runs as its caller and ignores `user_id` (slurmrestd): so an immediate allocation is possible.
+    return None if person == policy.caller else person
 
 
 def _crowded(pod: PodView) -> Iterator[str]:

@@ -30,7 +30,7 @@ def with_size(view: ControllerView, body: bytes) -> ControllerView:
 def _job(view: ControllerView, job: Fields) -> ControllerView:
     spec = job.inner("spec")
     pods = _pods(spec, job.inner("status").number("succeeded") or 0)
-    return replace(view, pods=pods, indexed=spec.text("completionMode") == "Indexed")
+    return replace(view, pods=pods, most=_pods(spec, 0), indexed=spec.text("completionMode") == "Indexed")
 
 
 def _job_set(view: ControllerView, job_set: Fields) -> ControllerView:

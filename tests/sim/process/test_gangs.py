@@ -156,6 +156,78 @@ async def test_edge_case_9_a_start_finds_a_gang_that_runs_and_one_that_waits(sit
             await site.bound(name)
 
 
+@pytest.mark.parametrize("when", ["waiting", "bound"])
+async def test_after_a_restart_members_that_name_a_partition_are_one_gang_again(site: Site, when: str) -> None:
+    said = {GANG: "ring", GANG_SIZE: "2", "slurm-extender.io/partition": "urgent"}
+    async with site.dying():
+        if when == "waiting":
+            for number in range(1, 4):
+                site.slurm.controller.drain(f"n{number}", "disk")
+        for name in ("ring-0", "ring-1"):
+            site.kube.add_pod(name, annotations=said)
+        await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+        if when == "bound":
+            for name in ("ring-0", "ring-1"):
+                await site.bound(name)
+    jobs = [job.job_id for job in site.live_jobs()]
+    async with site.running():
+        await asyncio.sleep(120)
+        assert [job.job_id for job in site.live_jobs()] == jobs
+        for number in range(1, 4):
+            site.slurm.controller.undrain(f"n{number}")
+        for name in ("ring-0", "ring-1"):
+            await site.bound(name)
+        assert [job.job_id for job in site.live_jobs()] == jobs
+
+
+async def test_after_a_restart_with_a_stricter_policy_a_gang_that_runs_keeps_its_job(site: Site) -> None:
+    said = {GANG: "ring", GANG_SIZE: "2", "slurm-extender.io/comment": "mine"}
+    async with site.dying():
+        for name in ("ring-0", "ring-1"):
+            site.kube.add_pod(name, annotations=said, grace_s=100)
+        for name in ("ring-0", "ring-1"):
+            await site.bound(name)
+    jobs = [job.job_id for job in site.live_jobs()]
+    site.config = site.config.replace("limits: {", "limits: {maxPodGrace: 50s, ")
+    async with site.running():
+        await asyncio.sleep(120)
+        assert [job.job_id for job in site.live_jobs()] == jobs
+        assert bound(site, ["ring-0", "ring-1"]) == 2
+
+
+async def test_a_member_whose_account_changes_while_its_gang_waits_stays_a_member_and_refuses_it(site: Site) -> None:
+    async with site.running():
+        for number in range(1, 4):
+            site.slurm.controller.drain(f"n{number}", "disk")
+        gang(site, range(2), 2)
+        await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+        account = {"slurm-extender.io/account": "other"}
+        site.kube.change(pod_key("default", "ring-1"), lambda pod: pod["metadata"]["annotations"].update(account))
+        await site.until(lambda: "InvalidSlurmSettings" in site.events("ring-0"), "the faults")
+        await site.until(lambda: not site.live_jobs(), "the end of its job")
+        site.kube.change(pod_key("default", "ring-1"), lambda pod: pod["metadata"]["annotations"].pop(*account))
+        await site.until(lambda: len(site.live_jobs()) == 1, "one job for both")
+
+
+async def test_the_last_pod_of_a_job_whose_others_have_succeeded_stays_in_its_gang(site: Site) -> None:
+    async with site.running():
+        job = an_owner(site, "Job", "train", {"parallelism": 2, "completions": 2}, gang="true")
+        names = job_pods(site, job, 2)
+        soon = {RUN_FOR: "5"}
+        site.kube.change(pod_key("default", "train-0"), lambda pod: pod["metadata"].update(annotations=soon))
+        for name in names:
+            await site.bound(name)
+        await site.until(lambda: site.pod("train-0")["status"]["phase"] == "Succeeded", "its end")
+        site.kube.change(ObjectKey(JOBS, "default", "train"), lambda one: one.update(status={"succeeded": 1}))
+        site.kube.delete_pod("train-1", grace_s=1)
+        await site.gone("train-1")
+        await asyncio.sleep(40)
+        job_pods(site, job, 2, first=1)
+        await site.bound("train-1")
+        assert site.live_jobs()[0].name.startswith("default/Job train")
+        assert site.pod("train-1")["metadata"]["annotations"]["status.slurm-extender.io/gang-rank"] == "0"
+
+
 def an_owner(site: Site, kind: str, name: str, spec: Json, above: Json | None = None, **annotations: str) -> Json:
     group = {"Job": "batch/v1", "StatefulSet": "apps/v1"}.get(kind)
     version = group or {"JobSet": "jobset.x-k8s.io/v1alpha2", "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1"}[kind]

@@ -1,0 +1,141 @@
+"""Check gangs: whole or not at all, in the order of ranks, one Pod in each slot, and no nodes that stay unused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+
+from extender.domain.wellknown import GANG_NODES, GANG_RANK
+from simulator.actors.gang_controllers import GangControllers
+from simulator.cluster import SCHEDULER, SimCluster
+from simulator.event_log import job_subject, node_subject, pod_subject
+from simulator.invariants.checker import InvariantChecker
+from simulator.invariants.invariant import Invariant
+from simulator.invariants.records import job_id_of, occupies_node, workload_of
+from simulator.kube.objects import Json
+from simulator.kube.pods import OVER
+from simulator.kube.resources import PODS
+from simulator.kube.storage import WatchEvent
+from simulator.slurm.records import SimJob
+
+MOST_GRANTS = 6
+"""Undisturbed grants of one gang in a row without a Binding: each refused Node is excluded from the next job."""
+
+
+@dataclass(slots=True)
+class _Grant:
+    """The grant of a gang's job."""
+
+    at: float
+    members: frozenset[str]
+    """UIDs of the members that were there."""
+
+
+@dataclass(slots=True)
+class GangInvariants:
+    """Check the gangs of one cluster, for `checker`."""
+
+    cluster: SimCluster
+    checker: InvariantChecker
+    controllers: GangControllers
+    _grants: dict[int, _Grant] = field(default_factory=dict)
+    _unused: Counter[str] = field(default_factory=Counter)
+    """Grants in a row without a Binding, by workload."""
+
+    _bound: set[str] = field(default_factory=set)
+
+    def begin(self) -> None:
+        """Start to check."""
+        self.checker.workload_of_pod = self.controllers.workload_of
+        self.checker.can_start = self.controllers.is_complete
+        self.cluster.slurm.controller.listeners.append(self._hear_of_job)
+        self.cluster.kube.storage.listen(self._hear_of_pod)
+        self.checker.also.append(self.check)
+
+    def _hear_of_job(self, what: str, job: SimJob) -> None:
+        key = workload_of(job)
+        if what != "started" or not key.startswith("gang-"):
+            return
+        now = asyncio.get_running_loop().time()
+        there = [pod for pod in self.checker.pods_of(key) if _is_live(pod)]
+        self._grants[job.job_id] = _Grant(now, frozenset(pod["metadata"]["uid"] for pod in there))
+        if not self.checker.quiescence.lasted(now - 300.0) > 290.0:
+            self._unused[key] = 0
+            return
+        self._unused[key] += 1
+        self.checker.checked[Invariant.GANG_LOOP] += 1
+        if self._unused[key] > MOST_GRANTS:
+            about = job_subject(job.job_id), *(pod_subject(pod["metadata"]["name"]) for pod in there)
+            self.checker.violate(Invariant.GANG_LOOP, f"{self._unused[key]} grants without a Binding", *about)
+
+    def _hear_of_pod(self, happening: WatchEvent) -> None:
+        pod = happening.object
+        if happening.resource != PODS or pod["spec"]["schedulerName"] != SCHEDULER:
+            return
+        uid = pod["metadata"]["uid"]
+        gang = self.controllers.gang_of(pod)
+        if gang is None or not pod["spec"].get("nodeName") or uid in self._bound:
+            return
+        self._bound.add(uid)
+        key = self.controllers.workload_of(uid)
+        self._unused[key] = 0
+        if not self.cluster.kube.in_client_request:
+            return
+        job = self.cluster.slurm.controller.jobs.get(job_id_of(pod))
+        node, name = self.checker.slurm_node_of(pod), pod["metadata"]["name"]
+        about = pod_subject(name), node_subject(node), job_subject(job_id_of(pod))
+        self.checker.checked[Invariant.RANKS] += 1
+        annotations = pod["metadata"].get("annotations") or {}
+        rank, nodes = annotations.get(GANG_RANK, ""), annotations.get(GANG_NODES, "").split(",")
+        if not rank.isdecimal() or int(rank) >= len(nodes) or nodes[int(rank)] != node:
+            self.checker.violate(Invariant.RANKS, f"rank {rank!r} of {nodes} on {node}", *about)
+        elif job is not None and workload_of(job) == key and job.running and tuple(nodes) != job.nodes:
+            self.checker.violate(Invariant.RANKS, f"{nodes} are not {job.nodes} of the job", *about)
+        self.checker.checked[Invariant.SLOTS] += 1
+        for other in self.checker.pods_of(key):
+            mine = other["metadata"]["uid"] == uid or other["metadata"]["uid"] in self.checker.stopped_pods
+            if mine or not occupies_node(other) or job_id_of(other) != job_id_of(pod):
+                continue
+            if self.checker.slurm_node_of(other) == node:
+                text = f"Pod {other['metadata']['name']} is on its node"
+                self.checker.violate(Invariant.SLOTS, text, *about, pod_subject(other["metadata"]["name"]))
+
+    def check(self) -> None:
+        """Check everything that must hold after its time limit."""
+        for job in self.cluster.live_jobs():
+            key = workload_of(job)
+            if not job.running or not key.startswith("gang-"):
+                continue
+            pods = self.checker.pods_of(key)
+            subjects = job_subject(job.job_id), *(pod_subject(pod["metadata"]["name"]) for pod in pods)
+            bound = [pod for pod in pods if pod["spec"].get("nodeName")]
+            idle = not any(occupies_node(pod) for pod in bound) and not self._is_busy(job)
+            text = f"{len(pods)} Pods, none of them bound"
+            self.checker.hold(Invariant.GANG_NODES, f"{key} {job.job_id}", idle, text, *subjects)
+            part = self._is_part(job, pods)
+            names = [pod["metadata"]["name"] for pod in bound]
+            self.checker.hold(Invariant.WHOLE_GANGS, f"{key} {job.job_id}", part, f"only {names} are bound", *subjects)
+
+    def _is_part(self, job: SimJob, pods: list[Json]) -> bool:
+        """Return whether some of the members for which the job was granted are bound and others are not.
+
+        Once one of them has ended, the others need not be whole any more.
+        """
+        grant = self._grants.get(job.job_id)
+        there = {pod["metadata"]["uid"]: pod for pod in pods}
+        if grant is None or any(uid not in there or not _is_live(there[uid]) for uid in grant.members):
+            return False
+        bound = [bool(there[uid]["spec"].get("nodeName")) for uid in grant.members]
+        return any(bound) and not all(bound)
+
+    def _is_busy(self, job: SimJob) -> bool:
+        """Return whether a Pod that has to end first is on a node of the job, or a Node takes no Pods."""
+        for pod in self.cluster.kube.storage.of(PODS):
+            if occupies_node(pod) and self.checker.slurm_node_of(pod) in job.nodes:
+                return True
+        return False
+
+
+def _is_live(pod: Json) -> bool:
+    return "deletionTimestamp" not in pod["metadata"] and pod["status"]["phase"] not in OVER

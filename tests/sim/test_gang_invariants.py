@@ -1,0 +1,130 @@
+"""The checks of gangs report each violation: a client breaks every invariant once, as no extender may."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from extender.domain.wellknown import GANG, GANG_NODES, GANG_RANK, JOB_ID
+from simulator.actors.gang_controllers import RING, Gang, GangControllers, GangKind
+from simulator.actors.operators import Operators
+from simulator.cluster import simulated_cluster
+from simulator.event_log import EventLog
+from simulator.invariants.checker import InvariantChecker
+from simulator.invariants.gangs import MOST_GRANTS, GangInvariants
+from simulator.invariants.invariant import Invariant
+from simulator.quiescence import QuiescenceTracker
+from simulator.slurm.records import SimJob
+from simulator.virtual_time import run_virtual
+from tests.builders.process_site import Site
+
+Act = Callable[[Site, GangInvariants], Awaitable[None]]
+NAMES = ("ring-0", "ring-1")
+
+
+def broken_by(act: Act) -> set[Invariant]:
+    """Return what is violated on a site whose gang of two is bound, and whose extender then does nothing any more."""
+
+    async def main() -> set[Invariant]:
+        async with simulated_cluster(Site) as site:
+            event_log, quiescence = EventLog(), QuiescenceTracker()
+            operators = Operators(site, random.Random(1), event_log, quiescence, 1.0)
+            checker = InvariantChecker(site, event_log, quiescence, operators)
+            controllers = GangControllers(site, random.Random(3), event_log, 1, 100.0, ("auto",), 3)
+            invariants = GangInvariants(site, checker, controllers)
+            checker.begin()
+            controllers.begin()
+            invariants.begin()
+            async with site.running():
+                fields = {"annotations": {}, "cpu": "1"}
+                gang = controllers.gangs["ring"] = Gang("ring", GangKind.ANNOTATED, 2, fields, fits=True)
+                while gang.made < gang.size:
+                    controllers._reconcile(gang)
+                for name in NAMES:
+                    await site.bound(name)
+                await asyncio.sleep(5)
+                invariants.check()
+                assert not {one.invariant for one in checker.violations} & OF_GANGS
+                site.extender.engine.handle = lambda *_: None  # type: ignore[method-assign]
+                await act(site, invariants)
+            return {one.invariant for one in checker.violations if one.invariant in OF_GANGS}
+
+    return run_virtual(main())
+
+
+OF_GANGS = {
+    Invariant.WHOLE_GANGS,
+    Invariant.GANG_NODES,
+    Invariant.RANKS,
+    Invariant.SLOTS,
+    Invariant.GANG_LOOP,
+}
+
+
+def job_of(site: Site) -> SimJob:
+    return site.live_jobs()[0]
+
+
+async def bind_another(site: Site, invariants: GangInvariants, node: str, rank: str, nodes: str) -> None:
+    """Let a client bind a third Pod to a node of the gang's job."""
+    site.kube.add_pod("ring-2", annotations={GANG: "ring"}, labels={RING: "ring"}, gates=["example.org/hold"])
+    pod = site.pod("ring-2")
+    invariants.controllers.keys[pod["metadata"]["uid"]] = next(iter(invariants.controllers.keys.values()))
+    said = {JOB_ID: str(job_of(site).job_id), GANG_RANK: rank, GANG_NODES: nodes}
+    body = {"metadata": {"name": "ring-2", "annotations": said}, "target": {"name": node}}
+    ungate = {"spec": {"schedulingGates": None}}
+    url = "http://kube:6443/api/v1/namespaces/default/pods/ring-2"
+    async with site.client() as client:
+        await client.patch(url, json=ungate, headers={"Content-Type": "application/merge-patch+json"})
+        answer = await client.post(f"{url}/binding", json=body)
+        assert answer.status_code in {200, 201}, answer.text
+
+
+def test_a_member_that_is_bound_in_another_order_than_that_of_its_rank() -> None:
+    async def act(site: Site, invariants: GangInvariants) -> None:
+        await bind_another(site, invariants, "n3", "0", "n1,n2")
+
+    assert broken_by(act) == {Invariant.RANKS}
+
+
+def test_two_members_in_one_slot() -> None:
+    async def act(site: Site, invariants: GangInvariants) -> None:
+        await bind_another(site, invariants, "n1", "0", "n1,n2")
+
+    assert broken_by(act) == {Invariant.SLOTS}
+
+
+def test_a_gang_of_which_one_member_stays_without_a_node() -> None:
+    async def act(site: Site, invariants: GangInvariants) -> None:
+        uid = site.pod("ring-1")["metadata"]["uid"]
+        for _ in range(2):
+            pod = site.pod("ring-1")
+            invariants.checker.pods[uid] = {**pod, "spec": {**pod["spec"], "nodeName": ""}}
+            invariants.check()
+            await asyncio.sleep(30)
+
+    assert broken_by(act) == {Invariant.WHOLE_GANGS}
+
+
+def test_nodes_that_a_gang_keeps_although_no_member_is_bound() -> None:
+    async def act(site: Site, invariants: GangInvariants) -> None:
+        for name in NAMES:
+            site.kube.delete_pod(name, grace_s=0)
+            await site.gone(name)
+        invariants.check()
+        await asyncio.sleep(200)
+        invariants.check()
+
+    assert broken_by(act) == {Invariant.GANG_NODES}
+
+
+def test_a_gang_that_is_granted_again_and_again() -> None:
+    async def act(site: Site, invariants: GangInvariants) -> None:
+        await asyncio.sleep(400)
+        job = replace(job_of(site))
+        for _ in range(MOST_GRANTS + 1):
+            invariants._hear_of_job("started", job)
+
+    assert broken_by(act) == {Invariant.GANG_LOOP}

@@ -1,0 +1,28 @@
+"""Seeds with gangs on sites with fences: whole or not at all, in order, whatever goes wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulator.campaign import run_seed
+from simulator.invariants.invariant import Invariant
+from simulator.options import Options, read_faults, read_release
+from simulator.runner import simulate
+from tests.sim.test_seeds import SHORT_DAYS
+
+PODS, NODES, GANGS = 4, 5, 4
+SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 16))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_promise_is_kept_with_gangs(seed: int) -> None:
+    faults, release = read_faults("drawn", seed), read_release("each", seed)
+    options = Options(seed, PODS, NODES, SHORT_DAYS, faults, release, gangs=GANGS)
+    result = run_seed(options)
+    assert not result.violations, f"{result.violations}\nagain: {options.command}"
+
+
+def test_a_quiet_site_binds_gangs_in_order_of_rank_and_each_whole() -> None:
+    outcome = simulate(Options(0, PODS, NODES, SHORT_DAYS, frozenset(), gangs=GANGS))
+    assert not outcome.violations, outcome.told
+    assert all(outcome.checked[one] for one in (Invariant.WHOLE_GANGS, Invariant.RANKS, Invariant.SLOTS))
