@@ -191,10 +191,10 @@ class SimCluster:
         end = loop.time() + within
         while not true():
             if loop.time() > end:
-                raise ConditionTimeout(f"not within {within} s: {what}\n{self.told()}")
+                raise ConditionTimeout(f"not within {within} s: {what}\n{self.histories()}")
             await asyncio.sleep(every)
 
-    def told(self) -> str:
+    def histories(self) -> str:
         """Return the extender's history of each workload."""
         if not hasattr(self, "extender"):
             return "the extenders are processes of their own"

@@ -23,7 +23,7 @@ def node_subject(name: str) -> str:
     return f"node {name}"
 
 
-WHOLE_CLUSTER = "everybody"
+WHOLE_CLUSTER = "the cluster"
 """The subject of events that concern all objects: outages, starts and ends of extenders."""
 
 

@@ -17,7 +17,7 @@ nodes: {{slurmdPods: {{namespace: {SLURMD_NAMESPACE}, labels: {{app.kubernetes.i
 
 
 class NodeNaming(StrEnum):
-    """How Slurm nodes are mapped to Nodes."""
+    """A rule by which Slurm nodes are mapped to Nodes."""
 
     SAME = "same"
     """Both have the same name."""

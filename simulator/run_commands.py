@@ -44,7 +44,7 @@ def run_one(
     click.echo(outcome.summary, nl=False)
     if story is not None:
         story.write_text(outcome.event_log, encoding="utf-8")
-    click.echo(outcome.told, nl=False)
+    click.echo(outcome.report, nl=False)
     return not outcome.violations
 
 

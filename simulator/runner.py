@@ -77,7 +77,7 @@ class RunResult:
     pods: int
 
     @property
-    def told(self) -> str:
+    def report(self) -> str:
         """Return the events of each violation, and the command that reproduces it."""
         lines: list[str] = []
         for one in self.violations:
@@ -171,7 +171,7 @@ async def _scenario(options: Options, duration: float) -> AsyncIterator[_Scenari
         foreigners = ForeignPodScheduler(cluster, options.seed, event_log, options.foreign, duration)
         pace = max(90.0, duration / 8)
         injector = FaultInjector(cluster, draw(), event_log, quiescence, classes=options.faults, every_s=pace)
-        injector.restored = operators.look_again
+        injector.restored = operators.note_restore
         lives = max(120.0, duration / 6) if {FaultClass.CRASHES, FaultClass.SCOPE} & options.faults else 0.0
         scopes = FaultClass.SCOPE in options.faults
         supervisor: Supervisor | ReplicaPair = Supervisor(
@@ -292,7 +292,7 @@ def _policies(
     rng = random.Random(f"what becomes of the policies of seed {seed}")  # noqa: S311
     policies = PolicyEditor(cluster, rng, checker, files / "policy.yaml", every_s)
     policies.begin()
-    cluster.config = cluster.config.replace("jobs: {", f"jobs: {{{policies.told}")
+    cluster.config = cluster.config.replace("jobs: {", f"jobs: {{{policies.setting}")
     return [policies]
 
 
@@ -335,7 +335,7 @@ async def _come_to_rest(stage: _Scenario) -> None:
 
 
 def _configure(cluster: SimCluster, site: SiteProfile, site_key: Path | None, *, foreign: bool) -> None:
-    config = site.told(cluster.config.replace("limits: {refreshRate: 2}\n", PACES))
+    config = site.configured(cluster.config.replace("limits: {refreshRate: 2}\n", PACES))
     if site_key is not None:
         config = config.replace("key: secret", f"key: secret, siteKeyFile: {site_key}")
     if site.tainted:

@@ -41,7 +41,7 @@ class SiteProfile:
         """Return whether there are external Nodes, which the extender registers in Slurm."""
         return MACHINES in self.wishes
 
-    def told(self, config: str) -> str:
+    def configured(self, config: str) -> str:
         """Return the configuration with the settings of the site."""
         waits, signal = f"{self.config.kill_wait_s:g}s", str(self.config.send_user_signal).lower()
         anywhere = str(self.external_anywhere).lower()

@@ -79,7 +79,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 def at_once(loop: asyncio.AbstractEventLoop, work: Callable[..., T], *given: Any) -> asyncio.Future[T]:
-    """What a thread was to do, done: it would end at one instant of virtual time or another, as the machine is busy."""
+    """Do the work of a thread at once: its end would depend on how busy the machine is."""
     done: asyncio.Future[T] = loop.create_future()
     try:
         done.set_result(work(*given))

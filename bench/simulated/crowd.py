@@ -28,6 +28,9 @@ from simulator.network.asgi_server import serve_on_loopback
 from simulator.slurm.records import SimNode
 
 PARTITION = "slurm-extender.io/partition"
+ALLOCATION = {"slurm-extender.io/mode": "allocation"}
+"""Every Pod names its mode: which one `auto` stands for depends on the release and on the fences of a site."""
+
 LOAD = "load"
 """The namespace of those that a measurement makes."""
 
@@ -56,9 +59,9 @@ async def populate(kube: FakeApiServer, waiting: int, running: int) -> None:
     """Pods that will run, and Pods that will wait; as fast as they are heard of."""
     for number in range(running + waiting):
         if number < running:
-            kube.add_pod(f"runs-{number}", gates=(GATE,), annotations={PARTITION: FREE})
+            kube.add_pod(f"runs-{number}", gates=(GATE,), annotations=ALLOCATION | {PARTITION: FREE})
         else:
-            kube.add_pod(f"waits-{number - running}", gates=(GATE,), annotations={PARTITION: FULL})
+            kube.add_pod(f"waits-{number - running}", gates=(GATE,), annotations=ALLOCATION | {PARTITION: FULL})
         if number % AT_ONCE == 0:
             await asyncio.sleep(AT_ONCE / COMING_PER_S)
 

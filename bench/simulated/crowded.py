@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 
 from bench.figures import summary
+from bench.simulated.crowd import ALLOCATION, PARTITION
 from bench.simulated.stage import Stage, staged
 from lab.clock import elapsed
 
@@ -120,7 +121,7 @@ async def measure_flat(sizes: tuple[int, ...], base: int, placed: int, rounds: i
 
 
 async def _placed_ms(stage: Stage, count: int, idle_share: float) -> float:
-    settings = {"slurm-extender.io/partition": "free"}
+    settings = ALLOCATION | {PARTITION: "free"}
     before, since = stage.cpu_s, elapsed()
     names = await stage.load.burst(count, "slurm", settings, gated=True)
     await asyncio.wait_for(asyncio.gather(*(stage.load.lives[name].bound for name in names)), 300)

@@ -343,7 +343,7 @@ class Assembly:
         text = (
             f"The policy file cannot be used: {trouble}. {stays}." if trouble else "The policy file is in force again."
         )
-        reason = Reason.POLICY_BROKEN if trouble else Reason.POLICY_MENDED
+        reason = Reason.POLICY_BROKEN if trouble else Reason.POLICY_RESTORED
         said = Announcement("Pod", own.namespace, own.name, own.uid, reason, text, warning=bool(trouble))
         self.announcer.announce(said)
 

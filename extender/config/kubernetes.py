@@ -115,7 +115,7 @@ class ForeignPods(Group):
     partition: Annotated[str, of_form(forms.WORD)] | None = Field(
         None,
         description="Partition of these jobs, one with all nodes. Not given: the default one. Its jobs must preempt "
-        "nobody; if its own cannot be preempted either (`PreemptMode=OFF`), Slurm never gives away what such "
+        "no other; if its own cannot be preempted either (`PreemptMode=OFF`), Slurm never gives away what such "
         "a Pod uses.",
     )
     qos: Annotated[str, of_form(forms.WORD)] | None = Field(None, description="Quality of service of these jobs.")

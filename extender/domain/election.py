@@ -71,18 +71,18 @@ class Sighting:
 
     record: LeaseRecord | None = None
     since: float = -math.inf
-    looked: bool = field(default=False)
+    was_read: bool = field(default=False)
     """The Lease was read at least once."""
 
     def seeing(self, record: LeaseRecord | None, now: float) -> Self:
         """Return the sighting after the record was read again."""
-        if self.looked and record == self.record:
+        if self.was_read and record == self.record:
             return self
-        return replace(self, record=record, since=now, looked=True)
+        return replace(self, record=record, since=now, was_read=True)
 
     def free_at(self, identity: str) -> float:
         """Return the instant from which `identity` may take the Lease; `inf` before the first read."""
-        if not self.looked:
+        if not self.was_read:
             return math.inf
         record = self.record
         if record is None or record.holder in {"", identity}:

@@ -1,4 +1,4 @@
-"""What the engine and the controllers need of the outside, and nothing more.
+"""Define the interfaces through which the engine and the controllers reach Slurm and Kubernetes.
 
 Adapters return events or results; the only exceptions that cross a port are the ones defined here. Each adapter carries
 a line that lets mypy check it against its protocol.
@@ -51,7 +51,7 @@ class SlurmJobs(Protocol):
     """Placeholder jobs."""
 
     async def submit(self, order: JobOrder) -> Sequence[Event]:
-        """Submit or allocate. `SubmitAccepted` (then what is known of the job), `SubmitRefused` or `SubmitUnknown`."""
+        """Submit or allocate. Return `SubmitAccepted` (then events of the job), `SubmitRefused` or `SubmitUnknown`."""
         ...
 
     async def probe(
@@ -76,7 +76,7 @@ class SlurmJobs(Protocol):
         ...
 
     async def finish(self, job_id: int, exit_code: int) -> CancelAnswered:
-        """Tell the script of a job to end by itself, and cancel a job without one. Never raises, as `cancel`."""
+        """Signal the script of a job to end by itself, and cancel a job without one. Never raises, as `cancel`."""
         ...
 
     async def comment(self, job_id: int, text: str, *, within_s: float | None = None) -> bool:
@@ -94,7 +94,7 @@ class SlurmJobs(Protocol):
         excluded: tuple[str, ...] | None,
         marks: Mapping[str, str] = MappingProxyType({}),
     ) -> Updated:
-        """Tell a pending job these fields of a request, its excluded nodes unless `None`, and its marks by their place.
+        """Send a pending job these fields of a request, its excluded nodes unless `None`, and its marks by field.
 
         Never raises.
         """
@@ -106,7 +106,7 @@ class SlurmJobs(Protocol):
 
 
 class Held(StrEnum):
-    """What came of a request for the job of a foreign Pod."""
+    """The result of a request for the job of a foreign Pod."""
 
     MADE = "made"
     """There is a job: it runs, or it waits where it was to queue."""
@@ -115,7 +115,7 @@ class Held(StrEnum):
     """Not now: the node, or its partition, gives nothing at this moment."""
 
     REFUSED = "refused"
-    """Not as it was asked, or not by this Slurm; or nobody answered, and surely nothing was done."""
+    """Not as requested, or not by this Slurm; or no answer came, and certainly nothing was done."""
 
     UNKNOWN = "unknown"
     """There may be a job."""
@@ -166,11 +166,11 @@ class ExternalNodes(Protocol):
     """Nodes of Slurm that stand for Nodes of Kubernetes. Nothing raises; doing it twice does no harm."""
 
     async def create(self, node: DesiredNode) -> Updated:
-        """Make the node. One of that name that is there already is refused, whoever made it."""
+        """Create the node. An existing node of that name is refused, whichever client created it."""
         ...
 
     async def change(self, node: DesiredNode, keys: Collection[str]) -> Updated:
-        """Make these keys of the node what is wanted."""
+        """Set these keys of the node to the desired values."""
         ...
 
     async def delete(self, name: str) -> Updated:
@@ -179,7 +179,7 @@ class ExternalNodes(Protocol):
 
 
 class BindResult(StrEnum):
-    """What came of a Binding."""
+    """The result of a Binding."""
 
     BOUND = "bound"
     """The Pod is bound to the node asked for, by this call or an earlier one."""
@@ -211,7 +211,7 @@ class Pods(Protocol):
         ...
 
     async def ungate(self, member: MemberRef) -> bool:
-        """Take our scheduling gate away, and nothing else. False: try again later. Never raises."""
+        """Remove the scheduling gate of the extender, and nothing else. False: try again later. Never raises."""
         ...
 
     async def annotate(self, member: MemberRef, annotations: Mapping[str, str]) -> bool:
@@ -226,7 +226,7 @@ class Pods(Protocol):
         ...
 
     async def report(self, member: MemberRef, kind: str, holds: bool | None, reason: str, text: str) -> bool:
-        """Write a condition of our own. False: try again later. Never raises."""
+        """Write a condition of the extender. False: try again later. Never raises."""
         ...
 
     async def end(
@@ -268,7 +268,7 @@ class KubeNodes(Protocol):
 
 
 class NodeLeases(Protocol):
-    """What kubelets renew as long as they live."""
+    """The Leases that kubelets renew as long as they live."""
 
     async def renewed(self, node: str) -> str:
         """When the Lease of a Node was renewed last, as kubelet wrote it; "": never. Raises `PortError`."""
@@ -292,10 +292,10 @@ class CheckpointStore(Protocol):
 
 
 class Owners(Protocol):
-    """Who made a Pod."""
+    """The controllers that created a Pod."""
 
     async def controllers(self, namespace: str, owner: OwnerReference) -> tuple[ControllerView, ...]:
-        """The controllers from `owner` up to the topmost that may be read, and what is known of the one above it.
+        """Return the controllers from `owner` up to the topmost readable one, and what is known of the one above it.
 
         Raises `PortError`.
         """
@@ -316,7 +316,7 @@ class Announcement:
 
 
 class Announcer(Protocol):
-    """Tells people. Rate-limited and aggregated; never holds work up."""
+    """Publishes Events for users. Rate-limited and aggregated; never delays work."""
 
     def announce(self, announcement: Announcement) -> None:
         """Queue it. Never blocks, never raises."""
@@ -336,7 +336,7 @@ class PodCache(Protocol):
         ...
 
     def may_exist(self, uid: str) -> bool:
-        """Whether there may be such a Pod, also one that could not be read. False: there is none."""
+        """Return whether such a Pod may exist, also one that could not be read. False: there is none."""
         ...
 
     def on_node(self, node: str) -> Sequence[PodView]:

@@ -79,7 +79,7 @@ CORDONED_BY = f"{STATUS_PREFIX}cordoned-by"
 """Node annotation: the extender that cordoned the Node for the same. See `domain.nodes.marks`."""
 
 UNCORDONED_MANUALLY = f"{STATUS_PREFIX}uncordoned-manually"
-"""Node annotation: the extender whose cordon somebody lifted. It does not cordon the Node again for the same cause."""
+"""Node annotation: the extender whose cordon an administrator lifted, and which does not repeat it for that cause."""
 
 FENCE_EVIDENCE = f"{STATUS_PREFIX}fence-evidence"
 """Node annotation: when the fence script called last for this Slurm node, with a proof. See
@@ -115,7 +115,7 @@ CHECKPOINT_PREFIX = f"checkpoint.{DOMAIN}/"
 """Starts the annotations of the Lease with the checkpoints, one for each writer (`domain.jobs.checkpoint`)."""
 
 DRAIN_PREFIX = "slurm-extender:"
-"""Starts the reason of every drain that we put on a Slurm node; a drain without it is never lifted by us."""
+"""Starts the reason of every drain of the extender on a Slurm node; it never lifts a drain without it."""
 
 GANG = f"{DOMAIN}/gang"
 """Pod annotation, a setting: the name of the Pod's gang; on a Job or JobSet, which of its Pods are one gang."""
@@ -163,9 +163,9 @@ class Reason(StrEnum):
     POLICY_BROKEN = "SlurmPolicyInvalid"
     """A changed policy file cannot be used; on the extender's own Pod."""
 
-    POLICY_MENDED = "SlurmPolicyRestored"
+    POLICY_RESTORED = "SlurmPolicyRestored"
     UNKNOWN_SETTING = "UnknownSlurmSetting"
-    """A key of a peer that is not known here; the job is asked for all the same, as with the next three."""
+    """A key of a peer that is not known here; the job is submitted anyway, as with the next three."""
 
     WITHOUT_EFFECT = "SlurmSettingWithoutEffect"
     UNACCOUNTED = "NotAccountedBySlurm"
@@ -193,14 +193,14 @@ class Reason(StrEnum):
     """Several Pods of one Job, JobSet or LeaderWorkerSet have a job each, and may start at different times."""
 
     CLAIM_IGNORED = "StatusAnnotationsIgnored"
-    """What the extender wrote on a Pod was written for another Pod, or by somebody else."""
+    """What the extender wrote on a Pod was written for another Pod, or by another client."""
 
     CHANGED_BY_HAND = "SlurmJobChangedManually"
-    """Somebody changed the job in a way that the Pod's people should know of, and that ends nothing."""
+    """A user changed the job in a way that matters to the owner of the Pod, and that ends nothing."""
 
     HELD = "EvictionPaused"
     GRANT_NOT_WRITTEN = "PodPatchForbidden"
-    """The API server does not let us take our gate away or write the node on the Pod."""
+    """The API server does not let the extender remove its gate or write the node on the Pod."""
 
     CONTAINERS_NOT_STARTED = "ContainersNotStarted"
     """The Pod holds what Slurm gave it, and no container of it has started."""

@@ -80,7 +80,7 @@ class Election:
     @property
     def known(self) -> bool:
         """Return whether the Lease has been read: it has a holder, or it can be taken."""
-        return self._seen.looked
+        return self._seen.was_read
 
     @property
     def leader(self) -> LeaseRecord | None:
@@ -190,9 +190,9 @@ class Election:
             self.trouble = ""
         was = before.record.holder if before.record is not None else ""
         now = self._seen.record.holder if self._seen.record is not None else ""
-        if now and before.looked and was != now:
+        if now and before.was_read and was != now:
             self.transitions_seen += 1
-        if was != now or not before.looked:
+        if was != now or not before.was_read:
             changed, self._changed = self._changed, asyncio.Event()
             changed.set()
 

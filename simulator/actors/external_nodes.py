@@ -15,7 +15,7 @@ from extender.domain.wellknown import DRAIN_PREFIX
 from simulator.actors.pacing import repeat_at_random
 from simulator.cluster import SCHEDULER, SimCluster
 from simulator.event_log import node_subject
-from simulator.invariants.checker import LOOKED_BEFORE_S, InvariantChecker
+from simulator.invariants.checker import READ_BEFORE_S, InvariantChecker
 from simulator.invariants.invariant import Invariant
 from simulator.kube.objects import Json
 from simulator.kube.pods import OVER
@@ -123,12 +123,12 @@ class ExternalNodeChanges:
     def _deleted(self, node: SimNode) -> None:
         """Check the deletion of a Slurm node by a client."""
         self.checker.checked[Invariant.NODES] += 1
-        ours = bool(marked(node.features)[1]) and node.drained and node.reason.startswith(DRAIN_PREFIX)
-        # Slurm deletes no node on the condition that nobody has drained it since it was looked at.
+        by_extender = bool(marked(node.features)[1]) and node.drained and node.reason.startswith(DRAIN_PREFIX)
+        # Slurm has no precondition for a deletion: a drain may have come since the extender read the node.
         since = self.cluster.slurm.controller.timers.wall() - self.checker.operators.drained_at.get(node.name, 0.0)
-        # Of ours: where Slurm has no node, it gives away nothing that others use.
+        # Only Pods of the extender: where Slurm has no node, it allocates nothing that others use.
         pods = [pod for pod in self._pods_on(node.name) if pod["spec"]["schedulerName"] == SCHEDULER]
-        if pods or not (ours or since <= LOOKED_BEFORE_S):
+        if pods or not (by_extender or since <= READ_BEFORE_S):
             self.checker.violate(Invariant.NODES, f"it was deleted ({node.reason!r})", node_subject(node.name))
         if self.checker.operators.drains.pop(node.name, None) is not None:
             self.checker.windows["an end of a node that was drained after the look before it"] += 1

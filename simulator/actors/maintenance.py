@@ -11,7 +11,7 @@ from extender.domain.wellknown import DRAIN_PREFIX
 from simulator.actors.pacing import repeat_at_random
 from simulator.cluster import SimCluster
 from simulator.event_log import node_subject
-from simulator.invariants.checker import LOOKED_BEFORE_S, InvariantChecker
+from simulator.invariants.checker import READ_BEFORE_S, InvariantChecker
 from simulator.invariants.invariant import Invariant
 from simulator.slurm.records import SimNode
 
@@ -80,13 +80,13 @@ class MaintenanceOperators:
         """Check that the reason of a FAIL stays until an administrator lifts it."""
         for name, reason in list(self.checker.operators.failing.items()):
             node = self.cluster.slurm.controller.nodes.get(name)
-            if node is None or not node.failing:  # made anew, or an older state is back
+            if node is None or not node.failing:  # recreated, or an older state is back
                 del self.checker.operators.failing[name]
                 continue
             since = self.cluster.slurm.controller.drained_over.get(name, -1.0) - self._failed_at[name]
             over = node.reason.startswith(DRAIN_PREFIX)
-            if over and 0.0 <= since <= LOOKED_BEFORE_S:
-                self.checker.windows["a drain of ours over one that came after the look before it"] += 1
+            if over and 0.0 <= since <= READ_BEFORE_S:
+                self.checker.windows["a drain of the extender over one that came after its read of the node"] += 1
                 del self.checker.operators.failing[name]
                 continue
             text = f"{reason!r} became {node.reason!r}"

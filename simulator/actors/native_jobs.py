@@ -66,14 +66,14 @@ class NativeJobUsers:
             return
         self.ids.add(job.job_id)
         self.event_log.add(
-            f"somebody else's, {job.cpus_per_node} CPUs, {gpus} GPUs, {partition}", job_subject(job.job_id)
+            f"another user's, {job.cpus_per_node} CPUs, {gpus} GPUs, {partition}", job_subject(job.job_id)
         )
 
     def _hear(self, what: str, job: SimJob) -> None:
         if what != "started" or job.name != NAME:
             return
         began = job.start_time
-        self.event_log.add("somebody else's job starts", job_subject(job.job_id), *map(node_subject, job.nodes))
+        self.event_log.add("another user's job starts", job_subject(job.job_id), *map(node_subject, job.nodes))
 
         def over() -> None:
             if self.cluster.slurm.controller.job(job.job_id) is job and job.running and job.start_time == began:

@@ -148,7 +148,7 @@ class Operators:
         self.drains[node], self.drained_at[node] = reason, self.cluster.slurm.controller.timers.wall()
         self._later(node, self.drains, self._resume)
 
-    def look_again(self) -> None:
+    def note_restore(self) -> None:
         """Read the operators' drains again after slurmctld was restored to an older state."""
         for node in self.cluster.slurm.controller.nodes.values():
             if not (node.drained and (node.reason.startswith(REASON) or node.reason == EPILOG_ERROR)):

@@ -97,7 +97,7 @@ class PodCreator:
                 self._ask_for_something_else(name)
             else:
                 grace = self.rng.choice([None, None, 0, 5, 60])
-                self.event_log.add(f"a person deletes it, grace {grace}", pod_subject(name))
+                self.event_log.add(f"a user deletes it, grace {grace}", pod_subject(name))
                 with suppress(StatusError):
                     self.cluster.kube.delete_pod(name, grace_s=grace)
 
@@ -157,7 +157,7 @@ class PodCreator:
         def edit(pod: Json) -> None:
             pod["metadata"].setdefault("annotations", {})[SETTING + "partition"] = partition
 
-        self.event_log.add(f"a person asks for partition {partition}", pod_subject(name))
+        self.event_log.add(f"a user asks for partition {partition}", pod_subject(name))
         self.cluster.kube.change(pod_key("default", name), edit)
 
     def _hear(self, happening: WatchEvent) -> None:

@@ -31,7 +31,7 @@ TAKEN_UP_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class PolicyVariant:
-    """One text of the policy. `allows` tells whether it admits a Pod with these settings."""
+    """One text of the policy. `allows` returns whether it admits a Pod with these settings."""
 
     text: str
     allows: Callable[[Mapping[str, str]], bool] = lambda _asked: True
@@ -89,7 +89,7 @@ class PolicyEditor:
     _since: float = 0.0
 
     @property
-    def told(self) -> str:
+    def setting(self) -> str:
         """Return the setting that names the policy file."""
         return f"policyFile: {self.file}, "
 

@@ -9,7 +9,7 @@ from simulator.kube.watch_caches import WatchDisorder
 from simulator.options import FaultClass
 
 STILL_S = (5.0, 30.0, 120.0)
-"""Longer periods cannot be told from a cluster without changes."""
+"""Longer periods cannot be distinguished from a cluster without changes."""
 
 
 def stale(trouble: FaultSource) -> None:
@@ -33,7 +33,7 @@ def stale(trouble: FaultSource) -> None:
     else:
         disorder = rng.choice(list(WatchDisorder))
         caches.disturb(disorder, rng)
-        what = f"a watch tells {disorder}"
+        what = f"a watch delivers {disorder}"
     trouble.during(seconds, caches.heal)
     trouble.say(FaultClass.STALE, f"{what}, {seconds:g} s")
 

@@ -32,8 +32,8 @@ from simulator.slurm.records import SimJob
 
 CHECK_EVERY_S = 5.0
 
-LOOKED_BEFORE_S = 0.1
-"""How long before a drain of ours is taken by slurmctld the node was looked at: two ways over a slow link."""
+READ_BEFORE_S = 0.1
+"""How long before slurmctld takes a drain of the extender the node was read: two ways over a slow link."""
 
 
 @dataclass
@@ -64,13 +64,13 @@ class InvariantChecker:
     """Jobs that were suspended, requeued, warned or forgotten: their Pods may be ended."""
 
     _warned: set[int] = field(default_factory=set)
-    """Jobs whose GraceTime has begun; preemption without one warns nobody."""
+    """Jobs whose GraceTime has begun; preemption without one sends no warning."""
 
     job_ends: dict[tuple[int, str], JobEnd] = field(default_factory=dict)
     """By id and workload: ids are given out again."""
 
     arrivals: dict[str, float] = field(default_factory=dict)
-    """When each Pod came to its node, whoever placed it."""
+    """When each Pod came to its node, placed by any scheduler."""
 
     job_starts: dict[tuple[int, str], float] = field(default_factory=dict)
     """When a job was given its part of a node last."""
@@ -174,7 +174,7 @@ class InvariantChecker:
             self._sharing.check_room(pod)
         elif before is None or before["status"]["phase"] != pod["status"]["phase"]:
             self.event_log.add(pod["status"]["phase"], pod_subject(name))
-        # What a restored etcd brings back on a Pod is nobody's doing.
+        # No client wrote what a restored etcd brings back on a Pod.
         if (
             self.cluster.kube.in_client_request
             and before is not None
@@ -212,12 +212,12 @@ class InvariantChecker:
             subjects = tuple(job_subject(job.job_id) for job in jobs)
             self.hold(Invariant.NO_ORPHAN, uid, lonely, f"workload {uid} has no Pod", *subjects)
         for node in self.cluster.slurm.controller.nodes.values():
-            ours = node.drained and node.reason.startswith(DRAIN_PREFIX)
+            by_extender = node.drained and node.reason.startswith(DRAIN_PREFIX)
             # A Node that takes no Pods is drained for that.
             idle = (
-                ours
+                by_extender
                 and self._takes_pods(node.name)
-                # One that is to be made anew waits for the jobs of others.
+                # One that is to be recreated waits for the jobs of others.
                 and not (node.made and self.cluster.slurm.controller.cluster.holders(node.name))
                 and not any(self.slurm_node_of(pod) == node.name for pod in self.pods.values())
                 and not without_room(self.cluster, node.name)
@@ -225,7 +225,7 @@ class InvariantChecker:
             key, proof_s = f"{node.name} {node.reason}", _proof_s(node.reason) if idle else 0.0
             self.hold(Invariant.NO_DRAIN_LEFT, key, idle, f"{node.reason!r}", node_subject(node.name), more_s=proof_s)
             if node.name in self.operators.drains and self._drained_at_once(node.name):
-                self.windows["a drain of ours over one that came after the look before it"] += 1
+                self.windows["a drain of the extender over one that came after its read of the node"] += 1
                 del self.operators.drains[node.name]
             wanted = self.operators.drains.get(node.name)
             lifted = wanted is not None and not (node.drained and node.reason == wanted)
@@ -234,9 +234,9 @@ class InvariantChecker:
             check()
 
     def _drained_at_once(self, node: str) -> bool:
-        """Slurm has no drain that is refused where there is one: what comes between a look and ours is written over."""
+        """Return whether a drain came between a read of the node and the extender's drain, which overwrites it."""
         since = self.operators.drained_at.get(node, 0.0)
-        return 0.0 <= self.cluster.slurm.controller.drained_over.get(node, -1.0) - since <= LOOKED_BEFORE_S
+        return 0.0 <= self.cluster.slurm.controller.drained_over.get(node, -1.0) - since <= READ_BEFORE_S
 
     def hold(self, invariant: Invariant, key: str, wrong: bool, text: str, *subjects: str, more_s: float = 0.0) -> None:
         """Record a violation if the invariant was wrong for more than its bound of undisturbed seconds."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simulator.invariants.checker import InvariantChecker
 
 WARNED_BEFORE_S = 30.0
-"""How much earlier than its grace before the time limit of its job a Pod may be told to end."""
+"""How much earlier than its grace before the time limit of its job a Pod may be ended."""
 
 GUARD_WINDOW_S, GUARD_LEAST, GUARD_SHARE = 60.0, 5, 0.1
 """The mass-deletion guard: seconds, Pods at least, share of the live jobs."""
@@ -65,7 +65,7 @@ class EndingChecks:
         held = job is not None and workload_of(job) == workload and job.running
         if job is not None and held and self.checker.slurm_node_of(pod) in job.nodes and not self._is_part(workload):
             untouched = number not in self.checker.disturbed_jobs and not job.preempt_time and not job.restart_count
-            # A Pod is to be gone when the time limit comes, so it is told to end by its grace before.
+            # A Pod is to be gone when the time limit comes, so it is ended earlier, by its grace.
             warned_s = float(pod["spec"]["terminationGracePeriodSeconds"]) + WARNED_BEFORE_S
             if untouched and job.end_time - self.checker.cluster.slurm.controller.timers.wall() > warned_s:
                 self.checker.violate(

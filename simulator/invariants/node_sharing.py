@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simulator.invariants.checker import InvariantChecker
 
 WINDOW_S = 10.0
-"""A node given away within this time of an end that nobody announced is beyond any fence: two polls and a patch."""
+"""A node given away within this time of an end that was not announced is beyond any fence: two polls and a patch."""
 
 GIVEN_AGAIN_S = 60.0
 """Where the id of a forgotten job was given out again at once the states show no change: the job is missed when it is
@@ -52,9 +52,9 @@ class NodeSharingChecks:
         now = asyncio.get_running_loop().time()
         for other, pod in self.checker.pods.items():
             own = self.checker.workload_of_pod(other)
-            elsewhere = own == job[1] or self.checker.slurm_node_of(pod) != node
+            on_another_node = own == job[1] or self.checker.slurm_node_of(pod) != node
             if (
-                elsewhere
+                on_another_node
                 or other in self.checker.stopped_pods
                 or not occupies_node(pod)
                 or self.checker.holds_node(pod)
@@ -95,7 +95,7 @@ class NodeSharingChecks:
             self.checker.violate(Invariant.FENCE, text, job_subject(job.job_id), *map(node_subject, with_slurmd))
 
     def _excuse(self, job_id: int, ended: JobEnd | None, since: float, now: float, *, by_slurm: bool) -> str:
-        """Why nobody could have held the node; "": it should have been held."""
+        """Return why the node could not have been held; "": it should have been held."""
         if ended is None:
             return "bound without a job"
         if self.checker.quiescence.lasted(since) < now - since or not self.checker.quiescence.lasted(since):
@@ -108,7 +108,7 @@ class NodeSharingChecks:
             and now - since <= GIVEN_AGAIN_S
         ):
             return "its job's id was given out again"
-        # We bind Pods ourselves: not before Slurm has said how the jobs of those on the node are.
+        # The extender binds Pods itself, not before Slurm has reported the jobs of the Pods on the node.
         if by_slurm and now - since <= WINDOW_S and not ended.announced:
             return "before any poll could see the end"
         return ""

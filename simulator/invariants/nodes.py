@@ -60,11 +60,11 @@ class NodeInvariants:
             if node is None:
                 continue
             subject = node_subject(slurm.name)
-            told, ill = _notified(node), _ill(slurm)
-            untold, old = ill and not told, bool(told) and not ill
+            shown, ill = _shown(node), _ill(slurm)
+            hidden, old = ill and not shown, bool(shown) and not ill
             text = "Slurm starts nothing there, and the Node says nothing"
-            self.checker.hold(Invariant.SAME_PICTURE, f"{slurm.name} untold", untold, text, subject)
-            text = f"Slurm has it well, and the Node has {told}"
+            self.checker.hold(Invariant.SAME_PICTURE, f"{slurm.name} hidden", hidden, text, subject)
+            text = f"Slurm has it well, and the Node has {shown}"
             self.checker.hold(Invariant.SAME_PICTURE, f"{slurm.name} old", old, text, subject)
             missed = drain.cordoned and _cordoned_by_others(node) and not (slurm.drained or slurm.failing)
             self.checker.hold(
@@ -80,8 +80,8 @@ def _ill(node: SimNode) -> bool:
     return node.down or node.silent or said
 
 
-def _notified(node: Json) -> str:
-    """Return the extender's marks on the Node that tell that Slurm has it unavailable."""
+def _shown(node: Json) -> str:
+    """Return the marks of the extender on the Node by which Slurm has it unavailable."""
     said = [
         one["type"]
         for one in node["status"]["conditions"]

@@ -13,7 +13,7 @@ from simulator.slurm.records import SimJob
 
 @dataclass(slots=True)
 class JobEnd:
-    """How a placeholder job ended."""
+    """The end of a placeholder job."""
 
     at: float
     state: str

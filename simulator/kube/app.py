@@ -80,12 +80,12 @@ class ApiServerApp:
             if fault.delay_s:
                 await asyncio.wait([gone], timeout=fault.delay_s)
             if fault.after:
-                self._carry_out(request)
+                self._execute(request)
             if fault.code == 0:
                 await asyncio.wait([gone])
                 return
             if fault.garbage:
-                await _send_half(send, b"{}" if request.watch else json.dumps(self._carry_out(request)[1]).encode())
+                await _send_half(send, b"{}" if request.watch else json.dumps(self._execute(request)[1]).encode())
                 return
             if fault.code is not None:
                 raise fault.refusal()
@@ -93,13 +93,13 @@ class ApiServerApp:
             target = self._checked(request)
             await self._watch(request, target, send, gone)
         else:
-            code, body = self._carry_out(request)
+            code, body = self._execute(request)
             if "as=PartialObjectMetadata" in request.accept and code == 200:
                 body = _metadata_only(body)
             await _send_json(send, code, body)
 
     def _checked(self, request: ApiRequest) -> Target:
-        """What the request is about, once it is known that it may be asked. Raises StatusError."""
+        """Return the target of the request, once it is known to be allowed. Raises StatusError."""
         server = self.server
         if server.tokens is not None and request.token not in server.tokens:
             raise StatusError(401, "Unauthorized", "Unauthorized")
@@ -116,7 +116,7 @@ class ApiServerApp:
             raise StatusError(403, "Forbidden", f"the user cannot {what}")
         return target
 
-    def _carry_out(self, request: ApiRequest) -> tuple[int, Json]:
+    def _execute(self, request: ApiRequest) -> tuple[int, Json]:
         said = reviews.answer_review(self.server, request)
         if said is not None:
             return said
@@ -169,13 +169,15 @@ class ApiServerApp:
                         batch = [coming.result()]
                         while not queue.empty():
                             batch.append(queue.get_nowait())
-                        await _send_body(send, b"".join(each.line for each in server.caches.told(batch)), more=True)
+                        await _send_body(
+                            send, b"".join(each.line for each in server.caches.delivered(batch)), more=True
+                        )
                 finally:
                     coming.cancel()
                     await asyncio.wait([coming])
-                # A bookmark says that everything up to its version was told.
+                # A bookmark says that everything up to its version was sent.
                 if bookmarks and loop.time() >= next_bookmark and queue.empty():
-                    # A kind of object that did not change has no new version to tell, and the watch stays silent.
+                    # A kind of object that did not change has no new version to report, and the watch stays silent.
                     if server.storage.latest(target.resource) > begun:
                         bookmark = _bookmark(target.resource, server.storage.latest(target.resource))
                         await _send_body(send, bookmark, more=True)
@@ -197,7 +199,7 @@ class ApiServerApp:
         concerns: Callable[[WatchEvent], bool],
         queue: asyncio.Queue[WatchEvent],
     ) -> tuple[bytes, Coroutine[None, None, None]]:
-        """What a watch tells first, and what it waits for then; what its cache does not know yet is queued."""
+        """Return the first lines of a watch, and what it waits for then; what its cache does not know yet is queued."""
         before = [each for each in self._before(request, target) if concerns(each)]
         still = self.server.caches.snapshot()
         newer = [each for each in before if still is not None and each.version > still.version]
@@ -207,7 +209,7 @@ class ApiServerApp:
         return first, _nothing() if still is None else self.server.caches.moves()
 
     def _before(self, request: ApiRequest, target: Target) -> list[WatchEvent]:
-        """What the watch begins with: the changes since its version, or without one everything that is there."""
+        """Return the first events of the watch: the changes since its version, or without one all objects."""
         storage, text = self.server.storage, request.query.get("resourceVersion") or "0"
         if text == "0":
             return [

@@ -1,6 +1,6 @@
-"""KubeFaults of the fake API server, set by whoever runs the simulation.
+"""Define the faults of the fake API server, which a simulation or a test sets.
 
-Connections that break, stall or are refused are faults of the network (`sim.network.memory`), not of the server.
+Connections that break, stall or are refused are faults of the network (`simulator.network.memory`), not of the server.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from simulator.kube.status_errors import StatusError
 
 @dataclass(slots=True)
 class KubeFault:
-    """What goes wrong with requests that match, `times` times (`None`: until it is removed).
+    """A fault of requests that match, `times` times (`None`: until it is removed).
 
     Of `every` so many it strikes one, drawn.
     `path` is a regular expression, searched in the path. `code` 0 stands for no answer at all: the request hangs;

@@ -114,7 +114,7 @@ class Kubelets:
         self._server.change(ObjectKey(NODES, "", name), lambda one: set_condition(one["status"], ready, now))
 
     def _renew(self, key: ObjectKey) -> None:
-        """Write the Lease of a Node as its kubelet has by now: when it is read, since nobody watches it."""
+        """Write the Lease of a Node as its kubelet has by now: when it is read, since no client watches it."""
         if key != _lease(key.name) or key.name in self._down or self._server.node(key.name) is None:
             return
         if self._server.storage.get(key) is None:
@@ -131,7 +131,7 @@ class Kubelets:
     def _hear(self, happening: WatchEvent) -> None:
         if happening.resource != PODS:
             return
-        if self._beat is None:  # a cluster without Pods has nobody to tell
+        if self._beat is None:  # a cluster without Pods has no kubelet to wake
             self._beat_later()
         if happening.type == "DELETED":
             gone = self._pods.pop(happening.object["metadata"]["uid"], None)

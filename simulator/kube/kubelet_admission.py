@@ -1,5 +1,5 @@
-"""What kubelet counts before it starts a Pod (`pkg/kubelet/lifecycle/predicate.go`, `noderesources/fit.go`), read from
-objects as they stand in the API server.
+"""Count resources as kubelet does before it starts a Pod (`pkg/kubelet/lifecycle/predicate.go`,
+`noderesources/fit.go`), from objects in the API server.
 
 Written apart from the extender's own sums, in fractions and from JSON, so that one can be held against the other.
 """
@@ -20,11 +20,11 @@ _SCALES = {
 }
 
 FOR_THE_WHOLE_POD = ("cpu", "memory", "hugepages-")
-"""What `spec.resources` may ask for (KEP-2837)."""
+"""The resources that `spec.resources` may request (KEP-2837)."""
 
 
 def exceeded_resources(node: Json, pods: Iterable[Json]) -> list[str]:
-    """Of what these Pods together have more than the Node may give to them; `pods` is their number."""
+    """Return the resources of which these Pods together request more than is allocatable; `pods` is their number."""
     there = list(pods)
     asked: dict[str, int] = {"pods": len(there)}
     for pod in there:
@@ -32,16 +32,16 @@ def exceeded_resources(node: Json, pods: Iterable[Json]) -> list[str]:
             # kubelet keeps thousandths of CPUs and whole units of all else, rounded up for each Pod.
             asked[name] = asked.get(name, 0) + ceil(amount * 1000 if name == "cpu" else amount)
     has = {name: quantity(text) for name, text in node["status"]["allocatable"].items()}
-    told = []
+    exceeded = []
     for name, total in sorted(asked.items()):
         most = has.get(name, Fraction(0)) * (1000 if name == "cpu" else 1)
         if total > most:
-            told.append(f"{name}: {total} of {most}")
-    return told
+            exceeded.append(f"{name}: {total} of {most}")
+    return exceeded
 
 
 def requested(pod: Json) -> dict[str, Fraction]:
-    """What one Pod asks for while it starts or runs, whichever is more, and its overhead."""
+    """Return what one Pod requests while it starts or runs, whichever is more, and its overhead."""
     spec = pod["spec"]
     beside: dict[str, Fraction] = {}
     """Sidecars that run already."""

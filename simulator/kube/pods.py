@@ -1,4 +1,4 @@
-"""What is particular to Pods: defaults, what may change, binding, the way a Pod ends.
+"""Implement what is particular to Pods: defaults, allowed changes, binding, deletion.
 
 After Kubernetes `pkg/registry/core/pod/storage/{storage,eviction}.go` and `pkg/registry/core/pod/strategy.go`.
 """

@@ -1,4 +1,4 @@
-"""RBAC: what roles, bound to one service account, let it do.
+"""Decide requests by the roles that are bound to one service account.
 
 Rules as in Kubernetes `plugin/pkg/auth/authorizer/rbac/rbac.go` (`RuleAllows`): verb, group, resource with its
 subresource, and the name where a rule names some; a request that names no object matches no rule that does.
@@ -18,7 +18,7 @@ from simulator.kube.objects import Json
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What a request needs to be allowed: RBAC's verb, API group and resource (`pods/binding`)."""
+    """The permission that a request needs: RBAC's verb, API group and resource (`pods/binding`)."""
 
     verb: str
     group: str
@@ -52,7 +52,7 @@ class Rbac:
 
     @classmethod
     def of(cls, documents: Iterable[Json], account: str, namespace: str) -> Rbac:
-        """Those that Roles, ClusterRoles and their bindings among `documents` give to a service account."""
+        """Return the rules that Roles, ClusterRoles and bindings among `documents` give to a service account."""
         found = list(documents)
         roles = {(one["kind"], _where(one), one["metadata"]["name"]): one["rules"] for one in found if "rules" in one}
         grants = []
@@ -65,7 +65,7 @@ class Rbac:
         return cls(account, grants)
 
     def allows(self, permission: Permission, namespace: str, name: str) -> bool:
-        """Whether the account may ask that about an object; `name` is "" for a collection and for one yet to be."""
+        """Return whether the account may do this to an object; `name` is "" for a collection or a new object."""
         return any(grant.allows(permission, namespace, name) for grant in self.grants)
 
 
@@ -76,7 +76,7 @@ _SHIPPED = Path(__file__).resolve().parents[2] / "manifests" / "base" / "rbac-ex
 
 @cache
 def shipped() -> Rbac | None:
-    """What our own manifests let the extender do; `None` where this program was installed without them."""
+    """Return the rights that the shipped manifests give to the extender; `None` where they are not installed."""
     if not _SHIPPED.exists():
         return None
     found = yaml.safe_load_all(_SHIPPED.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Which kinds of objects the fake API server serves, and how paths name them."""
+"""List the kinds of objects that the fake API server serves, and parse their paths."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Resource:
 
     @property
     def root(self) -> str:
-        """Where paths of its group and version begin."""
+        """Return how paths of its group and version begin."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
 
@@ -60,7 +60,10 @@ BUILT_IN = (
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a path names. `name` is "" for a collection, `namespace` "" for all of them or for a cluster-wide kind."""
+    """The object or collection that a path names.
+
+    `name` is "" for a collection, `namespace` "" for all of them or for a cluster-wide kind.
+    """
 
     resource: Resource
     namespace: str = ""
@@ -69,7 +72,7 @@ class Target:
 
 
 def find_target(path: str, resources: tuple[Resource, ...]) -> Target | None:
-    """The object or collection at `path`; `None` where there is no such place."""
+    """The object or collection at `path`; `None` where the path names none."""
     for resource in resources:
         if not path.startswith(resource.root + "/"):
             continue

@@ -1,6 +1,6 @@
 """Simulate kube-scheduler: pass one Pod at a time to the extender's `/filter`, then to its `/bind`.
 
-It keeps what matters to an extender of the real one (`pkg/scheduler/schedule_one.go`, `backend/queue`, 1.32 and later):
+It reproduces what an extender observes (`pkg/scheduler/schedule_one.go`, `backend/queue`, 1.32 and later):
 gated Pods are never tried, one cycle runs at a time while bindings run beside it, a rejected Pod comes back at every
 change of a bound Pod, of a Node or of itself, no sooner than its back-off allows, an error comes back on a timer, a
 rejection is written to the Pod as a condition (which is a change of the Pod), and a Pod whose binding was reported is
@@ -134,7 +134,7 @@ class SimScheduler:
             self._consider(pod)
 
     def _consider(self, pod: Json) -> None:
-        """Queue a Pod that is ours and pending, or wake it: it changed."""
+        """Queue a pending Pod of this scheduler, or wake it: it changed."""
         spec, meta = pod["spec"], pod["metadata"]
         uid = meta["uid"]
         if spec.get("schedulerName") != self._scheduler or spec.get("nodeName") or uid in self._assumed:
@@ -200,7 +200,7 @@ class SimScheduler:
         task.add_done_callback(self._binding.discard)
 
     def _feasible(self, pod: Json) -> list[str]:
-        """What the built-in filters leave; of those that only the real one has, none stands in the way here."""
+        """Return the Nodes that pass the built-in filters; the other filters of the real one pass all."""
         wanted = demands(replace(read_pod(pod), beyond=(), containers=(), init_containers=()))
         if isinstance(wanted, Beyond):
             return []

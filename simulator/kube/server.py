@@ -60,7 +60,7 @@ class FakeApiServer:
     """The state of one cluster, and the answers to requests about it.
 
     `wall` gives seconds since the epoch. `tokens` are the bearer tokens that are accepted; `None`: all. `rbac` are the
-    rights of whoever asks, `None`: all; `allowed` takes some away for a while. `mutate` stands for admission: it may
+    rights of the client, `None`: all; `allowed` takes some away for a while. `mutate` stands for admission: it may
     change an object that is about to be created. `used` counts the permissions that requests needed, `requests` are the
     latest ones.
     """
@@ -87,7 +87,7 @@ class FakeApiServer:
         """A request of a client is being carried out, rather than something that the simulation does."""
 
         self.before_read: list[Callable[[ObjectKey], None]] = []
-        """Told of each object that is about to be read: what changes all the time is brought up to date then."""
+        """Called for each object that is about to be read: what changes all the time is brought up to date then."""
 
         self._manager = SOMEBODY
         self._pages: dict[str, tuple[int, list[Json]]] = {}
@@ -182,7 +182,7 @@ class FakeApiServer:
         return {"kind": "APIResourceList", "groupVersion": served[0].api_version, "resources": entries}
 
     def target(self, path: str) -> Target | None:
-        """What a path names."""
+        """Return the object or collection that a path names."""
         return find_target(path, self.resources)
 
     def _existing(self, key: ObjectKey) -> Json:

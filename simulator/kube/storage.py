@@ -1,4 +1,4 @@
-"""What the fake API server keeps: objects, one resource version for all of them, and a window of what happened."""
+"""Keep the state of the fake API server: objects, one resource version for all of them, and a window of changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WINDOW = 10_000
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """One change, as a watch tells it. `line` ends with a newline."""
+    """One change, as a watch delivers it. `line` ends with a newline."""
 
     version: int
     type: str
@@ -37,7 +37,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class ObjectKey:
-    """Where an object is kept."""
+    """The key under which an object is kept."""
 
     resource: Resource
     namespace: str
@@ -50,7 +50,7 @@ def watch_line(change_type: str, obj: Json) -> bytes:
 
 
 class Storage:
-    """Objects by key. They are never changed in place: whoever reads one may keep it."""
+    """Objects by key. They are never changed in place: a reader may keep one."""
 
     def __init__(self) -> None:
         self.version = 1
@@ -103,7 +103,7 @@ class Storage:
         return Snapshot(self.version, dict(self._objects))
 
     def restore(self, snapshot: Snapshot, *, bump: bool = True) -> None:
-        """Go back to a backup. Who listens is told what is other than it was; watches must have ended before.
+        """Go back to a backup. Listeners receive every difference; watches must have ended before.
 
         Versions go on from where they were, and every older one is compacted, as with `etcdutl snapshot restore
         --bump-revision --mark-compacted`: otherwise (`bump` False) versions are given out a second time, and a watch
@@ -116,24 +116,24 @@ class Storage:
         self._history.clear()
         self._latest = dict.fromkeys(self._latest, self.version)
         same = {key for key, new in self._objects.items() if key in was and _uid(was[key]) == _uid(new)}
-        told = [("DELETED", key, old) for key, old in was.items() if key not in same]
-        told += [
+        changes = [("DELETED", key, old) for key, old in was.items() if key not in same]
+        changes += [
             ("MODIFIED" if key in same else "ADDED", key, new)
             for key, new in self._objects.items()
             if was.get(key) is not new
         ]
-        for change_type, key, obj in told:
+        for change_type, key, obj in changes:
             happening = WatchEvent(self.version, change_type, key.resource, obj, watch_line(change_type, obj))
             for listener in tuple(self.listeners):
                 listener(happening)
 
     def listen(self, listener: Callable[[WatchEvent], None]) -> Callable[[], None]:
-        """Tell `listener` every change from now on, at once; calling the result ends it."""
+        """Call `listener` with every change from now on, at once; calling the result ends it."""
         self.listeners.append(listener)
         return lambda: self.listeners.remove(listener)
 
     def since(self, version: int) -> list[WatchEvent]:
-        """What happened after `version`. Raises StatusError: 410 beyond the window, 504 for a version yet to come."""
+        """Return the changes after `version`. Raises StatusError: 410 beyond the window, 504 for a later version."""
         if version < self._forgotten:
             raise expired(f"too old resource version: {version} ({self._forgotten})")
         if version > self.version:
@@ -166,5 +166,5 @@ class Storage:
 
 
 def _uid(obj: Json) -> str:
-    """Which object it is: another one may have had its name."""
+    """Return the identity of the object: another one may have had its name."""
     return str(obj["metadata"]["uid"])

@@ -1,8 +1,8 @@
-"""The watch caches of the API servers behind one address: one may stand still, another tell a watch in a wrong order.
+"""Simulate the watch caches of the API servers behind one address: one may stand still, another reorder watch lines.
 
 An API server answers from its cache what may be old, and asks etcd for what may not (a list without a resource
 version). That it answers the latter from a cache is against the rules, and has happened (kubernetes issue 59848).
-Each etcd watch tells changes in the order of their versions, every one of them once.
+Each etcd watch sends changes in the order of their versions, every one of them once.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ GATHER_S = 0.5
 """For how long lines are kept back so that there are several to put in another order."""
 
 AGAIN = 20
-"""So many of the last lines may be told again."""
+"""So many of the last lines may be sent again."""
 
 
 class WatchDisorder(StrEnum):
-    """What happens to the lines of a watch."""
+    """A disorder in the lines of a watch."""
 
     TWICE = "every line twice"
     AGAIN = "older lines once more"
@@ -32,7 +32,7 @@ class WatchDisorder(StrEnum):
 
 
 class WatchCaches:
-    """What clients are told of `storage`. Heals by `heal`."""
+    """Serve `storage` to clients, in disorder until `heal`."""
 
     def __init__(self, storage: Storage) -> None:
         self.disorder: WatchDisorder | None = None
@@ -41,26 +41,26 @@ class WatchCaches:
         self._meets: Callable[[], bool] = lambda: False
         self._moves = asyncio.Event()
         self._moves.set()
-        self._rng = random.Random(0)  # noqa: S311 - drawn by whoever simulates
+        self._rng = random.Random(0)  # noqa: S311 - a simulation sets its own
         self._notified: list[WatchEvent] = []
 
     def stand_still(self, meets: Callable[[], bool]) -> None:
-        """One of the caches hears nothing more; `meets` says of each request whether it is answered from that one."""
+        """Stop one of the caches; `meets` says of each request whether it is answered from that one."""
         self._still, self._meets = self._storage.save(), meets
         self._moves.clear()
 
     def disturb(self, disorder: WatchDisorder, rng: random.Random) -> None:
-        """Watches are told like this from now on."""
+        """Deliver changes to watches in this disorder from now on."""
         self.disorder, self._rng = disorder, rng
 
     def heal(self) -> None:
-        """All of them tell what is, and in order."""
+        """End the disorder, and let every cache follow the storage."""
         self._still = self.disorder = None
         self._meets = lambda: False
         self._moves.set()
 
     def snapshot(self) -> Snapshot | None:
-        """What the cache has that answers this request, where it stands still."""
+        """Return the state of the cache that answers this request; `None`: the current one."""
         return self._still if self._still is not None and self._meets() else None
 
     def of(self, still: Snapshot, resource: Resource, namespace: str) -> list[dict[str, object]]:
@@ -72,8 +72,8 @@ class WatchCaches:
         """Wait until the cache that stood still goes on."""
         await self._moves.wait()
 
-    def told(self, happenings: Sequence[WatchEvent]) -> list[WatchEvent]:
-        """How a watch is told of these changes."""
+    def delivered(self, happenings: Sequence[WatchEvent]) -> list[WatchEvent]:
+        """Return these changes in the order in which a watch delivers them."""
         found, rng = list(happenings), self._rng
         match self.disorder:
             case WatchDisorder.TWICE:

@@ -69,4 +69,4 @@ async def _end(state: ServerState) -> None:
         open_connection.transport.abort()
     while state.tasks:
         await asyncio.wait(tuple(state.tasks))
-    await asyncio.sleep(0)  # An aborted transport tells its protocol in the next turn of the loop.
+    await asyncio.sleep(0)  # An aborted transport notifies its protocol in the next turn of the loop.

@@ -61,7 +61,7 @@ class MemoryStream(httpcore.AsyncNetworkStream):
         raise httpcore.ConnectError("the in-memory network has no TLS: use an http:// address")
 
     def get_extra_info(self, info: str) -> Any:
-        """What httpcore asks: is there something to read (a closed connection is readable), and who talks to whom."""
+        """Answer httpcore: whether there is something to read (a closed connection is readable), and both addresses."""
         if info == "is_readable":
             return self._reader.at_eof() or self._writer.is_closing()
         names = {"client_addr": "sockname", "server_addr": "peername"}

@@ -2,8 +2,8 @@
 
 A server listens at a (host, port), a client dials it; bytes travel through `loop.call_soon` (or `call_at`, where a
 latency is set). Names are compared as strings, nothing is resolved. What TCP shows to asyncio is reproduced as far as
-clients and servers can tell: ordered bytes, flow control, half-close, an orderly close that lets written bytes arrive,
-an abort that the other side sees as `ConnectionResetError`, and a refused connection. TLS is not.
+clients and servers can observe: ordered bytes, flow control, half-close, an orderly close that lets written bytes
+arrive, an abort that the other side sees as `ConnectionResetError`, and a refused connection. TLS is not.
 
 Faults are set for an address and act on every connection to it: `refuse`, `cut`, `cut_after`, `stall` and `resume`.
 """
@@ -98,7 +98,7 @@ class MemoryTransport(asyncio.Transport):
         self._reading = False
 
     def resume_reading(self) -> None:
-        """Hand on what has come and what will come."""
+        """Deliver what has arrived and what will arrive."""
         self._reading = True
         self._wake()
 
@@ -170,7 +170,7 @@ class MemoryTransport(asyncio.Transport):
     def _arrive(self, item: bytes | _Sign) -> None:
         """Put one item on its way to this end; it never overtakes what was sent before."""
         if self._lost:
-            if isinstance(item, bytes):  # Nobody is there: TCP answers a segment for a closed socket with a reset.
+            if isinstance(item, bytes):  # The peer is closed: TCP answers a segment for a closed socket with a reset.
                 self._peer._arrive(_Sign.RESET)
             return
         network = self._server.network
@@ -260,12 +260,12 @@ def _as_protocol(protocol: asyncio.BaseProtocol) -> asyncio.Protocol:
 
 @dataclass(slots=True, eq=False)
 class _Server:
-    """What is known of one address: who listens there, its connections and its faults."""
+    """One address: its listener, its connections and its faults."""
 
     network: Network
     factory: Callable[[], asyncio.BaseProtocol] | None = None
     loop: asyncio.AbstractEventLoop | None = None
-    """Of whoever listens."""
+    """The loop of the listener."""
 
     refused: bool = False
     stalled: bool = False
@@ -277,7 +277,7 @@ class _Server:
     """Who waits for the end of a stall, each on a loop of its own."""
 
     def allowance(self, wanted: int) -> int:
-        """How many of `wanted` bytes from the server still pass; fewer than wanted spends the fault."""
+        """Return how many of `wanted` bytes from the server still pass; fewer than wanted spends the fault."""
         if self.cut_after is None:
             return wanted
         allowed = min(wanted, self.cut_after)
@@ -287,7 +287,7 @@ class _Server:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Somebody listens at `host`:`port` until `close`."""
+    """Listens at `host`:`port` until `close`."""
 
     network: Network
     host: str
@@ -317,13 +317,13 @@ class Network:
     def listen(self, host: str, port: int, protocol_factory: Callable[[], asyncio.BaseProtocol]) -> Listener:
         """Serve connections to (`host`, `port`), one protocol each; port 0 takes a free one.
 
-        Raises OSError when somebody listens there already.
+        Raises OSError when the address has a listener.
         """
         if port == 0:
             port = self._take_port()
         server = self._server(host, port)
         if server.factory is not None:
-            raise OSError(f"{host}:{port}: somebody listens there already")
+            raise OSError(f"{host}:{port}: the address is in use")
         server.factory, server.loop = protocol_factory, asyncio.get_running_loop()
         return Listener(self, host, port)
 
@@ -332,7 +332,7 @@ class Network:
     ) -> tuple[asyncio.Transport, ProtocolT]:
         """Connect to (`host`, `port`), as `loop.create_connection` does.
 
-        Waits while the address is stalled. Raises ConnectionRefusedError when nobody listens or `refuse` was set.
+        Waits while the address is stalled. Raises ConnectionRefusedError without a listener, or if `refuse` was set.
         """
         server = self._server(self._backend(host, port), port)
         await asyncio.sleep(self.latency())
@@ -365,7 +365,7 @@ class Network:
         return next((one for one in hosts if self._server(one, port).factory is not None), hosts[0])
 
     def connections(self, host: str, port: int) -> int:
-        """How many connections to the address are open at one end at least."""
+        """Return how many connections to the address are open at one end at least."""
         return len({frozenset({id(end), id(end._peer)}) for end in self._server(host, port).ends})
 
     def refuse(self, host: str, port: int, refused: bool = True) -> None:

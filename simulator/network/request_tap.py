@@ -1,7 +1,7 @@
 """Observe the requests of one process, and replace or drop a request or its response.
 
-A tap is told before the first byte of a request is sent and before the first byte of its answer is heard. The first is
-told in the context of the task that asks, so that context variables say on whose behalf.
+A tap is called before the first byte of a request is sent and before the first byte of its answer is received. The
+first call is made in the context of the task that asks, so that context variables say on whose behalf.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RequestTap:
 
 
 class TappedConnection:
-    """One connection: tells requests from answers, and keeps to what the tap said. Implements `network.Gate`."""
+    """One connection: separates requests from answers, and keeps to what the tap said. Implements `network.Gate`."""
 
     def __init__(self, transport: MemoryTransport, host: str, tap: RequestTap) -> None:
         self._transport = transport

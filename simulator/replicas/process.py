@@ -74,7 +74,7 @@ class ProcessNetwork(KillableNetwork):
 class ExtenderProcess:
     """One extender process. `exit_code` is None while it runs, 1 after an `error`, -9 after a kill.
 
-    `assembly` is its state once it listens; `leads` tells whether it may write now.
+    `assembly` is its state once it listens; `leads` returns whether it may write now.
     """
 
     def __init__(self, cluster: SimCluster, name: str, config: str, tap: RequestTap | None = None) -> None:

@@ -125,7 +125,7 @@ class ReplicaPair(FaultSource):
         host = self.rng.choice(["kube", "kube", "slurm", *others])
         one.network.cut_off(host)
         self._cut.append((one, host))
-        self.during(self.rng.choice([3.0, 12.0, 20.0, 90.0]), lambda: self._mend(one, host))
+        self.during(self.rng.choice([3.0, 12.0, 20.0, 90.0]), lambda: self._repair(one, host))
         return "cut off from " + ("the other" if host in others else host)
 
     def _disturb_lease(self) -> str:
@@ -145,13 +145,13 @@ class ReplicaPair(FaultSource):
         self.during(60.0, lambda: faults.remove(fault))
         return "requests about the Lease"
 
-    def _mend(self, process: ExtenderProcess, host: str) -> None:
+    def _repair(self, process: ExtenderProcess, host: str) -> None:
         process.network.cut_off(host, away=False)
         self._cut = [one for one in self._cut if one != (process, host)]
 
     def _heal(self) -> None:
         for process, host in tuple(self._cut):
-            self._mend(process, host)
+            self._repair(process, host)
         for one in self._living:
             if one is not None and one.paused:
                 one.go_on()

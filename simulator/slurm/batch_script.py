@@ -1,4 +1,4 @@
-"""What the placeholder's batch script does on its node, without bash: the same calls at the same moments."""
+"""Act as the batch script of a placeholder on its node, without bash: the same calls at the same moments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PostHook = Callable[[str, str], Awaitable[int]]
 
 
 class Signal(Enum):
-    """What slurmd can tell the script."""
+    """A signal of slurmd to the script."""
 
     WARNING = "USR1"
     END = "TERM"
@@ -26,7 +26,7 @@ class Signal(Enum):
 
 
 async def run_placeholder(job: SimJob, signals: asyncio.Queue[Signal], post: PostHook) -> int:
-    """Report the start, sleep, tell of warnings, and at the end wait for the Pod. Cancelling it is SIGKILL.
+    """Report the start, sleep, report warnings, and at the end wait for the Pod. Cancelling it is SIGKILL.
 
     The exit code: 1 where the Pod is said to have failed.
     """

@@ -69,7 +69,7 @@ def edit_node(node: SimNode, said: Mapping[str, Any], version: int) -> None:
 
 
 def delete_node(name: str, controller: Slurmctld) -> None:
-    """Delete a node that was made while slurmctld ran, and that nobody uses. Raises `SlurmRefusal`."""
+    """Delete a node that was created while slurmctld ran, and that is not in use. Raises `SlurmRefusal`."""
     node = controller.nodes.get(name)
     if node is None:
         raise SlurmRefusal(2018, _DELETE)
@@ -79,6 +79,6 @@ def delete_node(name: str, controller: Slurmctld) -> None:
         raise SlurmRefusal(2028, _DELETE)
     del controller.nodes[name]
     controller.deleted.add(name)
-    for told in controller.node_listeners:
-        told(node)
+    for listener in controller.node_listeners:
+        listener(node)
     controller.changed()

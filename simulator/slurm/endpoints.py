@@ -1,4 +1,4 @@
-"""What each path of the simulated slurmrestd does, and from which API version and release on it is there."""
+"""Implement each path of the simulated slurmrestd, with its first API version and release."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RestCall:
 
 @dataclass(frozen=True, slots=True)
 class RestReply:
-    """What the reply holds beside its frame."""
+    """The contents of a reply beside its frame."""
 
     payload: Json = field(default_factory=dict)
     warnings: tuple[Json, ...] = ()
@@ -115,7 +115,7 @@ def _submit(asked: RestCall) -> RestReply:
 def _allocate(asked: RestCall) -> RestReply:
     job = _read_job(asked, allocation=True)
     if not asked.content["job"].get("immediate"):
-        raise SlurmRefusal(-1, text="a blocking allocation is not simulated: nobody should ask for one")
+        raise SlurmRefusal(-1, text="a blocking allocation is not simulated: no client should request one")
     asked.controller.allocate(job)
     return _made(asked, job)
 

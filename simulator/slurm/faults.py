@@ -8,25 +8,25 @@ from enum import StrEnum
 
 
 class SlurmFault(StrEnum):
-    """What goes wrong with a request."""
+    """A fault of a request."""
 
     DELAY = "delay"
     """It is carried out and answered, later."""
 
     LATE = "late"
-    """It is held up on its way and carried out when it arrives, also where nobody waits for the answer any more."""
+    """It is held up on its way and carried out when it arrives, also after the client stopped waiting."""
 
     LOSE_REQUEST = "lose request"
-    """It never arrives, and nobody answers."""
+    """It never arrives, and no answer comes."""
 
     LOSE_ANSWER = "lose answer"
-    """It is carried out, and nobody answers."""
+    """It is carried out, and no answer comes."""
 
     REFUSE = "refuse"
     """It is answered with an error of slurmctld and not carried out."""
 
     FAIL_AFTER = "fail after"
-    """It is carried out, and answered with HTTP 500 and no word of the job."""
+    """It is carried out, and answered with HTTP 500 without the job."""
 
     GARBAGE = "garbage"
     """It is carried out, and half of the answer comes, as if it were all."""
@@ -54,7 +54,7 @@ class SlurmFaultRule:
     rng: random.Random = field(default_factory=lambda: random.Random(1))  # noqa: S311
 
     def strikes(self, method: str, path: str) -> bool:
-        """Whether this request is struck; counts it."""
+        """Return whether this request is struck; counts it."""
         if not method.startswith(self.method) or not path.startswith(self.path) or self.times <= 0:
             return False
         if self.after > 0:

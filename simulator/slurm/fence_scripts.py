@@ -1,4 +1,4 @@
-"""What a site's PrologSlurmctld and Epilogs do, without bash: the same calls at the same moments as `fence.sh`."""
+"""Act as the PrologSlurmctld and Epilogs of a site, without bash: the same calls at the same moments as `fence.sh`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MARK = '{"slurm-extender":1,'
 
 HOLD_S, LAST_S = 8.0, 3.0
 ASKED_S = 10
-"""What one question may wait."""
+"""Seconds that one request may take."""
 
 
 @dataclass
@@ -95,7 +95,7 @@ class FenceScripts:
                 return
 
     def _proven(self, job_id: int) -> bool | None:
-        """Whether the job is a placeholder; `None`: slurmctld does not say."""
+        """Return whether the job is a placeholder; `None`: slurmctld does not say."""
         job = self.controller().job(job_id)
         return None if job is None else MARK in job.admin_comment
 

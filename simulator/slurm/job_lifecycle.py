@@ -11,7 +11,7 @@ from simulator.slurm.records import FORGOTTEN, SimJob, SimNode, SimPartition
 from simulator.slurm.timers import SimTimers
 
 JobListener = Callable[[str, SimJob], None]
-"""`told(what, job)`: "submitted", "started", "launched", "failed", "ended", "requeued", "warned", "completed",
+"""`listener(change, job)`: "submitted", "started", "launched", "failed", "ended", "requeued", "warned", "completed",
 "suspended", "resumed" or "forgotten". A job is launched when every Prolog before it is over."""
 
 NodeScript = Callable[[SimJob, str], Awaitable[int]]
@@ -22,7 +22,7 @@ ControllerScript = Callable[[SimJob], Awaitable[int]]
 
 @dataclass(frozen=True, slots=True)
 class Scripts:
-    """What a site runs before and after jobs; PrologFlags=Alloc."""
+    """The scripts that a site runs before and after jobs; PrologFlags=Alloc."""
 
     prolog: NodeScript | None = None
     epilog: NodeScript | None = None
@@ -35,7 +35,7 @@ _A_YEAR_S = 365 * 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class SimConfig:
-    """What slurm.conf would say; seconds."""
+    """The settings of slurm.conf; seconds."""
 
     kill_wait_s: float = 30.0
     min_job_age_s: float = 300.0
@@ -262,7 +262,7 @@ class JobLifecycle:
         job.state = FORGOTTEN
 
     def bring_back(self, job: SimJob) -> None:
-        """Take up a job of an older state, as it was then."""
+        """Restore a job of an older state, as it was then."""
         if job.running and job.time_limit_s is not None:
             self._watch_limit(job)
 

@@ -170,9 +170,9 @@ def update_job(
     _check_texts(raw)
     if job.ended:
         raise SlurmRefusal(2084, source)
-    told = {key: raw[key] or "" for key in _WHILE_PENDING if key in raw}
-    _check_told(job, told, nodes, partitions, source)
-    for key, value in told.items():
+    changes = {key: raw[key] or "" for key in _WHILE_PENDING if key in raw}
+    _check_changes(job, changes, nodes, partitions, source)
+    for key, value in changes.items():
         setattr(job, _FIELDS.get(key, key), value)
     for key in ("name", "comment", "admin_comment", "extra"):
         if key in raw:
@@ -194,18 +194,18 @@ def update_job(
         job.requeue = bool(raw["requeue"])
 
 
-def _check_told(
+def _check_changes(
     job: SimJob,
-    told: Mapping[str, str],
+    changes: Mapping[str, str],
     nodes: Mapping[str, SimNode],
     partitions: Mapping[str, SimPartition],
     source: str,
 ) -> None:
-    if not job.pending and any(getattr(job, _FIELDS.get(key, key)) != value for key, value in told.items()):
+    if not job.pending and any(getattr(job, _FIELDS.get(key, key)) != value for key, value in changes.items()):
         raise SlurmRefusal(2073, source)
-    if any(name not in partitions for name in told.get("partition", "").split(",") if name):
+    if any(name not in partitions for name in changes.get("partition", "").split(",") if name):
         raise SlurmRefusal(2000, source)
-    _check_features(told.get("constraints", ""), nodes, source)
+    _check_features(changes.get("constraints", ""), nodes, source)
 
 
 def _check_features(expression: str, nodes: Mapping[str, SimNode], source: str = DEFAULT_SOURCE) -> None:

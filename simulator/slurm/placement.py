@@ -1,4 +1,4 @@
-"""Which nodes a job can have: now, ever, or after somebody else was preempted. Pure."""
+"""Choose the nodes that a job can have: now, ever, or after a preemption. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulator.slurm.records import SimJob, SimNode, SimPartition
 
 @dataclass(frozen=True, slots=True)
 class PlacementState:
-    """What the choice is made from."""
+    """The state from which the choice is made."""
 
     nodes: Mapping[str, SimNode]
     partitions: Mapping[str, SimPartition]
@@ -96,7 +96,7 @@ def nodes_available_now(
 
 
 def victims(cluster: PlacementState, job: SimJob) -> list[SimJob]:
-    """The fewest running jobs of lower tiers whose end would let the job start; empty: preempting helps nobody."""
+    """The fewest running jobs of lower tiers whose end would let the job start; empty: preemption does not help."""
     best: list[SimJob] = []
     for partition in cluster.partitions_of(job):
         if not partition.up or job.node_count != 1:
@@ -131,7 +131,7 @@ def fits(cluster: PlacementState, job: SimJob, node: SimNode, without: Sequence[
 
 
 def free_devices(cluster: PlacementState, job: SimJob, node: SimNode) -> dict[str, tuple[int, ...]]:
-    """The numbers of the devices that a job gets on a node: the lowest that nobody has, one type after another."""
+    """The numbers of the devices that a job gets on a node: the lowest free ones, one type after another."""
     taken: dict[str, set[int]] = {}
     for holder in cluster.holders(node.name):
         for name, numbers in holder.devices.get(node.name, {}).items():

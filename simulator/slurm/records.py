@@ -39,16 +39,16 @@ class SimNode:
     """NOT_RESPONDING: just resumed and not pinged yet, or external and asked for an answer. Takes no jobs."""
 
     failing: bool = False
-    """FAIL: somebody expects it to break. Takes no jobs; those that run go on."""
+    """FAIL: an administrator expects it to break. Takes no jobs; those that run go on."""
 
     maintenance: bool = False
-    """MAINT: in a maintenance reservation that is active, and for nobody else's jobs."""
+    """MAINT: in a maintenance reservation that is active, which excludes all other jobs."""
 
     reason: str = ""
 
     @property
     def unavailable(self) -> bool:
-        """Not to be given away, as somebody said or slurmctld sees (`is_node_avail` in `node_mgr.c`)."""
+        """Not to be allocated, as an administrator or slurmctld decided (`is_node_avail` in `node_mgr.c`)."""
         return self.down or self.drained or self.failing or self.maintenance
 
 
@@ -136,7 +136,7 @@ class SimJob:
 
     completing_on: set[str] = field(default_factory=set)
     preempted_at: float = float("-inf")
-    """When this waiting job last preempted somebody."""
+    """When this waiting job last preempted a job."""
 
     @property
     def pending(self) -> bool:
@@ -160,5 +160,5 @@ class SimJob:
 
     @property
     def exclusive(self) -> bool:
-        """Nobody else may be on its nodes. `topo` keeps a block of topology/block, which there is none of here."""
+        """No other job may be on its nodes. `topo` keeps a block of topology/block, which there is none of here."""
         return "none" in self.shared

@@ -1,4 +1,4 @@
-"""Which Slurm is imitated: its release decides API versions, error numbers and HTTP statuses."""
+"""Describe the imitated release of Slurm, which decides API versions, error numbers and HTTP statuses."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class SimRelease:
 
     @property
     def shows_external(self) -> bool:
-        """It is shown which nodes are external; and they survive drain and resume."""
+        """The API shows which nodes are external; and they survive drain and resume."""
         return max(self.api_versions) >= 44
 
     @property

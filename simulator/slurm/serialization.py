@@ -152,7 +152,7 @@ def node_words(node: SimNode, controller: Slurmctld, version: int) -> list[str]:
 
 
 def show_partition(partition: SimPartition, controller: Slurmctld, version: int) -> Json:
-    """A partition as `GET /partitions` shows it. Before v0.0.45 nobody can tell which one is the default."""
+    """A partition as `GET /partitions` shows it. Before v0.0.45 it does not show which one is the default."""
     nodes = [node.name for node in controller.cluster.nodes_of(partition)]
     shown: Json = {
         "name": partition.name,
@@ -195,8 +195,8 @@ def _gres_detail(job: SimJob, node: SimNode) -> str:
         types = [full for full in node.gres if full.partition(":")[0] == name.partition(":")[0]]
         shown = types[0] if ":" not in name and len(types) == 1 else name
         numbers = job.devices.get(node.name, {}).get(name, ())
-        told = _shares(node, shown, numbers) if shown.partition(":")[0] in SHARED else f"IDX:{_ranges(numbers)}"
-        parts.append(f"{shown}:{count}({told})")
+        index = _shares(node, shown, numbers) if shown.partition(":")[0] in SHARED else f"IDX:{_ranges(numbers)}"
+        parts.append(f"{shown}:{count}({index})")
     return ",".join(parts)
 
 

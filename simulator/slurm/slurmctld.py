@@ -1,4 +1,4 @@
-"""The simulated slurmctld: who is admitted, who starts next, and what an operator or fate does to jobs and nodes."""
+"""Simulate slurmctld: admission, scheduling, and changes of jobs and nodes by operators or failures."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Slurmctld:
 
     @property
     def cluster(self) -> PlacementState:
-        """What placing looks at."""
+        """Return the state that placement reads."""
         return PlacementState(self.nodes, self.partitions, list(self.jobs.values()))
 
     def reconfigure(self, scripts: Scripts) -> None:
@@ -151,7 +151,7 @@ class Slurmctld:
         return 0
 
     def deafen(self, job_id: int) -> None:
-        """Let the batch script of a running job hear no signal."""
+        """Let the batch script of a running job receive no signal."""
         self._lives.deafen(job_id)
 
     def signal_script(self, job_id: int, signal: str) -> None:
@@ -218,7 +218,7 @@ class Slurmctld:
                 self.timers.after(self.config.message_timeout_s, partial(setattr, node, "silent", True))
 
     def set_down(self, node: str, reason: str = "Not responding") -> None:
-        """A node is lost: its jobs end at once, without Epilog; its scripts are not heard of again."""
+        """A node is lost: its jobs end at once, without Epilog; its scripts report nothing more."""
         one = self.nodes[node]
         one.down = True
         one.reason = one.reason if one.drained or one.failing else reason
@@ -276,7 +276,7 @@ class Slurmctld:
         self.changed()
 
     def save(self) -> SlurmctldState:
-        """What is in StateSaveLocation now."""
+        """Return the contents of StateSaveLocation now."""
         nodes = {name: (one.drained, one.failing, one.reason) for name, one in self.nodes.items()}
         return SlurmctldState(deepcopy(self.jobs), self.next_id, nodes)
 
@@ -404,7 +404,7 @@ class Slurmctld:
         now = self.timers.wall()
         if now - job.preempted_at < self.config.preempt_again_s:
             return
-        # Victims in their grace will leave: nobody else is asked for meanwhile.
+        # Victims in their grace will leave: no other job is preempted meanwhile.
         if any(one.running and one.preempt_time for one in self.jobs.values()):
             return
         doomed = victims(self.cluster, job)

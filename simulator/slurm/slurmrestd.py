@@ -65,7 +65,7 @@ class Slurmrestd:
         self._goes.set()
 
     def stop_slurmctld(self) -> None:
-        """SIGSTOP: what comes is carried out when it goes on, although nobody waits for the answer any more."""
+        """SIGSTOP: what comes is carried out when it goes on, although the client no longer waits for the answer."""
         self._goes.clear()
 
     def continue_slurmctld(self) -> None:
@@ -122,9 +122,9 @@ class Slurmrestd:
         except _PlainTextError as answer:
             return answer.status, str(answer)
         except SlurmRefusal as refusal:
-            told = error(refusal.number, str(refusal), refusal.source)
+            reported = error(refusal.number, str(refusal), refusal.source)
             status = refusal.status or release.refusal_status
-            return status, self._frame(request, RestReply(refusal.beside, errors=(told,)))
+            return status, self._frame(request, RestReply(refusal.beside, errors=(reported,)))
 
     def _handled(self, route: Route, asked: RestCall) -> RestReply:
         self.controller.in_client_request = True
@@ -134,7 +134,7 @@ class Slurmrestd:
             self.controller.in_client_request = False
 
     def _caller(self, headers: Mapping[str, str]) -> tuple[str, bool]:
-        """Who asks, and whether slurmctld will believe it. slurmrestd itself only looks whether there is a token."""
+        """Return the user of the request, and whether slurmctld will accept it. slurmrestd only requires a token."""
         token = headers.get("x-slurm-user-token") or headers.get("authorization", "").removeprefix("Bearer ")
         if not token:
             raise _PlainTextError(401, "Authentication failure")
@@ -179,7 +179,7 @@ class Slurmrestd:
 
 
 def _unavailable(request: _RestRequest) -> SlurmRefusal:
-    """What each call says of a slurmctld that is away."""
+    """Return the answer of each call while slurmctld is away."""
     if request.path == "/jobs/state" or (request.method == "GET" and request.path.startswith("/job/")):
         return SlurmRefusal(-1, status=500)
     if request.method == "DELETE":

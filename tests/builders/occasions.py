@@ -405,9 +405,9 @@ async def afterwards(site: Site, occasion: Occasion, kept: Promises) -> None:
     await occasion.after(site)
     await site.until(lambda: in_order(site), "order", within=400, every=0.5)
     await asyncio.sleep(SETTLED)
-    assert in_order(site), site.told()
+    assert in_order(site), site.histories()
     kept.check(occasion.survive)
-    assert not kept.broken, "\n".join([*kept.broken, site.told()])
+    assert not kept.broken, "\n".join([*kept.broken, site.histories()])
     kept.over = True
     for pod in list(site.kube.storage.of(PODS)):
         if "deletionTimestamp" not in pod["metadata"]:

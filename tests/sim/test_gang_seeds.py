@@ -24,5 +24,5 @@ def test_every_promise_is_kept_with_gangs(seed: int) -> None:
 
 def test_a_quiet_site_binds_gangs_in_order_of_rank_and_each_whole() -> None:
     outcome = simulate(Options(0, PODS, NODES, SHORT_DAYS, frozenset(), gangs=GANGS))
-    assert not outcome.violations, outcome.told
+    assert not outcome.violations, outcome.report
     assert all(outcome.checked[one] for one in (Invariant.WHOLE_GANGS, Invariant.RANKS, Invariant.SLOTS))

@@ -24,7 +24,7 @@ def run(seed: int) -> RunResult:
 @pytest.mark.parametrize("seed", TIGHT[:2])
 def test_no_node_is_over_what_it_gives_at_any_placement(seed: int) -> None:
     outcome = run(seed)
-    assert not [one for one in outcome.violations if one.invariant is Invariant.ROOM], outcome.told
+    assert not [one for one in outcome.violations if one.invariant is Invariant.ROOM], outcome.report
     assert outcome.checked[Invariant.ROOM] > 30
 
 

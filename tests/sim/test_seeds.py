@@ -50,7 +50,7 @@ MACHINES = [5, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (12, 14,
 def test_every_promise_is_kept_while_machines_that_are_registered_change(seed: int) -> None:
     faults = frozenset({FaultClass.OPERATORS, FaultClass.SLURM, FaultClass.CRASHES})
     outcome = simulate(Options(seed, PODS, days=0.01, faults=faults))
-    assert not outcome.violations, outcome.told
+    assert not outcome.violations, outcome.report
     assert any(one.startswith("machines: ") for one in outcome.injected)
     assert outcome.checked[Invariant.NODES]
 
@@ -58,7 +58,7 @@ def test_every_promise_is_kept_while_machines_that_are_registered_change(seed: i
 @pytest.mark.parametrize("seed", [1001])
 def test_the_brake_holds_when_everything_is_forgotten_now_and_then(seed: int) -> None:
     outcome = simulate(Options(seed, pods=18, days=SHORT_DAYS, faults=frozenset({FaultClass.AMNESIA})))
-    assert not outcome.violations, outcome.told
+    assert not outcome.violations, outcome.report
     assert "an operator confirms what the mass-deletion guard holds back" in outcome.event_log
 
 

@@ -294,7 +294,7 @@ def _slurm_conf(conf: Values, plan: ImportPlan) -> None:
         else:
             others.append(key)
     if others:
-        plan.note(f"slurmConfig ({', '.join(others)})", "of slurm.conf; `slurm-extender doctor` says what of it hurts")
+        plan.note(f"slurmConfig ({', '.join(others)})", "of slurm.conf; `slurm-extender doctor` reports harmful values")
 
 
 def _leaves(values: Values, above: str = "") -> Iterator[tuple[str, Any]]:

@@ -19,7 +19,7 @@ FOLLOWED = CLEARABLE | {"account", "partition", "qos", "wckey", "time_limit_minu
 WHILE_RUNNING = frozenset({"comment", "time_limit_minutes"})
 """Fields that slurmctld changes while a job runs; it refuses most others (2073)."""
 
-NOT_TOLD = frozenset({"time_limit_least", "time_limit_by_site", "excluded_nodes"})
+NOT_SENT = frozenset({"time_limit_least", "time_limit_by_site", "excluded_nodes"})
 """Fields that only say how other fields are sent."""
 
 
@@ -31,14 +31,14 @@ def changed(was: JobRequest, now: JobRequest) -> frozenset[str]:
 def can_follow(was: JobRequest, now: JobRequest) -> bool:
     """Return whether an update can turn the request of a waiting job from `was` into `now`."""
     names = changed(was, now)
-    if not names <= FOLLOWED | NOT_TOLD:
+    if not names <= FOLLOWED | NOT_SENT:
         return False
     return all(getattr(now, name) not in (None, "") for name in names & FOLLOWED - CLEARABLE - {"nice"})
 
 
 def can_follow_running(was: JobRequest, now: JobRequest) -> bool:
     """Return whether an update may turn the request of a running job from `was` into `now`."""
-    return changed(was, now) <= WHILE_RUNNING | NOT_TOLD and can_follow(was, now)
+    return changed(was, now) <= WHILE_RUNNING | NOT_SENT and can_follow(was, now)
 
 
 def while_running(was: JobRequest, now: JobRequest) -> JobRequest:

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from extender.domain.jobs.cancelled import digest
-from extender.domain.jobs.changes import FOLLOWED, NOT_TOLD
+from extender.domain.jobs.changes import FOLLOWED, NOT_SENT
 from extender.domain.jobs.job import JobRequest, Wishes
 
 _REST = ""
@@ -60,7 +60,7 @@ def _otherwise(request: JobRequest, name: str) -> object:
 
 
 def _of_rest(request: JobRequest) -> str:
-    unsaid: dict[str, Any] = {name: _UNSAID[name] for name in FOLLOWED | NOT_TOLD}
+    unsaid: dict[str, Any] = {name: _UNSAID[name] for name in FOLLOWED | NOT_SENT}
     return digest(replace(request, **unsaid))[:_DIGITS]
 
 

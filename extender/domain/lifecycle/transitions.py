@@ -8,7 +8,7 @@ from extender.domain.backoff import Backoff
 from extender.domain.job_outcomes.pod_ends import ENDS
 from extender.domain.job_outcomes.transition_table import TRANSITIONS, JobEvent, condition_of_event
 from extender.domain.jobs.cancelled import HOW_TO_ASK_AGAIN, Cancelled, digest
-from extender.domain.jobs.changes import NOT_TOLD, can_follow, changed, while_running
+from extender.domain.jobs.changes import NOT_SENT, can_follow, changed, while_running
 from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.jobs.resize import outgrown
 from extender.domain.jobs.wishes import as_asked
@@ -359,7 +359,7 @@ def new_request_of_running(p: Placeholder, job: PlaceholderJob) -> tuple[Placeho
     request = while_running(submitted, p.request)
     if request in (submitted, job.rejected_update):
         return p, None
-    if not changed(submitted, request) - NOT_TOLD:
+    if not changed(submitted, request) - NOT_SENT:
         return replace(p, submitted_request=request), None
     return p, request
 

@@ -98,7 +98,7 @@ async def test_dialling_where_nobody_listens_is_refused() -> None:
 async def test_two_cannot_listen_at_one_address() -> None:
     network = Network()
     network.listen(HOST, PORT, Recorder)
-    with pytest.raises(OSError, match="listens there already"):
+    with pytest.raises(OSError, match="the address is in use"):
         network.listen(HOST, PORT, Recorder)
 
 

@@ -39,7 +39,7 @@ async def test_a_pod_is_gone_before_the_time_limit_of_its_job(site: Site, mode: 
         job = await with_pod(site, 2, mode)
         await site.until(lambda: ending(site), "the Pod's grace", 400)
         left = job.end_time - site.kube.wall()
-        assert 20 <= left <= 30, site.told()
+        assert 20 <= left <= 30, site.histories()
         assert any("time limit of Slurm job" in note for note in site.notes("work"))
         await site.gone("work")
         await site.until(lambda: not site.live_jobs(), "the job's end")
@@ -57,7 +57,7 @@ async def test_a_time_limit_that_is_raised_lets_the_pod_live_on(site: Site) -> N
         await asyncio.sleep(130)
         assert not ending(site)
         await site.gone("work", 100)
-        assert site.kube.wall() < job.start_time + 240, site.told()
+        assert site.kube.wall() < job.start_time + 240, site.histories()
 
 
 @pytest.mark.usefixtures("unhurried")
@@ -116,7 +116,7 @@ async def test_a_time_limit_is_counted_by_slurms_clock_however_wrong_ours_is(sit
         assert not ending(site)
         site.clock_error_s = -off
         await site.until(lambda: ending(site), "the Pod's grace", 60)
-        assert 20 <= job.end_time - site.kube.wall() <= 30, site.told()
+        assert 20 <= job.end_time - site.kube.wall() <= 30, site.histories()
 
 
 @pytest.mark.parametrize("off", [3600.0, -3600.0])
@@ -149,7 +149,7 @@ async def test_the_grace_of_a_pod_that_is_ending_is_cut_by_the_api_servers_clock
         site.kube.delete_pod("work", grace_s=400)
         await asyncio.sleep(5)
         await site.gone("work", 100)
-        assert abs(limit - site.kube.wall()) <= 3, site.told()
+        assert abs(limit - site.kube.wall()) <= 3, site.histories()
 
 
 @pytest.mark.parametrize("off", [300.0, -300.0])
