@@ -211,6 +211,7 @@ def _jobs(a: Assembly) -> tuple[Part, ...]:
                 (t.JobStatesPolled, jobs.orphans.polled),
             ),
         ),
+        Part("restore reports", a.restore_reports.run),
         Part(
             "job controller",
             jobs.controller.run,

@@ -19,7 +19,9 @@ from extender.config.jobs import UnfencedGangs
 from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.gang_intake import GangIntake
 from extender.controllers.one_by_one_warnings import OneByOneWarnings
+from extender.controllers.pod_absence_judge import PodAbsenceJudge
 from extender.controllers.pods import PodController
+from extender.controllers.restore_reports import RestoreReports
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain.jobs.checkpoint import writer_id
 from extender.domain.jobs.identity import hook_token
@@ -142,6 +144,11 @@ class Assembly:
             fresh=self._fresh,
             observe_poll=observe_poll,
         )
+        self.restore_reports = RestoreReports(
+            self.announcer,
+            self.informers.nodes.named,
+            lambda: self.job_controllers.orphans.suspected_nodes() | self.pod_controller.missing.suspected_nodes(),
+        )
         self.gang_barrier, self.scheduling = self._scheduling(adapters, claims, candidates)
         self._subscribe()
 
@@ -215,7 +222,14 @@ class Assembly:
                 lambda: self.engine.guarded,
             ),
             schedulers=[self.config.scheduler.name],
-            missing=AbsentPods(self.io_context.clock, adapters.guard),
+            missing=AbsentPods(
+                self.io_context.clock,
+                adapters.guard,
+                self.engine.placeholders,
+                jobs=adapters.jobs,
+                pods=adapters.pod_reader,
+                judge=PodAbsenceJudge(adapters.checkpoints, self.io_context.clock),
+            ),
             fresh=lambda: not self.informers.pod_reflector.status.trouble,
         )
 
@@ -272,6 +286,12 @@ class Assembly:
     def ready(self) -> bool:
         """Return whether the cluster's state at the start is known and adopted. Never depends on Slurm."""
         return self.informers.synced and self.pod_controller.ready
+
+    @property
+    def restore_suspected(self) -> str:
+        """Return what is kept because a restore of etcd may have taken Pods back; ""."""
+        orphans, missing = self.job_controllers.orphans, self.pod_controller.missing
+        return "; ".join(filter(None, (orphans.restore_suspected, missing.restore_suspected)))
 
     async def lead(self, epoch: int) -> None:
         """Begin to write in this epoch.

@@ -1,20 +1,29 @@
-"""Hold back the end of jobs whose Pods are absent from a list without a reported deletion.
+"""Hold back the end of jobs whose Pods are absent from a list without a reported deletion, until that is explained.
 
 A watch that reports a deletion states a fact. A Pod that is only absent from a list may have been deleted while no
-watch was open; if many are absent at once, etcd may have been restored from a backup, or the API server may be the
-wrong one.
+watch was open, or a restore of etcd took it back. The checkpoint in the mark of its job distinguishes the two
+(`domain.jobs.checkpoint`), as at a start (`controllers.orphans`). Where it cannot, the mass-deletion guard decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import structlog
 
-from extender.domain.ports import Clock
+from extender.controllers.pod_absence_judge import TEXTS, PodAbsenceJudge
+from extender.domain.events import MemberRef
+from extender.domain.job_outcomes.slurm_states import STATES, Meaning
+from extender.domain.jobs.checkpoint import Checkpoint, PodAbsence
+from extender.domain.jobs.identity import decode_mark
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.ports import Clock, PodReads, PortError, SlurmJobs
 from extender.domain.views import PodView
 from extender.engine.mass_deletion_guard import MassDeletionGuard
+from extender.engine.placeholder_index import PlaceholderIndex
 
 _log = structlog.get_logger(__name__)
 
@@ -23,51 +32,153 @@ HOW_TO_RELEASE = (
     "are ended after orphans.massGracePeriod. If the Pods are really gone, SIGUSR1 to this process ends them now"
 )
 
+AT_ONCE = 16
+"""Jobs that are read at a time."""
 
-@dataclass(frozen=True, slots=True)
+_UNDECIDED = frozenset({State.SUBMITTING, State.UNSURE})
+"""In these a workload may have a job that is not known."""
+
+_OVER = frozenset(rule.word for rule in STATES if rule.meaning is Meaning.OVER)
+
+
+@dataclass(slots=True)
 class _Missing:
     pod: PodView
     since: float
+    explained: bool = False
+    """Its absence needs no checkpoint: no process of it runs, or it has no job that could end."""
+
+    was_read: bool = False
+    """The job and the Pod were read: Slurm has the job, and the API server surely lacks the Pod."""
+
+    held: bool = False
+    """The log says that it is held back."""
+
+    checkpoint: Checkpoint | None = None
+    absence: PodAbsence | None = None
 
 
 class AbsentPods:
     """Keep Pods whose absence is not yet accepted as a deletion."""
 
-    def __init__(self, clock: Clock, guard: MassDeletionGuard) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        guard: MassDeletionGuard,
+        placeholders: PlaceholderIndex,
+        *,
+        jobs: SlurmJobs,
+        pods: PodReads,
+        judge: PodAbsenceJudge,
+    ) -> None:
         self._clock = clock
         self._guard = guard
-        self._wait = guard.options.mass_grace
-        self._dry_run = guard.options.dry_run
+        self._placeholders = placeholders
+        self._jobs = jobs
+        self._pods = pods
+        self._judge = judge
         self._held: dict[str, _Missing] = {}
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def holds(self, pods: Sequence[PodView], total: int) -> bool:
-        """Return whether the absence of so many is not accepted yet; then the Pods are kept."""
-        missing = len(self._held) + len(pods)
-        if not pods or not self._guard.is_mass(missing, total):
-            return False
+    def keep(self, pods: Iterable[PodView]) -> None:
+        """Keep Pods that a complete list lacks."""
         now = self._clock.now()
         self._held.update({pod.uid: _Missing(pod, now) for pod in pods})
-        _log.error("missing_pods", missing=missing, of=total, seconds=self._wait, what=HOW_TO_RELEASE)
-        return True
 
     def back(self, uid: str) -> PodView | None:
-        """A Pod is there again; as it was last seen, if it was missing."""
+        """Return a Pod that is there again as it was last seen, if it was missing."""
         found = self._held.pop(uid, None)
-        if found is not None and not self._held:
+        if found is not None and found.held and not any(one.held for one in self._held.values()):
             _log.warning("missing_pods_returned", why="no Pod is missing any more")
         return found.pod if found is not None else None
 
-    def due(self, *, now: bool = False) -> list[PodView]:
-        """Return and drop the Pods that count as gone now: after the grace time, or confirmed by an administrator."""
-        oldest = self._clock.now() - self._wait
-        pods = [one.pod for one in self._held.values() if now or (one.since <= oldest and not self._dry_run)]
-        for pod in pods:
-            del self._held[pod.uid]
-        if pods:
-            _log.warning(
-                "missing_pods_gone", pods=[pod.full_name for pod in pods], why="confirmed" if now else "waited"
-            )
-        return pods
+    async def judge(self) -> None:
+        """Find out why the Pods are absent, as far as that is not known. Never raises."""
+        unread = [one for one in self._held.values() if not (one.explained or one.was_read)]
+        for first in range(0, len(unread), AT_ONCE):
+            answered = await asyncio.gather(*map(self._read, unread[first : first + AT_ONCE]))
+            if not all(answered):
+                break  # the other side does not answer: the next try reads them
+        await self._judge.judge(one for one in self._held.values() if one.was_read)
+
+    def due(self, *, confirmed: bool = False) -> list[PodView]:
+        """Return and drop the Pods that count as gone now. `confirmed`: by an administrator."""
+        missing, total = len(self._unmarked()), len(self._placeholders.jobs)
+        now = self._clock.now()
+        waited = [one for one in self._held.values() if confirmed or self._has_waited(one, now, missing, total)]
+        for one in waited:
+            del self._held[one.pod.uid]
+        if waited:
+            why = "confirmed" if confirmed else "explained, or waited"
+            _log.warning("missing_pods_gone", pods=[one.pod.full_name for one in waited], why=why)
+        self._log_held(missing, total)
+        return [one.pod for one in waited]
+
+    @property
+    def restore_suspected(self) -> str:
+        """Return why Pods count as running although the API server lacks them, where a checkpoint says so; ""."""
+        kept = Counter(one.absence for one in self._held.values() if one.held)
+        return "; ".join(f"{kept[why]} missing Pods: {text}" for why, text in TEXTS.items() if kept[why])
+
+    def suspected_nodes(self) -> set[str]:
+        """Return the Nodes on which Pods may run that a restore took back."""
+        return {one.pod.node_name for one in self._held.values() if one.held and one.absence is PodAbsence.RESTORED}
+
+    async def _read(self, one: _Missing) -> bool:
+        """Read the job and the Pod of one. False: one of them could not be read."""
+        p = self._placeholders.by_pod(one.pod.uid)
+        if one.pod.finished or p is None or (p.job_id is None and p.state not in _UNDECIDED):
+            one.explained = True
+            return True
+        if p.job_id is None:
+            return True
+        try:
+            job = await self._jobs.read(p.job_id)
+            pod = await self._pods.read(MemberRef(one.pod.uid, one.pod.namespace, one.pod.name))
+        except PortError as error:
+            _log.info("absence_not_judged", pod=one.pod.full_name, uid=one.pod.uid, error=str(error))
+            return False
+        if pod is not None or not self._has_job(one, p):
+            return True  # the list was older than the Pod, or the workload has another job by now
+        if job is None or job.state in _OVER:
+            one.explained = True
+            return True
+        mark = decode_mark(job.admin_comment)
+        one.checkpoint = mark.checkpoint if mark is not None and mark.workload == p.key else None
+        one.was_read = True
+        return True
+
+    def _has_job(self, one: _Missing, before: Placeholder) -> bool:
+        p = self._placeholders.by_pod(one.pod.uid)
+        return p is not None and p.job_id == before.job_id
+
+    def _unmarked(self) -> set[str]:
+        """Return the workloads whose absence no checkpoint explains: the guard counts these."""
+        found = (
+            self._placeholders.workload_of_pod(uid)
+            for uid, one in self._held.items()
+            if one.absence is PodAbsence.UNMARKED and not one.explained
+        )
+        return {key for key in found if key is not None}
+
+    def _has_waited(self, one: _Missing, now: float, missing: int, total: int) -> bool:
+        if one.explained or one.absence is PodAbsence.DELETED:
+            return True
+        wait = self._guard.grace(missing, total, one.absence or PodAbsence.UNREADABLE)
+        return now - one.since >= wait and not self._guard.options.dry_run
+
+    def _log_held(self, missing: int, total: int) -> None:
+        """Log once for each Pod that it is held back for long."""
+        long = self._guard.options.mass_grace
+        news: list[_Missing] = []
+        for one in self._held.values():
+            known = one.absence is not None
+            if known and not one.held and self._guard.grace(missing, total, one.absence or PodAbsence.UNMARKED) >= long:
+                one.held = True
+                news.append(one)
+        for why in dict.fromkeys(one.absence for one in news):
+            pods = [one.pod.full_name for one in news if one.absence is why]
+            what = HOW_TO_RELEASE if why is None else TEXTS.get(why, HOW_TO_RELEASE)
+            _log.error("missing_pods", missing=len(pods), of=total, seconds=long, why=str(why), what=what, pods=pods)

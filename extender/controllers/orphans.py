@@ -104,6 +104,9 @@ class _Orphan:
     asked: int = 0
     """How often its end was asked."""
 
+    nodes: tuple[str, ...] = ()
+    """The Slurm nodes of the job, as it was read."""
+
     checkpoint: Checkpoint | None = None
     """The one that its mark names, where no owner of a job can write it."""
 
@@ -276,7 +279,9 @@ class OrphanController:
         else:
             older = mark.epoch != self._state.identity.epoch
             found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older, mark.wishes)
-            self._orphans[job_id] = _Orphan(mark.workload, self._clock.now(), found, checkpoint=_checkpoint_of(job))
+            self._orphans[job_id] = _Orphan(
+                mark.workload, self._clock.now(), found, nodes=job.nodes, checkpoint=_checkpoint_of(job)
+            )
 
     def _own_mark(self, job: JobView) -> tuple[Mark | None, bool]:
         """The mark of a live job that names this extender, and whether it or one before it surely made the job."""
@@ -315,6 +320,12 @@ class OrphanController:
         """Return why jobs are kept although their Pods are absent, where a checkpoint says so; ""."""
         kept = Counter(orphan.absence for orphan in self._orphans.values() if not orphan.explained)
         return "; ".join(f"{kept[why]} jobs without a Pod: {text}" for why, text in TEXTS.items() if kept[why])
+
+    def suspected_nodes(self) -> set[str]:
+        """Return the Nodes on which Pods may run that a restore took back."""
+        node_map = self._engine.snapshot.node_map
+        kept = [one for one in self._orphans.values() if one.absence is PodAbsence.RESTORED and not one.explained]
+        return {name for one in kept for node in one.nodes if (name := node_map.last_kubernetes(node))}
 
     async def _end_orphans(self, *, counted: bool) -> None:
         """End those that are due. `counted`: all jobs were read, so that the number of those without a Pod is known."""

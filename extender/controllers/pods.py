@@ -40,6 +40,9 @@ SETTLE_EVERY = 10.0
 
 Controllers = tuple[ControllerView, ...]
 
+JUDGE_EVERY = 2.0
+"""Seconds between two looks at Pods that a list lacks, as long as there are some."""
+
 _ALL = "all"
 """The one key of what settles everything that was left open."""
 
@@ -101,6 +104,7 @@ class PodController:
             keep_early=True,
         )
         self._settler = Controller("settling", self._settle, resync=Resync(lambda: (_ALL,)))
+        self._absences = Controller("absent Pods", self._judge_absent, resync=Resync(lambda: (_ALL,)))
         self._binding_since: dict[str, float] = {}
         """Since when the answer to the Binding of each Pod is awaited."""
 
@@ -148,13 +152,13 @@ class PodController:
                     self._left_as[pod.uid] = pod
             return
         mine = [pod for pod in pods if pod.uid in self._asked]
-        if not self.missing.holds(mine, len(self._asked)):
-            for pod in mine:
-                self._removed(pod)
+        if mine:
+            self.missing.keep(mine)
+            self._absences.add(_ALL)
 
     def confirmed(self, _event: MassDeletionConfirmed) -> None:
         """Treat missing Pods as gone."""
-        for pod in self.missing.due(now=True):
+        for pod in self.missing.due(confirmed=True):
             self._removed(pod)
 
     def reconsider(self, namespace: str | None = None) -> None:
@@ -226,6 +230,18 @@ class PodController:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._translator.run(), name="translation")
             group.create_task(self._settler.run(), name="settling")
+            group.create_task(self._absences.run(), name="absent Pods")
+
+    async def _judge_absent(self, _all: str) -> Requeue | None:
+        """Accept the absence of Pods as a deletion where that is proven, or was waited for."""
+        if not len(self.missing):
+            return None
+        await self.missing.judge()
+        if self.ready and self._fresh():
+            for pod in self.missing.due():
+                if self._cache.get(pod.uid) is None:
+                    self._removed(pod)
+        return Requeue(JUDGE_EVERY) if len(self.missing) else None
 
     async def _settle(self, _all: str) -> Requeue:
         """Trust the watch about a Binding whose answer was lost, once no such request can be under way any more.
@@ -241,8 +257,6 @@ class PodController:
         }
         since = self._binding_since = {uid: self._binding_since.get(uid, now) for uid in open_ones}
         if self.ready and self._fresh():
-            for missing in self.missing.due():
-                self._removed(missing)
             for uid, key in open_ones.items():
                 pod = self._cache.get(uid)
                 if now - since[uid] > BINDING_SETTLED and pod is not None and not pod.node_name:

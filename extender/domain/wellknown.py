@@ -223,6 +223,9 @@ class Reason(StrEnum):
     NO_FENCE = "NoWorkingFence"
     """On the first Pod whose job is in no mode safe: the next job may start beside it."""
 
+    RESTORE_SUSPECTED = "RestoreSuspected"
+    """Of a Node: Pods that a restore of etcd took back may run on it."""
+
     NODE_NOT_REGISTERED = "SlurmNodeNotRegistered"
     """The Node is to be a node of Slurm, or another one than it is there, and cannot be."""
 

@@ -167,7 +167,7 @@ class Inspection:
             Check("fences", not (fences := self._weak_fences()), "; ".join(fences), required=False),
             Check(
                 "restore",
-                not (restored := assembly.job_controllers.orphans.restore_suspected),
+                not (restored := assembly.restore_suspected),
                 restored,
                 required=False,
             ),

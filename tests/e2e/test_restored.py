@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
 from lab.site import PodRef
@@ -97,7 +100,7 @@ def test_an_older_state_of_etcd_ends_no_job_before_a_person_looks(stage: Stage) 
 @pytest.mark.slow
 @pytest.mark.modes("batch")
 @pytest.mark.parametrize("bump", [True, False], ids=["", "versions-given-out-again"])
-def test_few_pods_that_a_restored_etcd_does_not_have_end_their_jobs(stage: Stage, bump: bool) -> None:
+def test_jobs_of_few_pods_that_a_restored_etcd_does_not_have_are_kept_too(stage: Stage, bump: bool) -> None:
     site = stage.site
     stays = run(stage, "stays")
     before = jobs(stage, stays)
@@ -106,6 +109,10 @@ def test_few_pods_that_a_restored_etcd_does_not_have_end_their_jobs(stage: Stage
     site.kube.restore(snapshot, bump=bump)
     if not bump:
         site.scheduler.restart()
+    there = jobs(stage, pods)
+    site.elapse(30)
+    assert jobs(stage, pods) == there
+    os.kill(site.extender.pid, signal.SIGUSR1)
     for pod in pods.values():
         stage.job_over(pod, timeout_s=120)
     site.wait_for(lambda: not stage.drained(), "kubelet has shown that nothing runs there", timeout_s=240)

@@ -84,9 +84,7 @@ class ForeignPodRequests:
 
     async def _end(self, uid: str, record: ForeignPodRecord) -> None:
         """Cancel the jobs that are not its own, each if it still is what it was."""
-        short, full = self.short(record)
-        _, duplicates = record.own(self._clock.now(), short=short, full=full)
-        for job_id in [one.job_id for one in duplicates]:
+        for job_id in self._duplicates(record):
             proved = await self._terminator.prove(job_id, lambda job: self.is_ours(foreign_pod_mark_of(job), uid))
             job = proved.job if isinstance(proved, ProvedJob) else None
             mark = foreign_pod_mark_of(job) if job is not None else None
@@ -99,12 +97,20 @@ class ForeignPodRequests:
             if self._doubted(record) and await self._hidden(mark):
                 record.gone_at = self._clock.now()
                 return
+            if job_id not in self._duplicates(record):
+                continue  # its Pod came back, or needs this size again
             over = (await self._terminator.end(proved)).over
             _log.info("foreign_pods_job_ended", job_id=job_id, pod=mark.pod, uid=mark.uid)
             if over:
                 record.jobs.pop(job_id, None)
             elif job_id in record.jobs:
                 record.jobs[job_id].ended_at = self._clock.now()
+
+    def _duplicates(self, record: ForeignPodRecord) -> list[int]:
+        """Return the jobs that are to end, as it is known now."""
+        short, full = self.short(record)
+        _, duplicates = record.own(self._clock.now(), short=short, full=full)
+        return [one.job_id for one in duplicates]
 
     async def _hidden(self, mark: ForeignPodMark) -> bool:
         """Return whether its Pod exists although the informer does not show it: a list may be outdated."""
@@ -146,11 +152,13 @@ class ForeignPodRequests:
             record.refused, record.not_before = str(error), self._clock.now() + REFUSED_FOR
             return
         answer = await self._slurm.hold(order)
-        now = self._clock.now()
+        now, current = self._clock.now(), record.foreign_pod == foreign_pod
         match answer.result:
             case Held.MADE:
                 job = ForeignPodJob(answer.job_id, foreign_pod.node, foreign_pod.size, runs=order.immediate)
-                record.jobs[answer.job_id], record.refused = HeldJob(job, now), ""
+                record.jobs[answer.job_id] = HeldJob(job, now)
+                if current:
+                    record.refused = ""
                 _log.info(
                     "foreign_pods_job_submitted",
                     job_id=answer.job_id,
@@ -167,11 +175,11 @@ class ForeignPodRequests:
                     node=foreign_pod.node,
                     error=answer.text,
                 )
-                if record.foreign_pod == foreign_pod:
+                if current:
                     record.refused = ""
                     self._shortages.no_room(foreign_pod.node, answer.text)
             case Held.REFUSED:
-                if record.refused != answer.text:
+                if record.refused != answer.text or not current:
                     _log.warning(
                         "foreign_pods_job_rejected",
                         pod=foreign_pod.pod,
@@ -179,7 +187,8 @@ class ForeignPodRequests:
                         node=foreign_pod.node,
                         error=answer.text,
                     )
-                record.refused, record.not_before = answer.text, now + REFUSED_FOR
+                if current:
+                    record.refused, record.not_before = answer.text, now + REFUSED_FOR
             case Held.UNKNOWN:
                 _log.info(
                     "foreign_pods_job_unknown",

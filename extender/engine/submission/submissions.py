@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,6 +10,7 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.jobs.changes import FOLLOWED, changed, raises_limit
+from extender.domain.jobs.checkpoint import Checkpoint
 from extender.domain.jobs.identity import job_name, with_wishes
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView
 from extender.domain.jobs.time_limit import whence, within_partition
@@ -20,12 +21,16 @@ from extender.domain.rules import REFUSED_FOR, NoPlan, QueuedPlaceholders, Submi
 from extender.engine.engine_context import EnginePorts, EngineState
 from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.submission.planning import Planner
+from extender.runtime.topics import PlaceholderForgotten
 
 UNKNOWN_NODE = 2018
 """ESLURM_INVALID_NODE_NAME: an excluded node was deleted since the last read of Slurm's nodes."""
 
 TOO_LONG = frozenset({2050, 2051})
 """ESLURM_ACCOUNTING_POLICY, which a QOS with DenyOnLimit answers, and ESLURM_INVALID_TIME_LIMIT (`slurm_errno.h`)."""
+
+UNUSED_KEPT = 256
+"""Checkpoints of refused immediate allocations that are kept."""
 
 NOT_WANTED = "The Pod left or changed before its job was asked for."
 
@@ -37,14 +42,12 @@ class Submissions:
         self._state = state
         self._ports = ports
         self._partitions = PartitionBackpressure(ports.clock, state.placeholders, lambda: state.snapshot.picture)
+        self._unused = UnusedCheckpoints()
+        ports.events.subscribe(PlaceholderForgotten, self._unused.forget)
         self._planner = Planner(ports.on_no_node, gangs_need_fence=ports.gangs_need_fence)
 
     async def submit(self, p: Placeholder, command: c.SubmitJob) -> list[e.Event]:
         """Have a job made, unless its Pod has left or changed meanwhile, or it could run nowhere."""
-        known = len(self._ports.pods_of(p)) == len(p.refs)
-        checkpoint = await self._ports.checkpoints.write() if known else None
-        if checkpoint is not None and command.request.members > 1:
-            checkpoint = replace(checkpoint, members_may_join=True)
         attempt, request, world = command.attempt, command.request, self._state.snapshot
         if not p.wants or p.request != request:
             return [e.SubmitRefused(attempt, permanent=False, text=NOT_WANTED)]
@@ -56,11 +59,22 @@ class Submissions:
             return [e.SubmitRefused(attempt, permanent=False, text=nowhere, nowhere=True)]
         if isinstance(chosen, NoPlan):
             return [e.SubmitRefused(attempt, chosen.permanent, f"{chosen.text[0].upper()}{chosen.text[1:]}.")]
+        checkpoint = await self._checkpoint(p)
+        now = self._state.placeholders.get(p.key)
+        if now is None or not now.wants or now.request != request:
+            return [e.SubmitRefused(attempt, permanent=False, text=NOT_WANTED)]
+        if not {ref.uid for ref in now.refs} <= {ref.uid for ref in p.refs}:
+            checkpoint = None  # a member came meanwhile
+        p = now
         graces = [pod.grace_s for pod in self._ports.pods_of(p)]
         mark = self._state.identity.mark(p.key, attempt)
         named = next((ref.full_name for ref in p.refs), "")
         mark = replace(
-            mark, wishes=wishes_of(request), grace_s=max(graces, default=None), pod=named, checkpoint=checkpoint
+            mark,
+            wishes=wishes_of(request),
+            grace_s=max(graces, default=None),
+            pod=named,
+            checkpoint=_of_gang(checkpoint) if request.members > 1 else checkpoint,
         )
         name = job_name(request.title, mark.cluster, mark.scheduler, p.key)
         order = JobOrder(
@@ -71,10 +85,17 @@ class Submissions:
         answer = await self._ports.jobs.submit(order)
         if chosen.immediate and any(isinstance(event, e.SubmitRefused) and event.queue for event in answer):
             self._partitions.refused_at_once(order.request.partition)
+            self._unused.put(p, checkpoint)
         return [
             replace(event, behind=behind) if isinstance(event, e.SubmitAccepted) else _explained(event, order.request)
             for event in answer
         ]
+
+    async def _checkpoint(self, p: Placeholder) -> Checkpoint | None:
+        """Return a checkpoint that was written after these Pods were seen; `None`: there is none."""
+        if len(self._ports.pods_of(p)) != len(p.refs):
+            return None
+        return self._unused.take(p) or await self._ports.checkpoints.write()
 
     def _plan(
         self, p: Placeholder, command: c.SubmitJob, candidates: frozenset[str]
@@ -159,6 +180,36 @@ def _explained(event: e.Event, request: JobRequest) -> e.Event:
     if event.number in TOO_LONG:
         return replace(event, text=f"{event.text} {whence(request, request.time_limit_minutes)}".rstrip())
     return event
+
+
+def _of_gang(checkpoint: Checkpoint | None) -> Checkpoint | None:
+    return None if checkpoint is None else replace(checkpoint, members_may_join=True)
+
+
+class UnusedCheckpoints:
+    """Keep checkpoints of immediate allocations that Slurm refused, for the job that is queued next."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[frozenset[str], Checkpoint]] = OrderedDict()
+        """By workload, with the UIDs of the Pods that had been seen."""
+
+    def put(self, p: Placeholder, checkpoint: Checkpoint | None) -> None:
+        """Keep one, and drop the oldest of too many: its job is preceded by another write."""
+        if checkpoint is None:
+            return
+        self._kept[p.key] = frozenset(ref.uid for ref in p.refs), checkpoint
+        self._kept.move_to_end(p.key)
+        if len(self._kept) > UNUSED_KEPT:
+            self._kept.popitem(last=False)
+
+    def take(self, p: Placeholder) -> Checkpoint | None:
+        """Return and drop the one of a workload, if it covers all of its Pods."""
+        uids, checkpoint = self._kept.pop(p.key, (frozenset[str](), None))
+        return checkpoint if uids >= {ref.uid for ref in p.refs} else None
+
+    def forget(self, event: PlaceholderForgotten) -> None:
+        """Drop the one of a workload that is over."""
+        self._kept.pop(event.key, None)
 
 
 class PartitionBackpressure:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from extender.controllers.foreign_pods.record import Need
 from extender.domain.foreign_pods.mark import decode_foreign_pod_mark
 from extender.domain.wellknown import NATIVE_JOB_TAINT
 from simulator.cluster import simulated_cluster
@@ -357,6 +358,41 @@ async def test_a_pod_that_is_resized_holds_its_new_size() -> None:
             lambda: [job.cpus_per_node for job in foreign_pods(site) if job.running] == [6], "six CPUs", 30
         )
         assert len(foreign_pods(site)) == 1
+
+
+async def test_a_refusal_of_the_size_before_does_not_delay_the_new_size() -> None:
+    async with a_site() as site, site.running():
+        await asyncio.sleep(5)
+        site.slurm.restd.faults.add(SlurmFault.REFUSE, "POST", "/job/allocate", number=2050, times=1)
+        site.network.latency = lambda: 0.5
+        foreign(site)
+        await site.until(lambda: not site.slurm.restd.faults.rules[0].times, "the refusal", 10)
+        site.network.latency = lambda: 0.0
+
+        def grow(pod: Any) -> None:
+            for which in ("requests", "limits"):
+                pod["spec"]["containers"][0]["resources"][which]["cpu"] = "6"
+
+        site.edit_pod("other", grow)
+        await site.until(
+            lambda: [job.cpus_per_node for job in foreign_pods(site) if job.running] == [6], "six CPUs", 20
+        )
+
+
+async def test_a_pod_that_comes_back_while_its_job_is_read_before_the_end_keeps_it() -> None:
+    async with a_site() as site, site.running() as extender:
+        foreign(site)
+        job = await held(site)
+        controller = extender.job_controllers.foreign_pods
+        (record,) = controller._records.values()
+        requests = controller._requests
+        there, record.foreign_pod = record.foreign_pod, None
+        site.network.latency = lambda: 0.5
+        ended = asyncio.create_task(requests.execute(Need.END, site.uid("other"), record))
+        await asyncio.sleep(0.2)
+        record.foreign_pod = there
+        await ended
+        assert job.running
 
 
 async def test_a_node_that_loses_its_name_in_slurm_keeps_what_is_held_there() -> None:

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from extender.domain.wellknown import GATE
+from simulator.kube.faults import KubeFault
 from simulator.slurm.job_lifecycle import Scripts
 from simulator.slurm.records import SimJob
 from tests.builders.process_site import CONFIG, Site
@@ -71,6 +72,24 @@ async def test_a_pod_that_is_placed_at_once_costs_two_requests_and_three_writes(
         assert kube_writes(site) == [CHECKPOINT, "PATCH web", "POST binding"]
 
 
+async def test_a_pod_that_no_node_can_hold_costs_no_checkpoint(site: Site) -> None:
+    async with quiet(site):
+        site.kube.add_pod("web", cpu="999")
+        await asyncio.sleep(10)
+        assert slurm_requests(site) == {}
+        assert CHECKPOINT not in kube_writes(site)
+
+
+async def test_a_pod_that_goes_while_its_checkpoint_is_written_gets_no_job(site: Site) -> None:
+    async with quiet(site):
+        site.kube.faults.add(KubeFault("PATCH", "checkpoints", code=None, delay_s=1.0))
+        site.kube.add_pod("web")
+        await asyncio.sleep(0.5)
+        site.kube.delete_pod("web", grace_s=0)
+        await asyncio.sleep(10)
+        assert slurm_requests(site) == {}
+
+
 @HOW_TO_WAIT
 async def test_a_pod_that_waits_is_told_why_once_and_its_wait_costs_slurm_three_requests(
     site: Site, gates: Sequence[str]
@@ -83,7 +102,7 @@ async def test_a_pod_that_waits_is_told_why_once_and_its_wait_costs_slurm_three_
         await site.until(lambda: bool(site.jobs_of("web")), "its job")
         await asyncio.sleep(60)
         assert slurm_requests(site) == {"POST /job/allocate": 1, "POST /job/submit": 1, "GET /job/": 1}
-        assert kube_writes(site) == [CHECKPOINT, CHECKPOINT, "PATCH status"]
+        assert kube_writes(site) == [CHECKPOINT, "PATCH status"]
         site.kube.delete_pod("first-0", grace_s=1)
         await site.until(lambda: len(site.live_jobs()) == 3, "the end of the job before")
         forget(site)

@@ -8,6 +8,7 @@ import pytest
 
 from simulator.kube.faults import KubeFault
 from simulator.kube.objects import owner_reference
+from simulator.kube.resources import EVENTS
 from simulator.slurm.faults import SlurmFault
 from tests.builders.occasions import BATCH
 from tests.builders.process_site import CONFIG, Site
@@ -40,14 +41,106 @@ async def missing(site: Site) -> int:
 # etcd.
 
 
-async def test_a_few_pods_that_a_restored_etcd_does_not_have_end_their_jobs(site: Site) -> None:
+async def deleted_unseen(site: Site, *names: str) -> None:
+    """Delete Pods while the API server answers no client, and forget that it happened."""
+    site.network.refuse("kube", 6443)
+    site.network.cut("kube", 6443)
+    for name in names:
+        site.kube.delete_pod(name, grace_s=1)
+    for name in names:
+        await site.gone(name)
+    site.kube.storage.forget_history()
+    site.network.refuse("kube", 6443, refused=False)
+
+
+async def restore_line(site: Site) -> str:
+    lines = (await site.get(8081, "/readyz?verbose")).text.splitlines()
+    return next(line for line in lines if "restore" in line)
+
+
+@pytest.mark.parametrize("names", [MANY, MANY[:1]], ids=["many", "one"])
+async def test_jobs_of_pods_that_were_deleted_while_no_watch_was_open_end_at_once(site: Site, names: list[str]) -> None:
     site.config = PACE
+    async with site.running():
+        await run(site, "stays", *names)
+        await deleted_unseen(site, *names)
+        await site.until(lambda: len(site.live_jobs()) == 1, "their end", within=15)
+        assert len(site.jobs_of("stays")) == 1
+        assert "[+]" in await restore_line(site)
+
+
+async def test_while_slurm_is_away_an_absence_waits_for_its_evidence(site: Site) -> None:
+    site.config = PACE
+    async with site.running():
+        await run(site, *MANY)
+        site.slurm.restd.stop_slurmctld()
+        await deleted_unseen(site, *MANY)
+        await asyncio.sleep(60)
+        assert await missing(site) == len(MANY)
+        site.slurm.restd.continue_slurmctld()
+        await site.until(lambda: not site.live_jobs(), "their end", within=60)
+
+
+async def test_the_checkpoints_cannot_be_read_and_the_absence_waits(site: Site) -> None:
+    site.config = PACE
+    async with site.running():
+        await run(site, *MANY)
+        site.kube.faults.add(KubeFault("", "checkpoints", code=503, times=None))
+        await deleted_unseen(site, *MANY)
+        await asyncio.sleep(60)
+        assert len(site.live_jobs()) == len(MANY)
+        assert "cannot be read" in await restore_line(site)
+        site.kube.faults.clear()
+        await site.until(lambda: not site.live_jobs(), "their end", within=15)
+
+
+async def test_a_list_from_before_a_pod_ends_nothing_while_the_pod_can_be_read(site: Site) -> None:
+    site.config = PACE
+    async with site.running() as extender:
+        await run(site, *MANY)
+        pods = [extender.informers.pods.get(site.uid(name)) for name in MANY]
+        extender.pod_controller.absent([pod for pod in pods if pod is not None])
+        await asyncio.sleep(30)
+        assert len(site.live_jobs()) == len(MANY)
+        assert await missing(site) == len(MANY)
+
+
+@pytest.mark.parametrize("restored", ["running", "at the start"])
+async def test_a_suspected_restore_is_reported_on_the_nodes_and_in_the_readiness(site: Site, restored: str) -> None:
+    site.config = SOON
+    async with site.dying() as die:
+        before = site.kube.storage.save()
+        await run(site, *MANY)
+        nodes = {site.node_of(name) for name in MANY}
+        if restored == "running":
+            await site.restore_kube(before)
+            await reported(site, nodes)
+            return
+        die()
+    await site.restore_kube(before)
+    async with site.running():
+        await reported(site, nodes)
+
+
+async def reported(site: Site, nodes: set[str]) -> None:
+    await asyncio.sleep(30)
+    assert "etcd was restored" in await restore_line(site)
+    found = [event for event in site.kube.storage.of(EVENTS) if event["reason"] == "RestoreSuspected"]
+    assert {event["regarding"]["name"] for event in found} == nodes
+    assert all("SIGUSR1" in event["note"] for event in found)
+    assert len(found) == len(nodes)
+
+
+async def test_a_few_pods_that_a_restored_etcd_does_not_have_keep_their_jobs_for_long_too(site: Site) -> None:
+    site.config = SOON
     async with site.running():
         await run(site, "stays")
         before = site.kube.storage.save()
         await run(site, "web-0", "web-1")
         await site.restore_kube(before)
-        await site.until(lambda: len(site.live_jobs()) == 1, "their end", within=120)
+        await asyncio.sleep(80)
+        assert len(site.live_jobs()) == 3
+        await site.until(lambda: len(site.live_jobs()) == 1, "their end", within=60)
         assert len(site.jobs_of("stays")) == 1
 
 
@@ -91,7 +184,7 @@ async def test_many_pods_that_are_missing_before_they_were_taken_up_end_nothing_
 
 async def test_versions_that_etcd_gives_out_a_second_time_hide_nothing_for_long(site: Site) -> None:
     """Restored without `--bump-revision`, and soon beyond the version of our watch."""
-    site.config = PACE
+    site.config = SOON
     async with site.running():
         await run(site, "stays")
         before = site.kube.storage.save()
