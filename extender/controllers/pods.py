@@ -135,12 +135,13 @@ class PodController:
                 if new is None:
                     self._left_as[pod.uid] = pod
             return
-        if new is not None and old is None:
-            old = self.missing.back(new.uid)
+        back = self.missing.back(new.uid) if new is not None and old is None else None
         if new is None:
             self._removed(old)
         elif self.ours(new):
-            self._notified(old, new)
+            self._notified(old or back, new)
+            if back is not None:
+                self._gangs.changed(new.uid)
 
     def absent(self, pods: Sequence[PodView]) -> None:
         """Handle Pods that a complete list lacks; during adoption they are only recorded."""

@@ -203,6 +203,9 @@ class GangControllers:
                 self._succeeded(gang, pod)
         if gang.kind in RESTARTED and self._restarts(gang, pods):
             return
+        if gang.owner is not None and self.cluster.kube.storage.get(_key_of(gang.owner)) is None:
+            gang.owner = None  # etcd was restored to an instant before it
+            gang.done.clear()
         if gang.owner is None and gang.kind is not GangKind.ANNOTATED:
             self._make_owner(gang)
         for index in self._missing(gang, pods):
@@ -226,7 +229,7 @@ class GangControllers:
             return
         gang.done.add(index)
         if gang.kind is GangKind.JOB and gang.owner is not None:
-            key = ObjectKey(JOBS, "default", gang.owner["metadata"]["name"])
+            key = _key_of(gang.owner)
             if self.cluster.kube.storage.get(key) is not None:
                 self.cluster.kube.change(key, lambda job: job.update(status={"succeeded": len(gang.done)}))
 
@@ -375,6 +378,11 @@ class GangControllers:
         if "deletionTimestamp" not in pod["metadata"]:
             with suppress(StatusError):
                 self.cluster.kube.delete_pod(pod["metadata"]["name"])
+
+
+def _key_of(owner: Json) -> ObjectKey:
+    resource = {"Job": JOBS, "JobSet": JOB_SETS}.get(owner["kind"], LEADER_WORKER_SETS)
+    return ObjectKey(resource, "default", owner["metadata"]["name"])
 
 
 def _is_live(pod: Json) -> bool:

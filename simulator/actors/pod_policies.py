@@ -153,5 +153,7 @@ class PolicyEditor:
         text = f"job {job} waits for it, which the policy does not allow"
         self.checker.hold(Invariant.POLICY, f"{key} has", not allowed and job is not None, text, about)
         faults = [fault for fault in p.faults if OUT_OF_SCOPE not in fault and DIFFERS not in fault]
+        # A gang is refused for the settings of any member.
+        faults = [fault for fault in faults if not fault.startswith("Pod ") or f"/{meta['name']}: " in fault]
         text = f"the policy allows it, and it is refused: {'; '.join(faults)}"
         self.checker.hold(Invariant.POLICY, f"{key} lacks", allowed and bool(faults), text, about)

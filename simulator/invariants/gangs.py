@@ -110,7 +110,8 @@ class GangInvariants:
             pods = self.checker.pods_of(key)
             subjects = job_subject(job.job_id), *(pod_subject(pod["metadata"]["name"]) for pod in pods)
             bound = [pod for pod in pods if pod["spec"].get("nodeName")]
-            idle = not any(occupies_node(pod) for pod in bound) and not self._is_busy(job)
+            idle = bool(pods) and not any(occupies_node(pod) for pod in bound)
+            idle = idle and not self._is_busy(job) and not self._lacks_members(key)
             text = f"{len(pods)} Pods, none of them bound"
             self.checker.hold(Invariant.GANG_NODES, f"{key} {job.job_id}", idle, text, *subjects)
             part = self._is_part(job, pods)
@@ -128,6 +129,11 @@ class GangInvariants:
             return False
         bound = [bool(there[uid]["spec"].get("nodeName")) for uid in grant.members]
         return any(bound) and not all(bound)
+
+    def _lacks_members(self, key: str) -> bool:
+        """Return whether a restored etcd has members no more that the extender has not given up yet."""
+        p = self.cluster.extender.engine.placeholders.get(key)
+        return p is not None and any(not one.end and one.ref.uid not in self.checker.pods for one in p.members)
 
     def _is_busy(self, job: SimJob) -> bool:
         """Return whether a Pod that has to end first is on a node of the job, or a Node takes no Pods."""

@@ -265,6 +265,8 @@ class JobLifecycle:
         """Restore a job of an older state, as it was then."""
         if job.running and job.time_limit_s is not None:
             self._watch_limit(job)
+        if job.completing_on:
+            self._complete_on(job, sorted(job.completing_on))
 
     def kill_script(self, job: SimJob) -> None:
         """SIGKILL for the script, if there is one."""
@@ -316,15 +318,18 @@ class JobLifecycle:
         prologs = [prolog for (job_id, _), prolog in self._prologs.items() if job_id == job.job_id]
         if prologs:  # slurmd lets them end
             await asyncio.wait(prologs)
-        for node in nodes:
-            if node not in job.completing_on:  # went DOWN meanwhile
-                continue
-            code = await self.scripts.epilog(job, node) if self.scripts.epilog is not None else 0
-            if code and not self._nodes[node].drained:
-                self._nodes[node].drained, self._nodes[node].reason = True, "Epilog error"
-            job.completing_on.discard(node)
-            self._changed(0.03)
+        await asyncio.gather(*(self._end_on(job, node) for node in nodes))
         self._complete(job)
+
+    async def _end_on(self, job: SimJob, node: str) -> None:
+        """Run the Epilog of one node, which is free for the next job then, whatever the others do."""
+        if node not in job.completing_on:  # went DOWN meanwhile
+            return
+        code = await self.scripts.epilog(job, node) if self.scripts.epilog is not None else 0
+        if code and not self._nodes[node].drained:
+            self._nodes[node].drained, self._nodes[node].reason = True, "Epilog error"
+        job.completing_on.discard(node)
+        self._changed(0.03)
 
     def _complete(self, job: SimJob) -> None:
         job.completing_on.clear()

@@ -15,6 +15,8 @@ from simulator.event_log import EventLog
 from simulator.invariants.checker import InvariantChecker
 from simulator.invariants.gangs import MOST_GRANTS, GangInvariants
 from simulator.invariants.invariant import Invariant
+from simulator.kube.objects import Json
+from simulator.kube.pods import pod_key
 from simulator.quiescence import QuiescenceTracker
 from simulator.slurm.records import SimJob
 from simulator.virtual_time import run_virtual
@@ -110,9 +112,12 @@ def test_a_gang_of_which_one_member_stays_without_a_node() -> None:
 
 def test_nodes_that_a_gang_keeps_although_no_member_is_bound() -> None:
     async def act(site: Site, invariants: GangInvariants) -> None:
+        def unbind(pod: Json) -> None:
+            del pod["spec"]["nodeName"]
+            pod["spec"]["schedulingGates"] = [{"name": "example.org/hold"}]
+
         for name in NAMES:
-            site.kube.delete_pod(name, grace_s=0)
-            await site.gone(name)
+            site.kube.change(pod_key("default", name), unbind)
         invariants.check()
         await asyncio.sleep(200)
         invariants.check()

@@ -18,7 +18,7 @@ from extender.domain.nodes.drains import is_ours, named
 from extender.domain.nodes.fences import weak
 from extender.domain.nodes.mapping import DEFAULT_PAIRING, NodeMap, Pairing, grounds, map_nodes
 from extender.domain.nodes.slurmds import slurmd_nodes
-from extender.domain.nodes.whereabouts import slurm_nodes_of
+from extender.domain.nodes.whereabouts import pods_on, slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcer, Clock, PortError, SlurmNodes
 from extender.domain.views import NodeView, PodView
@@ -149,7 +149,7 @@ class NodeController:
     def hold_for(self, p: Placeholder) -> None:
         """Keep the nodes of this workload's Pods, whose job is over or about to be."""
         for node in self.where(p):
-            self.hold(node, p.key, f"Pod {p.pod_names} outlives its job {p.job_id}")
+            self.hold(node, p.key, f"Pod {self._pods_on(p, node)} outlives its job {p.job_id}")
 
     def release_hold(self, cause: str) -> None:
         """That reason to hold nodes is gone."""
@@ -168,10 +168,20 @@ class NodeController:
         """Hold the nodes on which this workload's Pods outlive their job, until none of them is there any more."""
         after = event.after
         if after.placed:
+            self._release_left(event.before, after)
             if self._outlives(after):
                 self.hold_for(after)
             return
         self.release_hold(after.key)
+
+    def _release_left(self, before: Placeholder, after: Placeholder) -> None:
+        """Release the nodes that the last member there has left, while others of the workload are on other nodes."""
+        held = self._held_for.get(after.key)
+        if held is None or before.members is after.members:
+            return
+        for node in (held & self.where(before)) - self.where(after):
+            held.discard(node)
+            self._drains.notify(node, n.HoldReleased(after.key))
 
     def job_missing(self, event: JobMissing) -> None:
         """Hold the nodes of Pods that run on although their job is missing: Slurm takes these nodes for free."""
@@ -182,7 +192,10 @@ class NodeController:
                 self.release_hold(workload)
         elif p is not None and p.placed:
             for node in self.where(p):
-                self.hold(node, workload, f"Pod {p.pod_names} runs and its job is missing")
+                self.hold(node, workload, f"Pod {self._pods_on(p, node)} runs and its job is missing")
+
+    def _pods_on(self, p: Placeholder, slurm_node: str) -> str:
+        return pods_on(p, slurm_node, self._engine.snapshot.node_map)
 
     def _outlives(self, p: Placeholder) -> bool:
         """Return whether a Pod is still there although its job is over, or no longer keeps the node."""

@@ -17,7 +17,7 @@ from extender.domain import events as e
 from extender.domain.jobs.job import JobView, Mark
 from extender.domain.nodes.marks import NodePatch
 from extender.domain.nodes.removals import SETTLE_S, Removal, check, removal, removals_in
-from extender.domain.nodes.whereabouts import slurm_nodes_of
+from extender.domain.nodes.whereabouts import slurm_nodes_of, slurm_nodes_of_member
 from extender.domain.placeholder import State
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.ports import Announcement, Announcer, Clock, KubeNodes, NodeLeases, PortError
@@ -121,7 +121,7 @@ class RemovalController:
             self._notify(workload, pod.uid, outcome_of(pod))
             return
         known = removal(pod.uid, pod.full_name, node, pod.grace_s, self._kube_nodes().get(node))
-        nodes = self._slurm_nodes(workload, node)
+        nodes = self._slurm_nodes(workload, pod.uid, node)
         one = _OpenRemoval(known, workload, nodes, outcome_of(pod), since=self._clock.now())
         if pod.node_name and placed:
             self._keep(one)
@@ -294,7 +294,7 @@ class RemovalController:
         only while Slurm answers.
         """
         if not one.slurm_nodes:
-            one.slurm_nodes = self._slurm_nodes(one.workload, one.known.node)
+            one.slurm_nodes = self._slurm_nodes(one.workload, one.known.uid, one.known.node)
             self._hold(one)
         if one.slurm_nodes:
             return all(self._nodes.keeps(node) for node in one.slurm_nodes)
@@ -319,9 +319,13 @@ class RemovalController:
     def _notify(self, workload: str, uid: str, outcome: str) -> None:
         self._engine.handle(workload, e.PodGone(uid, e.PodEnd.REMOVED, outcome), "watch")
 
-    def _slurm_nodes(self, workload: str, node: str) -> frozenset[str]:
+    def _slurm_nodes(self, workload: str, uid: str, node: str) -> frozenset[str]:
         p, world = self._engine.placeholders.get(workload), self._engine.snapshot
-        theirs = slurm_nodes_of(p, world.node_map) if p else frozenset[str]()
+        theirs = frozenset[str]()
+        if p is not None:
+            member = p.member(uid)
+            theirs = frozenset() if member is None else slurm_nodes_of_member(p, member, world.node_map)
+            theirs = theirs or slurm_nodes_of(p, world.node_map)
         own_name = {node} if world.node_map.last_kubernetes(node) == node else set[str]()
         given = theirs or world.node_map.last_slurm([node]) or frozenset(p.slurm_nodes if p else ())
         return given or frozenset(own_name & world.picture.nodes.keys())

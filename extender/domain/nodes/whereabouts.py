@@ -6,24 +6,32 @@ Which Node is which may change while Pods run. A Pod stays on its machine then, 
 from __future__ import annotations
 
 from extender.domain.nodes.mapping import NodeMap
-from extender.domain.placeholder import Placeholder
+from extender.domain.placeholder import Member, Placeholder
 
 
 def slurm_nodes_of(p: Placeholder, node_map: NodeMap) -> frozenset[str]:
     """The Slurm nodes on which members of this workload run, or may run."""
-    found: set[str] = set()
-    for member in p.members:
-        if not member.placed:
-            continue
-        given = p.slurm_node_of(member.ref.uid)
-        node = member.node or p.node_of(member.ref.uid)
-        if given and node == p.node_of(member.ref.uid):
-            found.add(given)
-        elif member.slurm_node and member.job_id is not None:
-            found.add(member.slurm_node)
-        else:
-            found |= node_map.last_slurm([node])
+    found = {node for member in p.members for node in slurm_nodes_of_member(p, member, node_map)}
     return frozenset(found) or frozenset(p.slurm_nodes if p.placed else ())
+
+
+def slurm_nodes_of_member(p: Placeholder, member: Member, node_map: NodeMap) -> frozenset[str]:
+    """Return the Slurm nodes on which this member runs, or may run; none for a member that is on no Node."""
+    if not member.placed:
+        return frozenset()
+    given = p.slurm_node_of(member.ref.uid)
+    node = member.node or p.node_of(member.ref.uid)
+    if given and node == p.node_of(member.ref.uid):
+        return frozenset({given})
+    if member.slurm_node and member.job_id is not None:
+        return frozenset({member.slurm_node})
+    return node_map.last_slurm([node])
+
+
+def pods_on(p: Placeholder, slurm_node: str, node_map: NodeMap) -> str:
+    """Return the names of the members on this Slurm node, for users; of all of them where that is not known."""
+    here = [one.ref.full_name for one in p.members if slurm_node in slurm_nodes_of_member(p, one, node_map)]
+    return ", ".join(here) or p.pod_names
 
 
 def renamed(p: Placeholder, node: str, node_map: NodeMap) -> str:

@@ -10,7 +10,7 @@ import pytest
 from extender.domain.gangs.labels import JOB_INDEX
 from extender.domain.wellknown import GANG, GANG_SIZE, GATE
 from simulator.cluster import simulated_cluster, three_nodes
-from simulator.kube.kubelet import RUN_FOR
+from simulator.kube.kubelet import RUN_FOR, STOP_FOR
 from simulator.kube.objects import Json, owner_reference
 from simulator.kube.pods import pod_key
 from simulator.kube.resources import JOBS, Resource
@@ -136,6 +136,33 @@ async def test_edge_case_19_a_cancel_ends_every_member(site: Site) -> None:
         site.slurm.controller.cancel(site.live_jobs()[0].job_id)
         for name in names:
             await site.gone(name)
+
+
+async def test_each_node_is_kept_until_the_member_there_is_gone_and_no_longer(site: Site) -> None:
+    async with site.running():
+        for number, stop in enumerate(("0.2", "20", "20")):
+            said = {GANG: "ring", GANG_SIZE: "3", STOP_FOR: stop}
+            site.kube.add_pod(f"ring-{number}", annotations=said, grace_s=30)
+        for number in range(3):
+            assert await site.bound(f"ring-{number}") == f"n{number + 1}"
+        site.slurm.controller.end(site.live_jobs()[0].job_id, "PREEMPTED")
+        await site.gone("ring-0")
+        await site.until(lambda: site.drained() == ["n2", "n3"], "the drains of the other nodes alone")
+        assert "default/ring-1 outlives" in site.slurm.controller.nodes["n2"].reason
+        assert "ring-2" not in site.slurm.controller.nodes["n2"].reason
+        await site.gone("ring-2")
+        await site.until(lambda: site.drained() == [], "no drain")
+
+
+async def test_a_member_that_is_removed_by_force_keeps_its_own_node_alone(site: Site) -> None:
+    async with site.running():
+        for name in (names := gang(site, range(3), 3)):
+            await site.bound(name)
+        site.kubelets.take_down("n2")
+        site.kube.delete_pod(names[1], grace_s=0)
+        await site.until(lambda: bool(site.drained()), "a drain")
+        await asyncio.sleep(5)
+        assert site.drained() == ["n2"]
 
 
 async def test_edge_case_9_a_start_finds_a_gang_that_runs_and_one_that_waits(site: Site) -> None:
