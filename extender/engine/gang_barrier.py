@@ -8,6 +8,8 @@ member kube-scheduler's back-off.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from enum import StrEnum
 
 import structlog
 
@@ -30,6 +32,22 @@ AT_ONCE = 16
 """Bindings of members that are under way at a time."""
 
 
+class BarrierOutcome(StrEnum):
+    """Name how an attempt to bind a whole gang ended."""
+
+    PASSED = "passed"
+    """All members were bound."""
+
+    NODE_BUSY = "node_busy"
+    """All had voted, and a node could not be used any more."""
+
+    EXPIRED = "expired"
+    """A member was not accepted in time: the job is released."""
+
+    BROKEN = "broken"
+    """The same, with some members bound already: these are evicted."""
+
+
 class GangBarrier:
     """Count votes by workload, and bind each gang whose votes are complete. Keys are those of workloads.
 
@@ -44,6 +62,9 @@ class GangBarrier:
         self._cache = cache
         self._clock = clock
         self._bind_within_s = bind_within_s
+        self.outcomes = Counter[str](dict.fromkeys(BarrierOutcome, 0))
+        """How barriers ended, since the start of the process."""
+
         self._ballots: dict[str, Ballot] = {}
         self._open: dict[str, dict[str, asyncio.Future[str]]] = {}
         """The calls that are held, by workload and member."""
@@ -131,9 +152,11 @@ class GangBarrier:
         name = pod.full_name if pod is not None else "a member"
         text = f"kube-scheduler did not accept {name} there within {self._bind_within_s:g} s. {said}".strip()
         if any(member.placed for member in p.members):
+            self.outcomes[BarrierOutcome.BROKEN] += 1
             text = f"The gang cannot start as a whole: node {node}: {text}"
             self._engine.handle(key, e.JobEnded(job_id, e.EndKind.FAILED, text, alive=True), "gang barrier")
         else:
+            self.outcomes[BarrierOutcome.EXPIRED] += 1
             self._engine.handle(key, e.NodeRefused(node, text), "gang barrier")
 
     async def _bind_all(self, key: str) -> None:
@@ -145,12 +168,14 @@ class GangBarrier:
             return
         # kube-scheduler keeps no room for members that voted earlier and are in its back-off now.
         if busy := self._engine.recheck(p):
+            self.outcomes[BarrierOutcome.NODE_BUSY] += 1
             self._drop(key, busy)
             return
         members = [(member.ref, p.node_of(member.ref.uid)) for member in p.members if member.wanting]
         for ref, node in members:
             self._bindings.begin(p, ref, node)
             self._poster.add((key, ref.uid))
+        self.outcomes[BarrierOutcome.PASSED] += 1
         _log.info("gang_bound", uid=key, job_id=p.job_id, members=len(members))
 
     async def _post(self, one: tuple[str, str]) -> None:

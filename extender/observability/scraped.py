@@ -10,6 +10,7 @@ from functools import partial
 from extender.assembly import Assembly
 from extender.engine.jobs.missing import Orphan
 from extender.kube.reflector import ReflectorStatus
+from extender.observability.gangs import empty_slots, gangs_by_state
 from extender.observability.metrics.described import Described, Sort
 from extender.observability.metrics.registry import Metrics
 from extender.observability.metrics.scrape import timestamp
@@ -176,6 +177,21 @@ TABLE: Mapping[Described, Read] = {
     ): lambda assembly: dict(
         zip(("fenced", "unfenced"), assembly.node_controllers.fence_evidence.counts(), strict=True)
     ),
+    _gauge(
+        "gangs",
+        "Gangs by state: `incomplete` (Pods are missing), `waiting` for nodes, `granted` (nodes, not all bound), "
+        "`bound`, `ending`, `refused`.",
+        "state",
+    ): lambda assembly: gangs_by_state(assembly.gangs.lacking(), assembly.engine.placeholders.all),
+    _gauge("gang_empty_slots", "Slots of running jobs of gangs that no live Pod has."): (
+        lambda assembly: {"": empty_slots(assembly.gangs.lacking(), assembly.engine.placeholders.all)}
+    ),
+    _counter(
+        "gang_barriers_total",
+        "Attempts to bind all members of a gang: `passed`, `node_busy`, `expired` (kube-scheduler did not accept a "
+        "member within `gangs.bindWithin`), `broken` (the same after some were bound).",
+        "result",
+    ): lambda assembly: dict(assembly.gang_barrier.outcomes),
     _gauge("drained_nodes", "Slurm nodes that the extender keeps drained, by the state of the drain.", "state"): (
         lambda assembly: assembly.node_controllers.controller.holds_by_state()
     ),

@@ -12,6 +12,7 @@ import slurmclient.errors
 from docs.generate.metrics import described
 from extender.domain.placeholder import State
 from extender.domain.pods.why import Cause
+from extender.engine.gang_barrier import BarrierOutcome
 from extender.observability.metrics.described import PREFIX
 from tests.builders.kustomize import ROOT, Document, documents
 from tests.builders.promql import Matcher, groupings, selectors
@@ -40,6 +41,7 @@ VALUES = {
     ("duplicate_jobs_total", "result"): ["found", "ended"],
     ("foreign_pod_nodes", "state"): ["drained", "undrained"],
     ("starting_pods", "state"): ["in_time", "overdue"],
+    ("gang_barriers_total", "result"): [str(outcome) for outcome in BarrierOutcome],
     ("pending_pods", "reason"): [str(cause) for cause in Cause],
 }
 """What the labels can be that expressions are particular about."""

@@ -42,6 +42,7 @@ async def test_a_gang_gets_one_job_and_its_members_are_bound_in_the_order_of_its
         names = gang(site, range(3), 3, gates=gates)
         assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
         assert len(site.live_jobs()) == 1
+        assert site.extender.gang_barrier.outcomes["passed"] == 1
         for name in names:
             site.kube.delete_pod(name, grace_s=1)
         for name in names:
