@@ -18,6 +18,7 @@ from extender.domain.policy.site import (
     GresRule,
     TimeoutUnit,
     UnderAccounting,
+    UnknownResources,
 )
 from extender.domain.translation import forms, settings
 from extender.domain.translation.forms import Form
@@ -183,6 +184,11 @@ class JobSettings(Group):
         UnderAccounting.REFUSE,
         description="A Pod whose annotations ask Slurm for fewer CPUs, less memory or fewer devices than its resources "
         "take of the node: refuse it, or warn its author by an Event and let Slurm count less than is used.",
+    )
+    unknown_resources: UnknownResources = Field(
+        UnknownResources.ALLOW,
+        description="A Pod that requests an extended resource which no line of `gres` names, such as `rdma/ib`: place "
+        "it, let the kubelet grant the resource, and say by an Event that Slurm does not count it; or refuse the Pod.",
     )
     strict_grace: bool = Field(
         False,

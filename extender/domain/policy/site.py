@@ -42,6 +42,13 @@ class UnderAccounting(StrEnum):
     WARN = "warn"
 
 
+class UnknownResources(StrEnum):
+    """Handling of a Pod that requests an extended resource which no line of the GRES map names."""
+
+    ALLOW = "allow"
+    REFUSE = "refuse"
+
+
 class TimeoutUnit(StrEnum):
     """Unit of SUNK's `timeout`. The pages of SUNK disagree with each other; its users count minutes."""
 
@@ -164,6 +171,8 @@ class TranslationPolicy:
 
     under_accounting: UnderAccounting = UnderAccounting.REFUSE
     """For CPUs, memory, and the resources of the GRES map."""
+
+    unknown_resources: UnknownResources = UnknownResources.ALLOW
 
     max_pod_grace_s: int = 3600
     """Longest grace period with which a Pod is accepted, in seconds."""

@@ -27,6 +27,8 @@ class GresReading:
     licenses: Mapping[str, int] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
     notices: tuple[Notice, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """The beginning of a sentence for each resource that no line of the map names, without what follows from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +40,12 @@ class GpuType:
 
 
 def to_gres(requests: Mapping[str, int], policy: TranslationPolicy) -> GresReading:
-    """Return the GRES and licences for effective requests, in billionths. A resource that is not in the map is a fault.
-
-    So it is for what a Node has.
-    """
+    """Return the GRES and licences for effective requests, or for the resources of a Node, in billionths."""
     gres: dict[str, int] = {}
     licenses: dict[str, int] = {}
     faults: list[str] = []
     notices: list[Notice] = []
+    unknown: list[str] = []
     for resource in sorted(requests):
         count = whole_up(requests[resource])
         if count <= 0:
@@ -58,11 +58,7 @@ def to_gres(requests: Mapping[str, int], policy: TranslationPolicy) -> GresReadi
             continue
         found = next(((rule, name) for rule in policy.gres_rules if (name := rule.match(resource)) is not None), None)
         if found is None:
-            known = ", ".join(rule.resource for rule in policy.gres_rules) or "nothing"
-            faults.append(
-                f"{resource}: {count} is asked for, but the site's GRES map does not say what it is in Slurm; "
-                f"the map names {known}"
-            )
+            unknown.append(f"{resource}: no line of the site's GRES map (jobs.gres) names it")
             continue
         rule, name = found
         if name == NOT_IN_SLURM:
@@ -78,7 +74,7 @@ def to_gres(requests: Mapping[str, int], policy: TranslationPolicy) -> GresReadi
             licenses[name] = licenses.get(name, 0) + count * rule.each
         else:
             gres[name] = gres.get(name, 0) + count * rule.each
-    return GresReading(gres, licenses, tuple(faults), tuple(notices))
+    return GresReading(gres, licenses, tuple(faults), tuple(notices), tuple(unknown))
 
 
 def with_type(gres: Mapping[str, int], gpu_type: str) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extender.domain.pods.requests import CPU, MEMORY, pod_requests
-from extender.domain.policy.site import TranslationPolicy, UnderAccounting
+from extender.domain.policy.site import TranslationPolicy, UnderAccounting, UnknownResources
 from extender.domain.quantity import cpus_up, mebibytes_up
 from extender.domain.translation import settings
 from extender.domain.translation.annotations import Chosen
@@ -90,6 +90,14 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy) -> Siz
     reading = to_gres(requests, policy)
     if not chosen.get(settings.GRES):  # what an unmapped resource is in Slurm, the author has said
         faults += reading.faults
+        if policy.unknown_resources is UnknownResources.REFUSE:
+            known = ", ".join(rule.resource for rule in policy.gres_rules) or "nothing"
+            faults += [
+                f"{said}, and jobs.unknownResources is refuse; the map names {known}" for said in reading.unknown
+            ]
+        else:
+            end = "Slurm does not count it, only the kubelet grants it"
+            notices += [Notice(Reason.UNACCOUNTED, f"{said}; {end}") for said in reading.unknown]
     return Size(cpus, memory_mb, reading.gres, reading.licenses, tuple(faults), (*notices, *reading.notices))
 
 

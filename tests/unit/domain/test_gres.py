@@ -45,16 +45,16 @@ def test_resources_of_one_gres_are_added_up() -> None:
     assert to_gres({"nvidia.com/gpu": 2 * ONE, "amd.com/gpu": ONE}, TranslationPolicy()).gres == {"gpu": 3}
 
 
-def test_a_resource_that_the_map_does_not_name_is_a_fault_that_names_it_and_the_map() -> None:
+def test_a_resource_that_the_map_does_not_name_is_no_gres_and_is_named() -> None:
     reading = to_gres({"rdma/hca": ONE, "nvidia.com/gpu": ONE}, TranslationPolicy())
-    (fault,) = reading.faults
-    assert fault.startswith("rdma/hca: 1 is asked for")
-    assert "nvidia.com/gpu, nvidia.com/mig-*, amd.com/gpu" in fault
+    assert (reading.gres, reading.faults) == ({"gpu": 1}, ())
+    (unknown,) = reading.unknown
+    assert unknown.startswith("rdma/hca: no line")
 
 
 def test_none_of_a_resource_asks_for_nothing() -> None:
     reading = to_gres({"rdma/hca": 0, "nvidia.com/gpu": 0}, TranslationPolicy())
-    assert (reading.gres, reading.faults) == ({}, ())
+    assert (reading.gres, reading.faults, reading.unknown) == ({}, (), ())
 
 
 def test_what_kubernetes_counts_itself_is_no_gres_and_huge_pages_are_announced() -> None:

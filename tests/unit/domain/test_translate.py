@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.domain.jobs.job import Exclusive, JobRequest, Mode, RunAs
-from extender.domain.policy.site import RESTRICTED_KEYS, TranslationPolicy, UnderAccounting
+from extender.domain.policy.site import RESTRICTED_KEYS, TranslationPolicy, UnderAccounting, UnknownResources
 from extender.domain.translation.gres import asked_gres, by_name
 from extender.domain.translation.settings import BY_NAME
 from extender.domain.translation.translate import MOST_KEYS, Translated, TranslationRefused, translate
@@ -19,6 +19,7 @@ from tests.builders.pod_views import a_pod, term
 OWN, SUNK, BRIDGE = "slurm-extender.io/", "sunk.coreweave.com/", "slurmjob.slinky.slurm.net/"
 NOW = 1_000_500.0
 FREE = TranslationPolicy(allowed=RESTRICTED_KEYS)
+STRICT = TranslationPolicy(strict_grace=True, unknown_resources=UnknownResources.REFUSE)
 WARNING = replace(FREE, under_accounting=UnderAccounting.WARN)
 NAMED = replace(FREE, users={"alice": RunAs(2001, 3001), "bob": RunAs(2002, 3002)}, groups={"staff": 50})
 
@@ -197,10 +198,25 @@ def test_who_asks_for_other_gres_than_the_devices_that_kubelet_hands_out_is_told
     assert "stand for 2" in text
 
 
-def test_gres_of_the_authors_own_make_an_unmapped_resource_possible() -> None:
-    pod = a_pod(more={"rdma/hca": "1"})
-    assert "rdma/hca" in faults(pod)[0]
-    assert request(replace(pod, annotations=own(gres="ib:1"))).tres_per_node == "gres/ib:1"
+def test_a_resource_that_no_line_of_the_map_names_is_announced_and_refuses_no_pod() -> None:
+    pod = a_pod(more={"rdma/ib": "1", "deviceclass.resource.kubernetes.io/gpu.example.com": "2"})
+    result = translated(pod)
+    assert (result.request.gres, reasons(result)) == ({}, [Reason.UNACCOUNTED] * 2)
+    assert "Slurm does not count it" in result.notices[1].text
+
+
+def test_a_site_can_refuse_resources_that_no_line_of_its_map_names() -> None:
+    strict = replace(FREE, unknown_resources=UnknownResources.REFUSE)
+    (fault,) = faults(a_pod(more={"rdma/ib": "1"}), policy=strict)
+    assert fault.startswith("rdma/ib: no line")
+    assert "the map names nvidia.com/gpu, nvidia.com/mig-*, amd.com/gpu" in fault
+
+
+@pytest.mark.parametrize("handling", UnknownResources)
+def test_gres_of_the_authors_own_say_what_an_unmapped_resource_is(handling: UnknownResources) -> None:
+    pod = a_pod(more={"rdma/hca": "1"}, annotations=own(gres="ib:1"))
+    result = translated(pod, policy=replace(FREE, unknown_resources=handling))
+    assert (result.request.tres_per_node, result.notices) == ("gres/ib:1", ())
 
 
 @pytest.mark.parametrize(
@@ -439,7 +455,7 @@ def test_fewest_nodes_cannot_be_more_than_most_nodes() -> None:
 
 def test_all_faults_are_said_at_once_and_each_once() -> None:
     pod = a_pod("", "1Gi", more={"rdma/hca": "1"}, grace_s=30, annotations=own(timeout="x", user_id="0", min_nodes="2"))
-    said = faults(pod, replace(pod, uid="2", name="web-2"), policy=TranslationPolicy(strict_grace=True))
+    said = faults(pod, replace(pod, uid="2", name="web-2"), policy=STRICT)
     for word in ("timeout", "user-id", "no cpu", "rdma/hca", "grace"):
         assert any(word in sentence for sentence in said), word
     assert len(set(said)) == len(said)
