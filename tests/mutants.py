@@ -1,10 +1,11 @@
-"""Change one place of the core at a time, and report the changes that no unit test notices.
+"""Change one place of the core at a time, and report the changes that no test notices.
 
-    python -m tests.mutants [--count 60] [--seed 1] [--timeout 120] [PACKAGE ...]
+    python -m tests.mutants [--count 60] [--seed 1] [--timeout 600] [PACKAGE ...]
 
 Each mutant inverts a condition, swaps an operator, or changes a number or a returned value in a file of
-`extender/domain` or `extender/engine`. The tests that import the file run first, then all unit tests of its package.
-Run it in a checkout of its own: while a mutant is tried its file is changed. The draw depends on the seed alone.
+`extender/domain` or `extender/engine`. The unit tests that import the file run first, then all of its package. The
+parts of the engine work together: for these the tests with a simulated process run too. Run it in a checkout of its
+own, since it changes the file of each mutant. The draw depends on the seed alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from pathlib import Path
 
 TOP = Path(__file__).parents[1]
 PACKAGES = ("extender/domain", "extender/engine")
-EVERY_TEST = {"domain": ("tests/unit/domain",), "engine": ("tests/unit/engine", "tests/unit/controllers")}
+EVERY_TEST = {
+    "domain": ("tests/unit/domain",),
+    "engine": ("tests/unit/engine", "tests/unit/controllers", "tests/sim/process"),
+}
 
 COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -146,7 +150,7 @@ def main() -> None:
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", default=list(PACKAGES))
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--timeout", type=float, default=120.0, help="seconds for one run of tests")
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds for one run of tests")
     options = parser.parse_args()
     mutants = drawn(options.packages, options.count, random.Random(options.seed))
     survivors = []

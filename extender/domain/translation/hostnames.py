@@ -1,7 +1,8 @@
 """Read Slurm's host lists as users write them in a setting: `node-1,gpu[01-04,9]`.
 
 The text comes from the author of a Pod: its length, its number of names and the length of each name are bounded before
-any name is made.
+any name is made. `slurmclient.hostlist` reads what Slurm writes: longer lists, and names that no user may set.
+The domain imports the standard library alone, so each has its parser; a test holds both to the same names.
 """
 
 from __future__ import annotations

@@ -40,6 +40,14 @@ def test_a_call_is_evidence_for_its_node_until_it_expires(ledger: FenceLedger) -
     assert ledger.fenced(10.0 + DAY).epilog == frozenset()
 
 
+def test_the_last_call_of_each_script_is_kept_for_each_node(ledger: FenceLedger) -> None:
+    ledger.call(EPILOG, "n1", 7, 10.0)
+    ledger.call(PROLOG, "n2", 7, 20.0)
+    assert ledger.last_calls("n1") == {EPILOG: 10.0}
+    assert ledger.last_calls("n2") == {PROLOG: 20.0}
+    assert ledger.last_calls("n3") == {}
+
+
 def test_a_later_call_renews_the_evidence(ledger: FenceLedger) -> None:
     ledger.call(EPILOG, "n1", 7, 0.0)
     ledger.call(EPILOG, "n1", 8, DAY / 2)

@@ -68,6 +68,15 @@ def test_the_place_of_the_fault_is_said_as_people_count() -> None:
         expand("a]")
 
 
+@given(st.text(alphabet="n-[],0129 ", max_size=20))
+def test_slurmclient_reads_the_same_names_from_what_is_allowed(text: str) -> None:
+    try:
+        names = expand(text)
+    except HostnamesError:
+        return
+    assert hostlist.expand(text) == names
+
+
 @given(st.sets(st.from_regex(r"[a-z]{1,3}-?[0-9]{1,3}", fullmatch=True), min_size=1))
 def test_what_slurm_writes_is_read_back(names: set[str]) -> None:
     assert set(expand(hostlist.compress(names))) == names

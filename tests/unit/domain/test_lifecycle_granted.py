@@ -73,6 +73,7 @@ def test_a_pod_that_could_not_be_woken_is_woken_after_another_look() -> None:
     assert life.later(TIMING.busy).checks == 1
     assert life.commands == []
     assert life.notify(e.AllocationFits()).asked(c.WakePod)
+    assert life.p.cleared
 
 
 @pytest.mark.parametrize("said", [e.AllocationMisfits("n1", "lacks cpu"), e.NodeRefused("n1", "tainted")])

@@ -140,3 +140,5 @@ def test_nodes_without_slurmd_and_without_prologslurmctld_are_reported() -> None
 
 def test_a_message_names_ten_nodes_at_most() -> None:
     assert few([f"n{number:02}" for number in range(12)]).endswith("n08, n09 and 2 more")
+    assert few([f"n{number:02}" for number in range(11)]).endswith("n08, n09 and 1 more")
+    assert few([f"n{number:02}" for number in range(10)]).endswith("n08, n09")

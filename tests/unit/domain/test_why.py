@@ -137,6 +137,8 @@ def test_a_policy_that_cannot_be_used_is_told() -> None:
     said = why(replace(absent().p, request=None), replace(AROUND, policy_trouble="/etc/policy: line 3: no rule"))
     assert said.cause is Cause.NO_POLICY
     assert "line 3" in said.text
+    assert why(replace(absent().p, request=None), AROUND).cause is not Cause.NO_POLICY
+    assert why(absent().p, replace(AROUND, policy_trouble="/etc/policy: line 3")).cause is not Cause.NO_POLICY
 
 
 def test_a_granted_pod_is_told_what_keeps_its_node_and_then_that_it_is_to_be_bound() -> None:
