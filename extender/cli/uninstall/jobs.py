@@ -7,6 +7,7 @@ from extender.cli.uninstall.inventory import Inventory
 from extender.cli.uninstall.options import InventoryError
 from extender.domain.events import MemberRef
 from extender.domain.foreign_pods.mark import ForeignPodMark, foreign_pod_mark_of
+from extender.domain.gangs.membership import is_key_of_gang
 from extender.domain.jobs.job import JobView, Mark
 from extender.domain.jobs.ownership import mark_of_orphan
 from extender.domain.pods.claim import Claims
@@ -89,6 +90,9 @@ class JobCleanup:
         mark, _ = mark_of_orphan(job, self._mark, self._caller)
         if mark is None:
             return
+        if is_key_of_gang(mark.workload):
+            await self._end_gang(proved, found)
+            return
         if mark.workload in found.unread:
             self._keep(job, mark.workload, found, f"its Pod {mark.pod or mark.workload} cannot be read")
             return
@@ -106,6 +110,25 @@ class JobCleanup:
             await self._end_pod(job, pod, found)
         else:
             self._keep(job, pod.uid, found, f"Pod {pod.full_name} runs on it")
+
+    async def _end_gang(self, proved: ProvedJob, found: Inventory) -> None:
+        """Cancel the job of a gang, or keep it while a member runs on it: its members say so, its mark does not."""
+        job = proved.job
+        members = [pod for pod in found.pods.values() if pod.node_name and not pod.over and self._names(pod, job)]
+        if not members and found.unread:
+            self._keep(job, "", found, "Pods that may be members of its gang cannot be read")
+        elif not members:
+            await self._cancel(proved, "of a gang of which no member runs")
+        for pod in members:
+            if self._cancel_running:
+                await self._end_pod(job, pod, found)
+            else:
+                self._keep(job, pod.uid, found, f"Pod {pod.full_name} runs on it")
+
+    def _names(self, pod: PodView, job: JobView) -> bool:
+        """Return whether a Pod on a node names this job. Without a proof it counts too: no Pod loses its job here."""
+        claim = self._claims.read(pod.annotations, pod.uid)
+        return job.job_id in {claim.job_on(pod.node_name), claim.hint}
 
     def _keep(self, job: JobView, uid: str, found: Inventory, why: str) -> None:
         found.kept.add(job.job_id)

@@ -31,6 +31,15 @@ SHARED_NAMES = frozenset({GangSource.ANNOTATION, GangSource.KUEUE})
 """Sources whose text any author in the namespace can repeat: such members are also held to one Slurm tenant."""
 
 
+_KEY_PREFIX = "gang-"
+"""No UID of a Pod begins so: the key of any other workload is the UID of its Pod."""
+
+
+def is_key_of_gang(workload: str) -> bool:
+    """Return whether the key of a workload, as the mark of its job has it, is that of a gang."""
+    return workload.startswith(_KEY_PREFIX)
+
+
 @dataclass(frozen=True, slots=True)
 class MemberOrder:
     """The place of a Pod among the members. Members compare by `index`, then by name with numbers as numbers.
@@ -80,7 +89,7 @@ class Membership:
         said = [self.source, self.namespace, *self.incarnation]
         if self.source in SHARED_NAMES:
             said += ["tenant", *tenant]
-        return f"gang-{hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]}"
+        return f"{_KEY_PREFIX}{hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]}"
 
 
 def gang_title(membership: Membership) -> str:

@@ -15,6 +15,8 @@ from extender.domain.jobs.identity import encode_mark
 from extender.domain.jobs.job import Mark
 from extender.domain.wellknown import (
     ALLOCATED_CONDITION,
+    GANG,
+    GANG_SIZE,
     GATE,
     MANAGED_TAINT,
     OWN_PREFIX,
@@ -93,6 +95,29 @@ async def test_what_waits_is_let_go_and_what_runs_goes_on(site: Site) -> None:
     assert site.drained() == ["n3"]  # a person's
     assert [taint["key"] for taint in node(site, "n1")["spec"]["taints"]] == ["team"]
     assert sum(line.startswith("kept: job") for line in said) == 2
+
+
+async def test_the_job_of_a_gang_stays_while_a_member_runs_and_goes_when_none_does(site: Site) -> None:
+    async with site.dying():
+        for name in ("ring-0", "ring-1"):
+            site.kube.add_pod(name, annotations={GANG: "ring", GANG_SIZE: "2"})
+        for name in ("ring-0", "ring-1"):
+            await site.bound(name)
+        for name in ("late-0", "late-1", "late-2"):
+            site.kube.add_pod(name, annotations={GANG: "late", GANG_SIZE: "3"}, cpu="8")
+        await site.until(lambda: len(site.live_jobs()) == 2, "both jobs")
+    _, said = await handed_back(site)
+    (kept,) = site.live_jobs()
+    assert kept.name.startswith("default/gang ring")
+    assert any("of a gang of which no member runs" in line for line in said)
+    site.kube.delete_pod("ring-0", grace_s=1)
+    await site.gone("ring-0")
+    await handed_back(site)
+    assert len(site.live_jobs()) == 1
+    site.kube.delete_pod("ring-1", grace_s=1)
+    await site.gone("ring-1")
+    await handed_back(site)
+    await site.until(lambda: not site.live_jobs(), "the end of its job")
 
 
 async def test_a_second_run_finds_nothing_and_ends_the_jobs_of_pods_that_ended_meanwhile(site: Site) -> None:
