@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.arenas import EXTERNAL, FENCE, GRACE_TIME_S, NOTES, PLACES, SITE_KEY, WITH_SLURMD, Grounds, arenas
+from lab.clock import now
 from lab.errors import LabError
 from lab.extender import PROGRAM
 from lab.pods import required_affinity
@@ -31,6 +32,7 @@ class Kind(StrEnum):
 
     CANCEL = "a person cancels the job"
     DELETE = "the Pod is deleted by its owner"
+    FORCED = "the Pod is deleted by force, and its processes run on for its grace"
     WARNED = "preemption with GraceTime"
     PREEMPT = "preemption without"
     LIMIT = "time limit"
@@ -41,13 +43,19 @@ class Kind(StrEnum):
 
 
 NEEDS_SLURMD = {Kind.NODE_FAIL, Kind.DEAF}
-FENCED_BY_THE_JOB_ITSELF = (Kind.CANCEL, Kind.DELETE, Kind.WARNED, Kind.PREEMPT, Kind.LIMIT, Kind.DRAINED)
+FENCED_BY_THE_JOB_ITSELF = (Kind.FORCED, Kind.CANCEL, Kind.DELETE, Kind.WARNED, Kind.PREEMPT, Kind.LIMIT, Kind.DRAINED)
 """What the placeholder's own script and our drain hold, with nothing installed at the site."""
 
 KILLS_NEIGHBOURS = {Kind.NODE_FAIL, Kind.DOWN}
 """Slurm's own word: every job of a node that fails is ended."""
 
-SLOWEST_FIRST = (Kind.LIMIT, Kind.WARNED, Kind.NODE_FAIL, Kind.DEAF)
+SHORT = tuple(kind for kind in Kind if kind is not Kind.FORCED)
+"""Without those that take minutes: kubelet has to give two words 80 s apart."""
+
+REMOVED_WITHIN_S = 360.0
+"""For which a node may be held after a Pod was deleted by force."""
+
+SLOWEST_FIRST = (Kind.FORCED, Kind.LIMIT, Kind.WARNED, Kind.NODE_FAIL, Kind.DEAF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,9 @@ class Ended:
     next_pod: str
     script: float
     """The first line of the next job's script, 0.0 where it has none."""
+
+    gone: float = 0.0
+    """When the last process of a Pod that was deleted by force ended; 0.0: the audit log tells."""
 
     trouble: str = ""
     """What happened to others that should not have."""
@@ -165,7 +176,7 @@ class Arena:
         next_pod = self._pod(f"next-{number}", replace(end, grace_s=1), own.calm, NEXT_CPUS)
         self._job(next_pod)
         next_job = next_job or queue_job()
-        self._do(end.kind, victim, job)
+        gone = self._do(end, victim, job)
         if end.kind is Kind.DRAINED:
             site.gone(victim, timeout_s=end.grace_s + 60)
             site.elapse(4)
@@ -173,17 +184,22 @@ class Arena:
             site.slurm.run("scontrol", "update", f"nodename={self.node}", "state=undrain")
         else:
             trouble = ""
-        script = 0.0 if end.mode == "external" else self._first_line(next_job)
-        self.running(next_job, ended_too=True)
-        site.bound(next_pod, timeout_s=150)
+        within_s = REMOVED_WITHIN_S if end.kind is Kind.FORCED else 180
+        script = 0.0 if end.mode == "external" else self._first_line(next_job, within_s)
+        self.running(next_job, ended_too=True, within_s=within_s)
+        site.bound(next_pod, timeout_s=within_s)
         if end.kind not in KILLS_NEIGHBOURS and self.state(bystander) != "RUNNING":
             trouble += f"the bystander's job {bystander} is {self.state(bystander) or 'over'}"
         self._clear(next_pod, (bystander, next_job))
-        return Ended(end, self.node, _full(victim), job.job_id, next_job, _full(next_pod), script, trouble)
+        return Ended(end, self.node, _full(victim), job.job_id, next_job, _full(next_pod), script, gone, trouble)
 
-    def _do(self, kind: Kind, victim: PodRef, job: QueuedJob) -> None:
+    def _do(self, end: End, victim: PodRef, job: QueuedJob) -> float:
+        """Let it end; return when its last process ends, where no component tells that."""
         slurm = self.site.slurm
-        match kind:
+        match end.kind:
+            case Kind.FORCED:
+                self.site.kube.api("DELETE", f"{victim.path}?gracePeriodSeconds=0")
+                return now() + end.grace_s
             case Kind.CANCEL:
                 slurm.run("scancel", str(job.job_id))
             case Kind.DRAINED:
@@ -208,6 +224,7 @@ class Arena:
                 slurm.kill_slurmd(self.node)
                 self.site.elapse(2)
                 slurm.start_slurmd(self.node)
+        return 0.0
 
     def submit(self, mode: str, partition: str, cpus: int, *, anywhere: bool = False) -> int:
         """An ordinary job for this node; its script's first line writes when it started."""
@@ -222,10 +239,10 @@ class Arena:
         self.jobs.append(job_id)
         return job_id
 
-    def running(self, job_id: int, *, ended_too: bool = False) -> None:
+    def running(self, job_id: int, *, ended_too: bool = False, within_s: float = 150) -> None:
         """Wait until a job runs."""
         wanted = {"RUNNING"} | ({"COMPLETED"} if ended_too else set())
-        self.site.wait_for(lambda: self.state(job_id) in wanted, f"job {job_id} runs", timeout_s=150, every_s=0.3)
+        self.site.wait_for(lambda: self.state(job_id) in wanted, f"job {job_id} runs", timeout_s=within_s, every_s=0.3)
 
     def _pod(self, name: str, end: End, partition: str, cpus: int, annotations: dict[str, str] | None = None) -> PodRef:
         return self.site.pod(
@@ -264,10 +281,10 @@ class Arena:
         """A Pod that leaves no room for the next one."""
         return self._pod(name, end, partition, VICTIM_CPUS)
 
-    def _first_line(self, job_id: int) -> float:
+    def _first_line(self, job_id: int, within_s: float) -> float:
         path = self.site.slurm.home / "run" / f"started-{job_id}"
         self.site.wait_for(
-            lambda: path.exists() and path.read_text().strip(), f"job {job_id} starts", timeout_s=180, every_s=0.2
+            lambda: path.exists() and path.read_text().strip(), f"job {job_id} starts", timeout_s=within_s, every_s=0.2
         )
         return float(path.read_text())
 

@@ -37,7 +37,7 @@ class Gaps:
 
 def gaps(ended: Ended, kube: KubeInstants, slurm: SlurmInstants) -> Gaps:
     """Look up the instants of one end. KeyError: no log tells when one of them started or was gone."""
-    gone, over = kube.gone[ended.victim], slurm.ended.get(ended.victim_job)
+    gone, over = ended.gone or kube.gone[ended.victim], slurm.ended.get(ended.victim_job)
     start = ended.script or slurm.configured[ended.next_job]
     drains = [at for at, node in slurm.drained if node == ended.node and over is not None and over <= at <= gone]
     unfenced = min(drains) - over if over is not None and drains else None
