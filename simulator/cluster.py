@@ -298,6 +298,7 @@ async def simulated_cluster(
     slurm_config: SimConfig | None = None,
     release: str = NEWEST,
     fence_key: str = "",
+    fence_only_on: frozenset[str] | None = None,
     more: Callable[[Scripts], Scripts] = lambda scripts: scripts,
     naming: NodeNaming = NodeNaming.SAME,
     allocatable: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
@@ -306,7 +307,8 @@ async def simulated_cluster(
 
     `allocatable` maps a Slurm node to the allocatable resources of its Node, where they differ from the default.
 
-    With `fence_key`, the site key, slurm.conf names the fence scripts; `more` adds scripts of the site.
+    With `fence_key`, the site key, slurm.conf names the fence scripts, or the Epilog of the nodes `fence_only_on`
+    alone; `more` adds scripts of the site.
     """
     nodes = three_nodes() if nodes is None else nodes
     network = Network()
@@ -325,7 +327,7 @@ async def simulated_cluster(
                 except httpx.TransportError:
                     return 0
 
-        fence = FenceScripts("http://extender:8000", fence_key, post, lambda: slurm.controller)
+        fence = FenceScripts("http://extender:8000", fence_key, post, lambda: slurm.controller, fence_only_on)
         slurm = await stack.enter_async_context(
             simulated_slurm(
                 network,

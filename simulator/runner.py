@@ -244,10 +244,20 @@ def _cluster(
         release=options.slurm,
         slurm_config=site.config,
         fence_key=fence_key,
+        fence_only_on=_fence_only_on(options, site) if fence_key else None,
         more=epilogs.beside,
         naming=options.naming,
         allocatable=_as_large(site.nodes, tight) if options.foreign else tight,
     )
+
+
+def _fence_only_on(options: Options, site: SiteProfile) -> frozenset[str] | None:
+    """Draw the nodes with the fence script as Epilog; `None`: it is installed in each of its places."""
+    rng = random.Random(f"the fence of seed {options.seed}")  # noqa: S311 - everything is to come again
+    if options.gangs or rng.random() < 0.5:
+        return None
+    names = sorted(node.name for node in site.nodes)
+    return frozenset(rng.sample(names, rng.randint(1, max(1, len(names) - 1))))
 
 
 def _site_key(files: Path) -> Path:

@@ -264,6 +264,19 @@ class HooksAsConfigured:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbedFence:
+    """The nodes of an ended job whose Epilog called the hooks with the site key, and those whose Epilog did not.
+
+    `no_key`: no site key is configured, so that no call counts. `trouble`: why the extender could not be asked.
+    """
+
+    called: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    no_key: bool = False
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Probed:
     """The result of a job that called the hooks. `state` is the last state in Slurm, `code` the script's exit code."""
 
@@ -274,6 +287,8 @@ class Probed:
     reason: str = ""
     code: int | None = None
     error: str = ""
+    fence: ProbedFence | None = None
+    """The calls of the fence script at the end of the job; `None`: the job did not end by itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from extender.doctor.gather.deployments import (
 )
 from extender.doctor.gather.files import named_files, named_paths, own_names, read_certificates, read_policy
 from extender.doctor.gather.kubernetes import ask_kubernetes
-from extender.doctor.gather.probe import submit_probe
+from extender.doctor.gather.probe import ask_fence, submit_probe
 from extender.doctor.gather.process import ask_hooks, ask_process
 from extender.doctor.gather.slurm import ask_slurm
 from extender.doctor.slurm_conf import read_text
@@ -178,7 +178,8 @@ async def _probed(config: ExtenderConfiguration, slurm: SlurmFacts, tools: Tools
     if not config.hooks.url:
         return Probed("", error="hooks.url is not set, so the job has nothing to call")
     partition, timeout_s = given.probe_partition, given.probe_timeout_s
-    return await submit_probe(config, tools, url, partition, timeout_s, ahead_s=slurm.ahead_s or 0.0)
+    probed = await submit_probe(config, tools, url, partition, timeout_s, ahead_s=slurm.ahead_s or 0.0)
+    return replace(probed, fence=await ask_fence(config, tools, probed))
 
 
 def _waits(pod: PodView, scheduler: str) -> bool:

@@ -97,6 +97,7 @@ class Inspection:
                     "state": "+".join([node.state, *sorted(node.flags)]),
                     "reason": node.reason,
                     "partitions": list(node.partitions),
+                    "fenceCalls": self._assembly.node_controllers.fence_evidence.last_calls(node.name),
                 }
                 for node in sorted(world.picture.nodes.values(), key=lambda node: node.name)
             ],

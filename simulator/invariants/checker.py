@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from extender.domain.jobs.identity import decode_mark
+from extender.domain.jobs.job import Mark
 from extender.domain.nodes.removals import HEARS_S, SETTLE_S, removals_in
 from extender.domain.placeholder import State
 from extender.domain.wellknown import DRAIN_PREFIX
@@ -211,6 +213,8 @@ class InvariantChecker:
             lonely = all(pod["status"]["phase"] in OVER for pod in self.pods_of(uid))
             subjects = tuple(job_subject(job.job_id) for job in jobs)
             self.hold(Invariant.NO_ORPHAN, uid, lonely, f"workload {uid} has no Pod", *subjects)
+            proven = lonely and self._deletion_is_proven(jobs)
+            self.hold(Invariant.SETTLES, uid, proven, f"workload {uid} has no Pod", *subjects)
         for node in self.cluster.slurm.controller.nodes.values():
             by_extender = node.drained and node.reason.startswith(DRAIN_PREFIX)
             # A Node that takes no Pods is drained for that.
@@ -232,6 +236,13 @@ class InvariantChecker:
             self.hold(Invariant.FOREIGN_DRAINS, node.name, lifted, f"{wanted!r}", node_subject(node.name))
         for check in self.also:
             check()
+
+    def _deletion_is_proven(self, jobs: list[SimJob]) -> bool:
+        """Return whether checkpoints prove that the Pods of these jobs were deleted."""
+        checkpoints = [mark.checkpoint if mark is not None else None for mark in map(_mark, jobs)]
+        return not self.cluster.kube.storage.restores and all(
+            checkpoint is not None and not checkpoint.members_may_join for checkpoint in checkpoints
+        )
 
     def _drained_at_once(self, node: str) -> bool:
         """Return whether a drain came between a read of the node and the extender's drain, which overwrites it."""
@@ -308,6 +319,10 @@ class InvariantChecker:
                 lines.append(f"  the extender's own story of {pod['metadata']['name']}, {placeholder.state}:")
                 lines += [f"    {line}" for line in engine.story(placeholder.key).lines()]
         return lines
+
+
+def _mark(job: SimJob) -> Mark | None:
+    return decode_mark(job.admin_comment)
 
 
 def _proof_s(reason: str) -> float:

@@ -12,6 +12,7 @@ class Invariant(StrEnum):
     ONE_JOB = "no Pod has two live jobs, except after a lost response"
     ONE_GRANT = "no two jobs of one workload are allocated to its Pods"
     NO_ORPHAN = "no placeholder job lives without its Pod"
+    SETTLES = "the job of a deleted Pod ends soon, as long as etcd was not restored"
     NO_STRAY = "no Pod runs without its job"
     PROGRESS = "no Pod waits forever while resources are free"
     TRUTH = "nothing is cancelled or deleted because information is missing"
@@ -38,6 +39,7 @@ class Invariant(StrEnum):
 BOUNDS_S = {
     Invariant.ONE_JOB: 180.0,
     Invariant.NO_ORPHAN: 900.0,
+    Invariant.SETTLES: 60.0,
     Invariant.NO_STRAY: 180.0,
     Invariant.PROGRESS: 600.0,
     Invariant.NO_DRAIN_LEFT: 180.0,

@@ -68,7 +68,7 @@ class NodeSharingChecks:
                 self.checker.windows[BESIDE] += 1
                 continue
             cause = self._excuse(job_id_of(pod), ended, since, now, by_slurm=by_slurm)
-            if cause == DISTURBED or (cause and not (self.checker.cluster.fence.key and by_slurm)):
+            if cause == DISTURBED or (cause and not (self.checker.cluster.fence.everywhere and by_slurm)):
                 self.checker.windows[cause] += 1
                 self.checker.event_log.add(
                     f"{what} starts beside Pod {name}, {cause}", pod_subject(name), node_subject(node)
@@ -81,15 +81,17 @@ class NodeSharingChecks:
                 )
 
     def check_mode(self, job: SimJob, uid: str) -> None:
-        """A placeholder job starts: in mode `auto` it has a script, or the fence script is installed.
+        """A placeholder job starts: in mode `auto` it has a script, or each of its nodes the fence script.
 
         On nodes without slurmd there is no script to hold them.
         """
         pod, nodes = next(iter(self.checker.pods_of(uid)), None), self.checker.cluster.slurm.controller.nodes
-        if pod is None or job.script is not None or self.checker.cluster.fence.key:
+        if pod is None or job.script is not None:
             return
+        fence = self.checker.cluster.fence
         mode = (pod["metadata"].get("annotations") or {}).get(MODE, Mode.AUTO)
         with_slurmd = [node for node in job.nodes if node in nodes and not nodes[node].external]
+        with_slurmd = [node for node in with_slurmd if not fence.covers(node)]
         if mode == Mode.AUTO and with_slurmd:
             text = f"job {job.job_id} of mode auto has no script, and {', '.join(with_slurmd)} no fence"
             self.checker.violate(Invariant.FENCE, text, job_subject(job.job_id), *map(node_subject, with_slurmd))

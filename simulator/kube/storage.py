@@ -60,6 +60,8 @@ class Storage:
         self.listeners: list[Callable[[WatchEvent], None]] = []
         self._uids = 0
         self._latest: dict[Resource, int] = {}
+        self.restores = 0
+        """How often the storage was set back to a backup."""
 
     def new_uid(self) -> str:
         """A UID that no other object has: a counter in the form of a UUID, so that runs repeat."""
@@ -109,6 +111,7 @@ class Storage:
         --bump-revision --mark-compacted`: otherwise (`bump` False) versions are given out a second time, and a watch
         from one of the time between goes on as if nothing had happened as soon as that is reached again.
         """
+        self.restores += 1
         was = self._objects
         self._objects = dict(snapshot.objects)
         self.version = self.version + 1 if bump else snapshot.version

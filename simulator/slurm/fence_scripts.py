@@ -30,16 +30,30 @@ class FenceScripts:
     key: str
     post: PostHook
     controller: Callable[[], Slurmctld]
+    only_on: frozenset[str] | None = None
+    """Nodes whose Epilog is the script, where slurmctld's machine and the other nodes have none; `None`: everywhere."""
+
     notes: set[tuple[str, int]] = field(default_factory=set)
     """Node and job."""
 
     @property
+    def everywhere(self) -> bool:
+        """Return whether the script is installed in each of its places."""
+        return bool(self.key) and self.only_on is None
+
+    def covers(self, node: str) -> bool:
+        """Return whether the script holds this node."""
+        return bool(self.key) and (self.only_on is None or node in self.only_on)
+
+    @property
     def scripts(self) -> Scripts:
         """As slurm.conf names them."""
+        if self.only_on is not None:
+            return Scripts(None, self._epilog)
         return Scripts(None, self._epilog, self._prolog_slurmctld, self._epilog_slurmctld)
 
     async def _epilog(self, job: SimJob, node: str) -> int:
-        if MARK not in job.extra:
+        if MARK not in job.extra or not self.covers(node):
             return 0
         loop = asyncio.get_running_loop()
         deadline = loop.time() + HOLD_S - LAST_S

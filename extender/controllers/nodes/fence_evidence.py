@@ -72,6 +72,9 @@ class FenceEvidenceController:
         self._held: dict[str, _Held] = {}
         """By workload."""
 
+        self._last_calls: dict[tuple[str, FenceScript], tuple[int, float]] = {}
+        """The job and the time of the last call of each script, by Slurm node, whatever job it was."""
+
         self._read: dict[str, str] = {}
         """The UID of the Node whose annotation was read, by Slurm node."""
 
@@ -95,9 +98,21 @@ class FenceEvidenceController:
 
         Only placeholder jobs count that have the node, or had it until just now.
         """
+        known = slurm_node in self._engine.snapshot.picture.nodes
         for job_id in jobs:
+            if known:
+                self._last_calls[slurm_node, script] = job_id, self._clock.now()
             if self._had(job_id, slurm_node):
                 self._ledger.call(script, slurm_node, job_id, self._clock.now())
+
+    def last_calls(self, slurm_node: str) -> dict[str, dict[str, float]]:
+        """Return the last call of each script for a Slurm node, for `/debug` and the doctor's probe."""
+        now = self._clock.now()
+        return {
+            str(script): {"jobId": job_id, "secondsAgo": round(now - at, 1)}
+            for script in FenceScript
+            for job_id, at in filter(None, (self._last_calls.get((slurm_node, script)),))
+        }
 
     def forgotten(self, event: PlaceholderForgotten) -> None:
         """Take note that a workload is over, and its job with it."""
@@ -155,6 +170,8 @@ class FenceEvidenceController:
         for gone in (self._read.keys() | self._ledger.nodes()) - world.picture.nodes.keys():
             self._ledger.drop(gone)
             self._read.pop(gone, None)
+        for call in [one for one in self._last_calls if one[0] not in world.picture.nodes]:
+            del self._last_calls[call]
 
     def _adopt(self, slurm_node: str, node: NodeView) -> None:
         wall = self._clock.wall()

@@ -8,7 +8,7 @@ from math import inf
 from urllib.parse import urlsplit
 
 from extender.doctor.checks.settings import fenced
-from extender.doctor.facts import HooksAsConfigured, Probed, RunningExtender
+from extender.doctor.facts import HooksAsConfigured, Probed, ProbedFence, RunningExtender
 from extender.doctor.finding import Finding, error, ok, skipped, warning
 from extender.doctor.registry import CheckGroup
 
@@ -150,6 +150,33 @@ def probe(given: Probed) -> Iterator[Finding]:
         other = f"the script exited with {given.code}, the job is {given.state}", "see slurmd's log on that node"
         said, advice = _PROBE_ERRORS.get(given.code, other)
         yield error("probe", f"{job} called {given.url}: {said}", advice)
+
+
+@check(needs=lambda facts: (facts.probe.fence,) if facts.probe is not None and facts.probe.fence is not None else None)
+def probed_fence(given: ProbedFence) -> Iterator[Finding]:
+    """Judge whether the Epilog called at the end of the probe's job: the fence script works there, end to end."""
+    missing = ", ".join(given.missing)
+    if given.called:
+        yield ok("probe-fence", f"the Epilog of {', '.join(given.called)} called with the site key")
+    if given.no_key:
+        yield skipped(
+            "probe-fence",
+            f"hooks.siteKeyFile is not set: no call of a fence script counts, {missing} has no fence",
+            "`slurm-extender generate fence-script` prints the lines to copy (docs/fences.md)",
+        )
+    elif given.trouble:
+        yield skipped(
+            "probe-fence",
+            f"the extender could not be asked for the call of the Epilog on {missing}: {given.trouble}",
+            "run the doctor in the Pod of the leader",
+        )
+    elif missing:
+        yield warning(
+            "probe-fence",
+            f"no Epilog with the site key called from {missing} after the job: jobs that may get it are batch jobs",
+            "set Epilog= in slurm.conf to the output of `slurm-extender generate fence-script`, put script and key on "
+            "that node, `scontrol reconfigure`; a key other than hooks.siteKeyFile is answered by 403 (docs/fences.md)",
+        )
 
 
 def _loopback(host: str) -> bool:

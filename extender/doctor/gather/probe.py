@@ -9,9 +9,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 
+import httpx
+
 from extender.config.document import ExtenderConfiguration
-from extender.doctor.facts import Probed
+from extender.doctor.facts import Probed, ProbedFence
+from extender.doctor.gather.process import TIMEOUT_S, local_address
 from extender.doctor.tools import Tools
+from extender.domain.nodes.fence_evidence import FenceScript
 from extender.domain.ports import Clock, PortError
 from extender.domain.translation.settings import ACCOUNT, PARTITION, QOS
 from extender.engine.job_terminator import JobTerminator, ProvedJob
@@ -23,6 +27,12 @@ POLL_S = 1.0
 TIME_LIMIT_MINUTES = 2
 SLACK_S = 60.0
 """slurmctld checks deadlines every 30 s (`PERIODIC_TIMEOUT`)."""
+
+EXTRA = '{"slurm-extender":1,"probe":true}'
+"""Begins as the mark of a placeholder job, for the fence script; it is none for the extender."""
+
+CALLED_WITHIN_S = 10.0
+"""Seconds within which the Epilog of an ended job calls."""
 
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -56,6 +66,7 @@ async def submit_probe(
         time_limit_minutes=TIME_LIMIT_MINUTES,
         deadline=int(tools.clock.wall() + ahead_s + timeout_s + TIME_LIMIT_MINUTES * 60 + SLACK_S),
         requeue=False,
+        extra=EXTRA,
     )
     async with tools.slurm(url, tools.token) as client:
         job_id, left = 0, True
@@ -75,6 +86,30 @@ async def submit_probe(
                 await _end(client, tools.clock, job_id, name)
     code = job.exit_code.return_code if ended else None
     return Probed(hooks, job_id, ",".join(job.nodes) or job.batch_host, job.state.value, job.state_reason, code)
+
+
+async def ask_fence(config: ExtenderConfiguration, tools: Tools, probed: Probed) -> ProbedFence | None:
+    """Ask the extender whether the Epilog called for the probe's job on each of its nodes; wait for that a little."""
+    nodes = tuple(filter(None, probed.node.split(",")))
+    if probed.code is None or not nodes:
+        return None
+    if config.hooks.site_key_file is None:
+        return ProbedFence(missing=nodes, no_key=True)
+    bind = config.observability.debug_bind
+    if bind is None:
+        return ProbedFence(missing=nodes, trouble="observability.debugBind is null")
+    url, deadline = f"http://{local_address(bind)}/debug/nodes", tools.clock.now() + CALLED_WITHIN_S
+    async with httpx.AsyncClient(transport=tools.http, timeout=TIMEOUT_S, trust_env=False) as client:
+        while True:
+            try:
+                shown = (await client.get(url)).json()
+                calls = {one["name"]: one["fenceCalls"].get(FenceScript.EPILOG, {}) for one in shown["slurm"]}
+            except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:
+                return ProbedFence(missing=nodes, trouble=f"{url}: {str(error) or type(error).__name__}")
+            called = tuple(node for node in nodes if calls.get(node, {}).get("jobId") == probed.job_id)
+            if len(called) == len(nodes) or tools.clock.now() >= deadline:
+                return ProbedFence(called, tuple(node for node in nodes if node not in called))
+            await asyncio.sleep(POLL_S)
 
 
 async def _wait(client: SlurmClient, tools: Tools, job_id: int, timeout_s: float) -> tuple[Job, bool]:

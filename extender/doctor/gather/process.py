@@ -25,7 +25,7 @@ async def ask_process(config: ExtenderConfiguration, tools: Tools, waiting_s: Se
     """Read `/readyz?verbose` and `/metrics`. `waiting_s`: ages of the Pods that kube-scheduler should call for."""
     shown = config.observability
     async with httpx.AsyncClient(transport=tools.http, timeout=TIMEOUT_S, trust_env=False) as client:
-        url = f"http://{_here(shown.health_bind)}/readyz?verbose"
+        url = f"http://{local_address(shown.health_bind)}/readyz?verbose"
         try:
             answer = await client.get(url)
         except httpx.HTTPError as error:
@@ -38,7 +38,7 @@ async def ask_process(config: ExtenderConfiguration, tools: Tools, waiting_s: Se
         if not lines:
             return RunningExtender(error=f"{url}: the answer ({answer.status_code}) is not that of an extender")
         try:
-            metrics = await client.get(f"http://{_here(shown.metrics_bind)}/metrics")
+            metrics = await client.get(f"http://{local_address(shown.metrics_bind)}/metrics")
         except httpx.HTTPError:
             return RunningExtender(lines=lines, waiting_s=waiting_s)
     return replace(_counted(metrics.text, tools.clock.wall()), lines=lines, waiting_s=waiting_s)
@@ -67,7 +67,7 @@ async def ask_hooks(config: ExtenderConfiguration, tools: Tools) -> HooksAsConfi
     return replace(given, answer=answer.status_code, ours=ours)
 
 
-def _here(bind: BindAddress) -> str:
+def local_address(bind: BindAddress) -> str:
     """Return the address by which this machine calls it."""
     return str(BindAddress(bind.host if bind.host not in {"", "0.0.0.0", "::"} else "127.0.0.1", bind.port))  # noqa: S104
 

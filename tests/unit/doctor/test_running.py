@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from extender.doctor.checks.extender import NOT_TRUSTED, calls, hooks, probe, process
-from extender.doctor.facts import HealthLine, HooksAsConfigured, Probed, RunningExtender
+from extender.doctor.checks.extender import NOT_TRUSTED, calls, hooks, probe, probed_fence, process
+from extender.doctor.facts import HealthLine, HooksAsConfigured, Probed, ProbedFence, RunningExtender
 from extender.doctor.finding import Finding, Verdict, as_json, as_text, error, ok, skipped, warning, worst
 
 OK, WARNING, ERROR, SKIPPED = Verdict
@@ -118,6 +118,24 @@ def test_what_a_probe_found_is_said(given: Probed, verdict: Verdict, said: str) 
     [one] = probe(given)
     assert one.verdict is verdict
     assert said in one.seen
+
+
+@pytest.mark.parametrize(
+    ("given", "verdicts", "said"),
+    [
+        (ProbedFence(("n1",)), [OK], "n1 called"),
+        (ProbedFence((), ("n1",)), [WARNING], "no Epilog with the site key called from n1"),
+        (ProbedFence(("n1",), ("n2",)), [OK, WARNING], "n1 called"),
+        (ProbedFence((), ("n1",), no_key=True), [SKIPPED], "hooks.siteKeyFile"),
+        (ProbedFence((), ("n1",), trouble="refused"), [SKIPPED], "refused"),
+    ],
+)
+def test_what_the_fence_did_at_the_end_of_a_probe_is_said(
+    given: ProbedFence, verdicts: list[Verdict], said: str
+) -> None:
+    found = list(probed_fence(given))
+    assert [one.verdict for one in found] == verdicts
+    assert said in found[0].seen
 
 
 FOUND = [ok("a", "fine"), warning("b", "slow", "hurry"), skipped("c", "dark", "look"), error("d", "broken", "fix it")]
