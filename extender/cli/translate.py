@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -13,8 +13,12 @@ import click
 
 from extender.cli.options import configured, policy_of, policy_option, settings_option
 from extender.cli.yaml_output import as_yaml
+from extender.config.jobs import Gangs
 from extender.config.load import from_settings
 from extender.config.yaml_text import YamlFault, read_stream
+from extender.domain.gangs.context import GangContext
+from extender.domain.gangs.membership import Membership, gang_title
+from extender.domain.gangs.recognition import GangRefused, recognise
 from extender.domain.jobs.job import JobRequest
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.printable import printable
@@ -58,10 +62,11 @@ def translate_manifests(  # noqa: PLR0917 - click names them
       slurm-extender translate pod.yaml
       kubectl get job train -o yaml | slurm-extender translate --config config.yaml -
     """
-    said, scheduler = TranslationPolicy(), "slurm"
+    said, scheduler, gangs = TranslationPolicy(), "slurm", Gangs()
     if config is not None:
         configuration = configured(config, from_settings(settings))
         said, scheduler = policy_of(configuration, policy), configuration.scheduler.name
+        gangs = configuration.gangs
     elif settings or policy is not None:
         raise click.UsageError("--set and --policy need --config")
     if odd := [label for label in labels if "=" not in label]:
@@ -72,7 +77,7 @@ def translate_manifests(  # noqa: PLR0917 - click names them
     found = [one for file in files for one in _pods(file.name, file, namespace)]
     if not found:
         raise click.ClickException("there is no Pod and no workload in what was given")
-    refused = [one for one in found if not _shown(one, said, scheduler, of_namespace)]
+    refused = [one for one in found if not _shown(one, said, scheduler, of_namespace, gangs)]
     if refused:
         sys.exit(1)
 
@@ -85,11 +90,18 @@ def _pods(name: str, text: Iterable[str], namespace: str) -> list[ManifestPod]:
         raise click.ClickException(printable(f"{name}: {str(error)[:LONGEST_ERROR]}")) from error
 
 
-def _shown(found: ManifestPod, policy: TranslationPolicy, scheduler: str, labels: Mapping[str, str]) -> bool:
+def _shown(
+    found: ManifestPod, policy: TranslationPolicy, scheduler: str, labels: Mapping[str, str], gangs: Gangs
+) -> bool:
     """Print one translation; whether there is a job."""
     pod = found.pod
     now = time.time()  # noqa: TID251 - a command has no other clock; it only decides whether a deadline has passed
     outcome = translate([pod], found.root_annotations, policy, now, labels)
+    context = GangContext(found.controllers, jobs=gangs.jobs, largest=gangs.largest)
+    gang = recognise(found.created, context)
+    if isinstance(gang, GangRefused):
+        faults = outcome.faults if isinstance(outcome, TranslationRefused) else ()
+        outcome = TranslationRefused((gang.text, *faults))
     click.echo("---")
     click.echo(printable(f"# {found.origin}, namespace {pod.namespace}"))
     if pod.scheduler_name != scheduler:
@@ -101,7 +113,12 @@ def _shown(found: ManifestPod, policy: TranslationPolicy, scheduler: str, labels
         return False
     for notice in outcome.notices:
         click.echo(printable(f"# {notice.text}"))
-    click.echo(as_yaml({"job": _said(outcome.request)}), nl=False)
+    request = outcome.request
+    if isinstance(gang, Membership) and gang.expected is not None:
+        click.echo(printable(f"# {gang.name} is a gang: {gang.expected} Pods get this one job, and start together"))
+        title = gang_title(gang) if request.title == pod.full_name else request.title
+        request = replace(request, members=gang.expected, title=title)
+    click.echo(as_yaml({"job": _said(request)}), nl=False)
     return True
 
 

@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from extender.domain.gangs.context import ControllerView
 from extender.domain.views import PodView
 from extender.kube.wire.fields import OddObject
+from extender.kube.wire.manifest_gangs import as_created
 from extender.kube.wire.pod import read_pod
 
 _TEMPLATE_PATHS = {
@@ -38,6 +40,10 @@ class ManifestPod:
     origin: str
     pod: PodView
     root_annotations: Mapping[str, str]
+    created: PodView
+    """The Pod as its controller creates it, which may show its gang."""
+
+    controllers: tuple[ControllerView, ...] = ()
 
 
 def pods_of(document: object, namespace: str = "default") -> Iterator[ManifestPod]:
@@ -63,13 +69,15 @@ def pods_of(document: object, namespace: str = "default") -> Iterator[ManifestPo
     name = str(metadata.get("name") or metadata.get("generateName") or "unnamed").rstrip("-")
     here = str(metadata.get("namespace") or namespace)
     if kind == "Pod":
-        yield ManifestPod(f"Pod {name}", _named(read_pod(document), here, name), {})
+        pod = _named(read_pod(document), here, name)
+        yield ManifestPod(f"Pod {name}", pod, {}, pod)
         return
     annotations = metadata.get("annotations") or {}
     roots = {str(key): str(value) for key, value in annotations.items()} if isinstance(annotations, Mapping) else {}
     for path in _TEMPLATE_PATHS.get(kind, ()):
         for template in _at(document, path):
-            yield ManifestPod(f"{kind} {name}", _named(read_pod(template), here, name), roots)
+            pod = _named(read_pod(template), here, name)
+            yield ManifestPod(f"{kind} {name}", pod, roots, *as_created(pod, document, name, roots))
 
 
 def _named(pod: PodView, namespace: str, name: str) -> PodView:
