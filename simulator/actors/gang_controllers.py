@@ -372,7 +372,8 @@ class GangControllers:
             one["spec"]["schedulingGates"] = [gate for gate in gates if gate["name"] != OTHER_GATE]
 
         self.event_log.add("its quota is granted", pod_subject(pod["metadata"]["name"]))
-        self.cluster.kube.change(pod_key("default", pod["metadata"]["name"]), edit)
+        with suppress(StatusError):
+            self.cluster.kube.change(pod_key("default", pod["metadata"]["name"]), edit)
 
     def _delete(self, pod: Json) -> None:
         if "deletionTimestamp" not in pod["metadata"]:
