@@ -144,3 +144,45 @@ def test_jobs_of_pods_that_a_restore_took_back_while_no_extender_lived_are_kept(
             stage.job_over(pod, timeout_s=60)
         assert jobs(stage, stays) == before
         site.wait_for(lambda: not stage.drained(), "kubelet has shown that nothing runs there", timeout_s=240)
+
+
+ALIVE, TOTAL, KILLS = 20, 100, 6
+"""Pods that are there at a time, that come in all, and how often the extender is killed meanwhile."""
+
+SETTLES_S = 20.0
+
+
+@pytest.mark.slow
+@pytest.mark.modes("batch")
+def test_an_extender_that_is_killed_again_and_again_under_load_leaves_no_job_without_a_pod(stage: Stage) -> None:
+    site, alive, kills = stage.site, dict[str, PodRef](), set(range(TOTAL // KILLS, TOTAL, TOTAL // KILLS))
+    gone: list[PodRef] = []
+    for number in range(TOTAL):
+        alive[f"load-{number}"] = stage.pod(f"load-{number}", cpus=1, grace_s=2)
+        if len(alive) > ALIVE:
+            gone.append(alive.pop(next(iter(alive))))
+            site.delete(gone[-1])
+        if number in kills:
+            site.extender.kill()
+            site.elapse(1 + number % 3)
+            site.extender.start()
+        site.elapse(0.2)
+    site.extender.kill()
+    for name in list(alive)[: ALIVE // 2]:
+        gone.append(alive.pop(name))
+        site.delete(gone[-1])
+    for pod in gone:
+        site.gone(pod, timeout_s=60)
+    since = now()
+    site.extender.start()
+
+    def in_order() -> bool:
+        names = [job.name.rpartition("-")[0] for job in stage.jobs()]
+        return sorted(names) == sorted(f"{pod.namespace}/{pod.name}" for pod in alive.values())
+
+    site.wait_for(in_order, "a job for each Pod, and no other", timeout_s=120)
+    took = now() - since
+    print(
+        f"{TOTAL} Pods came, the extender was killed {len(kills) + 1} times: in order {took:.1f} s after its last start"
+    )
+    assert took <= SETTLES_S
