@@ -125,7 +125,7 @@ class Explanations:
     async def _check(self, p: Placeholder, ref: MemberRef) -> bool:
         """Write what has changed for a member on its Pod. Return whether something was written."""
         pod, now = self._cache.get(ref.uid), self._clock.now()
-        if pod is None or p.state is State.GONE or pod.over or pod.deleted_at is not None:
+        if pod is None or p.state is State.GONE or pod.ended or pod.deleted_at is not None:
             self._drop(p.key, ref.uid)
             return False
         notified = self._notified.setdefault(p.key, {})

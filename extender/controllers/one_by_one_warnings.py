@@ -29,7 +29,7 @@ class OneByOneWarnings:
     def placed_alone(self, pod: PodView) -> None:
         """A Pod is a workload of its own."""
         group = parallel_of(pod)
-        if group is None or pod.over or pod.deleted_at is not None:
+        if group is None or pod.ended or pod.deleted_at is not None:
             return
         if not pod.node_name and (group.certain or self._first.get(group.key, pod.uid) != pod.uid):
             self._warn(pod, group)
@@ -42,7 +42,7 @@ class OneByOneWarnings:
         pod = new or old
         if pod is None or pod.scheduler_name not in self._schedulers:
             return
-        if new is None or new.over or new.deleted_at is not None:
+        if new is None or new.ended or new.deleted_at is not None:
             group = parallel_of(pod)
             if group is not None and self._first.get(group.key) == pod.uid:
                 del self._first[group.key]

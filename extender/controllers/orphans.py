@@ -396,7 +396,7 @@ class OrphanController:
         self._say(job_id, orphan, "ended", pod_finished=orphan.finished)
         again, orphan.asked = orphan.asked >= ASKED_TWICE, orphan.asked + 1
         note, exit_code = ("", None) if again or pod is None else _outcome(pod)
-        if (await self._terminator.end(proved, note=note, exit_code=exit_code)).over:
+        if (await self._terminator.end(proved, note=note, exit_code=exit_code)).job_ended:
             self._orphans.pop(job_id, None)
         return True
 

@@ -170,7 +170,7 @@ class PodController:
         """
         for uid in sorted(self._asked):
             pod, p = self._cache.get(uid), self._engine.placeholders.by_pod(uid)
-            if pod is None or p is None or pod.node_name or pod.over or p.state in _PLACED:
+            if pod is None or p is None or pod.node_name or pod.ended or p.state in _PLACED:
                 continue
             if namespace in {None, pod.namespace}:
                 self._put(pod)
@@ -182,7 +182,7 @@ class PodController:
         workloads: dict[str, list[tuple[PodView, Controllers]]] = {}
         for pod in mine:
             await turns.maybe_yield()
-            if pod.over or pod.uid in self._asked:
+            if pod.ended or pod.uid in self._asked:
                 continue
             self._asked.add(pod.uid)
             self._say_foreign_claim(pod)
@@ -285,12 +285,12 @@ class PodController:
             self._translate(self._cache.get(uid) or pod, controllers)
 
     def _notified(self, old: PodView | None, new: PodView) -> None:
-        if new.uid not in self._asked and new.over:
+        if new.uid not in self._asked and new.ended:
             return
         key = self._workloads.key_of(new)
         known = self._engine.placeholders.get(key)
         over = known is not None and known.state is State.GONE
-        if new.uid in self._asked and not new.over and (over or known is None):
+        if new.uid in self._asked and not new.ended and (over or known is None):
             # It had finished, its job is over, and a restored etcd shows it as it was before.
             self._asked.discard(new.uid)
         if new.uid not in self._asked and (over or _is_bound_and_claims(new, self._claim(new))):
@@ -308,7 +308,7 @@ class PodController:
             self._engine.handle(key, e.PodBound(new.uid, new.node_name, job_id, claim.slurm_node), "watch")
         if new.deleted_at is not None and not (old and old.deleted_at):
             self._engine.handle(key, e.PodEnding(new.uid), "watch")
-        if new.over and not (old and old.over):
+        if new.ended and not (old and old.ended):
             how = e.PodEnd.SUCCEEDED if new.phase == "Succeeded" else e.PodEnd.FAILED
             if new.deleted_at is not None:  # kubelet gives every Pod that it has ended a phase
                 how = e.PodEnd.REMOVED
@@ -327,7 +327,7 @@ class PodController:
     def _begin_again(self, uid: str) -> None:
         """Its deletion was undone, by an etcd that was restored, while its job was still sought or ended."""
         pod, known = self._cache.get(uid), self._engine.placeholders.by_pod(uid)
-        if pod is not None and not pod.over and known is not None and known.state is State.GONE:
+        if pod is not None and not pod.ended and known is not None and known.state is State.GONE:
             self._asked.discard(uid)
             self._notified(None, pod)
 

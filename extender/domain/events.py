@@ -288,10 +288,10 @@ class JobEnded:
 
 @dataclass(frozen=True, slots=True)
 class CancelAnswered:
-    """The answer to a cancel. `over`: Slurm says the job has already ended or does not exist."""
+    """The answer to a cancel. `job_ended`: it is signalled, or had already ended, or does not exist."""
 
     job_id: int
-    over: bool
+    job_ended: bool
     text: str = ""
 
 

@@ -72,7 +72,7 @@ class SlurmJobs(Protocol):
         ...
 
     async def cancel(self, job_id: int) -> CancelAnswered:
-        """End one job. Never raises; an unknown outcome is `over=False`."""
+        """End one job. Never raises; an unknown outcome is `job_ended=False`."""
         ...
 
     async def finish(self, job_id: int, exit_code: int) -> CancelAnswered:

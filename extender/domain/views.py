@@ -209,8 +209,8 @@ class PodView:
         return self.phase in {"Succeeded", "Failed"}
 
     @property
-    def over(self) -> bool:
-        """Finished, by its kubelet's word."""
+    def ended(self) -> bool:
+        """Return whether it is finished, and its kubelet reports that no container runs."""
         return self.finished and self.stopped
 
     @property

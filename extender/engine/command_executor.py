@@ -88,10 +88,10 @@ class CommandExecutor:
         try:
             proved = await self._ports.terminator.prove(job_id, lambda job: self._reader.is_its(p, job))
         except PortError as error:
-            return e.CancelAnswered(job_id, over=False, text=str(error))
+            return e.CancelAnswered(job_id, job_ended=False, text=str(error))
         if proved is None:
-            return e.CancelAnswered(job_id, over=True, text=f"Slurm does not know job {job_id}")
+            return e.CancelAnswered(job_id, job_ended=True, text=f"Slurm does not know job {job_id}")
         if not isinstance(proved, ProvedJob):
             _log.warning("foreign_job_spared", job_id=job_id, name=proved.job.name, pod=p.pod_names, uid=p.key)
-            return e.CancelAnswered(job_id, over=True, text=f"job {job_id} is another's by now")
+            return e.CancelAnswered(job_id, job_ended=True, text=f"job {job_id} is another's by now")
         return await self._ports.terminator.end(proved, note=command.note, exit_code=command.exit_code)

@@ -136,7 +136,7 @@ class SlurmrestdJobs:
         try:
             statuses = await self._cancels.ask(job_id)
         except SlurmError as error:
-            return CancelAnswered(job_id, over=False, text=str(error))
+            return CancelAnswered(job_id, job_ended=False, text=str(error))
         return _cancelled(job_id, statuses)
 
     async def finish(self, job_id: int, exit_code: int) -> CancelAnswered:
@@ -144,10 +144,10 @@ class SlurmrestdJobs:
         try:
             statuses = await self._finishes[_FAILED if exit_code else _SUCCEEDED].ask(job_id)
         except SlurmError as error:
-            return CancelAnswered(job_id, over=False, text=str(error))
+            return CancelAnswered(job_id, job_ended=False, text=str(error))
         answer = _cancelled(job_id, statuses)
         refused = any(status.job_id == job_id and status.code for status in statuses)
-        return await self.cancel(job_id) if refused and not answer.over else answer
+        return await self.cancel(job_id) if refused and not answer.job_ended else answer
 
     async def comment(self, job_id: int, text: str, *, within_s: float | None = None) -> bool:
         """Replace the comment; slurmctld takes it until the job ends, and not while it is COMPLETING (2084)."""
@@ -227,8 +227,8 @@ def _failed(order: JobOrder, error: SlurmError) -> SubmitRefused | SubmitUnknown
 def _cancelled(job_id: int, statuses: Sequence[CancelStatus]) -> CancelAnswered:
     for status in statuses:
         if status.job_id == job_id and status.code:
-            return CancelAnswered(job_id, over=status.code in {_NO_SUCH_JOB, _ALREADY_DONE}, text=status.message)
-    return CancelAnswered(job_id, over=False)
+            return CancelAnswered(job_id, job_ended=status.code in {_NO_SUCH_JOB, _ALREADY_DONE}, text=status.message)
+    return CancelAnswered(job_id, job_ended=False)
 
 
 def _lives(job: JobView) -> bool:

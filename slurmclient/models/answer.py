@@ -49,7 +49,7 @@ class CancelStatus:
     message: str = ""
 
     @property
-    def over(self) -> bool:
+    def job_ended(self) -> bool:
         """Return whether nothing is left to cancel: signalled, already ended, or unknown."""
         return self.code in (0, 2017, 2021)
 

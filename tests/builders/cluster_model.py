@@ -248,7 +248,7 @@ class Cluster:
             case c.ProbeJob():
                 self.answers.append(done if heard and done else e.ProbeFailed("down"))
             case c.CancelJob(job_id):
-                self.answers.append(done if heard and done else e.CancelAnswered(job_id, over=False))
+                self.answers.append(done if heard and done else e.CancelAnswered(job_id, job_ended=False))
             case c.FollowCandidates(job_id):
                 self.answers.append(done if heard and done else e.FollowAnswered(job_id, None))
             case c.UpdateJob(job_id, request=request):
@@ -279,9 +279,9 @@ class Cluster:
             case c.CancelJob(job_id):
                 found = self.jobs.get(job_id)
                 if found is None or not found.live:
-                    return e.CancelAnswered(job_id, over=True)
+                    return e.CancelAnswered(job_id, job_ended=True)
                 self.end_job(found, e.EndKind.CANCELLED)
-                return e.CancelAnswered(job_id, over=False)
+                return e.CancelAnswered(job_id, job_ended=False)
             case c.FollowCandidates(job_id):
                 found = self.jobs.get(job_id)
                 pending = found is not None and found.state is JobState.PENDING

@@ -97,10 +97,10 @@ class JobCleanup:
             self._keep(job, mark.workload, found, f"its Pod {mark.pod or mark.workload} cannot be read")
             return
         pod = found.pods.get(mark.workload)
-        if pod is None or not pod.node_name or pod.over:
+        if pod is None or not pod.node_name or pod.ended:
             whose = f"of Pod {pod.full_name}, which waits" if pod is not None else "whose Pod is gone"
             await self._cancel(
-                proved, whose if pod is None or not pod.over else f"of Pod {pod.full_name}, which is over"
+                proved, whose if pod is None or not pod.ended else f"of Pod {pod.full_name}, which is over"
             )
             return
         claimed = self._claims.read(pod.annotations, pod.uid).job_on(pod.node_name)
@@ -153,6 +153,6 @@ class JobCleanup:
     async def _cancel(self, proved: ProvedJob, why: str) -> None:
         async def cancel() -> str:
             answer = await self._terminator.end(proved)
-            return "" if answer.over or not answer.text else answer.text
+            return "" if answer.job_ended or not answer.text else answer.text
 
         await self._actions.do(f"cancel job {proved.job.job_id}, {why}", cancel)

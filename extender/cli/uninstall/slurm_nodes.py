@@ -78,7 +78,7 @@ class SlurmNodeCleanup:
         """Return the Slurm nodes with a running Pod of the extender and without its job, each with the Pod."""
         there: dict[str, str] = {}
         for pod in found.pods.values():
-            if pod.scheduler_name == self._scheduler and pod.node_name and not pod.over:
+            if pod.scheduler_name == self._scheduler and pod.node_name and not pod.ended:
                 claim = self._claims.read(pod.annotations, pod.uid)
                 if pod.uid not in found.kept_pods and claim.job_on(pod.node_name) not in found.kept:
                     there.setdefault(claim.slurm_node or found.node_map.slurm.get(pod.node_name, ""), pod.full_name)

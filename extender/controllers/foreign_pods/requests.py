@@ -99,7 +99,7 @@ class ForeignPodRequests:
                 return
             if job_id not in self._duplicates(record):
                 continue  # its Pod came back, or needs this size again
-            over = (await self._terminator.end(proved)).over
+            over = (await self._terminator.end(proved)).job_ended
             _log.info("foreign_pods_job_ended", job_id=job_id, pod=mark.pod, uid=mark.uid)
             if over:
                 record.jobs.pop(job_id, None)

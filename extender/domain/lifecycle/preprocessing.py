@@ -111,7 +111,7 @@ def about_other_job(p: Placeholder, event: e.Event, probe_at: float) -> tuple[Pl
             return _probe_again(p, probe_at), []
         case _ if isinstance(event, _ABOUT_A_JOB) and event.job_id != p.job_id:
             ended = (isinstance(event, e.JobEnded) and not event.alive) or (
-                isinstance(event, e.CancelAnswered) and event.over
+                isinstance(event, e.CancelAnswered) and event.job_ended
             )
             if ended:
                 return replace(p, duplicate_jobs=p.duplicate_jobs - {event.job_id}), []

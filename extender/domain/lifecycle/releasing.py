@@ -26,7 +26,7 @@ def _proceed(p: Placeholder, at: At) -> Step:
 
 def _cancel_answered(p: Placeholder, _releasing: ReleasingState, event: e.CancelAnswered, at: At) -> Step:
     """An accepted cancel is no end yet: the end has to be observed."""
-    return _proceed(p, at) if event.over and event.job_id == p.job_id else (p, [])
+    return _proceed(p, at) if event.job_ended and event.job_id == p.job_id else (p, [])
 
 
 def _job_ended(p: Placeholder, _releasing: ReleasingState, event: e.JobEnded, at: At) -> Step:

@@ -88,10 +88,10 @@ async def test_an_allocation_is_granted_at_once_and_ends_when_it_is_cancelled(op
         assert decode_mark(job.extra) == decode_mark(job.admin_comment) == order.mark
         assert job.comment == "Kubernetes Pod team/workload-1"
         assert seen_by_states((await jobs.states())[job_id]) is Seen.RUNNING
-        assert not (await jobs.cancel(job_id)).over
+        assert not (await jobs.cancel(job_id)).job_ended
         ended = await observed(jobs, job_id, Ended)
         assert (ended.kind, ended.alive) == (EndKind.CANCELLED, False)
-        assert (await jobs.cancel(job_id)).over
+        assert (await jobs.cancel(job_id)).job_ended
 
 
 async def test_a_submitted_placeholder_waits_its_turn_and_then_runs(open_site: OpenSite) -> None:
@@ -199,7 +199,7 @@ async def test_a_job_that_slurm_does_not_know_reads_as_none_and_is_over_when_can
     async with open_site() as site, site.client() as client:
         jobs = jobs_of(client)
         assert await jobs.read(999_999) is None
-        assert (await jobs.cancel(999_999)).over
+        assert (await jobs.cancel(999_999)).job_ended
 
 
 async def test_a_waiting_placeholder_that_may_use_no_node_any_more_is_set_aside_until_it_may(
@@ -374,12 +374,12 @@ async def test_a_batch_placeholder_ends_as_its_pod_did(open_site: OpenSite, exit
         job_id = await accepted(jobs, an_order())
         assert (await calls.get())[0] == f"/hooks/jobs/{job_id}/started"  # its traps are set
         assert await jobs.comment(job_id, "mine; Pod team/workload-1 is over")
-        assert not (await jobs.finish(job_id, exit_code)).over
+        assert not (await jobs.finish(job_id, exit_code)).job_ended
         await observed(jobs, job_id, Ended)
         job = await until(lambda: read(jobs, job_id), lambda job: not job.flags, "the node is free")
         assert (job.state, job.exit_code, job.comment) == (state, exit_code, "mine; Pod team/workload-1 is over")
         assert calls.empty()
-        assert (await jobs.finish(job_id, exit_code)).over
+        assert (await jobs.finish(job_id, exit_code)).job_ended
 
 
 async def test_a_placeholder_without_a_script_is_cancelled_instead(open_site: OpenSite) -> None:
@@ -391,10 +391,10 @@ async def test_a_placeholder_without_a_script_is_cancelled_instead(open_site: Op
         if site.release >= (25, 5):
             external = [await accepted(jobs, an_order("ext", mode=Mode.EXTERNAL, immediate=True, partition="outside"))]
         for job_id in (waiting, allocation, *external):
-            assert not (await jobs.finish(job_id, 0)).over
+            assert not (await jobs.finish(job_id, 0)).job_ended
             await observed(jobs, job_id, Ended)
             assert (await read(jobs, job_id)).state == "CANCELLED"
-        assert (await jobs.finish(999_999, 0)).over
+        assert (await jobs.finish(999_999, 0)).job_ended
 
 
 async def test_a_comment_is_taken_until_the_job_ends(open_site: OpenSite) -> None:
@@ -541,7 +541,7 @@ async def test_a_refused_token_is_said_plainly(open_site: OpenSite) -> None:
         (event,) = await jobs.submit(an_order())
         assert isinstance(event, SubmitRefused)
         assert (event.permanent, event.queue) == (False, False)
-        assert not (await jobs.cancel(1)).over
+        assert not (await jobs.cancel(1)).job_ended
         for ask in (
             jobs.read(1),
             jobs.states(),

@@ -33,10 +33,10 @@ from tests.builders.placeholders import (
 
 
 def test_an_accepted_cancel_is_no_end_yet() -> None:
-    assert releasing().notify(e.CancelAnswered(JOB, over=False)).state is State.RELEASING
+    assert releasing().notify(e.CancelAnswered(JOB, job_ended=False)).state is State.RELEASING
 
 
-@pytest.mark.parametrize("seen", [e.CancelAnswered(JOB, over=True), e.JobEnded(JOB, e.EndKind.CANCELLED)])
+@pytest.mark.parametrize("seen", [e.CancelAnswered(JOB, job_ended=True), e.JobEnded(JOB, e.EndKind.CANCELLED)])
 def test_the_end_of_the_job_of_a_pod_that_is_over_ends_the_workload(seen: e.Event) -> None:
     assert releasing().notify(seen).state is State.GONE
 
@@ -111,7 +111,7 @@ def test_a_second_job_is_cancelled_in_every_state_until_its_end_is_seen(state: S
     assert [cancel.job_id for cancel in life.asked(c.CancelJob)] == [99]
     again = [cancel for cancel in life.later(2 * TIMING.cancel_retry).asked(c.CancelJob) if cancel.job_id == 99]
     assert state is State.GONE or again
-    life.notify(e.CancelAnswered(99, over=False))
+    life.notify(e.CancelAnswered(99, job_ended=False))
     assert life.p.duplicate_jobs == {99}
     assert life.notify(e.JobEnded(99, e.EndKind.CANCELLED)).p.duplicate_jobs == frozenset()
 
@@ -119,7 +119,7 @@ def test_a_second_job_is_cancelled_in_every_state_until_its_end_is_seen(state: S
 def test_a_second_job_of_a_workload_that_is_over_is_cancelled_before_the_workload_is_forgotten() -> None:
     life = gone().notify(grant("n1", job_id=99))
     assert life.timer().one(c.CancelJob).job_id == 99
-    life.notify(e.CancelAnswered(99, over=True))
+    life.notify(e.CancelAnswered(99, job_ended=True))
     assert life.p.wake_at is not None
 
 

@@ -57,7 +57,7 @@ def test_a_pod_that_cannot_be_translated_is_refused_with_every_fault() -> None:
 
 
 def test_settings_put_right_are_submitted_even_when_they_are_those_of_before() -> None:
-    life = waiting().notify(e.PodRefused((POD,), ("account: unknown",)), e.CancelAnswered(JOB, over=True))
+    life = waiting().notify(e.PodRefused((POD,), ("account: unknown",)), e.CancelAnswered(JOB, job_ended=True))
     assert life.state is State.REFUSED
     assert life.notify(wanted()).state is State.SUBMITTING
 

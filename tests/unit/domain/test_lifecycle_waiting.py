@@ -76,7 +76,7 @@ def test_other_settings_replace_the_waiting_job() -> None:
     life = waiting().notify(wanted(request=OTHER_REQUEST))
     assert life.state is State.RELEASING
     assert life.one(c.CancelJob).job_id == JOB
-    life.notify(e.CancelAnswered(JOB, over=False))
+    life.notify(e.CancelAnswered(JOB, job_ended=False))
     assert life.state is State.RELEASING
     life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED))
     assert life.one(c.SubmitJob) == c.SubmitJob(2, OTHER_REQUEST, NODES)

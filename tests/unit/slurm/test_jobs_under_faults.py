@@ -91,7 +91,7 @@ async def test_nothing_is_concluded_about_a_job_while_slurm_cannot_be_asked() ->
         for ask in (jobs.read(event.job_id), jobs.states(), jobs.probe("name", "workload-1", event.job_id)):
             with pytest.raises(PortError, match="Slurm could not be asked"):
                 await ask
-        assert not (await jobs.cancel(event.job_id)).over
+        assert not (await jobs.cancel(event.job_id)).job_ended
         assert (await jobs.follow(event.job_id, ())).excluded is None
         site.sim.restd.slurmctld_up = True
         job = await jobs.read(event.job_id)
@@ -125,9 +125,9 @@ async def test_a_cancel_whose_answer_was_lost_is_not_over_and_harmless_again() -
         assert isinstance(event, SubmitAccepted)
         site.sim.restd.faults.add(SlurmFault.LOSE_ANSWER, "DELETE", "/jobs", times=1)
         lost = await jobs.cancel(event.job_id)
-        assert not lost.over
+        assert not lost.job_ended
         assert lost.text
-        assert (await jobs.cancel(event.job_id)).over
+        assert (await jobs.cancel(event.job_id)).job_ended
 
 
 async def test_a_job_that_slurmctld_forgot_is_known_as_unknown() -> None:

@@ -91,8 +91,8 @@ async def test_a_cancellation_goes_to_all_jobs_at_once_and_asks_for_every_status
         CancelStatus(job_id=5, code=0),
         CancelStatus(job_id=6, code=2021, message="done"),
     )
-    assert all(one.over for one in statuses)
-    assert not CancelStatus(job_id=1, code=2002).over
+    assert all(one.job_ended for one in statuses)
+    assert not CancelStatus(job_id=1, code=2002).job_ended
 
 
 async def test_one_job_is_cancelled_the_same_way() -> None:

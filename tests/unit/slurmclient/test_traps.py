@@ -77,7 +77,7 @@ async def test_trap_01_status_200_does_not_mean_success() -> None:
         with pytest.raises(RefusedError):
             await slurm.diag()
         (status,) = await slurm.cancel(5)
-    assert (status.code, status.over) == (2002, False)
+    assert (status.code, status.job_ended) == (2002, False)
 
 
 @pytest.mark.parametrize("version", [40, 41, 45])
