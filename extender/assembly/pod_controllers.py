@@ -17,7 +17,7 @@ from extender.controllers.unclaimed_grants import UnclaimedGrantController
 from extender.domain.pods.claim import Claims
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
-from extender.engine.member_candidates import MemberCandidates
+from extender.engine.gangs.candidates import MemberCandidates
 from extender.engine.scheduling import FilterCandidates
 from extender.engine.workload_resolver import WorkloadResolver
 

@@ -34,13 +34,13 @@ from extender.domain.views import NodeView
 from extender.domain.wellknown import GATE, Reason
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineOptions, EnginePorts, EngineState
-from extender.engine.gang_barrier import GangBarrier
-from extender.engine.gang_members import GangMembers
+from extender.engine.gangs.barrier import GangBarrier
+from extender.engine.gangs.bindings import MemberBindings
+from extender.engine.gangs.candidates import MemberCandidates
+from extender.engine.gangs.members import GangMembers
 from extender.engine.jobs.identity import JobIdentity
 from extender.engine.jobs.missing import MissingJobTracker
 from extender.engine.jobs.read_versions import JobReadVersions
-from extender.engine.member_bindings import MemberBindings
-from extender.engine.member_candidates import MemberCandidates
 from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.scheduling import FilterCandidates, Scheduling
 from extender.engine.submission.checkpoint_writer import CheckpointWriter

@@ -13,8 +13,8 @@ from extender.domain.placeholder import State
 from extender.domain.translation.translate import Translation, TranslationRefused
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
-from extender.engine.gang_members import GangMembers
-from extender.engine.member_candidates import MemberCandidates
+from extender.engine.gangs.candidates import MemberCandidates
+from extender.engine.gangs.members import GangMembers
 
 UNUSED = frozenset({State.ABSENT, State.REFUSED})
 """States of a workload for which no job exists."""

@@ -19,7 +19,7 @@ from extender.domain.placing.candidates import Beyond, Demands, demands
 from extender.domain.ports import Pods
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE
-from extender.engine.member_candidates import MemberCandidates
+from extender.engine.gangs.candidates import MemberCandidates
 from extender.engine.scheduling import FilterCandidates
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue

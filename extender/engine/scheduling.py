@@ -16,9 +16,9 @@ from extender.domain.ports import BindResult, PodCache, Pods
 from extender.domain.verdict import UNREADY_TEXT, FilterVerdict, Pass, Unready, bind_refusal, filter_verdict
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
-from extender.engine.gang_barrier import GangBarrier
-from extender.engine.member_bindings import MemberBindings
-from extender.engine.member_candidates import MemberCandidates
+from extender.engine.gangs.barrier import GangBarrier
+from extender.engine.gangs.bindings import MemberBindings
+from extender.engine.gangs.candidates import MemberCandidates
 from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.event_bus import EventBus

@@ -13,7 +13,7 @@ from extender.domain.jobs.job import JobView, Mark
 from extender.domain.jobs.ownership import pod_of
 from extender.domain.ports import PodCache
 from extender.domain.views import PodView
-from extender.engine.gang_members import GangMembers
+from extender.engine.gangs.members import GangMembers
 from extender.engine.placeholder_index import PlaceholderIndex
 
 

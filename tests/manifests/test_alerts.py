@@ -12,7 +12,7 @@ import slurmclient.errors
 from docs.generate.metrics import described
 from extender.domain.placeholder import State
 from extender.domain.pods.why import Cause
-from extender.engine.gang_barrier import BarrierOutcome
+from extender.engine.gangs.barrier import BarrierOutcome
 from extender.observability.metrics.described import PREFIX
 from tests.builders.kustomize import ROOT, Document, documents
 from tests.builders.promql import Matcher, groupings, selectors

@@ -19,7 +19,7 @@ from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock, PodCache
 from extender.domain.views import NodeView, PodView
 from extender.engine.engine import Engine
-from extender.engine.member_bindings import MemberBindings
+from extender.engine.gangs.bindings import MemberBindings
 from extender.runtime.controller import Controller
 from extender.runtime.topics import NodeChanged, PlaceholderChanged, PlaceholderForgotten, PodChanged
 
