@@ -114,7 +114,7 @@ class JobCleanup:
     async def _end_gang(self, proved: ProvedJob, found: Inventory) -> None:
         """Cancel the job of a gang, or keep it while a member runs on it: its members say so, its mark does not."""
         job = proved.job
-        members = [pod for pod in found.pods.values() if pod.node_name and not pod.over and self._names(pod, job)]
+        members = [pod for pod in found.pods.values() if pod.node_name and not pod.ended and self._names(pod, job)]
         if not members and found.unread:
             self._keep(job, "", found, "Pods that may be members of its gang cannot be read")
         elif not members:
