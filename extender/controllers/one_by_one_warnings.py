@@ -1,4 +1,4 @@
-"""Warn the authors of parallel Jobs, JobSets, LeaderWorkerSets and Kubeflow jobs that their Pods start one by one.
+"""Warn the authors of parallel Jobs, JobSets, PodGroups and the like that their Pods start one by one.
 
 Slurm may start some of the Pods and let the others wait for days, while those that run wait for them.
 """
@@ -51,9 +51,10 @@ class OneByOneWarnings:
         if self._first.get(group.key) == "":
             return
         self._first[group.key] = ""
+        instead = f" instead of naming the {group.title.partition(' ')[0]}, which is not read" if group.unread else ""
         text = (
             f"Each Pod of {group.title} gets a Slurm job of its own, so they may start at different times. "
-            f"If they need each other, make them a gang by the annotation {GANG} (docs/gangs.md)."
+            f"If they need each other, make them a gang by the annotation {GANG}{instead} (docs/gangs.md)."
         )
         said = Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.ONE_BY_ONE, text, warning=True)
         self._announcer.announce(said)

@@ -155,6 +155,9 @@ class PodView:
     scheduling_group: str = ""
     """`spec.schedulingGroup.podGroupName` (KEP-4671, Kubernetes 1.36): the PodGroup of which it is a member."""
 
+    workload_ref: str = ""
+    """`spec.workloadRef` (Kubernetes 1.35 alone): the Workload, and its group there, as `name/podGroup`."""
+
     active_deadline_s: int | None = None
     grace_s: int = 30
     status_reason: str = ""

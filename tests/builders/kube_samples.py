@@ -57,7 +57,7 @@ POD: Json = {
         "volumes": [{"example.com/key": "1"}],
         "resourceClaims": [{"example.com/key": "1"}],
         "schedulingGroup": {"podGroupName": "1"},
-        "workloadRef": {"example.com/key": "1"},
+        "workloadRef": {"name": "1", "podGroup": "1", "podGroupReplicaKey": "1"},
         "schedulerName": "1",
         "nodeName": "1",
         "schedulingGates": [{"name": "1"}],

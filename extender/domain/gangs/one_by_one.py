@@ -20,12 +20,17 @@ class Parallel:
     certain: bool
     """One Pod shows that there are several. Otherwise a second Pod with the same key does."""
 
+    unread: bool = False
+    """The Pods name a group that the extender does not read."""
+
 
 def parallel_of(pod: PodView) -> Parallel | None:
     """Return the group of a Pod whose controller runs such Pods beside each other; `None`: nothing says so.
 
-    Deployments, StatefulSets and DaemonSets are left out: their Pods serve by themselves.
+    Deployments, StatefulSets and DaemonSets are left out: their Pods serve by themselves, unless they name a group.
     """
+    if (named := _named_group(pod)) is not None:
+        return named
     if name := _label(pod, labels.JOBSET_NAME):
         return Parallel(("JobSet", pod.namespace, name), f"JobSet {name}", certain=False)
     if name := _label(pod, labels.LWS_NAME):
@@ -40,6 +45,21 @@ def parallel_of(pod: PodView) -> Parallel | None:
     if owner is None or owner.kind != "Job" or owner.api_version.partition("/")[0] != BATCH_GROUP:
         return None
     return Parallel(("Job", pod.namespace, owner.uid), f"Job {printable(owner.name[:LONGEST_NAME])}", certain=False)
+
+
+def _named_group(pod: PodView) -> Parallel | None:
+    """Return the PodGroup that the Pod names, or the Workload of Kubernetes 1.35 (`spec.workloadRef`)."""
+    volcano = next((name for key in labels.VOLCANO_GROUPS if (name := pod.annotations.get(key, ""))), "")
+    for source, kind, name in (
+        ("scheduling.k8s.io", "PodGroup", pod.scheduling_group),
+        ("coscheduling", "PodGroup", pod.labels.get(labels.COSCHEDULING_GROUP, "")),
+        ("Volcano", "PodGroup", volcano),
+        ("workloadRef", "Workload", pod.workload_ref),
+    ):
+        if name:
+            shown = printable(name[:LONGEST_NAME])
+            return Parallel((kind, source, pod.namespace, shown), f"{kind} {shown}", certain=False, unread=True)
+    return None
 
 
 def _label(pod: PodView, key: str) -> str:

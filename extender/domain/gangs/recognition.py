@@ -38,7 +38,7 @@ def recognise(pod: PodView, context: GangContext) -> Recognition:
         return GangRefused(
             f"The Pod names two gangs, {first}: {quoted(first_text)} and {other}: {quoted(other_text)}. Remove one."
         )
-    if named:
+    if named and (named[0][0] not in _POD_GROUPS or context.group is not None):
         return _by_name(pod, context, *named[0])
     for read in (of_leader_worker_set, of_job_set, of_job):
         found = read(pod, context)
@@ -47,6 +47,10 @@ def recognise(pod: PodView, context: GangContext) -> Recognition:
         if found is not None:
             return found if _is_several(found) else None
     return None
+
+
+_POD_GROUPS = frozenset({"spec.schedulingGroup", labels.COSCHEDULING_GROUP, *labels.VOLCANO_GROUPS})
+"""Sources of which an object says more. Where none is read, the Pod's controllers may still say that it is a gang."""
 
 
 def _is_several(found: Membership) -> bool:

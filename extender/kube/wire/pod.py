@@ -70,6 +70,7 @@ def read_pod(obj: Mapping[str, Any] | bytes | str) -> PodView:
         ),
         host_network=spec.flag("hostNetwork"),
         scheduling_group=spec.inner("schedulingGroup").text("podGroupName")[:MOST_NAME],
+        workload_ref=_workload_ref(spec.inner("workloadRef")),
         priority_class=spec.text("priorityClassName"),
         service_account=spec.text("serviceAccountName"),
         active_deadline_s=spec.number("activeDeadlineSeconds"),
@@ -207,6 +208,11 @@ def _held_up(statuses: Sequence[Fields]) -> str:
         if reason not in {"", "PodInitializing"}:
             return f"{one.text('name')}: {reason}"
     return ""
+
+
+def _workload_ref(found: Fields) -> str:
+    parts = (found.text(key)[:MOST_NAME] for key in ("name", "podGroup", "podGroupReplicaKey"))
+    return "/".join(part for part in parts if part)
 
 
 def _failure(*kinds: Sequence[Fields]) -> Failure | None:

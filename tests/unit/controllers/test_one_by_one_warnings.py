@@ -12,7 +12,7 @@ from extender.controllers.one_by_one_warnings import OneByOneWarnings
 from extender.domain.gangs import labels
 from extender.domain.ports import Announcement
 from extender.domain.views import OwnerReference, PodView
-from extender.domain.wellknown import Reason
+from extender.domain.wellknown import GANG, Reason
 from tests.builders.pod_views import a_pod
 
 JOB = OwnerReference("batch/v1", "Job", "train", "job-1")
@@ -98,6 +98,31 @@ def test_a_kubeflow_job_is_named_by_its_kind() -> None:
     name = {labels.KUBEFLOW_JOB: "bert"}
     said = told(*new(pod("a", owner, labels=name), pod("b", owner, labels=name)))
     assert ["PyTorchJob bert" in one.text for one in said] == [True]
+
+
+@pytest.mark.parametrize(
+    ("fields", "title"),
+    [
+        ({"scheduling_group": "ring"}, "PodGroup ring"),
+        ({"labels": {labels.COSCHEDULING_GROUP: "ring"}}, "PodGroup ring"),
+        ({"annotations": {labels.VOLCANO_GROUPS[0]: "ring"}}, "PodGroup ring"),
+        ({"annotations": {labels.VOLCANO_GROUPS[1]: "ring"}}, "PodGroup ring"),
+        ({"workload_ref": "train/ring"}, "Workload train/ring"),
+    ],
+)
+@pytest.mark.parametrize("owner", [None, JOB])
+def test_the_second_pod_of_a_group_that_is_not_read_is_warned_once_with_what_to_do_instead(
+    fields: dict[str, Any], title: str, owner: OwnerReference | None
+) -> None:
+    said = told(*new(*(pod(uid, owner, **fields) for uid in "abc")))
+    assert [one.uid for one in said] == ["b"]
+    assert f"Each Pod of {title} gets a Slurm job of its own" in said[0].text
+    assert f"{GANG} instead of naming the {title.split(maxsplit=1)[0]}, which is not read" in said[0].text
+
+
+def test_groups_of_one_name_and_different_kinds_are_different_groups() -> None:
+    one, other = pod("a", None, scheduling_group="ring"), pod("b", None, labels={labels.COSCHEDULING_GROUP: "ring"})
+    assert told(*new(one, other)) == []
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

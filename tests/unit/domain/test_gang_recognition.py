@@ -248,6 +248,12 @@ def test_a_group_that_an_author_names_goes_before_what_a_controller_writes() -> 
     assert found(pod, replace(GROUPS, controllers=job_set("set").controllers)).source is GangSource.POD_GROUP
 
 
+def test_a_pod_group_that_is_not_read_leaves_the_gang_that_the_controller_says() -> None:
+    """A LeaderWorkerSet with Volcano as its provider names a PodGroup on every Pod."""
+    pod = replace(set_pod(), annotations={labels.VOLCANO_GROUPS[0]: "four"})
+    assert found(pod, job_set("set")).source is GangSource.JOB_SET
+
+
 @pytest.mark.parametrize(
     ("pod", "index"),
     [

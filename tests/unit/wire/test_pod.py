@@ -180,6 +180,19 @@ def test_null_in_the_depths_is_absence() -> None:
     assert read_pod(pod).containers == (Container("c"),)
 
 
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({"name": "train", "podGroup": "workers"}, "train/workers"),
+        ({"name": "train", "podGroup": "workers", "podGroupReplicaKey": "2"}, "train/workers/2"),
+        ({}, ""),
+        (None, ""),
+    ],
+)
+def test_the_workload_of_kubernetes_1_35_is_named_with_its_group(given: dict[str, str] | None, read: str) -> None:
+    assert read_pod(a_pod(workloadRef=given)).workload_ref == read
+
+
 def test_numbers_and_strings_stand_for_each_other() -> None:
     pod = a_pod(
         containers=[{"name": "c", "resources": {"requests": {"cpu": 2, "memory": 1.5}}, "ports": [{"hostPort": "80"}]}],
