@@ -13,7 +13,6 @@ import structlog
 
 from extender.domain.events import MemberRef
 from extender.domain.jobs.cancelled import decode_cancelled
-from extender.domain.jobs.devices import written_devices
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.claim import Claims
 from extender.domain.ports import Announcement, Announcer, Clock, PodCache, Pods
@@ -22,6 +21,7 @@ from extender.domain.wellknown import (
     ALLOCATION_PROOF,
     CANCELLED,
     DEVICES,
+    GANG_ANNOTATIONS,
     GPUS,
     JOB_ID_LABEL,
     POD_SLURM_NODE,
@@ -29,6 +29,7 @@ from extender.domain.wellknown import (
     Reason,
 )
 from extender.engine.engine import Engine
+from extender.engine.member_annotations import claim_of
 from extender.runtime.controller import Controller, Requeue
 from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten, PodChanged
 
@@ -40,7 +41,7 @@ SETTLED_AFTER = 5.0
 STEP = 0.1
 """Seconds between two writes: with a new key all Pods on nodes get a new proof."""
 
-LATER = frozenset({POD_UID, POD_SLURM_NODE, DEVICES, GPUS})
+LATER = frozenset({POD_UID, POD_SLURM_NODE, DEVICES, GPUS, *GANG_ANNOTATIONS})
 """Keys that are not on every Pod that has a job: their absence is not an edit."""
 
 RETRY = 30.0
@@ -129,8 +130,7 @@ class AnnotationRepairController:
                 yield member.ref, {CANCELLED: ""}, False  # the Pod asked for something else since then, and has its job
             if p.state is not State.BOUND or not pod.node_name or p.node_of(pod.uid) != pod.node_name:
                 continue
-            wanted = self._claims.written(p.job_id, pod.node_name, pod.uid, p.slurm_node_of(pod.uid))
-            wanted |= written_devices(p.devices_of(pod.uid))
+            wanted = claim_of(p, pod.uid, pod.node_name, self._claims, pod.annotations)
             wrong = {key: pod.annotations.get(key, "") for key in wanted if pod.annotations.get(key) != wanted[key]}
             # A proof by an older key, or by a lost one, is replaced without a log line.
             drifted = bool(wrong.keys() - LATER - {ALLOCATION_PROOF}) or any(wrong[key] for key in wrong.keys() & LATER)

@@ -349,7 +349,8 @@ class PodController:
         job_id = claim.job_on(pod.node_name)
         given = claim.slurm_node if job_id is not None else ""
         hint = claim.hint if pod.node_name else None
-        return Member(_ref(pod), node=pod.node_name, job_id=job_id, slurm_node=given, hint=hint, ending=ending)
+        slot = claim.gang.rank if claim.gang is not None and job_id is not None else None
+        return Member(_ref(pod), slot, pod.node_name, job_id, hint, given, ending=ending)
 
     def _announce(self, pod: PodView, reason: Reason, text: str) -> None:
         self._announcer.announce(Announcement("Pod", pod.namespace, pod.name, pod.uid, reason, text, warning=True))

@@ -42,6 +42,8 @@ class PodWanted:
 
     members: tuple[MemberRef, ...]
     request: JobRequest
+    slots: tuple[int, ...] = ()
+    """The slot of each member; empty: in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +243,9 @@ class JobGranted:
 
     devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
     """The devices that it was given, by Slurm node."""
+
+    slots: tuple[str, ...] = ()
+    """As in `states.PlaceholderJob`."""
 
 
 class EndKind(StrEnum):

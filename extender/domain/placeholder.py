@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from extender.domain.events import EndKind, MemberRef, PodEnd
 from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.jobs.devices import Device
 from extender.domain.jobs.job import JobRequest, Mode, Wishes
+from extender.domain.pods.claim import GangPlace
 from extender.domain.states import (
     AbsentState,
     Allocation,
@@ -32,6 +34,9 @@ class Member:
     """One Pod of the workload."""
 
     ref: MemberRef
+    slot: int | None = None
+    """Its place in the allocation, which is its rank; `None`: its place among the members."""
+
     node: str = ""
     """The Kubernetes node it is bound to."""
 
@@ -83,7 +88,7 @@ class Placeholder:
     """The readable part of the name under which a job of this workload is found again."""
 
     members: tuple[Member, ...] = ()
-    """Some may have finished while others run; the order decides which node of the allocation each takes."""
+    """Some may have finished while others run; each has a slot, which decides which node of the allocation it takes."""
 
     request: JobRequest | None = None
     """What the Pods request now; `None` until they have been translated, or while `faults` say why they cannot be."""
@@ -250,10 +255,35 @@ class Placeholder:
         return next((node for member, node in self.payload.allocation if member == uid), "")
 
     def slurm_node_of(self, uid: str) -> str:
-        """The Slurm node of this member's turn, or ""."""
-        nodes = self.slurm_nodes
-        turn = next((index for index, member in enumerate(self.members) if member.ref.uid == uid), None)
-        return nodes[turn % len(nodes)] if turn is not None and nodes else ""
+        """The Slurm node of this member's slot, or ""."""
+        slot, job = self.slot_of(uid), self.payload.job
+        if slot is None or job is None or not job.slurm_nodes:
+            return ""
+        if not job.slots:
+            return job.slurm_nodes[slot % len(job.slurm_nodes)]
+        return job.slots[slot] if slot < len(job.slots) else ""
+
+    def slot_of(self, uid: str) -> int | None:
+        """Return the slot of a member, which is its rank; `None`: no such member."""
+        return next((slot for slot, member in self.by_slot if member.ref.uid == uid), None)
+
+    @property
+    def by_slot(self) -> Iterator[tuple[int, Member]]:
+        """Yield each member with its slot. A member that has finished keeps its slot until a successor takes it."""
+        for index, member in enumerate(self.members):
+            yield index if member.slot is None else member.slot, member
+
+    @property
+    def size(self) -> int:
+        """Return how many slots the workload has."""
+        request = self.submitted_request or self.request
+        slots = 1 + max((slot for slot, _ in self.by_slot), default=0)
+        return max(1 if request is None else request.members, slots)
+
+    def gang_place(self, uid: str) -> GangPlace | None:
+        """Return the place of a member in its gang; `None`: the Pod is a workload of its own."""
+        slot = self.slot_of(uid)
+        return None if slot is None or self.key == uid else GangPlace(slot, self.size)
 
     def devices_of(self, uid: str) -> tuple[Device, ...]:
         """The devices that Slurm gave this member; none where it does not say, or there are none."""

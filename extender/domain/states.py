@@ -68,6 +68,10 @@ class PlaceholderJob:
     slurm_nodes: tuple[str, ...] = ()
     """The nodes that Slurm gave the job, by Slurm's names."""
 
+    slots: tuple[str, ...] = ()
+    """The Slurm node of each slot as it was given, by rank; "" for a slot without one. Also nodes that the job gave up
+    since, which `slurm_nodes` lacks."""
+
     devices: tuple[tuple[str, tuple[Device, ...]], ...] = ()
     """The devices that Slurm gave the job on each of them, where Slurm names devices."""
 

@@ -131,7 +131,8 @@ CONFIG_KIND = "ExtenderConfiguration"
 POLICY_KIND = "PodPolicy"
 
 GANG_RANK = f"{STATUS_PREFIX}gang-rank"
-"""Pod annotation: the rank of a member of a gang, from 0. Written with the Binding, as the next two."""
+"""Pod annotation: the rank of a member of a gang, from 0. Written with the Binding, as the next two; the proof covers
+it and the number of members."""
 
 GANG_MEMBERS = f"{STATUS_PREFIX}gang-members"
 """Pod annotation: how many members the gang has."""

@@ -6,8 +6,8 @@ Slots are in that order, so that consecutive ranks are on neighbouring nodes whe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from extender.domain.gangs.membership import MemberOrder
@@ -23,38 +23,32 @@ class GangLayout(StrEnum):
     """On as few nodes as Slurm chooses."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """One place of an allocation."""
-
-    rank: int
-    node: str
-    """Slurm's name of the node."""
-
-
-def ranks(orders: Mapping[str, MemberOrder], size: int) -> dict[str, int]:
+def ranks(orders: Mapping[str, MemberOrder], size: int, kept: Mapping[str, int] | None = None) -> dict[str, int]:
     """Return the rank of each member, by UID; no two have the same.
 
-    Where every member has an index of its own below `size`, that is its rank, also before all members exist. Otherwise
-    ranks count the members in their order.
+    `kept` are ranks that members have already, since they are bound. Where every other member has an index of its own
+    below `size`, that is its rank, also before all members exist. Otherwise they take the free ranks in their order.
     """
-    indexes = [order.index[0] for order in orders.values() if len(order.index) == 1]
-    if len(indexes) == len(orders) and len(set(indexes)) == len(indexes) and all(index < size for index in indexes):
-        return {uid: order.index[0] for uid, order in orders.items()}
-    turns = sorted(orders, key=lambda uid: (orders[uid].key, uid))
-    return {uid: rank for rank, uid in enumerate(turns)}
+    has = dict(kept or {})
+    others = {uid: order for uid, order in orders.items() if uid not in has}
+    indexes = [order.index[0] for order in others.values() if len(order.index) == 1]
+    taken = set(has.values())
+    own = len(indexes) == len(others) and len(set(indexes)) == len(indexes) and not taken & set(indexes)
+    if own and all(index < size for index in indexes):
+        return has | {uid: order.index[0] for uid, order in others.items()}
+    turns = sorted(others, key=lambda uid: (others[uid].key, uid))
+    free = (rank for rank in range(len(turns) + len(taken)) if rank not in taken)
+    return has | dict(zip(turns, free, strict=False))
 
 
-def slots(nodes: Sequence[str], size: int, places: Mapping[str, int] | None = None) -> tuple[Slot, ...]:
-    """Return the slots of an allocation: `nodes` in Slurm's order, with so many `places` on each (default one).
+def assigned(
+    nodes: Sequence[str], size: int, kept: Mapping[int, str], places: Mapping[str, int] | None = None
+) -> tuple[str, ...]:
+    """Return the node of each of `size` slots, by Slurm's names; "" for a slot without one.
 
-    Fewer than `size` slots: the allocation is too small for the gang, and the caller releases it.
+    `nodes` are in Slurm's order, with so many `places` on each (default one). `kept` are slots whose nodes are known.
     """
-    given = [node for node in nodes for _ in range(min(size, 1 if places is None else places.get(node, 0)))]
-    return tuple(Slot(rank, node) for rank, node in enumerate(given[:size]))
-
-
-def placed(orders: Mapping[str, MemberOrder], given: Sequence[Slot], size: int) -> dict[str, Slot]:
-    """Return the slot of each member by UID; members whose rank has no slot are left out."""
-    by_rank = {slot.rank: slot for slot in given}
-    return {uid: by_rank[rank] for uid, rank in ranks(orders, size).items() if rank in by_rank}
+    used = Counter(kept.values())
+    free = [node for node in nodes for _ in range((1 if places is None else places.get(node, 0)) - used[node])]
+    rest = iter(free)
+    return tuple(kept[slot] if slot in kept else next(rest, "") for slot in range(size))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from extender.domain import events as e
+from extender.domain.gangs.layout import assigned
 from extender.domain.job_outcomes import slurm_states as o
 from extender.domain.jobs.job import JobRequest, JobView
 from extender.domain.jobs.time_limit import says_too_long, whence
 from extender.domain.nodes.mapping import NodeMap
-from extender.domain.placeholder import Placeholder
+from extender.domain.placeholder import Member, Placeholder
 
 
 def job_events(p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | None = None) -> list[e.Event]:
@@ -47,7 +49,7 @@ def job_events(p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | 
 
 
 def _granted(p: Placeholder, job: JobView, node_map: NodeMap) -> e.JobGranted:
-    """Return the grant. Members take the nodes in order; several share one if there are fewer nodes than members.
+    """Return the grant: the node of each slot, and the Node of each member.
 
     A member that was bound for a node of this job stays on its Node, whichever Node that Slurm node is mapped to now.
     """
@@ -56,15 +58,25 @@ def _granted(p: Placeholder, job: JobView, node_map: NodeMap) -> e.JobGranted:
     }
     settled = {member.slurm_node for member in stays.values()}
     unmapped = tuple(node for node in job.nodes if node not in node_map.kubernetes and node not in settled)
+    slots = _slots(p, job, stays)
     allocation: dict[str, str] = {}
-    if job.nodes and not unmapped:  # a member that is over keeps its turn, or the others would seem to have moved
-        for index, member in enumerate(p.members):
-            uid, turn = member.ref.uid, job.nodes[index % len(job.nodes)]
-            node = stays[uid].node if uid in stays else node_map.kubernetes.get(turn)
+    if job.nodes and not unmapped:
+        for slot, member in p.by_slot:
+            uid, given = member.ref.uid, slots[slot]
+            node = stays[uid].node if uid in stays else node_map.kubernetes.get(given) if given in job.nodes else None
             if node is not None and not member.end:
                 allocation[uid] = node
     lacking = _lacking(p.submitted_request or p.request, job)
-    return e.JobGranted(job.job_id, allocation, job.nodes, unmapped, lacking, devices=job.devices)
+    return e.JobGranted(job.job_id, allocation, job.nodes, unmapped, lacking, devices=job.devices, slots=slots)
+
+
+def _slots(p: Placeholder, job: JobView, stays: Mapping[str, Member]) -> tuple[str, ...]:
+    """Return the node of each slot. A job that gave up nodes leaves the other slots as they are."""
+    known = p.job
+    shrunk = known is not None and known.job_id == job.job_id and set(job.nodes) <= set(known.slurm_nodes)
+    kept = {slot: node for slot, node in enumerate(known.slots) if node} if known is not None and shrunk else {}
+    kept |= {slot: stays[member.ref.uid].slurm_node for slot, member in p.by_slot if member.ref.uid in stays}
+    return assigned(job.nodes, p.size, kept)
 
 
 def _lacking(request: JobRequest | None, job: JobView) -> str:

@@ -93,7 +93,8 @@ def _granted_again(p: Placeholder, granted: GrantedState, event: e.JobGranted, a
 
 def job_with_nodes(job: PlaceholderJob, event: e.JobGranted) -> PlaceholderJob:
     """Return the job with the nodes and devices of a grant."""
-    return replace(job, slurm_nodes=event.slurm_nodes, devices=tuple(sorted(event.devices.items())))
+    devices = tuple(sorted(event.devices.items()))
+    return replace(job, slurm_nodes=event.slurm_nodes, slots=event.slots, devices=devices)
 
 
 def _bound_to_other_node(p: Placeholder, node: str, job_id: int | None, at: At) -> Step:
@@ -194,7 +195,7 @@ def _requeued(p: Placeholder, granted: GrantedState, event: e.JobWaiting, at: At
     """Slurm took the nodes back and queues the job again."""
     if p.job_occupied:
         return follow_job(p, State.GRANTED, event, at)
-    waiting = WaitingState(replace(granted.job, slurm_nodes=(), devices=()))
+    waiting = WaitingState(replace(granted.job, slurm_nodes=(), slots=(), devices=()))
     return send_exclusions(enter_waiting(replace(p, reason=event.reason), waiting, at), waiting)
 
 

@@ -24,7 +24,7 @@ def record(p: Placeholder, event: e.Event) -> Placeholder:
             refusal = p.refusal if event.request == p.submitted_request else ""
             cancelled = p.cancelled if p.cancelled is not None and p.cancelled.speaks_of(event.request) else None
             title = p.title or event.request.title
-            p = _with_members(p, event.members)
+            p = _with_members(p, event.members, event.slots)
             p = replace(p, request=event.request, faults=(), title=title, refusal=refusal, cancelled=cancelled)
             return p if cancelled is not None else _nothing_unrecorded(p)
         case e.PodRefused():
@@ -65,8 +65,8 @@ def _nothing_unrecorded(p: Placeholder) -> Placeholder:
     return replace(p, payload=RefusedState()) if owes else p
 
 
-def _with_members(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Placeholder:
-    """Take over the members, in the order of their slots. One that has finished gives its slot to its successor.
+def _with_members(p: Placeholder, refs: tuple[e.MemberRef, ...], slots: tuple[int, ...] = ()) -> Placeholder:
+    """Take over the members and their slots. One that has finished gives its slot to its successor.
 
     One that is not named any more and waits for a node has left the workload.
     """
@@ -74,10 +74,12 @@ def _with_members(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Placeholder:
         return p  # Pods that come now are another workload, which has the same key once this one is forgotten
     known = {member.ref.uid: member for member in p.members}
     named = tuple(known.get(ref.uid) or Member(ref) for ref in refs)
-    uids = {ref.uid for ref in refs}
-    members = named + tuple(
-        member for member in p.members if member.ref.uid not in uids and not (member.end or member.wanting)
-    )
+    if slots:
+        named = tuple(replace(member, slot=slot) for member, slot in zip(named, slots, strict=True))
+    uids, taken = {ref.uid for ref in refs}, set(slots)
+    gone = (slot in taken if slots else True for slot, _ in p.by_slot)
+    stay = (one for one, left in zip(p.members, gone, strict=True) if not ((one.end and left) or one.wanting))
+    members = named + tuple(member for member in stay if member.ref.uid not in uids)
     return p if members == p.members else replace(p, members=members)
 
 

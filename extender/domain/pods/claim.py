@@ -1,8 +1,9 @@
 """The claim on a Pod: which job and which node Slurm gave it, and the proof that the extender wrote that.
 
 Authors of Pods can write any annotation and name any node, so annotations alone prove nothing. The proof is an HMAC
-over the Pod's UID, the job and the node, made with a key that they do not have. A claim without a valid proof is a
-hint: the extender reads the job, and it is the Pod's only if its own fields prove that (`domain.jobs.ownership`).
+over the Pod's UID, the job, the node and the place in a gang, made with a key that they do not have. A claim without
+a valid proof is a hint: the extender reads the job, and it is the Pod's only if its own fields prove that
+(`domain.jobs.ownership`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from extender.domain.wellknown import ALLOCATION_PROOF, JOB_ID, NODE, POD_SLURM_NODE, POD_UID, REQUEUED_AT
+from extender.domain.wellknown import (
+    ALLOCATION_PROOF,
+    GANG_MEMBERS,
+    GANG_RANK,
+    JOB_ID,
+    NODE,
+    POD_SLURM_NODE,
+    POD_UID,
+    REQUEUED_AT,
+)
 
 MOST = 2**32 - 1
 """slurmctld's job ids have 32 bits (`slurm.h`)."""
@@ -32,6 +42,17 @@ LONGEST_NAME = 255
 """Characters of the name of a node, on either side. Whatever is longer is no name, and is kept in no cache."""
 
 
+HIGHEST_RANK = 99_999
+
+
+@dataclass(frozen=True, slots=True)
+class GangPlace:
+    """The place of a Pod in its gang: the rank, and how many slots the job was given."""
+
+    rank: int
+    size: int
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The job and the node that Slurm gave a Pod, as its annotations prove.
@@ -45,6 +66,7 @@ class Claim:
     slurm_node: str = ""
     foreign: bool = False
     hint: int | None = None
+    gang: GangPlace | None = None
 
     def job_on(self, node: str) -> int | None:
         """Return the job for which the Pod was bound to this node; a grant's claim stays on a Pod that others bind."""
@@ -72,10 +94,14 @@ class Claims:
         self._keys = tuple(derive_key(key) for key in keys)
         self._cluster = cluster
 
-    def written(self, job_id: int | None, node: str, uid: str, slurm_node: str = "") -> dict[str, str]:
-        """Return the annotations for the Pod with this UID; `slurm_node` where it is bound."""
+    def written(
+        self, job_id: int | None, node: str, uid: str, slurm_node: str = "", gang: GangPlace | None = None
+    ) -> dict[str, str]:
+        """Return the annotations for the Pod with this UID; `slurm_node` where it is bound, `gang` for a member."""
         given = {POD_SLURM_NODE: slurm_node} if slurm_node else {}
-        proof = _proof(self._keys[0], self._cluster, uid, job_id, node, slurm_node)
+        if gang is not None:
+            given |= {GANG_RANK: str(gang.rank), GANG_MEMBERS: str(gang.size)}
+        proof = _proof(self._keys[0], self._cluster, uid, job_id, node, slurm_node, *_signed(gang))
         return {JOB_ID: str(job_id), NODE: node, POD_UID: uid, ALLOCATION_PROOF: proof, **given}
 
     def read(self, annotations: Mapping[str, str], uid: str) -> Claim:
@@ -88,18 +114,36 @@ class Claims:
         node, slurm_node = annotations.get(NODE, ""), annotations.get(POD_SLURM_NODE, "")
         if max(len(node), len(slurm_node)) > LONGEST_NAME:  # no name of a node: it is not kept beside its proof
             return Claim(hint=job_id)
+        gang = _gang_place(annotations)
         said = annotations.get(ALLOCATION_PROOF, "")[:_LONGEST_PROOF].encode(errors="replace")
         if said and any(
-            hmac.compare_digest(_proof(key, self._cluster, uid, job_id, node, slurm_node).encode(), said)
+            hmac.compare_digest(
+                _proof(key, self._cluster, uid, job_id, node, slurm_node, *_signed(gang)).encode(), said
+            )
             for key in self._keys
         ):
-            return Claim(job_id, node, slurm_node)
+            return Claim(job_id, node, slurm_node, gang=gang)
         return Claim(hint=job_id)
 
 
 def woken_at(wall: float) -> dict[str, str]:
     """Return the annotation for a Pod that kube-scheduler is to try again, though nothing else changes on it."""
     return {REQUEUED_AT: datetime.fromtimestamp(int(wall), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+
+
+def _gang_place(annotations: Mapping[str, str]) -> GangPlace | None:
+    """Return the place in a gang as written; `None`: none is written, or not as the extender writes it."""
+    rank, size = (_number(annotations.get(key, "")) for key in (GANG_RANK, GANG_MEMBERS))
+    return None if rank is None or size is None else GangPlace(rank, size)
+
+
+def _number(text: str) -> int | None:
+    short = 0 < len(text) <= len(str(HIGHEST_RANK)) and text.isascii() and text.isdecimal()
+    return int(text) if short else None
+
+
+def _signed(gang: GangPlace | None) -> tuple[int, ...]:
+    return () if gang is None else (gang.rank, gang.size)
 
 
 def _job_id(text: str) -> int | None:

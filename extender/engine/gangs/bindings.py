@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from extender.domain import events as e
 from extender.domain.events import MemberRef
-from extender.domain.jobs.devices import written_devices
 from extender.domain.placeholder import Placeholder
 from extender.domain.pods.claim import Claims
 from extender.domain.ports import BindResult, PodCache, Pods
-from extender.domain.wellknown import DEVICES, GANG_ANNOTATIONS, GANG_MEMBERS, GANG_NODES, GANG_RANK, GPUS
+from extender.domain.wellknown import DEVICES, GANG_ANNOTATIONS, GPUS
 from extender.engine.engine import Engine
+from extender.engine.member_annotations import claim_of, nodes_of_gang
 
 
 class MemberBindings:
@@ -28,13 +28,11 @@ class MemberBindings:
     async def post(self, p: Placeholder, pod: MemberRef, node: str) -> str:
         """Send the Binding of a member for the job of `p`; "" once it is bound, else a sentence for kube-scheduler."""
         given = p.slurm_node_of(pod.uid)
-        devices = written_devices(p.devices_of(pod.uid))
         known = self._cache.get(pod.uid)
+        present = {} if known is None else known.annotations
         # Values that the author of the Pod wrote there must not pass for the extender's on the node.
-        forged = {
-            key: "" for key in (DEVICES, GPUS, *GANG_ANNOTATIONS) if known is not None and known.annotations.get(key)
-        }
-        claim = {**forged, **self._claims.written(p.job_id, node, pod.uid, given), **devices, **_gang(p, pod.uid)}
+        forged = {key: "" for key in (DEVICES, GPUS, *GANG_ANNOTATIONS) if present.get(key)}
+        claim = forged | claim_of(p, pod.uid, node, self._claims, present) | nodes_of_gang(p, pod.uid)
         answer = await self._pods.bind(pod, node, claim)
         match answer.result:
             case BindResult.BOUND:
@@ -46,13 +44,3 @@ class MemberBindings:
             case BindResult.UNKNOWN:
                 # The watch shows whether it happened; kube-scheduler tries again, and the same Binding is harmless.
                 return answer.text
-
-
-def _gang(p: Placeholder, uid: str) -> dict[str, str]:
-    """Return what a member of a gang needs to find the others."""
-    size = max(p.request.members if p.request is not None else len(p.members), len(p.slurm_nodes))
-    rank = next((rank for rank, member in enumerate(p.members) if member.ref.uid == uid), None)
-    if p.key == uid or rank is None or not p.slurm_nodes:
-        return {}
-    nodes = ",".join(p.slurm_nodes[slot % len(p.slurm_nodes)] for slot in range(size))
-    return {GANG_RANK: str(rank), GANG_MEMBERS: str(size), GANG_NODES: nodes}

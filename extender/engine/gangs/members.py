@@ -190,21 +190,19 @@ class GangMembers:
         own = self._own_gates
         there = [one for one in later if one.pod.deleted_at is None and set(one.pod.gates) <= own]
         waiting = sorted(there, key=lambda one: (one.membership.order.key, one.pod.created_at, one.pod.uid))
-        refs = list(p.refs)
-        free = [slot for slot, member in enumerate(p.members) if member.end is not None]
+        taken = {slot: member.ref for slot, member in p.by_slot if member.end is None}
+        free = [slot for slot in range(p.size) if slot not in taken]
+        request, coming = p.request, False
         for one in tuple(waiting):
             index = one.membership.order.index
             slot = index[0] if len(index) == 1 and index[0] in free else next(iter(free), None)
-            if slot is not None:
-                refs[slot] = _ref(one.pod)
+            if slot is not None and request is not None:
+                taken[slot], coming = _ref(one.pod), True
                 free.remove(slot)
                 waiting.remove(one)
-        size = p.request.members if p.request is not None else len(refs)
-        if waiting and len(refs) < size <= len(refs) + len(waiting):
-            late, waiting = waiting[: size - len(refs)], waiting[size - len(refs) :]
-            refs += [_ref(one.pod) for one in late]
-        if p.request is not None and tuple(refs) != p.refs:
-            self._engine.handle(p.key, e.PodWanted(tuple(refs), p.request), "gang")
+        if request is not None and coming:
+            slots = tuple(sorted(taken))
+            self._engine.handle(p.key, e.PodWanted(tuple(taken[slot] for slot in slots), request, slots), "gang")
         self._report_full(waiting)
 
     def _report_full(self, beyond: Collection[GangCandidate]) -> None:
@@ -217,7 +215,9 @@ class GangMembers:
         self._engine.handle(key, e.PodRefused(tuple(_ref(one.pod) for one in candidates), ()), "gang")
 
     def _request(self, key: str, found: Complete, joined: Mapping[str, _Joined]) -> None:
-        refs = _ranked(found)
+        p = self._placeholders.get(key)
+        slots = _slots(found, p)
+        refs = tuple(_ref(one.pod) for one in sorted(found.members, key=lambda one: slots[one.pod.uid]))
         said = {one.pod.uid: joined[one.pod.uid].translation for one in found.members}
         faults = [
             f"Pod {one.pod.full_name}: {fault}"
@@ -238,10 +238,9 @@ class GangMembers:
         if isinstance(outcome, Disagreed):
             self._engine.handle(key, e.PodRefused(refs, outcome.faults), "gang")
             return
-        p = self._placeholders.get(key)
         if outcome.notice and (p is None or p.request != outcome.request):
             self._announce(first.pod, Reason.UNEVEN_GANG, outcome.notice)
-        self._engine.handle(key, e.PodWanted(refs, outcome.request), "gang")
+        self._engine.handle(key, e.PodWanted(refs, outcome.request, tuple(slots[ref.uid] for ref in refs)), "gang")
 
     def _announce(self, pod: PodView, reason: Reason, text: str) -> None:
         self._announcer.announce(Announcement("Pod", pod.namespace, pod.name, pod.uid, reason, text, warning=True))
@@ -259,10 +258,12 @@ def _with_one_size(joined: dict[str, _Joined]) -> Mapping[str, _Joined]:
     }
 
 
-def _ranked(found: Complete) -> tuple[e.MemberRef, ...]:
-    """Return the members by rank."""
-    order = ranks({one.pod.uid: one.membership.order for one in found.members}, found.size)
-    return tuple(_ref(one.pod) for one in sorted(found.members, key=lambda one: order[one.pod.uid]))
+def _slots(found: Complete, p: Placeholder | None) -> dict[str, int]:
+    """Return the slot of each member, which is its rank. A bound member keeps the slot that its claim proves."""
+    kept = {} if p is None else {one.ref.uid: one.slot for one in p.members if one.placed and one.slot is not None}
+    uids = {one.pod.uid for one in found.members}
+    orders = {one.pod.uid: one.membership.order for one in found.members}
+    return ranks(orders, found.size, {uid: slot for uid, slot in kept.items() if uid in uids})
 
 
 def _ref(pod: PodView) -> e.MemberRef:

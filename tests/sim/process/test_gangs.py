@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 
 from extender.domain.gangs.labels import JOB_INDEX
-from extender.domain.wellknown import GANG, GANG_SIZE, GATE
+from extender.domain.wellknown import GANG, GANG_RANK, GANG_SIZE, GATE
 from simulator.cluster import simulated_cluster, three_nodes
 from simulator.kube.kubelet import RUN_FOR, STOP_FOR
 from simulator.kube.objects import Json, owner_reference
@@ -254,6 +255,35 @@ async def test_the_last_pod_of_a_job_whose_others_have_succeeded_stays_in_its_ga
         await site.bound("train-1")
         assert site.live_jobs()[0].name.startswith("default/Job train")
         assert site.pod("train-1")["metadata"]["annotations"]["status.slurm-extender.io/gang-rank"] == "0"
+
+
+def _set_index(index: str, pod: Json) -> None:
+    pod["metadata"]["labels"][JOB_INDEX] = index
+
+
+async def test_edge_case_9_ranks_of_bound_members_stay_when_one_is_lost_and_the_labels_change_meanwhile(
+    site: Site,
+) -> None:
+    async with site.dying():
+        job = an_owner(site, "Job", "train", {"parallelism": 3, "completions": 3}, gang="true")
+        names = job_pods(site, job, 3)
+        nodes = [await site.bound(name) for name in names]
+        before = [one.job_id for one in site.live_jobs()]
+    site.kube.delete_pod(names[0], grace_s=1)
+    await site.gone(names[0])
+    for name, index in ((names[1], "2"), (names[2], "1")):
+        site.edit_pod(name, partial(_set_index, index))
+    async with site.running():
+        await asyncio.sleep(60)
+        for rank in (1, 2):
+            said = site.pod(names[rank])["metadata"]["annotations"]
+            assert said["status.slurm-extender.io/gang-rank"] == str(rank)
+            assert said["status.slurm-extender.io/slurm-node"] == nodes[rank]
+        site.edit_pod(names[1], lambda pod: pod["metadata"]["annotations"].update({GANG_RANK: "0"}))
+        await site.until(
+            lambda: site.pod(names[1])["metadata"]["annotations"][GANG_RANK] == "1", "the rank as it was written"
+        )
+        assert [one.job_id for one in site.live_jobs()] == before
 
 
 def an_owner(site: Site, kind: str, name: str, spec: Json, above: Json | None = None, **annotations: str) -> Json:

@@ -10,8 +10,16 @@ import pytest
 from extender.domain.jobs.identity import hook_token
 from extender.domain.jobs.job import Mark
 from extender.domain.pods import claim
-from extender.domain.pods.claim import Claim, Claims, derive_key
-from extender.domain.wellknown import ALLOCATION_PROOF, JOB_ID, NODE, POD_SLURM_NODE, POD_UID
+from extender.domain.pods.claim import Claim, Claims, GangPlace, derive_key
+from extender.domain.wellknown import (
+    ALLOCATION_PROOF,
+    GANG_MEMBERS,
+    GANG_RANK,
+    JOB_ID,
+    NODE,
+    POD_SLURM_NODE,
+    POD_UID,
+)
 
 CLAIMS = Claims([b"key"], "cluster")
 WRITTEN = CLAIMS.written(7, "n1", "uid-1", "s1")
@@ -29,6 +37,19 @@ def test_a_claim_to_what_is_no_name_of_a_node_is_a_hint_and_is_not_remembered(ke
     for number in range(50):
         assert claims.read(WRITTEN | {key: "n" * 250_000 + str(number)}, "uid-1") == Claim(hint=7)
     assert claim._proof.cache_info().currsize == before
+
+
+MEMBER = CLAIMS.written(7, "n1", "uid-1", "s1", GangPlace(2, 4))
+
+
+def test_the_place_of_a_member_in_its_gang_is_part_of_the_claim() -> None:
+    assert CLAIMS.read(MEMBER, "uid-1") == Claim(7, "n1", "s1", gang=GangPlace(2, 4))
+
+
+@pytest.mark.parametrize("forged", [{GANG_RANK: "0"}, {GANG_MEMBERS: "3"}, {GANG_RANK: ""}, {GANG_RANK: "9" * 9}])
+def test_a_place_in_a_gang_that_was_changed_proves_nothing(forged: dict[str, str]) -> None:
+    assert CLAIMS.read(MEMBER | forged, "uid-1") == Claim(hint=7)
+    assert CLAIMS.read(WRITTEN | {GANG_RANK: "2", GANG_MEMBERS: "4"}, "uid-1") == Claim(hint=7)
 
 
 def test_on_a_copy_of_the_pod_it_says_nothing() -> None:

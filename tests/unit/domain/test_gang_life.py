@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from extender.domain.gangs.agreement import Agreed, Disagreed, MemberRequest, agreed
 from extender.domain.gangs.completeness import Complete, GangCandidate, Incomplete, completeness
-from extender.domain.gangs.layout import placed, ranks, slots
+from extender.domain.gangs.layout import assigned, ranks
 from extender.domain.gangs.membership import GangSource, MemberOrder, Membership
 from extender.domain.gangs.tenancy import tenant_of
 from extender.domain.gangs.votes import VOTE_VALID_S, Ballot
@@ -140,13 +140,15 @@ def test_a_tenant_is_user_account_and_qos() -> None:
 
 
 def test_ranks_follow_slots_in_the_order_of_slurms_nodes() -> None:
-    orders = {f"uid-{number}": MemberOrder((number,), "x") for number in (2, 0, 1)}
-    given = slots(["b", "a", "c"], 3)
-    assert {uid: slot.node for uid, slot in placed(orders, given, 3).items()} == {
-        "uid-0": "b",
-        "uid-1": "a",
-        "uid-2": "c",
-    }
+    assert assigned(["b", "a", "c"], 3, {}) == ("b", "a", "c")
+    assert assigned(["a", "c"], 3, {0: "b", 2: "c"}) == ("b", "a", "c")
+    assert assigned(["a"], 3, {1: "a"}) == ("", "a", "")
+
+
+def test_a_bound_member_keeps_its_rank_and_the_others_take_the_free_ones() -> None:
+    orders = {f"uid-{number}": MemberOrder((number,), "x") for number in range(3)}
+    assert ranks(orders, 3, {"uid-2": 0}) == {"uid-2": 0, "uid-0": 1, "uid-1": 2}
+    assert ranks(orders, 3, {"uid-2": 2}) == {"uid-0": 0, "uid-1": 1, "uid-2": 2}
 
 
 def test_names_are_compared_with_numbers_as_numbers() -> None:
@@ -163,9 +165,9 @@ def test_edge_case_24_indexes_beyond_the_size_are_counted_instead() -> None:
 
 
 def test_packed_members_fill_one_node_after_the_other() -> None:
-    given = slots(["n1", "n2"], 5, {"n1": 4, "n2": 1})
-    assert [slot.node for slot in given] == ["n1", "n1", "n1", "n1", "n2"]
-    assert len(slots(["n1"], 5, {"n1": 4})) == 4
+    assert assigned(["n1", "n2"], 5, {}, {"n1": 4, "n2": 1}) == ("n1", "n1", "n1", "n1", "n2")
+    assert assigned(["n1", "n2"], 3, {1: "n1"}, {"n1": 2, "n2": 1}) == ("n1", "n1", "n2")
+    assert assigned(["n1"], 5, {}, {"n1": 4})[-1] == ""
 
 
 @given(
@@ -185,7 +187,6 @@ def test_no_two_members_have_one_rank_and_each_rank_has_a_slot(orders: dict[str,
     found = ranks(orders, size)
     assert sorted(found.values()) == list(range(size)) or max(found.values()) < size
     assert len(set(found.values())) == size
-    assert len({slot.rank for slot in placed(orders, slots(["n"] * size, size), size).values()}) == size
 
 
 MEMBERS = ("a", "b", "c")
