@@ -312,8 +312,9 @@ async def _come_to_rest(stage: _Scenario) -> None:
     stage.event_log.add("everything is healed")
     stage.supervisor.quiet = True
     stage.injector.heal()
-    stage.upkeep.heal()
-    stage.operators.heal()
+    async with stage.injector.restoring:  # A restore under way brings back what operators undo before its end.
+        stage.upkeep.heal()
+        stage.operators.heal()
     stage.neighbours.stop()
     stage.epilogs.stopped = True
     stage.workload.stop()

@@ -6,7 +6,7 @@ a line that lets mypy check it against its protocol.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -206,7 +206,9 @@ class Pods(Protocol):
         """POST the Binding. Never raises."""
         ...
 
-    async def wake(self, member: MemberRef, annotations: Mapping[str, str]) -> WakeAnswered:
+    async def wake(
+        self, member: MemberRef, annotations: Mapping[str, str], *, wanted: Callable[[], bool] = lambda: True
+    ) -> WakeAnswered:
         """Record the grant by these annotations, so that kube-scheduler tries the Pod again. Never raises."""
         ...
 

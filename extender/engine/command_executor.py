@@ -66,7 +66,9 @@ class CommandExecutor:
             case c.WakePod():
                 more = woken_at(self._ports.clock.wall()) if command.again else {}
                 claim = self._claims.written(command.job_id, command.node, command.member.uid)
-                woken = await self._ports.pods.wake(command.member, {**claim, **more})
+                woken = await self._ports.pods.wake(
+                    command.member, {**claim, **more}, wanted=lambda: self._has_job(key, command.job_id)
+                )
                 self._handle(key, woken, "wake")
             case c.NoteCancelled(member, cancelled):
                 text = encode_cancelled(cancelled, member.uid)
@@ -76,6 +78,10 @@ class CommandExecutor:
                 self._handle(key, await self._end_pod(command), "end")
             case _:
                 raise AssertionError(f"{command!r} is not for Kubernetes")
+
+    def _has_job(self, key: str, job_id: int) -> bool:
+        p = self._state.placeholders.get(key)
+        return p is not None and p.job_id == job_id
 
     async def _end_pod(self, command: c.EndPod) -> e.EvictAnswered:
         rule, by = ENDS[command.kind], command.by or None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -94,8 +94,12 @@ class PodWriter:
             return await self._bound_after_all(member, node, error)
         return BindAnswer(BindResult.BOUND)
 
-    async def wake(self, member: MemberRef, annotations: Mapping[str, str]) -> WakeAnswered:
+    async def wake(
+        self, member: MemberRef, annotations: Mapping[str, str], *, wanted: Callable[[], bool] = lambda: True
+    ) -> WakeAnswered:
         """Write the claim on the Pod and remove the extender's gate, in one PATCH. Never raises.
+
+        `wanted` is asked before each request: a repetition must not write the claim of a job that was released since.
 
         The patch is the same whether the Pod is gated or not: strategic merge deletes the gate if it exists. Either way
         kube-scheduler tries the Pod again: at once when the last gate goes, else because an annotation changed.
@@ -104,7 +108,7 @@ class PodWriter:
             "metadata": _metadata(member, annotations),
             "spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]},
         }
-        trouble = await self._patch_pod(member, patch, "grant_not_written")
+        trouble = await self._patch_pod(member, patch, "grant_not_written", wanted)
         return WakeAnswered(member.uid, not trouble, trouble)
 
     async def annotate(self, member: MemberRef, annotations: Mapping[str, str]) -> bool:
@@ -270,10 +274,12 @@ class PodWriter:
             return False
         return True
 
-    async def _patch_pod(self, member: MemberRef, patch: dict[str, Any], trouble: str) -> str:
+    async def _patch_pod(
+        self, member: MemberRef, patch: dict[str, Any], trouble: str, wanted: Callable[[], bool] = lambda: True
+    ) -> str:
         """Patch the Pod; return why it failed, "": it did not."""
         try:
-            await self._write("PATCH", pod_path(member), patch, within_s=self._deadlines.wake)
+            await self._write("PATCH", pod_path(member), patch, within_s=self._deadlines.wake, wanted=wanted)
         except ApiError as error:
             _log.warning(trouble, pod=member.full_name, uid=member.uid, error=str(error))
             return str(error)
@@ -303,11 +309,20 @@ class PodWriter:
         return EvictAnswered(member.uid, accepted=False, text=str(error))
 
     async def _write(
-        self, method: str, path: str, body: dict[str, Any], *, within_s: float, wait_when_throttled: bool = True
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any],
+        *,
+        within_s: float,
+        wait_when_throttled: bool = True,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         content_type = STRATEGIC_PATCH if method == "PATCH" else "application/json"
 
         async def send(timeout_s: float) -> ApiResponse:
+            if not wanted():
+                raise ApiError(f"{method} {path} was not sent: it is no longer wanted")
             return await self._connection.request(
                 method, path, body=body, content_type=content_type, timeout_s=timeout_s
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
 from collections import Counter
@@ -28,6 +29,9 @@ class FaultSource:
 
     stopped: bool = False
     """Inject no further fault."""
+
+    restoring: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while etcd is restored."""
 
     def during(self, seconds: float, heal: Callable[[], object]) -> None:
         """Heal the fault that `say` records next after `seconds`."""

@@ -52,11 +52,12 @@ def restore(trouble: FaultSource) -> None:
 
         async def etcd() -> None:
             await asyncio.sleep(age)
-            if trouble.stopped:
-                return
-            trouble.quiescence.touch()
-            await cluster.restore_kube(snapshot, bump=bump)
-            trouble.quiescence.touch()
+            async with trouble.restoring:
+                if trouble.stopped:
+                    return
+                trouble.quiescence.touch()
+                await cluster.restore_kube(snapshot, bump=bump)
+                trouble.quiescence.touch()
             trouble.say(FaultClass.RESTORES, f"etcd, {age:g} s old" + ("" if bump else ", its versions come again"))
 
         timers.start(etcd(), "restore of etcd")

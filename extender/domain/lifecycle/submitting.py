@@ -52,6 +52,9 @@ def _rejected(p: Placeholder, _submitting: SubmittingState, event: e.SubmitRefus
         return proceed_without_job(replace(p, queue_next=True), at)
     if event.nowhere:
         return retry_later(replace(p, fits_nowhere=True), at, event.text, Reason.NO_SUITABLE_NODE)
+    if event.permanent and p.refused_nodes:
+        # The node that the Pods need may be one that was granted before and could not be used.
+        return retry_later(replace(p, refused_nodes=frozenset()), at, event.text)
     if event.permanent:
         return refuse(replace(p, fits_nowhere=event.number in NO_SUCH_NODE), Reason.REFUSED, event.text)
     return retry_later(p, at, event.text)

@@ -52,8 +52,9 @@ class Submissions:
         if not p.wants or p.request != request:
             return [e.SubmitRefused(attempt, permanent=False, text=NOT_WANTED)]
         chosen, nowhere = self._plan(p, command, command.candidates)
-        if nowhere and p.candidates is not None and p.candidates != command.candidates:
-            # One that was refused before may be the only one that is large enough.
+        impossible = bool(nowhere) or isinstance(chosen, NoPlan)
+        if impossible and p.candidates is not None and p.candidates != command.candidates:
+            # A node that was refused before may be the only one of the partition and mode, or large enough.
             chosen, nowhere = self._plan(p, command, p.candidates)
         if nowhere:
             return [e.SubmitRefused(attempt, permanent=False, text=nowhere, nowhere=True)]

@@ -107,6 +107,17 @@ def test_when_every_candidate_has_been_refused_once_all_are_tried_again() -> Non
     assert life.p.refused_nodes == frozenset()
 
 
+def test_a_node_that_was_refused_once_is_tried_again_where_slurm_finds_no_other() -> None:
+    life = granted().notify(e.AllocationMisfits("n1", "full"))
+    life.notify(e.JobEnded(life.p.job_id or 0, e.EndKind.CANCELLED)).timer()
+    assert life.one(c.SubmitJob).candidates == NODES - {"n1"}
+    life.notify(e.SubmitRefused(2, permanent=True, text="Requested node configuration is not available"))
+    assert life.state is State.ABSENT
+    assert life.timer().one(c.SubmitJob).candidates == NODES
+    refused = life.notify(e.SubmitRefused(3, permanent=True, text="Requested node configuration is not available"))
+    assert refused.state is State.REFUSED
+
+
 def test_a_grant_on_a_node_that_kubernetes_does_not_have_is_given_back_with_a_growing_wait() -> None:
     life, waits = waiting(), list[float]()
     for attempt in range(2, 5):

@@ -219,6 +219,16 @@ async def test_waking_outlasts_a_short_outage() -> None:
         assert (await bench.writer.wake(bench.member, CLAIM)).accepted
 
 
+async def test_a_repetition_does_not_write_the_claim_of_a_job_that_was_released_meanwhile() -> None:
+    async with a_bench() as bench:
+        bench.api.server.faults.add(KubeFault(method="PATCH", code=503, times=3))
+        answers = iter([True, True, False])
+        woken = await bench.writer.wake(bench.member, CLAIM, wanted=lambda: next(answers))
+        assert not woken.accepted
+        assert "no longer wanted" in woken.text
+        assert "annotations" not in bench.pod["metadata"]
+
+
 async def test_waking_gives_up_in_time(looptime: LoopTimeProxy) -> None:
     async with a_bench() as bench:
         bench.api.refuse()
