@@ -110,7 +110,13 @@ def test_jobs_of_few_pods_that_a_restored_etcd_does_not_have_are_kept_too(stage:
     if not bump:
         site.scheduler.restart()
     there = jobs(stage, pods)
-    site.elapse(30)
+
+    def suspected() -> bool:
+        _, answer = site.kube.api("GET", "/apis/events.k8s.io/v1/events")
+        return any(event.get("reason") == "RestoreSuspected" for event in answer["items"])
+
+    site.wait_for(suspected, "the extender has seen that the Pods are missing", timeout_s=120)
+    site.elapse(20)
     assert jobs(stage, pods) == there
     os.kill(site.extender.pid, signal.SIGUSR1)
     for pod in pods.values():
