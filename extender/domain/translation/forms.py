@@ -119,7 +119,7 @@ def _sized(rounded_up: Callable[[int], int]) -> Callable[[str], int]:
 def _sharing(value: str) -> Exclusive | Unsent:
     # The booleans are slurm-bridge's, and those of SUNK before 5.7.
     lower = value.lower()
-    if lower in {"true", "t", "1"}:
+    if lower in {"true", "t", "1", "node"}:
         return Exclusive.NONE
     if lower in {"false", "f", "0"}:
         return Unsent.AS_THE_PARTITION_SAYS
@@ -159,6 +159,31 @@ def _instant(value: str) -> Instant:
     return Instant(int(moment.timestamp()))
 
 
+_DAYS = re.compile(r"([0-9]{1,7})-([0-9]{1,7})(?::([0-9]{1,7}))?(?::([0-9]{1,7}))?", re.ASCII)
+_CLOCK = re.compile(r"([0-9]{1,7}):([0-9]{1,7})(?::([0-9]{1,7}))?", re.ASCII)
+_UNITS = re.compile(r"(?=[0-9])(?:([0-9]{1,7})d)?(?:([0-9]{1,7})h)?(?:([0-9]{1,10})m)?(?:([0-9]{1,10})s)?", re.ASCII)
+
+
+def _minutes(value: str) -> int:
+    """Read a time limit as `sbatch --time` does (man sbatch), or with units; seconds are rounded up to minutes."""
+    if re.fullmatch(r"\+?[0-9]{1,20}", value, re.ASCII):
+        minutes = int(value)
+    else:
+        if found := _DAYS.fullmatch(value):
+            days, hours, rest, seconds = (int(part or 0) for part in found.groups())
+        elif found := _CLOCK.fullmatch(value):
+            parts = [int(part) for part in found.groups() if part is not None]
+            days, (hours, rest, seconds) = 0, parts if len(parts) == 3 else (0, *parts)
+        elif found := _UNITS.fullmatch(value):
+            days, hours, rest, seconds = (int(part or 0) for part in found.groups())
+        else:
+            raise ValueError
+        minutes = -(-(((days * 24 + hours) * 60 + rest) * 60 + seconds) // 60)
+    if not 1 <= minutes <= INT32_LARGEST:
+        raise ValueError
+    return minutes
+
+
 LINE = Form(_line, f"one line of text without invisible characters, at most {TEXT_LIMIT} bytes")
 WORD = Form(_matched(r"\S+"), f"text without white space, at most {TEXT_LIMIT} bytes")
 WORDS = Form(
@@ -167,14 +192,21 @@ WORDS = Form(
 PATH = Form(_matched(r"/.*"), f"an absolute path, at most {TEXT_LIMIT} bytes")
 TYPE = Form(_matched(r"\w[\w.-]*"), "one word of letters, digits and _ . -")
 COUNT = whole(1, INT32_LARGEST)
-MINUTES = whole(1, INT32_LARGEST, "a whole number of minutes")
+MINUTES = Form(
+    _minutes,
+    f"minutes from 1 to {INT32_LARGEST}, or a time such as 1-12:00:00 (days-hours:minutes:seconds), 12:00:00 "
+    "(hours:minutes:seconds), 90m, 24h or 1d12h",
+    bounds=(1, INT32_LARGEST),
+)
 CPUS = Form(_sized(quantity.cpus_up), "a Kubernetes quantity of CPUs above 0, such as 4 or 1500m")
 MEBIBYTES = Form(_sized(quantity.mebibytes_up), "a Kubernetes quantity of bytes above 0, such as 16Gi or 500M")
 NODES = Form(
     lambda value: tuple(sorted(set(expand(value)))),
     "Slurm node names or hostlists such as node-[1-4], separated by commas",
 )
-SHARING: Form[Exclusive | Unsent] = Form(_sharing, "one of " + ", ".join(Exclusive) + ", true, false", words=Exclusive)
+SHARING: Form[Exclusive | Unsent] = Form(
+    _sharing, "one of " + ", ".join(Exclusive) + ", node, true, false", words=Exclusive
+)
 PERSON = Form(_person, f"a number from 0 to {UINT32_LARGEST}, or a name that the site knows")
 GRES = Form(_gres, "GRES such as gpu:2, gpu:a100:2 or gres/gpu:a100:2, separated by commas")
 GANG = Form(read_name, f"1 to {LONGEST_NAME} letters, digits and - _ . /")

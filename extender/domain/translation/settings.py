@@ -171,8 +171,8 @@ EXCLUSIVE = Setting(
     "Jobs that may share the node: `none` no other job, this one gets all CPUs of the node (`--exclusive`); `user` "
     "jobs of the same user; `mcs` jobs with the same setting and `mcs-label` (Slurm with MCSPlugin=mcs/label; "
     "otherwise all jobs); `topo` no other job, on any node of its block (topology/block; otherwise all jobs); `ok` "
-    "all jobs, and they may share its CPUs where the partition allows that (`--oversubscribe`). `true` means "
-    "`none`; `false` leaves the choice to the partition.",
+    "all jobs, and they may share its CPUs where the partition allows that (`--oversubscribe`). `node` and "
+    "`true` mean `none`; `false` leaves the choice to the partition.",
     sunk="exclusive",
     bridge="exclusive",
     request="exclusive",
@@ -231,7 +231,8 @@ WORKING_DIR = Setting(
 TIMEOUT = Setting(
     "timeout",
     forms.MINUTES,
-    "Time limit, from the start of the job; the Pod gets SIGTERM earlier by its grace period. Without it, the Pod's "
+    "Time limit, in minutes or as `sbatch --time` reads it (`1-00:00:00`), from the start of the job; the Pod "
+    "gets SIGTERM earlier by its grace period. Without it, the Pod's "
     "`activeDeadlineSeconds` and grace and a minute for its start, rounded up to minutes. A site can declare "
     "that SUNK's key counts seconds.",
     sunk="timeout",

@@ -160,12 +160,12 @@ def test_a_value_is_read_as_its_form_says(setting: Setting[Any], text: str, expe
 @pytest.mark.parametrize(
     ("setting", "text", "allowed"),
     [
-        (settings.TIMEOUT, "0", "a whole number of minutes from 1 to"),
-        (settings.TIMEOUT, "1h", "a whole number of minutes"),
+        (settings.TIMEOUT, "0", "minutes from 1 to"),
+        (settings.TIMEOUT, "1w", "minutes from 1 to"),
         (settings.PRIORITY, "-1", "from 0 to 4294967293"),
         (settings.PRIORITY, "4294967294", "from 0 to 4294967293"),
         (settings.NICE, "2147483646", "from -2147483645 to 2147483645"),
-        (settings.EXCLUSIVE, "yes", "one of none, ok, user, mcs, topo, true, false"),
+        (settings.EXCLUSIVE, "yes", "one of none, ok, user, mcs, topo, node, true, false"),
         (settings.MODE, "array", "one of batch, allocation, external, auto"),
         (settings.USER_ID, "4294967294", "a number from 0 to"),
         (settings.USER_ID, "a b", "or a name"),
@@ -267,3 +267,38 @@ def test_the_page_of_annotations_is_printed_from_the_table() -> None:
     assert page.read_text(encoding="utf-8") == render(), (
         "docs/annotations.md is stale: python -m docs.generate.annotations > docs/annotations.md"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [
+        ("90", 90),
+        ("90m", 90),
+        ("24h", 1440),
+        ("1h30m", 90),
+        ("1d12h", 2160),
+        ("61s", 2),
+        ("1-00:00:00", 1440),
+        ("1-12", 2160),
+        ("1-12:30", 2190),
+        ("02:00:00", 120),
+        ("00:00:01", 1),
+        ("90:00", 90),
+        ("10:30", 11),
+    ],
+)
+def test_a_time_limit_is_read_as_sbatch_reads_it_or_with_units(text: str, minutes: int) -> None:
+    assert read({OWN + "timeout": text}).chosen.get(settings.TIMEOUT) == minutes
+    assert read({}, {BRIDGE + "timelimit": text}).chosen.get(settings.TIMEOUT) == minutes
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "-5", "0:00", "1-", "-1", "1:2:3:4", "1h2d", "m", "1w", "9999999-00", "UNLIMITED"]
+)
+def test_a_time_limit_that_slurm_could_not_have_is_a_fault_with_examples(text: str) -> None:
+    (sentence,) = read({OWN + "timeout": text}).faults
+    assert "1-12:00:00 (days-hours:minutes:seconds)" in sentence
+
+
+def test_a_node_for_one_job_can_be_asked_for_in_the_word_of_a_node() -> None:
+    assert read({OWN + "exclusive": "node"}).chosen.get(settings.EXCLUSIVE) is Exclusive.NONE

@@ -95,7 +95,8 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
     assert said == (
         "p.yaml, line 5: rules[0].alow: unknown key; did you mean allow?",
         'p.yaml, line 7: rules[1].allow.priority.atMost: "high" is not allowed; it must be a whole number',
-        'p.yaml, line 7: rules[1].allow.exclusive[0]: "all" must be one of none, ok, user, mcs, topo, true, false',
+        'p.yaml, line 7: rules[1].allow.exclusive[0]: "all" '
+        "must be one of none, ok, user, mcs, topo, node, true, false",
     )
 
 
