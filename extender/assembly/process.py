@@ -239,7 +239,12 @@ class Assembly:
         """Return what answers kube-scheduler, and the barrier that holds the Bindings of gangs."""
         bindings = MemberBindings(self.engine, adapters.pod_writer, self.informers.pods, claims)
         barrier = GangBarrier(
-            self.engine, bindings, self.informers.pods, self.io_context.clock, self.config.gangs.bind_within
+            self.engine,
+            bindings,
+            self.informers.pods,
+            self.io_context.clock,
+            bind_within_s=self.config.gangs.bind_within,
+            missing_of=self.gangs.missing_of,
         )
         scheduling = Scheduling(
             self.engine,

@@ -81,7 +81,8 @@ def _granted_again(p: Placeholder, granted: GrantedState, event: e.JobGranted, a
     same_nodes = event.slurm_nodes == granted.job.slurm_nodes and (
         not allocation or (p.job_occupied and bool(event.slurm_nodes))
     )
-    if allocation == granted.allocation or same_nodes:
+    later = any(m.wanting and m.ref.uid in event.allocation and not p.node_of(m.ref.uid) for m in p.members)
+    if allocation == granted.allocation or (same_nodes and not later):
         return with_payload(p, granted), []
     granted = replace(granted, job=job_with_nodes(granted.job, event))
     p = replace(p, payload=granted, reason="")
@@ -214,8 +215,13 @@ def _pod_left(p: Placeholder, granted: GrantedState, _event: e.Event, at: At) ->
 
 
 def _request_changed(p: Placeholder, granted: GrantedState, _event: e.PodWanted, at: At) -> Step:
-    """Slurm changes little of a job that has its nodes, and only once Pods run on it; a Pod that grew needs another."""
+    """Slurm changes little of a job that has its nodes, and only once Pods run on it; a Pod that grew needs another.
+
+    A member that came after the grant gets a free slot after a read.
+    """
     p = infer_submitted_request(p)
+    if any(member.wanting and not p.node_of(member.ref.uid) for member in p.members):
+        return p, [c.ReadJob(granted.job.job_id)]
     if p.request is None or p.submitted_request is None or can_follow_running(p.submitted_request, p.request):
         return p, []
     if (more := outgrown(p.submitted_request, p.request)) and not p.job_occupied:

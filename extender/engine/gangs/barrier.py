@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from enum import StrEnum
 
 import structlog
@@ -52,12 +53,21 @@ class GangBarrier:
     """Count votes by workload, and bind each gang whose votes are complete. Keys are those of workloads.
 
     `bind_within_s`: how long the nodes of a gang may be offered before all members are bound; then the job is released.
+    `missing_of`: which Pods of a gang do not exist, as a sentence; "" for none.
     """
 
     def __init__(
-        self, engine: Engine, bindings: MemberBindings, cache: PodCache, clock: Clock, bind_within_s: float
+        self,
+        engine: Engine,
+        bindings: MemberBindings,
+        cache: PodCache,
+        clock: Clock,
+        *,
+        bind_within_s: float,
+        missing_of: Callable[[Placeholder], str],
     ) -> None:
         self._engine = engine
+        self._missing_of = missing_of
         self._bindings = bindings
         self._cache = cache
         self._clock = clock
@@ -71,6 +81,9 @@ class GangBarrier:
 
         self._offered: dict[str, int] = {}
         """The job of each gang whose nodes are offered to kube-scheduler."""
+
+        self._begun: dict[str, int] = {}
+        """The job of each gang that was whole when its members were bound: a successor alone is bound to it, too."""
 
         self._deadlines = Controller("gang deadlines", self._expire, keep_early=True)
         self._poster = Controller("bindings of members", self._post, workers=AT_ONCE, owner_of=self._namespace_of)
@@ -91,7 +104,7 @@ class GangBarrier:
         if ballot is None or ballot.job_id != p.job_id:
             ballot = Ballot(p.job_id)
         ballot = self._ballots[p.key] = ballot.cast(uid, node, self._clock.now())
-        if ballot.is_complete(_wanting(p), self._clock.now()):
+        if ballot.is_complete(_wanting(p), self._clock.now()) and not self._absent(p):
             self._binder.add(p.key)
         call: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._answer(p.key, uid, "another call for the same Pod came later")
@@ -136,13 +149,24 @@ class GangBarrier:
     def forgotten(self, event: PlaceholderForgotten) -> None:
         """Drop the votes of a workload that is over."""
         self._offered.pop(event.key, None)
+        self._begun.pop(event.key, None)
         self._drop(event.key, "the gang is over")
+
+    def _absent(self, p: Placeholder) -> str:
+        """Return which Pods the gang lacks, as a sentence; "" where it is whole, or was when it began to be bound."""
+        begun = p.job_id is not None and self._begun.get(p.key) == p.job_id
+        return "" if begun or any(member.placed for member in p.members) else self._missing_of(p)
 
     async def _expire(self, deadline: tuple[str, int]) -> None:
         """Release the job of a gang whose members are not all bound in time, and name the Node that refused one."""
         key, job_id = deadline
         p = self._engine.placeholders.get(key)
         if p is None or p.state is not State.GRANTED or p.job_id != job_id or self._offered.get(key) != job_id:
+            return
+        if absent := self._absent(p):
+            self.outcomes[BarrierOutcome.EXPIRED] += 1
+            text = f"The gang cannot start as a whole within {self._bind_within_s:g} s: {absent}"
+            self._engine.handle(key, e.JobEnded(job_id, e.EndKind.FAILED, text, alive=True), "gang barrier")
             return
         ballot = self._ballots.get(key, Ballot(job_id))
         missing = sorted(ballot.missing(_wanting(p), self._clock.now()))
@@ -164,7 +188,7 @@ class GangBarrier:
         p, ballot = self._engine.placeholders.get(key), self._ballots.get(key)
         if p is None or ballot is None or p.state is not State.GRANTED or ballot.job_id != p.job_id:
             return
-        if not ballot.is_complete(_wanting(p), self._clock.now()):
+        if not ballot.is_complete(_wanting(p), self._clock.now()) or self._absent(p):
             return
         # kube-scheduler keeps no room for members that voted earlier and are in its back-off now.
         if busy := self._engine.recheck(p):
@@ -172,6 +196,7 @@ class GangBarrier:
             self._drop(key, busy)
             return
         members = [(member.ref, p.node_of(member.ref.uid)) for member in p.members if member.wanting]
+        self._begun[key] = ballot.job_id
         for ref, node in members:
             self._bindings.begin(p, ref, node)
             self._poster.add((key, ref.uid))
@@ -201,6 +226,8 @@ class GangBarrier:
         if pod is not None and any("claim" in part or part.startswith("volume") for part in pod.beyond):
             # The error that this call gets undoes what kube-scheduler has set aside for the Pod.
             ballot = self._ballots[key] = ballot.without_pod(uid)
+        if absent := self._absent(p):
+            return f"{absent} None is bound before all are"
         missing = len(ballot.missing(_wanting(p), self._clock.now()))
         return (
             f"{len(p.members) - missing} of {len(p.members)} members of the gang have a node; none is bound before all"

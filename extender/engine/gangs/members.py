@@ -91,6 +91,22 @@ class GangMembers:
         """Return why the gang has no job yet, as a sentence; "" if it needs nothing more of its members."""
         return self._texts.get(key, "")
 
+    def missing_of(self, p: Placeholder) -> str:
+        """Return which Pods of a gang that has its nodes do not exist, as a sentence; "" if it is whole."""
+        joined = self._joined.get(p.key, {})
+        candidates = self._candidates(joined)
+        if not candidates or self._untranslated(p, joined):
+            return "Not all Pods of the gang are known yet."
+        found = completeness(candidates, self._own_gates)
+        return "" if isinstance(found, Complete) else found.text
+
+    def _candidates(self, joined: dict[str, _Joined]) -> list[GangCandidate]:
+        return [
+            GangCandidate(pod, one.membership)
+            for uid, one in _with_one_size(joined).items()
+            if (pod := self._cache.get(uid)) is not None and not pod.finished
+        ]
+
     def key_for(self, membership: Membership, translation: Translation) -> str | None:
         """Return the key of the gang; `None`: the tenant is not known, so that the Pod joins none."""
         if membership.source not in SHARED_NAMES:
@@ -155,11 +171,7 @@ class GangMembers:
     def settle(self, key: str) -> None:
         """Report what the Pods of a gang request, or what is missing."""
         p, joined = self._placeholders.get(key), self._joined.get(key, {})
-        candidates = [
-            GangCandidate(pod, one.membership)
-            for uid, one in _with_one_size(joined).items()
-            if (pod := self._cache.get(uid)) is not None and not pod.finished
-        ]
+        candidates = self._candidates(joined)
         if not candidates or (p is not None and (p.state in ENDING or self._untranslated(p, joined))):
             return
         if p is not None and p.state is State.GONE:

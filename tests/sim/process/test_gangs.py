@@ -94,6 +94,38 @@ async def test_edge_case_8_a_node_that_refuses_a_member_is_excluded_and_none_is_
         assert {await site.bound(name) for name in names} <= {"n2", "n3"}
 
 
+async def test_edge_case_7_a_member_deleted_between_grant_and_binding_lets_no_other_be_bound_before_its_successor(
+    site: Site,
+) -> None:
+    taint = {"key": "x", "value": "y", "effect": "NoSchedule"}
+    async with site.running():
+        names = gang(site, range(3), 3, gates=(GATE,))
+        site.edit_node("n1", lambda node: node["spec"].update(taints=[taint]))
+        await asyncio.sleep(5)
+        assert bound(site, names) == 0
+        site.kube.delete_pod("ring-0", grace_s=0)
+        for _ in range(100):
+            await asyncio.sleep(0.2)
+            assert bound(site, names[1:]) == 0
+        gang(site, range(1), 3)
+        site.edit_node("n1", lambda node: node["spec"].pop("taints"))
+        for name in names:
+            await site.bound(name)
+        assert len(site.live_jobs()) == 1
+
+
+async def test_edge_case_7_without_a_successor_the_nodes_are_released_after_the_time_for_bindings(site: Site) -> None:
+    taint = {"key": "x", "value": "y", "effect": "NoSchedule"}
+    async with site.running():
+        names = gang(site, range(3), 3, gates=(GATE,))
+        site.edit_node("n1", lambda node: node["spec"].update(taints=[taint]))
+        await asyncio.sleep(5)
+        site.kube.delete_pod("ring-0", grace_s=0)
+        await asyncio.sleep(60)
+        assert site.live_jobs() == []
+        assert bound(site, names[1:]) == 0
+
+
 async def test_edge_case_13_the_successor_of_a_failed_member_gets_its_slot_of_the_same_job(site: Site) -> None:
     async with site.running():
         names = gang(site, range(3), 3)
