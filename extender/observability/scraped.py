@@ -189,7 +189,7 @@ TABLE: Mapping[Described, Read] = {
     _counter(
         "gang_barriers_total",
         "Attempts to bind all members of a gang: `passed`, `node_busy`, `expired` (kube-scheduler did not accept a "
-        "member within `gangs.bindWithin`), `broken` (the same after some were bound).",
+        "member within `gangs.bindWithin`), `broken` (a member was not accepted in time after others were bound).",
         "result",
     ): lambda assembly: dict(assembly.gang_barrier.outcomes),
     _gauge("drained_nodes", "Slurm nodes that the extender keeps drained, by the state of the drain.", "state"): (
