@@ -16,7 +16,7 @@ import structlog
 
 from extender.controllers.pod_absence_judge import TEXTS, PodAbsenceJudge
 from extender.domain.events import MemberRef
-from extender.domain.job_outcomes.slurm_states import STATES, Meaning
+from extender.domain.job_outcomes.slurm_states import ENDED_STATES
 from extender.domain.jobs.checkpoint import Checkpoint, PodAbsence
 from extender.domain.jobs.identity import decode_mark
 from extender.domain.placeholder import Placeholder, State
@@ -37,8 +37,6 @@ AT_ONCE = 16
 
 _UNDECIDED = frozenset({State.SUBMITTING, State.UNSURE})
 """In these a workload may have a job that is not known."""
-
-_OVER = frozenset(rule.word for rule in STATES if rule.meaning is Meaning.OVER)
 
 
 @dataclass(slots=True)
@@ -142,7 +140,7 @@ class AbsentPods:
             return False
         if pod is not None or not self._has_job(one, p):
             return True  # the list was older than the Pod, or the workload has another job by now
-        if job is None or job.state in _OVER:
+        if job is None or job.state in ENDED_STATES:
             one.explained = True
             return True
         mark = decode_mark(job.admin_comment)

@@ -23,7 +23,7 @@ import structlog
 from extender.controllers.pod_absence_judge import TEXTS, PodAbsenceJudge
 from extender.controllers.refresh import OTHERS_EVERY
 from extender.domain.events import JobFound, ProbeAnswered
-from extender.domain.job_outcomes.slurm_states import STATES, Meaning
+from extender.domain.job_outcomes.slurm_states import ENDED_STATES
 from extender.domain.jobs.checkpoint import Checkpoint, PodAbsence
 from extender.domain.jobs.identity import decode_mark
 from extender.domain.jobs.job import JobView, Mark
@@ -80,8 +80,6 @@ HIDDEN = (
 
 _UNDECIDED = {State.SUBMITTING, State.UNSURE}
 """In these a workload may be about to learn of the job by itself."""
-
-_OVER = frozenset(rule.word for rule in STATES if rule.meaning is Meaning.OVER)
 
 
 @dataclass(slots=True)
@@ -203,7 +201,7 @@ class OrphanController:
                 self._read.pop(job_id, None)
             self._unproven.clear()
         # Ten thousand jobs have a handful of sets of words among them.
-        living = {words for words in set(states.values()) if not words & _OVER}
+        living = {words for words in set(states.values()) if not words & ENDED_STATES}
         # One that is over is forgotten: it may live again, in a state of slurmctld that was restored.
         self._read = {job: None for job in self._read if job not in live and states.get(job) in living}
         self._forged &= self._read.keys()
@@ -212,7 +210,7 @@ class OrphanController:
             if job_id not in self._orphans and states[job_id] in living:
                 self._unread.setdefault(job_id)
         for known in (self._orphans, self._unread):
-            for job_id in [one for one in known if one in live or states.get(one, _OVER) & _OVER]:
+            for job_id in [one for one in known if one in live or states.get(one, ENDED_STATES) & ENDED_STATES]:
                 del known[job_id]
         if self._unread or self._orphans:
             self._controller.add(_ALL, after=self._pause)
@@ -285,7 +283,7 @@ class OrphanController:
 
     def _own_mark(self, job: JobView) -> tuple[Mark | None, bool]:
         """The mark of a live job that names this extender, and whether it or one before it surely made the job."""
-        if job.state in _OVER:
+        if job.state in ENDED_STATES:
             return None, False
         return mark_of_orphan(job, self._state.identity.mark("", 0), self._state.identity.caller)
 
@@ -372,7 +370,7 @@ class OrphanController:
             _log.info("job_not_read", job_id=job_id, error=str(error))
             return True
         if not isinstance(proved, ProvedJob) or (mark := self._own_mark(job := proved.job)[0]) is None:
-            if isinstance(proved, UnprovedJob) and proved.job.state not in _OVER:
+            if isinstance(proved, UnprovedJob) and proved.job.state not in ENDED_STATES:
                 _log.warning("foreign_job_spared", job_id=job_id, name=proved.job.name, uid=orphan.workload)
             self._orphans.pop(job_id, None)
             return True

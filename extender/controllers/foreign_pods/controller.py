@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from extender.controllers.foreign_pods.record import OVER, ForeignPodRecord, HeldJob, Need, due, foreign_pod_job
+from extender.controllers.foreign_pods.record import ForeignPodRecord, HeldJob, Need, due, foreign_pod_job
 from extender.controllers.foreign_pods.requests import ForeignPodRequests
 from extender.controllers.foreign_pods.shortages import Shortages
 from extender.controllers.nodes.controller import NodeController
@@ -24,6 +24,7 @@ from extender.domain.foreign_pods.foreign_pod import (
     why_none,
 )
 from extender.domain.foreign_pods.mark import foreign_pod_mark_of
+from extender.domain.job_outcomes.slurm_states import ENDED_STATES
 from extender.domain.jobs.job import JobView
 from extender.domain.ports import Clock, PodCache, PodReads, SlurmForeignPods
 from extender.domain.views import PodView
@@ -182,7 +183,12 @@ class ForeignPodController:
     def found(self, job: JobView) -> None:
         """Check whether a job without a workload belongs to a foreign Pod."""
         mark = foreign_pod_mark_of(job)
-        if not self._controller.running or mark is None or not self._requests.is_ours(mark) or job.state in OVER:
+        if (
+            not self._controller.running
+            or mark is None
+            or not self._requests.is_ours(mark)
+            or job.state in ENDED_STATES
+        ):
             return
         record = self._records.setdefault(mark.uid, ForeignPodRecord(gone_at=self._clock.now()))
         record.jobs.setdefault(job.job_id, HeldJob(foreign_pod_job(job, mark), self._clock.now()))

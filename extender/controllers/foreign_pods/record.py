@@ -9,7 +9,7 @@ from enum import IntEnum
 from extender.domain.backoff import Backoff
 from extender.domain.foreign_pods.foreign_pod import ForeignPod, ForeignPodJob, own_and_duplicates
 from extender.domain.foreign_pods.mark import ForeignPodMark
-from extender.domain.job_outcomes.slurm_states import STATES, Meaning
+from extender.domain.job_outcomes.slurm_states import ENDED_STATES
 from extender.domain.jobs.job import JobView
 
 AGAIN_AFTER = 5.0
@@ -23,9 +23,6 @@ SHORT_LIFE = 60.0
 a row ever later. Each leaves a record in slurmctld for MinJobAge, and records count against MaxJobCount."""
 
 REST_MOST = 60.0
-
-OVER = frozenset(rule.word for rule in STATES if rule.meaning is Meaning.OVER)
-"""Words of jobs that hold nothing any more."""
 
 
 class Need(IntEnum):
@@ -105,7 +102,7 @@ class ForeignPodRecord:
     def notified(self, job_id: int, words: frozenset[str], now: float) -> bool:
         """The states of all jobs say this of one of its own; whether that is news."""
         one, runs = self.jobs[job_id], "RUNNING" in words
-        if words & OVER:
+        if words & ENDED_STATES:
             del self.jobs[job_id]
             self.searched = False
             if self.foreign_pod is not None and one.ended_at is None:

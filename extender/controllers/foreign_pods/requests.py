@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
-from extender.controllers.foreign_pods.record import AGAIN_AFTER, OVER, ForeignPodRecord, HeldJob, Need, foreign_pod_job
+from extender.controllers.foreign_pods.record import AGAIN_AFTER, ForeignPodRecord, HeldJob, Need, foreign_pod_job
 from extender.controllers.foreign_pods.shortages import ShortagePhase, Shortages
 from extender.domain.events import MemberRef
 from extender.domain.foreign_pods.foreign_pod import ForeignPodJob, ForeignPodOptions, ForeignPodOrder
@@ -16,6 +16,7 @@ from extender.domain.foreign_pods.mark import (
     foreign_pod_mark_of,
     foreign_pod_name,
 )
+from extender.domain.job_outcomes.slurm_states import ENDED_STATES
 from extender.domain.ports import Clock, Held, PodReads, PortError, SlurmForeignPods
 from extender.engine.engine import Engine
 from extender.engine.job_terminator import JobTerminator, ProvedJob
@@ -88,7 +89,7 @@ class ForeignPodRequests:
             proved = await self._terminator.prove(job_id, lambda job: self.is_ours(foreign_pod_mark_of(job), uid))
             job = proved.job if isinstance(proved, ProvedJob) else None
             mark = foreign_pod_mark_of(job) if job is not None else None
-            if not isinstance(proved, ProvedJob) or job is None or mark is None or job.state in OVER:
+            if not isinstance(proved, ProvedJob) or job is None or mark is None or job.state in ENDED_STATES:
                 record.jobs.pop(job_id, None)
                 continue
             if job_id in record.jobs and job.state == "RUNNING" and record.takes(mark):
@@ -127,7 +128,7 @@ class ForeignPodRequests:
         found: dict[int, HeldJob] = {}
         for job in await self._slurm.find(name, known):
             mark = foreign_pod_mark_of(job)
-            if mark is not None and self.is_ours(mark, uid) and job.state not in OVER:
+            if mark is not None and self.is_ours(mark, uid) and job.state not in ENDED_STATES:
                 before = known.get(job.job_id)
                 since, ended_at = (before.since, before.ended_at) if before is not None else (asked_at, None)
                 found[job.job_id] = HeldJob(foreign_pod_job(job, mark), since, ended_at)

@@ -15,7 +15,7 @@ from enum import StrEnum
 import structlog
 
 from extender.domain.foreign_pods.mark import foreign_pod_mark_of
-from extender.domain.job_outcomes.slurm_states import STATES, Meaning
+from extender.domain.job_outcomes.slurm_states import ENDED_STATES
 from extender.domain.jobs.identity import decode_mark
 from extender.domain.jobs.job import JobView
 from extender.domain.nodes.marks import native_jobs_in
@@ -40,8 +40,6 @@ PENDING = "PENDING"
 
 COMPLETING = "COMPLETING"
 """The flag of a job that is over and of which something may still be on the node."""
-
-_OVER = frozenset(rule.word for rule in STATES if rule.meaning is Meaning.OVER)
 
 
 class JobKind(StrEnum):
@@ -150,12 +148,12 @@ class NativeJobs:
             words = states.get(job_id, frozenset())
             if job_id in ours:
                 self._remove(job_id, native.nodes)
-            elif words and (COMPLETING in words or not words & (_OVER | {PENDING})):
+            elif words and (COMPLETING in words or not words & (ENDED_STATES | {PENDING})):
                 native.seen = now
                 if native.queued and RUNNING in words:  # perhaps on other nodes
                     native.queued = False
                     self._doubt(job_id)
-            elif words & _OVER or now - native.seen >= ABSENT_FOR:
+            elif words & ENDED_STATES or now - native.seen >= ABSENT_FOR:
                 self._remove(job_id, native.nodes)
             native.queued = native.queued or PENDING in words
         self._others &= states.keys()

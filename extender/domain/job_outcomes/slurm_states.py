@@ -91,6 +91,9 @@ STATES: tuple[StateRule, ...] = (
     StateRule("STOPPED", Meaning.NOTE, "has stopped processes and keeps its CPUs", flag=True),
 )
 
+ENDED_STATES = frozenset(rule.word for rule in STATES if rule.meaning is Meaning.OVER)
+"""Words of jobs that hold nothing any more."""
+
 
 class ReasonClass(StrEnum):
     """The meaning of a reason of a pending job."""
