@@ -104,7 +104,7 @@ class GangBarrier:
         if ballot is None or ballot.job_id != p.job_id:
             ballot = Ballot(p.job_id)
         ballot = self._ballots[p.key] = ballot.cast(uid, node, self._clock.now())
-        if ballot.is_complete(_wanting(p), self._clock.now()) and not self._absent(p):
+        if ballot.is_complete(_wanting(p), self._clock.now()):
             self._binder.add(p.key)
         call: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._answer(p.key, uid, "another call for the same Pod came later")

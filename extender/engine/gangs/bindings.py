@@ -7,7 +7,7 @@ from extender.domain.events import MemberRef
 from extender.domain.placeholder import Placeholder
 from extender.domain.pods.claim import Claims
 from extender.domain.ports import BindResult, PodCache, Pods
-from extender.domain.wellknown import DEVICES, GANG_ANNOTATIONS, GPUS
+from extender.domain.wellknown import DEVICES, GPUS
 from extender.engine.engine import Engine
 from extender.engine.member_annotations import claim_of, nodes_of_gang
 
@@ -31,7 +31,7 @@ class MemberBindings:
         known = self._cache.get(pod.uid)
         present = {} if known is None else known.annotations
         # Values that the author of the Pod wrote there must not pass for the extender's on the node.
-        forged = {key: "" for key in (DEVICES, GPUS, *GANG_ANNOTATIONS) if present.get(key)}
+        forged = {key: "" for key in (DEVICES, GPUS) if present.get(key)}
         claim = forged | claim_of(p, pod.uid, node, self._claims, present) | nodes_of_gang(p, pod.uid)
         answer = await self._pods.bind(pod, node, claim)
         match answer.result:
