@@ -226,8 +226,8 @@ class InvariantChecker:
                 and not any(self.slurm_node_of(pod) == node.name for pod in self.pods.values())
                 and not without_room(self.cluster, node.name)
             )
-            key, proof_s = f"{node.name} {node.reason}", _proof_s(node.reason) if idle else 0.0
-            self.hold(Invariant.NO_DRAIN_LEFT, key, idle, f"{node.reason!r}", node_subject(node.name), more_s=proof_s)
+            key, more_s = f"{node.name} {node.reason}", self._drain_s(node.reason) if idle else 0.0
+            self.hold(Invariant.NO_DRAIN_LEFT, key, idle, f"{node.reason!r}", node_subject(node.name), more_s=more_s)
             if node.name in self.operators.drains and self._drained_at_once(node.name):
                 self.windows["a drain of the extender over one that came after its read of the node"] += 1
                 del self.operators.drains[node.name]
@@ -242,6 +242,19 @@ class InvariantChecker:
         checkpoints = [mark.checkpoint if mark is not None else None for mark in map(_mark, jobs)]
         return not self.cluster.kube.storage.restores and all(
             checkpoint is not None and not checkpoint.members_may_join for checkpoint in checkpoints
+        )
+
+    def _drain_s(self, reason: str) -> float:
+        """Return for how long a node may stay drained with this reason after its last Pod disappeared.
+
+        A Pod that was removed without a report of its kubelet: kubelet renews the Lease of its Node, and only then is
+        known to live; that is seen when it is read next. A Pod that a restored etcd does not have may still run there,
+        so that its node is kept for `orphans.massGracePeriod`.
+        """
+        graces = [one.grace_s for one in removals_in(reason)]
+        restored = self.cluster.kube.storage.restores and "outlives its job" in reason
+        return (HEARS_S + SETTLE_S + 4 * LEASE_S + max(graces) if graces else 0.0) + (
+            self.cluster.extender.guard.options.mass_grace if restored else 0.0
         )
 
     def _drained_at_once(self, node: str) -> bool:
@@ -323,12 +336,3 @@ class InvariantChecker:
 
 def _mark(job: SimJob) -> Mark | None:
     return decode_mark(job.admin_comment)
-
-
-def _proof_s(reason: str) -> float:
-    """Return for how long a node may stay drained for Pods that were removed without a report of their kubelet.
-
-    kubelet renews the Lease of its Node, and only then is known to live; that is seen when it is read next.
-    """
-    graces = [one.grace_s for one in removals_in(reason)]
-    return HEARS_S + SETTLE_S + 4 * LEASE_S + max(graces) if graces else 0.0
