@@ -63,10 +63,10 @@ Two habits of theirs are settings of the site here: slurm-bridge gives a Pod wit
 * Everything that is wrong is said at once, in one Event. Nothing is tried again until the Pod or the
   configuration changes.
 * While the Pod waits, its job follows a change of `account`, `partition`, `qos`, `wckey`, `comment`, `constraints`,
-  `prefer`, `licenses`, `dependency`, `timeout`, `nice` and `excluded-nodes` in place, and keeps its age in the
-  queue. Any other change, and taking away `account`, `partition`, `qos`, `wckey` or `timeout`, ends the waiting
+  `prefer`, `licenses`, `dependency`, `time-limit`, `nice` and `excluded-nodes` in place, and keeps its age in the
+  queue. Any other change, and taking away `account`, `partition`, `qos`, `wckey` or `time-limit`, ends the waiting
   job and submits another. What Slurm refuses leaves the job as it is; its words appear on the Pod.
-* When the Pod runs, its job follows a change of `comment`, and of `timeout` to less. More time is an operator's to
+* When the Pod runs, its job follows a change of `comment`, and of `time-limit` to less. More time is an operator's to
   give: `scontrol update TimeLimit`, which is followed. Other changes have no effect then; an Event says so.
 * Two Pods of one job must agree in all of them.
 
@@ -83,9 +83,10 @@ _TAIL = f"""
 |---|---|
 | effective requests of `cpu` | CPUs, rounded up to whole ones; none or 0 is refused |
 | effective requests of `memory` | memory, rounded up to MiB; none or 0 is refused |
-| extended resources | GRES and licences, by the site's map; one that the map does not name is refused |
+| extended resources | GRES and licences, by the site's map; one that the map does not name is not counted |
 | node selector or required node affinity on a GPU label of the site | type of the GPUs, if it comes to exactly one |
-| `activeDeadlineSeconds` | time limit, rounded up to minutes, where `timeout` is not given |
+| `activeDeadlineSeconds` | time limit: with the grace and a minute for the start, rounded up; not with `time-limit` |
+| `activeDeadlineSeconds` of its Job | the same, as it is, rounded up to minutes; the shorter of both holds |
 | `priorityClassName` | priority, nice or QOS, by the site's map (docs/policy.md) |
 | namespace and ServiceAccount | user and account, where the site's policy names their owner |
 | `namespace/name` | readable part of the job's name, where `job-name` is not given |

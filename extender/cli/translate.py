@@ -96,7 +96,7 @@ def _shown(
     """Print one translation; whether there is a job."""
     pod = found.pod
     now = time.time()  # noqa: TID251 - a command has no other clock; it only decides whether a deadline has passed
-    outcome = translate([pod], found.root_annotations, policy, now, labels)
+    outcome = translate([pod], found.root_annotations, policy, now, labels, job_deadline_s=found.job_deadline_s)
     context = GangContext(found.controllers, jobs=gangs.jobs, largest=gangs.largest)
     gang = recognise(found.created, context)
     if isinstance(gang, GangRefused):

@@ -11,7 +11,6 @@ import structlog
 
 from extender.controllers.translations import Translations
 from extender.domain.events import MemberRef
-from extender.domain.gangs.context import root_annotations
 from extender.domain.jobs.job import JobRequest
 from extender.domain.ports import Owners, PodCache, PortError
 from extender.domain.translation.translate import Translation, TranslationRefused
@@ -86,11 +85,10 @@ class DryRun:
             return
         try:
             controllers = () if pod.owner is None else await self._owners.controllers(pod.namespace, pod.owner)
-            roots = root_annotations(controllers)
         except PortError as error:
             _log.info("owner_not_read", pod=pod.full_name, uid=pod.uid, error=str(error))
             return
-        outcome = self._translations.of(pod, roots)
+        outcome = self._translations.of(pod, controllers)
         if outcome is None:
             return
         self._seen[pod.uid] = pod

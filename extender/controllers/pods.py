@@ -375,7 +375,7 @@ class PodController:
         self._translator.add(pod.uid)
 
     def _translate(self, pod: PodView, controllers: Controllers) -> None:
-        said = self._translations.of(pod, root_annotations(controllers))
+        said = self._translations.of(pod, controllers)
         members = (_ref(pod),)
         if said is None:  # translated again when the policy or the Namespace is known
             if not self._translations.possible:

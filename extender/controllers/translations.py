@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from extender.domain.gangs.context import ControllerView, job_deadline, root_annotations
 from extender.domain.jobs.job import Charge
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.ports import Clock
@@ -40,16 +41,18 @@ class Translations:
         """There is a policy."""
         return self._policy() is not None
 
-    def of(self, pod: PodView, roots: Mapping[str, str]) -> Translation | None:
+    def of(self, pod: PodView, controllers: Sequence[ControllerView]) -> Translation | None:
         """Return the job request, or why there is none; `None`: not enough is known to decide."""
         policy = self._policy()
         if policy is None:
             return None
         labels = self._namespace_labels(pod.namespace) if policy.pods.asks_of_namespaces else _NOTHING
-        guarded = self._guarded()
+        guarded, roots = self._guarded(), root_annotations(controllers)
         if labels is None or (guarded is None and names_partition(pod, roots, policy)):
             return None
-        return translate([pod], roots, policy, self._clock.wall(), labels, guarded=guarded or _NOTHING)
+        deadline_s = job_deadline(controllers)
+        wall = self._clock.wall()
+        return translate([pod], roots, policy, wall, labels, guarded=guarded or _NOTHING, job_deadline_s=deadline_s)
 
     def charged(self, pod: PodView, roots: Mapping[str, str]) -> Charge:
         """Return to whom its job is charged, whatever is said of the Pod now."""

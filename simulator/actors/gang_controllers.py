@@ -184,7 +184,7 @@ class GangControllers:
         if partition := rng.choice(["", "", "batch", "graced", "requeued", "urgent"]):
             annotations[SETTING + "partition"] = partition
         if rng.random() < 0.2:
-            annotations[SETTING + "timeout"] = str(rng.choice([2, 5, 20]))
+            annotations[SETTING + "time-limit"] = str(rng.choice([2, 5, 20]))
         fields: dict[str, Any] = {
             "cpu": str(rng.choice([1, 2, 4, 8, 12])),
             "memory": rng.choice(["1Gi", "4Gi"]),

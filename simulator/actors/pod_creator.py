@@ -118,7 +118,7 @@ class PodCreator:
         if rng.random() < 0.1:
             annotations[SETTING + "constraints"] = FEATURE
         if rng.random() < 0.2:
-            annotations[SETTING + "timeout"] = str(rng.choice([2, 5, 20]))
+            annotations[SETTING + "time-limit"] = str(rng.choice([2, 5, 20]))
         if kind is OwnerKind.TASK or rng.random() < 0.2:
             what = FAIL_AFTER if rng.random() < 0.3 else RUN_FOR
             annotations[what] = str(round(rng.expovariate(1 / 240.0) + 1, 1))

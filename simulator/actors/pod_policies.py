@@ -46,7 +46,7 @@ def _scripted(asked: Mapping[str, str]) -> bool:
 
 
 def _short(asked: Mapping[str, str]) -> bool:
-    return int(asked.get("timeout", "0")) <= 5
+    return int(asked.get("time-limit", "0")) <= 5
 
 
 OPEN = PolicyVariant("rules: []\n")

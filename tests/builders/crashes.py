@@ -11,7 +11,7 @@ from lab.site import PodRef
 from tests.builders.relay import Asked
 from tests.builders.stage import Stage
 
-TIMEOUT = "slurm-extender.io/timeout"
+TIME_LIMIT = "slurm-extender.io/time-limit"
 GROUP = "e2e/group"
 Causes = Callable[[Stage], list[PodRef]]
 
@@ -109,7 +109,7 @@ def no_group(stage: Stage) -> None:
 
 
 def wishes(stage: Stage) -> list[PodRef]:
-    stage.site.annotate(_named(stage, "web"), {TIMEOUT: "90"})
+    stage.site.annotate(_named(stage, "web"), {TIME_LIMIT: "90"})
     return []
 
 
@@ -119,7 +119,7 @@ def room(stage: Stage) -> None:
 
 def another_wish(stage: Stage) -> None:
     room(stage)
-    stage.site.annotate(_named(stage, "web"), {TIMEOUT: "95"})
+    stage.site.annotate(_named(stage, "web"), {TIME_LIMIT: "95"})
 
 
 def _named(stage: Stage, name: str) -> PodRef:

@@ -24,7 +24,7 @@ from tests.builders.ordinary_jobs import submit_ordinary
 from tests.builders.stage import MODE, PARTITION
 
 VICTIM_CPUS, NEXT_CPUS, BYSTANDER_CPUS = 14, 7, 2
-TIME_LIMIT = "slurm-extender.io/timeout"
+TIME_LIMIT = "slurm-extender.io/time-limit"
 
 
 class Kind(StrEnum):

@@ -17,7 +17,7 @@ from tests.builders.process_site import FOREIGN_PODS, IMPATIENT, NAMES, REGISTER
 
 BATCH = {"slurm-extender.io/mode": "batch"}
 COMMENT = "slurm-extender.io/comment"
-TIMEOUT = "slurm-extender.io/timeout"
+TIME_LIMIT = "slurm-extender.io/time-limit"
 BYSTANDER = "bystander"
 PACE = UNHURRIED + REGISTERING + FOREIGN_PODS + IMPATIENT
 
@@ -124,7 +124,7 @@ async def room_and_another_wish(site: Site) -> None:
 
 
 async def wish_something_else(site: Site) -> None:
-    site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].update({TIMEOUT: "90"}))
+    site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].update({TIME_LIMIT: "90"}))
 
 
 async def leave(site: Site) -> None:

@@ -19,7 +19,7 @@ from tests.builders.process_site import Site, a_site
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "releases"
 BATCH = {"slurm-extender.io/mode": "batch"}
-WISHES = BATCH | {"slurm-extender.io/comment": "for the paper", "slurm-extender.io/timeout": "90"}
+WISHES = BATCH | {"slurm-extender.io/comment": "for the paper", "slurm-extender.io/time-limit": "90"}
 LONG_S = 3000
 """Grace of the Pod that outlives its job."""
 

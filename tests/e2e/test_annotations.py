@@ -53,7 +53,7 @@ def test_every_setting_of_ours_is_in_the_job(stage: Stage) -> None:
         "cpus-per-task": "3",
         "mem-per-node": "2Gi",
         "licenses": "matlab:2",
-        "timeout": "15",
+        "time-limit": "15",
         "begin": "now+20minutes",
         "deadline": "now+2hours",
         "dependency": f"afterany:{before}",
@@ -155,7 +155,13 @@ def test_who_may_share_the_node(stage: Stage, said: str) -> None:
 @pytest.mark.modes(slow=("auto",))
 def test_what_an_allocation_made_at_once_can_carry(stage: Stage) -> None:
     site = stage.site
-    said = {"account": "physics", "comment": "a comment", "timeout": "15", "cpus-per-task": "3", "mem-per-node": "2Gi"}
+    said = {
+        "account": "physics",
+        "comment": "a comment",
+        "time-limit": "15",
+        "cpus-per-task": "3",
+        "mem-per-node": "2Gi",
+    }
     pod = stage.pod("some", annotations={OWN + key: value for key, value in said.items()})
     site.bound(pod)
     shown = site.scontrol_show_job(stage.job(pod).job_id)

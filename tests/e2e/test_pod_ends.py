@@ -15,7 +15,7 @@ from tests.builders.stage import Stage
 KILL_WAIT_S = 10.0
 """Of the lab's Slurm, and of the configuration of these tests; budgets hold as long."""
 
-TIMEOUT = "slurm-extender.io/timeout"
+TIME_LIMIT = "slurm-extender.io/time-limit"
 COMMENT = "slurm-extender.io/comment"
 
 
@@ -201,7 +201,7 @@ def test_the_deadline_of_a_pod_becomes_the_limit_of_its_job_with_room_for_start_
 def test_the_limit_of_a_running_job_is_followed_whoever_changes_it(stage: Stage) -> None:
     """One minute ends a Pod in time; another one's is raised, which lets it live on, and lowered, which ends it."""
     site = stage.site
-    pods = [running(stage, name, annotations={TIMEOUT: "1"}, grace_s=5) for name in ("ends", "lives")]
+    pods = [running(stage, name, annotations={TIME_LIMIT: "1"}, grace_s=5) for name in ("ends", "lives")]
     first, other = (stage.job(pod).job_id for pod in pods)
     began = elapsed()
     site.slurm.run("scontrol", "update", f"JobId={other}", "TimeLimit=10")
@@ -233,7 +233,7 @@ def test_a_cancelled_grant_is_an_answer_and_the_pod_is_not_bound(stage: Stage) -
     site.elapse(6)
     assert not site.node_of(pod)
     assert stage.made(pod) == [job_id], "nothing is submitted until the Pod asks for something else"
-    site.annotate(pod, {TIMEOUT: "90"})
+    site.annotate(pod, {TIME_LIMIT: "90"})
     site.bound(pod, timeout_s=60)
 
 

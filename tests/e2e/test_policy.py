@@ -62,7 +62,7 @@ def test_a_policy_holds_on_real_jobs_and_is_followed_when_it_is_swapped(stage: S
     assert (shown["TimeLimit"], shown["Nice"], shown["Comment"]) == ("00:30:00", "77", "an intern's")
 
     elsewhere = stage.pod("elsewhere", partition=family.tiny)
-    long = stage.pod("long", annotations={"slurm-extender.io/timeout": "31"})
+    long = stage.pod("long", annotations={"slurm-extender.io/time-limit": "31"})
     other = stage.pod("other", annotations={"slurm-extender.io/user-id": "root"})
     alone = stage.pod("alone", annotations={"slurm-extender.io/exclusive": "true"})
     for ref, value in ((elsewhere, family.tiny), (long, "31"), (other, "root"), (alone, "true")):

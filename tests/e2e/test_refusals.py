@@ -24,7 +24,7 @@ def no_job(stage: Stage, ref: PodRef) -> None:
 @pytest.mark.parametrize(
     ("annotations", "named"),
     [
-        ({OWN + "timeout": "soon", OWN + "exclusive": "perhaps"}, ["timeout", "exclusive"]),
+        ({OWN + "time-limit": "soon", OWN + "exclusive": "perhaps"}, ["time-limit", "exclusive"]),
         ({OWN + "partitoin": "batch"}, ["partitoin", "partition"]),
         ({OWN + "account": "one", SUNK + "account": "two"}, [OWN + "account", SUNK + "account"]),
         ({OWN + "begin": "yesterday", BRIDGE + "timelimit": "-1"}, ["begin", "timelimit"]),

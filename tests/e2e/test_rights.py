@@ -156,10 +156,10 @@ def marked_node(stage: Stage) -> None:
 
 def told_twice(stage: Stage) -> None:
     """A Pod whose author makes the same mistake again."""
-    ref = stage.pod("mistaken", annotations={"slurm-extender.io/timeout": "soon"})
+    ref = stage.pod("mistaken", annotations={"slurm-extender.io/time-limit": "soon"})
     stage.site.event(ref, "InvalidSlurmSettings")
     for wrong in ("never", "soon"):
-        stage.site.annotate(ref, {"slurm-extender.io/timeout": wrong})
+        stage.site.annotate(ref, {"slurm-extender.io/time-limit": wrong})
         stage.site.wait_for(partial(with_log_context, stage, ref, wrong), "it is told")
 
 

@@ -146,7 +146,7 @@ def test_a_policy_that_is_not_followed(tmp_path: Path, allowed: bool) -> None:
             site.slurm.controller.drain(name, "disk")
         annotations = {"slurm-extender.io/mode": "batch"}
         if allowed:
-            annotations["slurm-extender.io/timeout"] = "soon"  # refused, though not by the policy
+            annotations["slurm-extender.io/time-limit"] = "soon"  # refused, though not by the policy
         site.kube.add_pod("waits", annotations=annotations)
         await asyncio.sleep(30)
         if not allowed:

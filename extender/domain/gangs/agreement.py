@@ -27,7 +27,7 @@ SHARED = {
     "exclusive": "exclusive",
     "run_as": "user-id",
     "working_dir": "current-working-dir",
-    "time_limit_minutes": "timeout",
+    "time_limit_minutes": "time-limit",
     "priority": "priority",
     "nice": "nice",
     "begin": "begin",

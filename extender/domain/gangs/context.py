@@ -49,6 +49,9 @@ class ControllerView:
     indexed: bool = False
     """A Job with completion mode Indexed."""
 
+    deadline_s: int | None = None
+    """Of a batch/v1 Job: its `activeDeadlineSeconds`."""
+
     replicated: tuple[ReplicatedJob, ...] | None = None
     """Of a JobSet, in its order."""
 
@@ -62,6 +65,11 @@ class ControllerView:
 def root_annotations(controllers: Sequence[ControllerView]) -> Mapping[str, str]:
     """Return the annotations of the topmost controller that was read; empty where there is none."""
     return next((one.annotations for one in reversed(controllers) if one.read), {})
+
+
+def job_deadline(controllers: Sequence[ControllerView]) -> int | None:
+    """Return the `activeDeadlineSeconds` of the Job above the Pod; `None` where there is none."""
+    return next((one.deadline_s for one in controllers if one.deadline_s is not None), None)
 
 
 @dataclass(frozen=True, slots=True)

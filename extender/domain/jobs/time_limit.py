@@ -20,6 +20,11 @@ SPARE = 5.0
 HEADSTART = 60.0
 """Seconds from the start of a job within which kubelet starts its Pod and begins to count the deadline."""
 
+LONGEST_MINUTES = 2**31 - 1
+"""Longest limit that is sent; the API server bounds no Job's deadline."""
+
+_KEY = f"{OWN_PREFIX}time-limit"
+
 
 def due_in(job: JobView, graces: Iterable[int]) -> float | None:
     """Return the seconds until the Pods of a running job have to begin to end; negative: late. `None`: no limit.
@@ -35,17 +40,19 @@ def due_in(job: JobView, graces: Iterable[int]) -> float | None:
     return job.end_time - lead - job.as_of
 
 
-def minutes_for(pods: Sequence[PodView]) -> tuple[int, int] | None:
-    """Return the time limit that leaves the deadlines of these Pods to Kubernetes, and the least that covers them.
+def minutes_for(pods: Sequence[PodView], job_deadline_s: int | None = None) -> tuple[int, int] | None:
+    """Return the time limit that the deadlines of Kubernetes ask for, and the least that covers them.
 
-    The first has room for the start of the Pod and for its grace, so that kubelet ends it with its own
-    DeadlineExceeded before the extender would because of the limit. `None`: a member without a deadline has no end.
+    The limit for the deadlines of the Pods has room for the start of the Pod and for its grace, so that kubelet ends it
+    with its own DeadlineExceeded before the extender would because of the limit. The deadline of the Job above them
+    counts as slurm-bridge counts it, rounded up to minutes; the shorter limit holds. `None`: a member has no end.
     """
+    job = None if job_deadline_s is None else _minutes(job_deadline_s)
     deadlines = [pod.active_deadline_s for pod in pods if pod.active_deadline_s is not None]
     if len(deadlines) < len(pods):
-        return None
-    whole = max(deadlines) + max(pod.grace_s for pod in pods) + SPARE + HEADSTART
-    return _minutes(whole), _minutes(max(deadlines))
+        return None if job is None else (job, job)
+    whole = _minutes(max(deadlines) + max(pod.grace_s for pod in pods) + SPARE + HEADSTART)
+    return (whole, _minutes(max(deadlines))) if job is None or whole <= job else (job, job)
 
 
 def says_too_long(reason: str) -> bool:
@@ -57,9 +64,11 @@ def whence(request: JobRequest | None, minutes: int | None) -> str:
     """Return a sentence that says where a limit comes from that the Pod's author did not set; else ""."""
     if request is None or request.time_limit_least is None or minutes is None:
         return ""
+    if minutes == request.time_limit_least:
+        return f"Its time limit of {minutes} min is activeDeadlineSeconds; the annotation {_KEY} sets another."
     return (
         f"Its time limit of {minutes} min leaves room for the Pod's activeDeadlineSeconds "
-        f"({request.time_limit_least} min), its start and its grace; the annotation {OWN_PREFIX}timeout sets another."
+        f"({request.time_limit_least} min), its start and its grace; the annotation {_KEY} sets another."
     )
 
 
@@ -74,4 +83,4 @@ def within_partition(request: JobRequest, picture: SlurmSnapshot) -> JobRequest:
 
 
 def _minutes(seconds: float) -> int:
-    return max(1, int(-(-seconds // 60)))
+    return min(max(1, int(-(-seconds // 60))), LONGEST_MINUTES)

@@ -112,7 +112,7 @@ def _numbers(rule: TenancyRule, asker: Asker) -> Iterator[str]:
     wanted: tuple[tuple[Setting[int], Range | None, int | None], ...] = (
         (settings.PRIORITY, allowed.priority, asker.of_class.priority),
         (settings.NICE, allowed.nice, asker.of_class.nice),
-        (settings.TIMEOUT, allowed.time_limit_minutes, None),
+        (settings.TIME_LIMIT, allowed.time_limit_minutes, None),
     )
     for setting, bounds, by_class in wanted:
         says, value = asker.asks(setting, by_class)

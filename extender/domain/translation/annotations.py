@@ -24,7 +24,7 @@ from extender.domain.translation.settings import (
     BY_NAME,
     BY_SUNK_NAME,
     SUNK_NOT_SETTINGS,
-    TIMEOUT,
+    TIME_LIMIT,
     Setting,
 )
 
@@ -130,7 +130,7 @@ def read_settings(
 
 def _sunk_form(setting: Setting[Any], unit: TimeoutUnit) -> Form[Any]:
     """Return the form of a value under SUNK's prefix: the setting's own, but for the unit of the time limit."""
-    return forms.SECONDS_AS_MINUTES if setting is TIMEOUT and unit is TimeoutUnit.SECONDS else setting.form
+    return forms.SECONDS_AS_MINUTES if setting is TIME_LIMIT and unit is TimeoutUnit.SECONDS else setting.form
 
 
 def _first(faults: list[str]) -> tuple[str, ...]:

@@ -228,8 +228,8 @@ WORKING_DIR = Setting(
     slurm="current_working_directory",
     site_default="Working directory.",
 )
-TIMEOUT = Setting(
-    "timeout",
+TIME_LIMIT = Setting(
+    "time-limit",
     forms.MINUTES,
     "Time limit, in minutes or as `sbatch --time` reads it (`1-00:00:00`), from the start of the job; the Pod "
     "gets SIGTERM earlier by its grace period. Without it, the Pod's "
@@ -336,7 +336,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     *(ACCOUNT, PARTITION, QOS, RESERVATION, WCKEY, MCS_LABEL, JOB_NAME, COMMENT),
     *(CONSTRAINTS, PREFER, REQUIRED_NODES, EXCLUDED_NODES, MIN_NODES, MAX_NODES, SWITCHES, EXCLUSIVE),
     *(CPUS, MEMORY, GRES, GPU_TYPE, LICENSES),
-    *(TIMEOUT, BEGIN, DEADLINE, DEPENDENCY, PRIORITY, NICE),
+    *(TIME_LIMIT, BEGIN, DEADLINE, DEPENDENCY, PRIORITY, NICE),
     *(USER_ID, GROUP_ID, WORKING_DIR, MODE),
     *(GANG, GANG_SIZE),
 )

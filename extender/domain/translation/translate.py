@@ -66,11 +66,13 @@ def translate(
     namespace_labels: Mapping[str, str] = _NOTHING,
     *,
     guarded: Mapping[str, str] = _NOTHING,
+    job_deadline_s: int | None = None,
 ) -> Translation:
     """Return the job for the Pods of a workload, one member each, or all faults at once.
 
     `root_annotations` are those of the Pods' root owner, `namespace_labels` those of their Namespace, `guarded` the
-    partitions that not all users may use, with the reasons. `now_wall`,
+    partitions that not all users may use, with the reasons, `job_deadline_s` the `activeDeadlineSeconds` of the Job
+    above the Pods. `now_wall`,
     seconds since the epoch, only decides whether a deadline has passed, and stands for the creation of Pods that have
     none (read from a file), so that a second submission asks for the same as the first. Raises
     `ValueError` for no Pods.
@@ -91,7 +93,7 @@ def translate(
     of_class = policy.pods.class_of(pods[0])
     defaults = unasked.under(of_class.defaults)
     limit, least, by_site = _time_limit(
-        pods, chosen, defaults, None if rule is None else rule.allowed.time_limit_minutes
+        pods, chosen, defaults, None if rule is None else rule.allowed.time_limit_minutes, job_deadline_s
     )
     size = size_of(pods, chosen, policy)
     licenses = _licenses(chosen, defaults, size)
@@ -201,20 +203,24 @@ def _licenses(chosen: Chosen, defaults: JobDefaults, size: Size) -> Licenses:
 
 
 def _time_limit(
-    pods: Sequence[PodView], chosen: Chosen, defaults: JobDefaults, allowed: Range | None
+    pods: Sequence[PodView],
+    chosen: Chosen,
+    defaults: JobDefaults,
+    allowed: Range | None,
+    job_deadline_s: int | None,
 ) -> tuple[int | None, int | None, bool]:
     """Return the limit in minutes, its lower bound, and whether the site decides it instead of the Pod.
 
     An annotation is sent to Slurm as it is, whatever Kubernetes does earlier.
     """
-    asked = chosen.get(settings.TIMEOUT)
+    asked = chosen.get(settings.TIME_LIMIT)
     if asked is not None:
         return asked, None, False
     most = None if allowed is None else allowed.at_most
-    if own := minutes_for(pods):
+    if own := minutes_for(pods, job_deadline_s):
         limit, least = own
         return (limit, least, False) if most is None or limit <= most else (most, least, True)
-    default = defaults.get(settings.TIMEOUT)
+    default = defaults.get(settings.TIME_LIMIT)
     limited = most if default is None else default
     return limited, None, limited is not None
 

@@ -1,4 +1,4 @@
-"""Read the specification of Jobs, JobSets and LeaderWorkerSets, as far as the size of their gangs follows from it."""
+"""Read the specification of Jobs, JobSets and LeaderWorkerSets: the size of their gangs, and a Job's deadline."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def with_size(view: ControllerView, body: bytes) -> ControllerView:
 def _job(view: ControllerView, job: Fields) -> ControllerView:
     spec = job.inner("spec")
     pods = _pods(spec, job.inner("status").number("succeeded") or 0)
-    return replace(view, pods=pods, most=_pods(spec, 0), indexed=spec.text("completionMode") == "Indexed")
+    indexed, deadline_s = spec.text("completionMode") == "Indexed", spec.number("activeDeadlineSeconds")
+    return replace(view, pods=pods, most=_pods(spec, 0), indexed=indexed, deadline_s=deadline_s)
 
 
 def _job_set(view: ControllerView, job_set: Fields) -> ControllerView:

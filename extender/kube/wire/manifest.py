@@ -11,7 +11,7 @@ from typing import Any
 
 from extender.domain.gangs.context import ControllerView
 from extender.domain.views import PodView
-from extender.kube.wire.fields import OddObject
+from extender.kube.wire.fields import Fields, OddObject
 from extender.kube.wire.manifest_gangs import as_created
 from extender.kube.wire.pod import read_pod
 
@@ -32,6 +32,9 @@ _TEMPLATE_PATHS = {
 }
 """Where the templates stand in each kind; `*` is every item of a list."""
 
+_KINDS_OF_JOBS = frozenset({"Job", "CronJob", "JobSet"})
+"""Kinds in which the specification of a Job stands around the template of its Pods."""
+
 
 @dataclass(frozen=True, slots=True)
 class ManifestPod:
@@ -44,6 +47,8 @@ class ManifestPod:
     """The Pod as its controller creates it, which may show its gang."""
 
     controllers: tuple[ControllerView, ...] = ()
+    job_deadline_s: int | None = None
+    """`activeDeadlineSeconds` of the Job that creates the Pod."""
 
 
 def pods_of(document: object, namespace: str = "default") -> Iterator[ManifestPod]:
@@ -74,10 +79,12 @@ def pods_of(document: object, namespace: str = "default") -> Iterator[ManifestPo
         return
     annotations = metadata.get("annotations") or {}
     roots = {str(key): str(value) for key, value in annotations.items()} if isinstance(annotations, Mapping) else {}
-    for path in _TEMPLATE_PATHS.get(kind, ()):
-        for template in _at(document, path):
-            pod = _named(read_pod(template), here, name)
-            yield ManifestPod(f"{kind} {name}", pod, roots, *as_created(pod, document, name, roots))
+    for *above, last in _TEMPLATE_PATHS.get(kind, ()):
+        for spec in _at(document, tuple(above)):
+            deadline_s = Fields(kind, spec).number("activeDeadlineSeconds") if kind in _KINDS_OF_JOBS else None
+            for template in _at(spec, (last,)):
+                pod = _named(read_pod(template), here, name)
+                yield ManifestPod(f"{kind} {name}", pod, roots, *as_created(pod, document, name, roots), deadline_s)
 
 
 def _named(pod: PodView, namespace: str, name: str) -> PodView:

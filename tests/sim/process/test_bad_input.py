@@ -21,7 +21,7 @@ NODE = "status.slurm-extender.io/node"
 POD = "status.slurm-extender.io/pod-uid"
 NOTE = "status.slurm-extender.io/cancelled"
 COMMENT = "slurm-extender.io/comment"
-ASKS = {MODE: "batch", "slurm-extender.io/partition": "batch", "slurm-extender.io/timeout": "60"}
+ASKS = {MODE: "batch", "slurm-extender.io/partition": "batch", "slurm-extender.io/time-limit": "60"}
 
 
 async def running(site: Site, name: str = "web") -> SimJob:

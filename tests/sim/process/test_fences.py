@@ -46,7 +46,7 @@ async def test_a_drain_that_an_epilog_put_in_our_name_for_nothing_is_lifted(site
 
 async def test_the_grace_of_a_pod_begins_before_its_jobs_time_limit(site: Site) -> None:
     async with site.running():
-        site.kube.add_pod("web", grace_s=20, annotations={"slurm-extender.io/timeout": "2"})
+        site.kube.add_pod("web", grace_s=20, annotations={"slurm-extender.io/time-limit": "2"})
         await site.bound("web")
         site.kubelets.stop_s = 20.0
         (job,) = site.live_jobs()
@@ -62,7 +62,7 @@ async def test_the_grace_of_a_pod_begins_before_its_jobs_time_limit(site: Site) 
 
 async def test_a_pod_whose_grace_is_as_long_as_its_jobs_limit_runs_for_half_of_it(site: Site) -> None:
     async with site.running():
-        site.kube.add_pod("web", grace_s=600, annotations={"slurm-extender.io/timeout": "2"})
+        site.kube.add_pod("web", grace_s=600, annotations={"slurm-extender.io/time-limit": "2"})
         await site.bound("web")
         began = asyncio.get_running_loop().time()
         await site.until(lambda: "deletionTimestamp" in site.pod("web")["metadata"], "the end of the Pod begins")
@@ -71,7 +71,7 @@ async def test_a_pod_whose_grace_is_as_long_as_its_jobs_limit_runs_for_half_of_i
 
 async def test_a_time_limit_that_is_put_off_is_followed(site: Site) -> None:
     async with site.running():
-        site.kube.add_pod("web", grace_s=20, annotations={"slurm-extender.io/timeout": "2"})
+        site.kube.add_pod("web", grace_s=20, annotations={"slurm-extender.io/time-limit": "2"})
         await site.bound("web")
         (job,) = site.live_jobs()
         await asyncio.sleep(30)
@@ -178,7 +178,7 @@ async def test_the_word_of_epilogslurmctld_drains_at_once_and_is_taken_back_wher
 
 async def test_a_pod_that_will_outlive_its_time_limit_has_its_node_held_before(site: Site) -> None:
     async with site.running():
-        site.kube.add_pod("web", grace_s=600, annotations={"slurm-extender.io/timeout": "2"})
+        site.kube.add_pod("web", grace_s=600, annotations={"slurm-extender.io/time-limit": "2"})
         node = await site.bound("web")
         site.kubelets.stop_s = 600.0
         (job,) = site.live_jobs()

@@ -95,10 +95,12 @@ async def test_a_start_finds_the_jobs_of_waiting_and_running_pods_again(site: Si
 
 async def test_faulty_settings_are_told_at_once_and_submitted_when_mended(site: Site) -> None:
     async with site.running():
-        site.kube.add_pod("web", annotations={"slurm-extender.io/timeout": "soon", "slurm-extender.io/colour": "red"})
+        site.kube.add_pod(
+            "web", annotations={"slurm-extender.io/time-limit": "soon", "slurm-extender.io/colour": "red"}
+        )
         await site.until(lambda: "InvalidSlurmSettings" in site.events("web"), "an Event")
         assert not site.jobs()
-        site.edit_pod("web", lambda pod: pod["metadata"].update(annotations={"slurm-extender.io/timeout": "20"}))
+        site.edit_pod("web", lambda pod: pod["metadata"].update(annotations={"slurm-extender.io/time-limit": "20"}))
         assert await site.bound("web")
 
 

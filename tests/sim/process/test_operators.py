@@ -38,7 +38,7 @@ async def test_the_log_tells_the_life_of_a_pod_in_few_lines(site: Site) -> None:
 async def test_the_log_tells_why_a_pod_is_refused_or_has_to_wait(site: Site) -> None:
     with capture_logs() as logs:
         async with site.running():
-            site.kube.add_pod("faulty", annotations={"slurm-extender.io/timeout": "soon"})
+            site.kube.add_pod("faulty", annotations={"slurm-extender.io/time-limit": "soon"})
             site.slurm.restd.faults.add(SlurmFault.REFUSE, "POST", "/job/submit", times=1, number=2001)
             site.kube.add_pod("unlucky", annotations=BATCH)
             await asyncio.sleep(10)

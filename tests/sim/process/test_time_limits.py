@@ -6,19 +6,19 @@ import asyncio
 
 import pytest
 
-from simulator.kube.objects import a_pod
+from simulator.kube.objects import a_pod, owner_reference
 from simulator.slurm.faults import SlurmFault
 from simulator.slurm.records import SimJob
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
-TIMEOUT = "slurm-extender.io/timeout"
+TIME_LIMIT = "slurm-extender.io/time-limit"
 MODE = "slurm-extender.io/mode"
 MODES = ["batch", "allocation"]
 
 
 async def with_pod(site: Site, minutes: int, mode: str = "allocation", grace_s: int = 20) -> SimJob:
-    site.kube.add_pod("work", annotations={TIMEOUT: str(minutes), MODE: mode}, grace_s=grace_s)
+    site.kube.add_pod("work", annotations={TIME_LIMIT: str(minutes), MODE: mode}, grace_s=grace_s)
     await site.bound("work")
     (job,) = site.live_jobs()
     return job
@@ -91,6 +91,17 @@ async def test_a_time_limit_is_known_again_after_a_restart(site: Site) -> None:
         await site.gone("work", 400)
         assert site.kube.wall() < job.start_time + 120
         assert job.state != "TIMEOUT"
+
+
+async def test_the_deadline_of_a_job_is_the_time_limit_of_the_jobs_of_its_pods(site: Site) -> None:
+    async with site.running():
+        spec = {"parallelism": 1, "completions": 1, "activeDeadlineSeconds": 90}
+        meta = {"name": "work", "namespace": "default"}
+        owner = site.kube.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec})
+        site.kube.add_pod("work", owner=owner_reference(owner))
+        await site.bound("work")
+        [job] = site.live_jobs()
+        assert job.time_limit_s == 120
 
 
 @pytest.mark.usefixtures("unhurried")

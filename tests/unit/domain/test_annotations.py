@@ -70,8 +70,8 @@ def test_values_that_mean_the_same_agree_across_prefixes() -> None:
 
 
 def test_two_values_under_two_prefixes_are_a_fault_that_names_both() -> None:
-    (sentence,) = read({OWN + "timeout": "10"}, {BRIDGE + "timelimit": "20"}).faults
-    assert f'{BRIDGE}timelimit: "20" contradicts {OWN}timeout: "10"' in sentence
+    (sentence,) = read({OWN + "time-limit": "10"}, {BRIDGE + "timelimit": "20"}).faults
+    assert f'{BRIDGE}timelimit: "20" contradicts {OWN}time-limit: "10"' in sentence
 
 
 def test_the_pod_goes_before_its_root_owner_under_the_same_prefix() -> None:
@@ -113,15 +113,17 @@ def test_space_around_a_value_is_not_part_of_it() -> None:
 
 def test_all_faults_are_said_at_once() -> None:
     assert (
-        len(read({OWN + "timeout": "soon", SUNK + "priority": "x", BRIDGE + "min-nodes": "0", OWN + "no": ""}).faults)
+        len(
+            read({OWN + "time-limit": "soon", SUNK + "priority": "x", BRIDGE + "min-nodes": "0", OWN + "no": ""}).faults
+        )
         == 4
     )
 
 
 @pytest.mark.parametrize(("unit", "minutes"), [(TimeoutUnit.MINUTES, 90), (TimeoutUnit.SECONDS, 2)])
 def test_sunks_timeout_counts_what_the_site_says_and_ours_counts_minutes(unit: TimeoutUnit, minutes: int) -> None:
-    assert read({SUNK + "timeout": "90"}, unit=unit).chosen.get(settings.TIMEOUT) == minutes
-    assert read({OWN + "timeout": "90"}, unit=unit).chosen.get(settings.TIMEOUT) == 90
+    assert read({SUNK + "timeout": "90"}, unit=unit).chosen.get(settings.TIME_LIMIT) == minutes
+    assert read({OWN + "time-limit": "90"}, unit=unit).chosen.get(settings.TIME_LIMIT) == 90
 
 
 @pytest.mark.parametrize(
@@ -160,8 +162,8 @@ def test_a_value_is_read_as_its_form_says(setting: Setting[Any], text: str, expe
 @pytest.mark.parametrize(
     ("setting", "text", "allowed"),
     [
-        (settings.TIMEOUT, "0", "minutes from 1 to"),
-        (settings.TIMEOUT, "1w", "minutes from 1 to"),
+        (settings.TIME_LIMIT, "0", "minutes from 1 to"),
+        (settings.TIME_LIMIT, "1w", "minutes from 1 to"),
         (settings.PRIORITY, "-1", "from 0 to 4294967293"),
         (settings.PRIORITY, "4294967294", "from 0 to 4294967293"),
         (settings.NICE, "2147483646", "from -2147483645 to 2147483645"),
@@ -199,7 +201,7 @@ def test_a_value_of_another_form_is_a_fault_with_key_value_and_what_is_allowed(
 
 @pytest.mark.parametrize(("length", "shown"), [(80, "x" * 80), (81, "x" * 77 + "...")])
 def test_a_long_value_is_shown_by_its_beginning(length: int, shown: str) -> None:
-    assert fault(settings.TIMEOUT, "x" * length).startswith(f'{OWN}timeout: "{shown}" is not allowed')
+    assert fault(settings.TIME_LIMIT, "x" * length).startswith(f'{OWN}time-limit: "{shown}" is not allowed')
 
 
 @pytest.mark.parametrize("character", ["\u202e", "\u2066", "\u200b", "\ufeff", "\u00ad", "\u2028", "\x1b", "\u0085"])
@@ -288,15 +290,15 @@ def test_the_page_of_annotations_is_printed_from_the_table() -> None:
     ],
 )
 def test_a_time_limit_is_read_as_sbatch_reads_it_or_with_units(text: str, minutes: int) -> None:
-    assert read({OWN + "timeout": text}).chosen.get(settings.TIMEOUT) == minutes
-    assert read({}, {BRIDGE + "timelimit": text}).chosen.get(settings.TIMEOUT) == minutes
+    assert read({OWN + "time-limit": text}).chosen.get(settings.TIME_LIMIT) == minutes
+    assert read({}, {BRIDGE + "timelimit": text}).chosen.get(settings.TIME_LIMIT) == minutes
 
 
 @pytest.mark.parametrize(
     "text", ["0", "-5", "0:00", "1-", "-1", "1:2:3:4", "1h2d", "m", "1w", "9999999-00", "UNLIMITED"]
 )
 def test_a_time_limit_that_slurm_could_not_have_is_a_fault_with_examples(text: str) -> None:
-    (sentence,) = read({OWN + "timeout": text}).faults
+    (sentence,) = read({OWN + "time-limit": text}).faults
     assert "1-12:00:00 (days-hours:minutes:seconds)" in sentence
 
 

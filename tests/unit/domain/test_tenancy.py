@@ -64,7 +64,7 @@ BOUNDS: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, str], str]] = 
     ),
     "priority": ({"priority": Range(0, 100)}, {"priority": "100"}, {"priority": "101"}, "at least 0 and at most 100"),
     "nice": ({"nice": Range(at_least=-5)}, {"nice": "-5"}, {"nice": "-6"}, "it allows at least -5"),
-    "time limit": ({"time_limit_minutes": Range(1, 60)}, {"timeout": "60"}, {"timeout": "61"}, "at most 60"),
+    "time limit": ({"time_limit_minutes": Range(1, 60)}, {"time-limit": "60"}, {"time-limit": "61"}, "at most 60"),
     "exclusive": ({"exclusive": ("user", "false")}, {"exclusive": "user"}, {"exclusive": "true"}, "user, false"),
     "mode": ({"mode": (Mode.BATCH, Mode.AUTO)}, {"mode": "batch"}, {"mode": "external"}, "it allows batch, auto"),
 }
@@ -307,7 +307,7 @@ ASKED = st.fixed_dictionaries(
         "group_id": GROUPS,
         "priority": st.integers(0, 12).map(str),
         "nice": st.integers(-12, 12).map(str),
-        "timeout": st.integers(1, 12).map(str),
+        "time-limit": st.integers(1, 12).map(str),
         "exclusive": st.sampled_from(["none", "ok", "user", "mcs", "topo", "true", "false"]),
         "mode": st.sampled_from(list(Mode)),
     },
@@ -343,7 +343,10 @@ def test_no_job_has_what_neither_its_rule_allows_nor_the_site_gives_unasked(
     )
     bounds, limit = allowed.time_limit_minutes, got.time_limit_minutes
     assert (
-        bounds is None or limit == defaults.get(settings.TIMEOUT) or limit == bounds.at_most or bounds.holds(limit or 0)
+        bounds is None
+        or limit == defaults.get(settings.TIME_LIMIT)
+        or limit == bounds.at_most
+        or bounds.holds(limit or 0)
     )
     own = SITE.user(defaults.get(settings.USER_ID) or "") or SITE.caller
     person = got.run_as or SITE.caller

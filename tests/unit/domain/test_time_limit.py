@@ -10,7 +10,7 @@ from extender.domain.cluster import SlurmPartition, SlurmSnapshot
 from extender.domain.events import JobWaiting
 from extender.domain.jobs.events import job_events
 from extender.domain.jobs.job import JobRequest, JobView
-from extender.domain.jobs.time_limit import due_in, within_partition
+from extender.domain.jobs.time_limit import due_in, whence, within_partition
 from extender.domain.nodes.mapping import NodeMap
 from tests.builders.placeholders import JOB, waiting
 
@@ -68,7 +68,12 @@ def test_a_limit_that_nobody_set_is_explained_where_it_is_too_long(reason: str) 
     assert isinstance(event, JobWaiting)
     assert "Its time limit is longer than its" in event.reason
     assert ROOM in event.reason
-    assert "slurm-extender.io/timeout" in event.reason
+    assert "slurm-extender.io/time-limit" in event.reason
+
+
+def test_a_limit_that_is_a_deadline_says_so() -> None:
+    request = JobRequest("x", 1, 1, time_limit_minutes=10, time_limit_least=10)
+    assert whence(request, 10).startswith("Its time limit of 10 min is activeDeadlineSeconds;")
 
 
 @pytest.mark.parametrize(

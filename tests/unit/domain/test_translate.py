@@ -74,7 +74,7 @@ REACHES = {
     "user-id": ("1001", "run_as", {"uid": 1001, "gid": 100}),
     "group-id": ("100", "run_as", {"uid": 1001, "gid": 100}),
     "current-working-dir": ("/home/a", "working_dir", "/home/a"),
-    "timeout": ("90", "time_limit_minutes", 90),
+    "time-limit": ("90", "time_limit_minutes", 90),
     "priority": ("5", "priority", 5),
     "nice": ("-3", "nice", -3),
     "begin": ("now+1hour", "begin", 1003600),
@@ -239,9 +239,36 @@ def test_the_time_limit_leaves_the_active_deadline_to_kubernetes(
 
 def test_a_time_limit_by_annotation_goes_before_the_active_deadline_and_the_site() -> None:
     policy = replace(FREE, defaults=job_defaults(time_limit_minutes=7))
-    assert request(a_pod(active_deadline_s=60, annotations=own(timeout="30")), policy=policy).time_limit_minutes == 30
+    assert (
+        request(a_pod(active_deadline_s=60, annotations=own(time_limit="30")), policy=policy).time_limit_minutes == 30
+    )
     assert request(a_pod(active_deadline_s=60), policy=policy).time_limit_minutes == 3
     assert request(a_pod(), policy=policy).time_limit_minutes == 7
+
+
+@pytest.mark.parametrize(
+    ("job_s", "pod_s", "minutes", "least"),
+    [
+        (0, None, 1, 1),
+        (60, None, 1, 1),
+        (61, None, 2, 2),
+        (2**62, None, 2**31 - 1, 2**31 - 1),
+        (60, 3600, 1, 1),
+        (7200, 60, 3, 1),
+    ],
+)
+def test_the_deadline_of_the_job_above_is_the_time_limit_as_slurm_bridge_counts_it(
+    job_s: int, pod_s: int | None, minutes: int, least: int
+) -> None:
+    result = translate([a_pod(active_deadline_s=pod_s, grace_s=30)], {}, FREE, NOW, job_deadline_s=job_s)
+    assert isinstance(result, Translated)
+    assert (result.request.time_limit_minutes, result.request.time_limit_least) == (minutes, least)
+
+
+def test_an_annotation_goes_before_the_deadline_of_the_job_above() -> None:
+    result = translate([a_pod(annotations=own(time_limit="1-00:00:00"))], {}, FREE, NOW, job_deadline_s=60)
+    assert isinstance(result, Translated)
+    assert result.request.time_limit_minutes == 24 * 60
 
 
 def _begin(pod: PodView, now: float) -> int | str | None:
@@ -454,9 +481,11 @@ def test_fewest_nodes_cannot_be_more_than_most_nodes() -> None:
 
 
 def test_all_faults_are_said_at_once_and_each_once() -> None:
-    pod = a_pod("", "1Gi", more={"rdma/hca": "1"}, grace_s=30, annotations=own(timeout="x", user_id="0", min_nodes="2"))
+    pod = a_pod(
+        "", "1Gi", more={"rdma/hca": "1"}, grace_s=30, annotations=own(time_limit="x", user_id="0", min_nodes="2")
+    )
     said = faults(pod, replace(pod, uid="2", name="web-2"), policy=STRICT)
-    for word in ("timeout", "user-id", "no cpu", "rdma/hca", "grace"):
+    for word in ("time-limit", "user-id", "no cpu", "rdma/hca", "grace"):
         assert any(word in sentence for sentence in said), word
     assert len(set(said)) == len(said)
 
@@ -518,7 +547,7 @@ def test_no_pods_are_no_workload() -> None:
 
 
 _ANNOTATIONS = st.dictionaries(
-    st.sampled_from([OWN + "timeout", OWN + "gres", SUNK + "exclusive", BRIDGE + "cpu-per-task", OWN + "begin"]),
+    st.sampled_from([OWN + "time-limit", OWN + "gres", SUNK + "exclusive", BRIDGE + "cpu-per-task", OWN + "begin"]),
     st.text(),
 )
 

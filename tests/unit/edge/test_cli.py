@@ -144,6 +144,19 @@ def test_workloads_are_read_through_their_templates(kind: str, spec: str, count:
     assert [(job["title"], job["partition"]) for job in jobs] == [("team/w", "gpu")] * count
 
 
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("Job", f"activeDeadlineSeconds: 90, template: {TEMPLATE}"),
+        ("CronJob", f"jobTemplate: {{spec: {{activeDeadlineSeconds: 90, template: {TEMPLATE}}}}}"),
+        ("JobSet", f"replicatedJobs: [{{template: {{spec: {{activeDeadlineSeconds: 90, template: {TEMPLATE}}}}}}}]"),
+    ],
+)
+def test_the_deadline_of_a_job_is_its_time_limit(kind: str, spec: str) -> None:
+    result = call("translate", "-", stdin=f"apiVersion: x/v1\nkind: {kind}\nmetadata: {{name: w}}\nspec: {{{spec}}}\n")
+    assert yaml.safe_load(result.stdout)["job"]["time_limit_minutes"] == 2
+
+
 def test_lists_are_read_item_by_item() -> None:
     items = json.dumps({"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(POD), {"kind": "ConfigMap"}]})
     assert call("translate", "-", stdin=items).stdout.count("job:") == 1
