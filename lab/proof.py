@@ -1,6 +1,7 @@
 """A pytest plugin that writes what a run on the real parts showed: `pytest -p lab.proof --proof docs/proof/placing.md`.
 
-The report names date, versions, counts and every case; it is written whatever came out, failures included.
+The report names date, versions, counts and every case; it is written whatever came out, failures included. A second
+run with `--last-failed` adds its outcomes to those of the first: a case that failed and then passed has both.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -21,14 +22,29 @@ TABLE = "table: "
 
 
 class Proof:
-    """Collects outcomes and writes the page at the end."""
+    """Collects outcomes and writes the page at the end. `earlier` is the result of the run before, `as_json()`."""
 
-    def __init__(self, page: Path) -> None:
+    def __init__(self, page: Path, earlier: Mapping[str, Any] | None = None) -> None:
         self._page = page
         self._today = f"{datetime.now(UTC):%Y-%m-%d}"  # noqa: TID251 - a report says when it was made
+        earlier = earlier or {}
+        self._before: dict[str, str] = dict(earlier.get("outcomes", {}))
         self._outcomes: dict[str, str] = {}
-        self._seconds: dict[str, float] = {}
-        self._tables: dict[str, list[Mapping[str, str]]] = {}
+        self._seconds: dict[str, float] = dict(earlier.get("seconds", {}))
+        self._tables: dict[str, list[Mapping[str, str]]] = dict(earlier.get("tables", {}))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what the next run continues."""
+        return {"outcomes": self._all(), "seconds": self._seconds, "tables": self._tables}
+
+    def _all(self) -> dict[str, str]:
+        """Return the outcome of each case; of one that ran twice, both."""
+        twice = {
+            case: f"{self._before[case]}, then {outcome}"
+            for case, outcome in self._outcomes.items()
+            if case in self._before
+        }
+        return self._before | self._outcomes | twice
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One phase of one test: a failing set-up or tear-down counts as a failure of the test."""
@@ -43,12 +59,13 @@ class Proof:
 
     def pytest_sessionfinish(self) -> None:
         """Write the page."""
-        if self._outcomes:
+        if self._all():
             self._page.parent.mkdir(parents=True, exist_ok=True)
             self._page.write_text("\n".join(self._lines()) + "\n", encoding="utf-8")
 
     def _lines(self) -> Iterable[str]:
-        counts = Counter(self._outcomes.values())
+        outcomes = self._all()
+        counts = Counter(outcomes.values())
         yield "# Shown on the real parts"
         yield ""
         yield f"{self._today}: {', '.join(f'{n} {outcome}' for outcome, n in sorted(counts.items()))}."
@@ -65,7 +82,7 @@ class Proof:
             yield ""
         yield "| case | outcome | seconds |"
         yield "|---|---|---|"
-        for case, outcome in sorted(self._outcomes.items()):
+        for case, outcome in sorted(outcomes.items()):
             yield f"| `{case.replace('|', chr(92) + '|')}` | {outcome} | {self._seconds[case]:.1f} |"
 
 
@@ -94,5 +111,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Report if asked to."""
     page = config.getoption("--proof")
-    if page is not None:
-        config.pluginmanager.register(Proof(page))
+    # With pytest-xdist the process that starts the others hears of all outcomes; it alone has no `workerinput`.
+    if page is None or hasattr(config, "workerinput"):
+        return
+    key, cache = f"proof/{Path(page).stem}", config.cache
+    assert cache is not None  # pytest's own plugin, loaded before
+    proof = Proof(page, cache.get(key, None) if config.getoption("lf") else None)
+    config.pluginmanager.register(proof)
+    config.add_cleanup(lambda: cache.set(key, proof.as_json()))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import pytest
 
@@ -44,6 +46,45 @@ def test_every_case_stands_in_the_report_with_its_worst_phase(tmp_path: Path) ->
     assert "| `t.py::good[26.05]` | passed | 1.5 |" in text
     assert "| `t.py::dirty` | failed | 1.0 |" in text
     assert "| `t.py::never` | failed | 0.5 |" in text
+
+
+def test_a_case_that_failed_and_then_passed_has_both_outcomes(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    first = Proof(page)
+    for case, outcome in (("t.py::good", "passed"), ("t.py::now_and_then", "failed"), ("t.py::bad", "failed")):
+        first.pytest_runtest_logreport(a_report(case, cast(Outcome, outcome), "call", 0.5))
+    second = Proof(page, first.as_json())
+    second.pytest_runtest_logreport(a_report("t.py::now_and_then", "passed", "call", 1.0))
+    second.pytest_runtest_logreport(a_report("t.py::bad", "failed", "call", 0.5))
+    second.pytest_sessionfinish()
+    text = page.read_text()
+    assert "1 failed, then failed, 1 failed, then passed, 1 passed." in text
+    assert "| `t.py::good` | passed | 0.5 |" in text
+    assert "| `t.py::now_and_then` | failed, then passed | 1.5 |" in text
+
+
+@pytest.mark.parametrize("processes", [(), ("--numprocesses", "2")], ids=["one process", "two processes"])
+def test_a_second_run_of_what_failed_completes_the_page(tmp_path: Path, processes: tuple[str, ...]) -> None:
+    test = tmp_path / "test_once.py"
+    test.write_text(
+        "from pathlib import Path\n"
+        "def test_good(): pass\n"
+        "def test_second(record_property):\n"
+        "    record_property('table: Rows', {'row': 'one'})\n"
+        "    mark = Path(__file__).with_name('mark')\n"
+        "    was = mark.exists()\n"
+        "    mark.touch()\n"
+        "    assert was\n"
+    )
+    page = tmp_path / "page.md"
+    command = [sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "--rootdir", str(tmp_path), *processes]
+    command += ["-p", "lab.proof", "--proof", str(page), "-o", f"cache_dir={tmp_path / 'cache'}", str(test)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 1
+    assert "1 failed, 1 passed." in page.read_text()
+    assert subprocess.run([*command, "--last-failed"], capture_output=True, check=False).returncode == 0
+    text = page.read_text()
+    assert "1 failed, then passed, 1 passed." in text
+    assert text.count("| one |") == 2
 
 
 def test_a_run_without_cases_writes_nothing(tmp_path: Path) -> None:
