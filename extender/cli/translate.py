@@ -1,33 +1,40 @@
-"""`slurm-extender translate`: the job that a Pod would become."""
+"""Print the jobs that the Pods of manifests would become: `slurm-extender translate`."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
+from extender.cli.manifest_jobs import ManifestWorkload, Site, counted, grouped, job_of
 from extender.cli.options import configured, policy_of, policy_option, settings_option
+from extender.cli.sbatch import sbatch_line
 from extender.cli.yaml_output import as_yaml
 from extender.config.jobs import Gangs
 from extender.config.load import from_settings
 from extender.config.yaml_text import YamlFault, read_stream
-from extender.domain.gangs.context import GangContext
-from extender.domain.gangs.membership import Membership, gang_title
-from extender.domain.gangs.recognition import GangRefused, recognise
+from extender.domain.gangs.membership import Membership
 from extender.domain.jobs.job import JobRequest
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.printable import printable
-from extender.domain.translation.translate import TranslationRefused, translate
+from extender.domain.translation.translate import TranslationRefused
+from extender.domain.wellknown import GANG
 from extender.kube.wire.fields import OddObject
-from extender.kube.wire.manifest import ManifestPod, pods_of
+from extender.kube.wire.manifest import ManifestPod, SkippedObject, read_manifest
 
 LONGEST_ERROR = 1000
 """Characters of what is wrong with a manifest that are shown."""
+
+LONGEST_REMARK = 2000
+"""Characters of a comment: names and settings in it come from the manifest."""
+
+MOST_NAMED = 20
+"""Objects of one workload, and skipped objects, that are named."""
 
 
 @click.command("translate", short_help="Print the Slurm jobs of Pods in manifests")
@@ -55,7 +62,9 @@ def translate_manifests(  # noqa: PLR0917 - click names them
 ) -> None:
     """Print the Slurm job of each Pod in FILES, or what is wrong with it. `-` reads standard input.
 
-    Workloads (Deployment, Job, CronJob, LeaderWorkerSet ...) are read through their templates. Nothing is submitted.
+    Workloads (Deployment, Job, CronJob, LeaderWorkerSet ...) and custom resources are read through their Pod
+    templates. The comments say how many Pods and jobs there will be, which Pods start together, what is rounded, the
+    equivalent sbatch line, and which objects were skipped. Nothing is submitted.
 
     \b
     Examples:
@@ -74,52 +83,84 @@ def translate_manifests(  # noqa: PLR0917 - click names them
     of_namespace = dict(label.split("=", 1) for label in labels)
     if said.pods.asks_of_namespaces and not labels:
         click.echo("# the policy asks for labels of Namespaces; without --namespace-label they have none here")
-    found = [one for file in files for one in _pods(file.name, file, namespace)]
-    if not found:
+    now = time.time()  # noqa: TID251 - a command has no other clock; it only decides whether a deadline has passed
+    site = Site(said, scheduler, gangs, of_namespace, now)
+    read = [one for file in files for one in _objects(file.name, file, namespace)]
+    skipped = [one for one in read if isinstance(one, SkippedObject)]
+    workloads = grouped([one for one in read if isinstance(one, ManifestPod)], site)
+    refused = [one for one in workloads if not _shown(one, site)]
+    _show_skipped(skipped)
+    if not workloads:
         raise click.ClickException("there is no Pod and no workload in what was given")
-    refused = [one for one in found if not _shown(one, said, scheduler, of_namespace, gangs)]
+    if len(workloads) > 1 or skipped:
+        _show_total(workloads, len(refused), len(skipped))
     if refused:
         sys.exit(1)
 
 
-def _pods(name: str, text: Iterable[str], namespace: str) -> list[ManifestPod]:
+def _objects(name: str, text: Iterable[str], namespace: str) -> list[ManifestPod | SkippedObject]:
     try:
         documents = read_stream("".join(text))
-        return [found for document in documents for found in pods_of(document, namespace)]
+        return [found for document in documents for found in read_manifest(document, namespace)]
     except (YamlFault, OddObject, UnicodeDecodeError) as error:
         raise click.ClickException(printable(f"{name}: {str(error)[:LONGEST_ERROR]}")) from error
 
 
-def _shown(
-    found: ManifestPod, policy: TranslationPolicy, scheduler: str, labels: Mapping[str, str], gangs: Gangs
-) -> bool:
-    """Print one translation; whether there is a job."""
-    pod = found.pod
-    now = time.time()  # noqa: TID251 - a command has no other clock; it only decides whether a deadline has passed
-    outcome = translate([pod], found.root_annotations, policy, now, labels, job_deadline_s=found.job_deadline_s)
-    context = GangContext(found.controllers, jobs=gangs.jobs, largest=gangs.largest)
-    gang = recognise(found.created, context)
-    if isinstance(gang, GangRefused):
-        faults = outcome.faults if isinstance(outcome, TranslationRefused) else ()
-        outcome = TranslationRefused((gang.text, *faults))
+def _shown(workload: ManifestWorkload, site: Site) -> bool:
+    """Print one workload; whether it gets a job."""
+    outcome, rounded = job_of(workload, site)
     click.echo("---")
-    click.echo(printable(f"# {found.origin}, namespace {pod.namespace}"))
-    if pod.scheduler_name != scheduler:
-        wanted = pod.scheduler_name or "not set"
-        warning = f"schedulerName is {wanted}, not {scheduler}; Slurm would not schedule this Pod"
-        click.echo(printable(f"# warning: {warning}"))
+    for found in workload.members[:MOST_NAMED]:
+        _remark(f"{found.origin}, namespace {found.pod.namespace}")
+    if (more := len(workload.members) - MOST_NAMED) > 0:
+        _remark(f"and {more} more")
+    for name in dict.fromkeys(found.pod.scheduler_name for found in workload.members):
+        if name != site.scheduler:
+            warning = f"schedulerName is {name or 'not set'}, not {site.scheduler}; Slurm would not schedule this Pod"
+            _remark(f"warning: {warning}")
     if isinstance(outcome, TranslationRefused):
         click.echo(as_yaml({"refused": list(outcome.faults)}), nl=False)
         return False
+    _remark(counted(workload))
+    if isinstance(workload.gang, Membership) and workload.gang.unknown:
+        _remark(f"a gang whose size is not known: {workload.gang.unknown}")
+    elif workload.parallel:
+        _remark(f"if the Pods need each other, make them a gang by the annotation {GANG} (docs/gangs.md)")
+    if rounded:
+        _remark(f"rounded up: {'; '.join(rounded)}")
     for notice in outcome.notices:
-        click.echo(printable(f"# {notice.text}"))
-    request = outcome.request
-    if isinstance(gang, Membership) and gang.expected is not None:
-        click.echo(printable(f"# {gang.name} is a gang: {gang.expected} Pods get this one job, and start together"))
-        title = gang_title(gang) if request.title == pod.full_name else request.title
-        request = replace(request, members=gang.expected, title=title)
-    click.echo(as_yaml({"job": _said(request)}), nl=False)
+        _remark(notice.text)
+    _remark(sbatch_line(outcome.request))
+    click.echo(as_yaml({"job": _said(outcome.request)}), nl=False)
     return True
+
+
+def _show_skipped(skipped: Sequence[SkippedObject]) -> None:
+    if skipped:
+        click.echo("---")
+    for one in skipped[:MOST_NAMED]:
+        _remark(f"skipped {one.origin}: {one.why}")
+    if (more := len(skipped) - MOST_NAMED) > 0:
+        _remark(f"skipped {more} more objects")
+
+
+def _show_total(workloads: Sequence[ManifestWorkload], refused: int, skipped: int) -> None:
+    pods = sum(one.pods or 0 for one in workloads)
+    jobs = sum(one.jobs or 0 for one in workloads)
+    parts = [f"Pods: {pods}", f"Slurm jobs: {jobs}"]
+    if any(one.pods is None for one in workloads):
+        parts.append("and one for each matching Node of a DaemonSet")
+    if refused:
+        parts.append(f"refused: {refused} of {len(workloads)} workloads")
+    if skipped:
+        parts.append(f"skipped objects: {skipped}")
+    _remark(f"total: {', '.join(parts)}")
+
+
+def _remark(text: str) -> None:
+    """Print foreign text as one line of a comment."""
+    shown = text if len(text) <= LONGEST_REMARK else f"{text[: LONGEST_REMARK - 3]}..."
+    click.echo(printable(f"# {shown}"))
 
 
 def _said(request: JobRequest) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from extender.http.scheduling import router as scheduling_router
 from extender.http.server import serving
 from extender.kube.errors import ApiUnavailable
 from extender.kube.wire.fields import OddObject, Unreadable
-from extender.kube.wire.manifest import pods_of
+from extender.kube.wire.manifest import read_manifest
 from extender.kube.wire.meta import read_object_meta
 from extender.kube.wire.stream import DEVICE_CLASS, NAMESPACE, NODE, POD, read_refusal
 from extender.observability.metrics.registry import Metrics
@@ -126,7 +126,7 @@ def manifest(data: bytes) -> None:
     """A manifest that `slurm-extender translate` reads."""
     try:
         for document in yaml.safe_load_all(text_of(data)):
-            list(pods_of(document))
+            list(read_manifest(document))
     except (yaml.YAMLError, OddObject):
         return
 

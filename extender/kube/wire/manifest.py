@@ -11,29 +11,18 @@ from typing import Any
 
 from extender.domain.gangs.context import ControllerView
 from extender.domain.views import PodView
-from extender.kube.wire.fields import Fields, OddObject
+from extender.kube.wire.fields import OddObject
 from extender.kube.wire.manifest_gangs import as_created
+from extender.kube.wire.manifest_templates import SearchStopped, templates_of
 from extender.kube.wire.pod import read_pod
 
-_TEMPLATE_PATHS = {
-    "Deployment": (("spec", "template"),),
-    "StatefulSet": (("spec", "template"),),
-    "ReplicaSet": (("spec", "template"),),
-    "ReplicationController": (("spec", "template"),),
-    "DaemonSet": (("spec", "template"),),
-    "Job": (("spec", "template"),),
-    "CronJob": (("spec", "jobTemplate", "spec", "template"),),
-    "PodTemplate": (("template",),),
-    "LeaderWorkerSet": (
-        ("spec", "leaderWorkerTemplate", "leaderTemplate"),
-        ("spec", "leaderWorkerTemplate", "workerTemplate"),
-    ),
-    "JobSet": (("spec", "replicatedJobs", "*", "template", "spec", "template"),),
+_OTHER_SOURCES = {
+    "TrainJob": "its Pods come from the training runtime that it names; set schedulerName in the runtime's template",
+    "Workflow": "the steps of an Argo workflow are no Pod templates; set spec.schedulerName of the Workflow",
+    "WorkflowTemplate": "the steps of an Argo workflow are no Pod templates; set spec.schedulerName of the Workflow",
+    "CronWorkflow": "the steps of an Argo workflow are no Pod templates; set workflowSpec.schedulerName",
 }
-"""Where the templates stand in each kind; `*` is every item of a list."""
-
-_KINDS_OF_JOBS = frozenset({"Job", "CronJob", "JobSet"})
-"""Kinds in which the specification of a Job stands around the template of its Pods."""
+"""Kinds that make Pods from something other than a template, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +36,29 @@ class ManifestPod:
     """The Pod as its controller creates it, which may show its gang."""
 
     controllers: tuple[ControllerView, ...] = ()
-    job_deadline_s: int | None = None
-    """`activeDeadlineSeconds` of the Job that creates the Pod."""
+    kind: str = "Pod"
+    pods: int | None = 1
+    """How many such Pods the workload makes; `None`: one for each matching Node."""
+
+    beside: int | None = None
+    """How many of them run beside each other at most; `None`: all."""
+
+    @property
+    def job_deadline_s(self) -> int | None:
+        """Return `activeDeadlineSeconds` of the Job that creates the Pod."""
+        return next((one.deadline_s for one in self.controllers if one.deadline_s is not None), None)
 
 
-def pods_of(document: object, namespace: str = "default") -> Iterator[ManifestPod]:
-    """Every Pod of one document, or of each item of a List; none for other kinds.
+@dataclass(frozen=True, slots=True)
+class SkippedObject:
+    """An object, or a part of one, that makes no Pod that can be read. `why` is a clause."""
+
+    origin: str
+    why: str
+
+
+def read_manifest(document: object, namespace: str = "default") -> Iterator[ManifestPod | SkippedObject]:
+    """Yield every Pod of one document, or of each item of a List, and the objects without one.
 
     `namespace` stands in where the document names none. Raises OddObject.
     """
@@ -66,7 +72,7 @@ def pods_of(document: object, namespace: str = "default") -> Iterator[ManifestPo
         if not isinstance(items, list | tuple):
             raise OddObject(f"{kind}: items must be a list")
         for item in items:
-            yield from pods_of(item, namespace)
+            yield from read_manifest(item, namespace)
         return
     metadata = document.get("metadata") or {}
     if not isinstance(metadata, Mapping):
@@ -79,25 +85,32 @@ def pods_of(document: object, namespace: str = "default") -> Iterator[ManifestPo
         return
     annotations = metadata.get("annotations") or {}
     roots = {str(key): str(value) for key, value in annotations.items()} if isinstance(annotations, Mapping) else {}
-    for *above, last in _TEMPLATE_PATHS.get(kind, ()):
-        for spec in _at(document, tuple(above)):
-            deadline_s = Fields(kind, spec).number("activeDeadlineSeconds") if kind in _KINDS_OF_JOBS else None
-            for template in _at(spec, (last,)):
-                pod = _named(read_pod(template), here, name)
-                yield ManifestPod(f"{kind} {name}", pod, roots, *as_created(pod, document, name, roots), deadline_s)
+    yield from _of_templates(document, kind, name, here, roots)
+
+
+def _of_templates(
+    document: Mapping[str, Any], kind: str, name: str, namespace: str, roots: Mapping[str, str]
+) -> Iterator[ManifestPod | SkippedObject]:
+    origin = f"{kind} {name}"
+    try:
+        found = templates_of(document, kind)
+    except SearchStopped as why:
+        yield SkippedObject(origin, f"{why}; it is not searched for Pod templates")
+        return
+    if not found:
+        yield SkippedObject(origin, _OTHER_SOURCES.get(kind, "it has no Pod template"))
+    for placed in found:
+        here = f"{origin}, {placed.where}" if placed.where and len(found) > 1 else origin
+        try:
+            pod = _named(read_pod(placed.template), namespace, name)
+            created, controllers = as_created(pod, document, name, roots, placed)
+        except OddObject as why:
+            if not placed.searched:
+                raise
+            yield SkippedObject(here, f"it looks like a Pod template and is none: {why}")
+            continue
+        yield ManifestPod(here, pod, roots, created, controllers, kind, placed.pods, placed.beside)
 
 
 def _named(pod: PodView, namespace: str, name: str) -> PodView:
     return replace(pod, namespace=pod.namespace or namespace, name=pod.name or name)
-
-
-def _at(value: object, path: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
-    if not path:
-        if isinstance(value, Mapping):
-            yield value
-        return
-    if path[0] == "*":
-        for item in value if isinstance(value, list) else ():
-            yield from _at(item, path[1:])
-    elif isinstance(value, Mapping):
-        yield from _at(value.get(path[0]), path[1:])

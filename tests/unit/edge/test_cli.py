@@ -153,7 +153,9 @@ def test_workloads_are_read_through_their_templates(kind: str, spec: str, count:
     ],
 )
 def test_the_deadline_of_a_job_is_its_time_limit(kind: str, spec: str) -> None:
-    result = call("translate", "-", stdin=f"apiVersion: x/v1\nkind: {kind}\nmetadata: {{name: w}}\nspec: {{{spec}}}\n")
+    result = call(
+        "translate", "-", stdin=f"apiVersion: batch/v1\nkind: {kind}\nmetadata: {{name: w}}\nspec: {{{spec}}}\n"
+    )
     assert yaml.safe_load(result.stdout)["job"]["time_limit_minutes"] == 2
 
 

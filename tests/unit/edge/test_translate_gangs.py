@@ -54,11 +54,64 @@ def test_a_gang_is_one_job_with_a_node_for_each_pod(tmp_path: Path, text: str, t
     assert title in said
 
 
-def test_a_job_that_is_no_gang_is_shown_as_before(tmp_path: Path) -> None:
+def test_a_job_that_is_no_gang_is_counted_pod_by_pod(tmp_path: Path) -> None:
     code, said = translated(tmp_path, JOB.replace(GANG, "labels: {}"))
     assert code == 0
-    assert "gang" not in said
+    assert "# 4 Pods, 4 Slurm jobs; each Pod gets a job of its own and starts by itself (no gang)" in said
+    assert "make them a gang by the annotation slurm-extender.io/gang" in said
     assert "members: 1" in said
+
+
+@pytest.mark.parametrize(
+    ("of", "jobs"), [("job", "2 gangs such as Job sweep-w: 3 Pods"), ("replicated-job", "JobSet sweep, w is a gang: 6")]
+)
+def test_the_pods_of_a_job_set_that_are_a_gang_are_as_its_annotation_says(tmp_path: Path, of: str, jobs: str) -> None:
+    code, said = translated(tmp_path, SET.replace("gang: set", f"gang: {of}"))
+    assert code == 0
+    assert jobs in said
+
+
+def test_leader_and_workers_of_a_group_share_one_job_with_the_larger_size(tmp_path: Path) -> None:
+    leader = POD.replace("cpu: '2'", "cpu: '6'")
+    text = GROUP.replace("size: 3,", f"size: 3, leaderTemplate: {leader},").replace(
+        "spec: {leaderWorker", "spec: {replicas: 4, leaderWorker", 1
+    )
+    code, said = translated(tmp_path, text)
+    assert code == 0
+    assert said.count("job:") == 1
+    assert "4 gangs such as LeaderWorkerSet vllm, group 0: 3 Pods of each get one job" in said
+    assert "cpus: 6" in said
+    assert "requests less than the largest member of its gang" in said
+
+
+def test_pods_that_name_one_gang_share_one_job_whichever_file_they_are_in(tmp_path: Path) -> None:
+    pod = """apiVersion: v1
+kind: Pod
+metadata: {name: w-%s, annotations: {slurm-extender.io/gang: mesh, slurm-extender.io/gang-size: "3"}}
+spec: {schedulerName: slurm, containers: [{name: m, image: i, resources: {requests: {cpu: 1, memory: 1Gi}}}]}
+---
+"""
+    code, said = translated(tmp_path, pod % 0 + pod % 1)
+    assert code == 0
+    assert said.count("job:") == 1
+    assert "gang mesh is a gang: 3 Pods get this one job, and start together; 2 Pods of it in what was given" in said
+
+
+def test_members_that_ask_one_job_for_different_things_are_refused(tmp_path: Path) -> None:
+    leader = POD.replace("{spec:", "{metadata: {annotations: {slurm-extender.io/partition: big}}, spec:")
+    code, said = translated(tmp_path, GROUP.replace("size: 3,", f"size: 3, leaderTemplate: {leader},"))
+    assert code == 1
+    assert "partition: default/vllm has" in said
+
+
+def test_a_gang_of_a_cron_job_is_one_job_for_each_run(tmp_path: Path) -> None:
+    text = JOB.replace(
+        "batch/v1\nkind: Job\nmetadata: {name: train, ",
+        "batch/v1\nkind: CronJob\nmetadata: {name: n}\nspec:\n jobTemplate:\n  metadata: {",
+    )
+    code, said = translated(tmp_path, text.replace("\nspec: {par", "\n  spec: {par"))
+    assert code == 0
+    assert "Job n is a gang: 4 Pods get this one job, and start together for each run" in said
 
 
 def test_a_gang_that_cannot_be_used_is_refused_with_what_to_do(tmp_path: Path) -> None:
