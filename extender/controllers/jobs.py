@@ -114,8 +114,11 @@ class JobController:
         self._next_poll = 0.0
         """When the next poll is due if a placeholder job lives."""
 
-        self._co_located_jobs: set[int] = set()
-        """Jobs of which it is to be known at once whether they live."""
+        self._co_located_jobs: dict[int, float] = {}
+        """Jobs of which it is to be known at once whether they live, and since when."""
+
+        self._states_asked_at = 0.0
+        """When states were asked for last, of all jobs or of some."""
 
         self._polls = Controller("job poll", self._poll_once, resync=Resync(lambda: (_ALL,)))
         self._state_reads = Controller("co-located jobs", self._ask_states)
@@ -160,6 +163,7 @@ class JobController:
     async def poll(self) -> None:
         """One look at the states of all jobs. Raises `PortError`."""
         asked_at, asked_of = self._clock.now(), set(self._engine.placeholders.jobs)
+        self._states_asked_at = asked_at
         states = await self._jobs.states()
         turns, jobs = CooperativeYield(), self._engine.placeholders.jobs
         for job_id in jobs & asked_of:  # of one that was made meanwhile the answer may be silent
@@ -185,7 +189,9 @@ class JobController:
         for job_id in self._seen.keys() - jobs:
             del self._seen[job_id]
         await turns.maybe_yield()
-        self._events.publish(JobStatesAnswered(asked_at, _living(jobs, states), every=True))
+        living, wanted = _living(jobs, states), self._co_located_jobs
+        self._co_located_jobs = {job: at for job, at in wanted.items() if at > asked_at or job not in living}
+        self._events.publish(JobStatesAnswered(asked_at, living, every=True))
         await self._events.publish_in_turns(JobStatesPolled(states), turns.maybe_yield)
 
     async def _poll_once(self, _all: str) -> Requeue:
@@ -237,17 +243,22 @@ class JobController:
         self._refresh.give_way()
 
     def states_wanted(self, event: JobStatesWanted) -> None:
-        """Request the states of these jobs before the next poll."""
-        self._co_located_jobs |= event.jobs
-        self._state_reads.add(_ALL)
+        """Request the states of these jobs before the next poll.
+
+        In a burst the grants of `polling.minInterval` share one request, or the next poll.
+        """
+        now = self._clock.now()
+        self._co_located_jobs |= dict.fromkeys(event.jobs, now)
+        due = self._states_asked_at + self._options.least if self._engine.placeholders.many_being_placed() else now
+        self._state_reads.add(_ALL, after=due - now)
 
     async def _ask_states(self, _all: str) -> None:
         """Grants need not wait for the next poll. While Slurm does not answer there is nothing to gain."""
         await self._health.answers.wait()
-        wanted, self._co_located_jobs = self._co_located_jobs, set()
+        wanted, self._co_located_jobs = self._co_located_jobs.keys(), {}
         if not wanted:
             return
-        asked_at = self._clock.now()
+        asked_at = self._states_asked_at = self._clock.now()
         try:
             states = await self._jobs.states(sorted(wanted))
         except PortError as error:

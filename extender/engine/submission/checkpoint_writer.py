@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import structlog
 
@@ -19,13 +20,27 @@ _log = structlog.get_logger(__name__)
 WRITE_AGAIN_AFTER = 2.0
 """Seconds after a failure for which none is tried: jobs are submitted without a checkpoint meanwhile."""
 
+SHARED_FOR = 10.0
+"""Seconds for which a checkpoint may still be named by new jobs: after a restore of etcd it proves no deletion."""
+
 LOST = "the API server has another number: was etcd restored, or the Lease with the checkpoints changed by hand?"
 
 
-class CheckpointWriter:
-    """Write checkpoints, one at a time; submissions that wait meanwhile share the next one.
+@dataclass(frozen=True, slots=True)
+class _Written:
+    checkpoint: Checkpoint
+    number: int
+    """It was the `number`-th write that began."""
 
-    `new_writer` gives a name that no other process ever had.
+    at: float
+    """When the write began."""
+
+
+class CheckpointWriter:
+    """Write checkpoints, one at a time; submissions share one that covers their Pods.
+
+    A checkpoint covers the Pods that were seen before its write began, however long their submission waits for its
+    turn. `new_writer` gives a name that no other process ever had.
     """
 
     def __init__(self, store: CheckpointStore, clock: Clock, new_writer: Callable[[], str]) -> None:
@@ -33,29 +48,44 @@ class CheckpointWriter:
         self._clock = clock
         self._new_writer = new_writer
         self._lock = asyncio.Lock()
-        self._begun = 0
-        """How many writes have begun."""
+        self.begun = 0
+        """How many writes have begun. Pods that are seen now are covered by the writes that begin after these."""
 
         self._last: Checkpoint | None = None
         """The last that was written; `None`: the next one begins under another name."""
 
+        self._written: _Written | None = None
         self._not_before = 0.0
         self.trouble = ""
         """Why the last one could not be written; ""."""
 
-    async def write(self) -> Checkpoint | None:
-        """Return a checkpoint whose write began after this call; `None`: it could not be written. Never raises."""
-        begun_before = self._begun
+    async def write(self, seen: int) -> Checkpoint | None:
+        """Return a checkpoint that covers Pods that were seen when `begun` was `seen`. Never raises.
+
+        `None`: it could not be written.
+        """
+        if (known := self._covering(seen)) is not None:
+            return known
         async with self._lock:
-            if self._begun == begun_before and self._clock.now() >= self._not_before:
+            if (known := self._covering(seen)) is not None:
+                return known
+            if self._clock.now() >= self._not_before:
                 await self._write_next()
-            return self._last if self._begun > begun_before else None
+            return self._covering(seen)
+
+    def _covering(self, seen: int) -> Checkpoint | None:
+        written = self._written
+        if written is None or written.number <= seen or self._clock.now() - written.at > SHARED_FOR:
+            return None
+        return written.checkpoint
 
     async def _write_next(self) -> None:
-        self._begun += 1
+        self.begun += 1
+        number, at = self.begun, self._clock.now()
         before, self._last = self._last, None  # also where this ends without an answer: it may have been carried out
         try:
             self._last = await self._following(before)
+            self._written = _Written(self._last, number, at)
         except PortError as error:
             self._not_before = self._clock.now() + WRITE_AGAIN_AFTER
             if not self.trouble:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -15,22 +15,20 @@ from extender.domain.jobs.identity import job_name, with_wishes
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView
 from extender.domain.jobs.time_limit import whence, within_partition
 from extender.domain.jobs.wishes import wishes_of
-from extender.domain.placeholder import Placeholder
+from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock, PortError
 from extender.domain.rules import REFUSED_FOR, NoPlan, QueuedPlaceholders, SubmissionPlan, must_queue
 from extender.engine.engine_context import EnginePorts, EngineState
 from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.submission.planning import Planner
-from extender.runtime.topics import PlaceholderForgotten
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
 
 UNKNOWN_NODE = 2018
 """ESLURM_INVALID_NODE_NAME: an excluded node was deleted since the last read of Slurm's nodes."""
 
 TOO_LONG = frozenset({2050, 2051})
 """ESLURM_ACCOUNTING_POLICY, which a QOS with DenyOnLimit answers, and ESLURM_INVALID_TIME_LIMIT (`slurm_errno.h`)."""
-
-UNUSED_KEPT = 256
-"""Checkpoints of refused immediate allocations that are kept."""
 
 NOT_WANTED = "The Pod left or changed before its job was asked for."
 
@@ -42,8 +40,7 @@ class Submissions:
         self._state = state
         self._ports = ports
         self._partitions = PartitionBackpressure(ports.clock, state.placeholders, lambda: state.snapshot.picture)
-        self._unused = UnusedCheckpoints()
-        ports.events.subscribe(PlaceholderForgotten, self._unused.forget)
+        self._seen_pods = SeenPods(ports.events, lambda: ports.checkpoints.begun)
         self._planner = Planner(ports.on_no_node, gangs_need_fence=ports.gangs_need_fence)
 
     async def submit(self, p: Placeholder, command: c.SubmitJob) -> list[e.Event]:
@@ -86,7 +83,6 @@ class Submissions:
         answer = await self._ports.jobs.submit(order)
         if chosen.immediate and any(isinstance(event, e.SubmitRefused) and event.queue for event in answer):
             self._partitions.refused_at_once(order.request.partition)
-            self._unused.put(p, checkpoint)
         return [
             replace(event, behind=behind) if isinstance(event, e.SubmitAccepted) else _explained(event, order.request)
             for event in answer
@@ -96,7 +92,7 @@ class Submissions:
         """Return a checkpoint that was written after these Pods were seen; `None`: there is none."""
         if len(self._ports.pods_of(p)) != len(p.refs):
             return None
-        return self._unused.take(p) or await self._ports.checkpoints.write()
+        return await self._ports.checkpoints.write(self._seen_pods.of(p))
 
     def _plan(
         self, p: Placeholder, command: c.SubmitJob, candidates: frozenset[str]
@@ -187,30 +183,35 @@ def _of_gang(checkpoint: Checkpoint | None) -> Checkpoint | None:
     return None if checkpoint is None else replace(checkpoint, members_may_join=True)
 
 
-class UnusedCheckpoints:
-    """Keep checkpoints of immediate allocations that Slurm refused, for the job that is queued next."""
+class SeenPods:
+    """Remember for each workload which checkpoints cover its Pods: those whose write began after they were seen.
 
-    def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[frozenset[str], Checkpoint]] = OrderedDict()
-        """By workload, with the UIDs of the Pods that had been seen."""
+    `begun` returns how many writes have begun.
+    """
 
-    def put(self, p: Placeholder, checkpoint: Checkpoint | None) -> None:
-        """Keep one, and drop the oldest of too many: its job is preceded by another write."""
-        if checkpoint is None:
-            return
-        self._kept[p.key] = frozenset(ref.uid for ref in p.refs), checkpoint
-        self._kept.move_to_end(p.key)
-        if len(self._kept) > UNUSED_KEPT:
-            self._kept.popitem(last=False)
+    def __init__(self, events: EventBus, begun: Callable[[], int]) -> None:
+        self._begun = begun
+        self._seen: dict[str, tuple[frozenset[str], int]] = {}
+        """By workload: the UIDs of its Pods, and how many writes had begun when the last of them was noted."""
 
-    def take(self, p: Placeholder) -> Checkpoint | None:
-        """Return and drop the one of a workload, if it covers all of its Pods."""
-        uids, checkpoint = self._kept.pop(p.key, (frozenset[str](), None))
-        return checkpoint if uids >= {ref.uid for ref in p.refs} else None
+        events.subscribe(PlaceholderChanged, self._changed)
+        events.subscribe(PlaceholderForgotten, self._forget)
 
-    def forget(self, event: PlaceholderForgotten) -> None:
-        """Drop the one of a workload that is over."""
-        self._kept.pop(event.key, None)
+    def of(self, p: Placeholder) -> int:
+        """Return how many writes had begun when the Pods of a workload had been seen."""
+        uids = frozenset(ref.uid for ref in p.refs)
+        known, seen = self._seen.get(p.key, (frozenset[str](), 0))
+        if not uids <= known:
+            seen = self._begun()
+            self._seen[p.key] = uids, seen
+        return seen
+
+    def _changed(self, event: PlaceholderChanged) -> None:
+        if event.after.state is State.SUBMITTING:
+            self.of(event.after)
+
+    def _forget(self, event: PlaceholderForgotten) -> None:
+        self._seen.pop(event.key, None)
 
 
 class PartitionBackpressure:

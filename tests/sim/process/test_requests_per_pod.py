@@ -11,9 +11,10 @@ import pytest
 
 from extender.domain.wellknown import GATE
 from simulator.kube.faults import KubeFault
+from simulator.slurm.faults import SlurmFault
 from simulator.slurm.job_lifecycle import Scripts
-from simulator.slurm.records import SimJob
-from tests.builders.process_site import CONFIG, Site
+from simulator.slurm.records import SimJob, SimNode
+from tests.builders.process_site import CONFIG, Site, a_site
 
 pytestmark = pytest.mark.looptime
 
@@ -220,3 +221,47 @@ async def test_each_of_many_jobs_that_are_cancelled_at_once_is_read_once(site: S
             await site.gone(name)
         await asyncio.sleep(5)
         assert {question: n for question, n in slurm_requests(site).items() if "/job" in question} == {"GET /job/": 20}
+
+
+def slow(site: Site, checkpoint_s: float) -> None:
+    """Let each request take its time, so that submissions, grants and Bindings of many Pods overlap."""
+    for method, path, seconds in (("PATCH", "checkpoints", checkpoint_s), ("PATCH", "/pods/", 0.005)):
+        site.kube.faults.add(KubeFault(method, path, code=None, delay_s=seconds, times=None))
+    for method, path, seconds in (("POST", "/job/allocate", 0.15), ("GET", "/job/", 0.003), ("GET", "/jobs", 0.004)):
+        site.slurm.restd.faults.add(SlurmFault.DELAY, method, path, seconds=seconds)
+
+
+async def states_of_some(site: Site) -> int:
+    """Return how often the states of jobs beside a granted one were asked for."""
+    lines = (await site.get(8082, "/metrics")).text.splitlines()
+    counts = [line for line in lines if "slurm_request_duration_seconds_count" in line and '"states_of_some"' in line]
+    return sum(int(float(line.split()[-1])) for line in counts)
+
+
+@pytest.mark.parametrize("checkpoint_s", [0.005, 0.1])
+async def test_pods_of_a_burst_on_one_node_share_checkpoints_and_questions_about_each_other(
+    checkpoint_s: float,
+) -> None:
+    async with a_site(nodes=[SimNode("n1", cpus=400, memory_mb=640_000)]) as site, quiet(site):
+        site.gives("n1", {"cpu": "400", "pods": "1000"})
+        slow(site, checkpoint_s)
+        before = await states_of_some(site)
+        forget(site)
+        for number in range(100):
+            site.kube.add_pod(f"web-{number}", cpu="1", gates=(GATE,))
+        for number in range(100):
+            await site.bound(f"web-{number}", within=5.0)
+        assert kube_writes(site).count(CHECKPOINT) <= 2
+        assert await states_of_some(site) - before <= 20
+
+
+async def test_a_pod_beside_others_costs_one_question_about_them(site: Site) -> None:
+    async with quiet(site):
+        slow(site, 0.005)
+        before = await states_of_some(site)
+        forget(site)
+        for number in range(8):
+            site.kube.add_pod(f"web-{number}", cpu="1", gates=(GATE,))
+            await site.bound(f"web-{number}", within=1.0)
+        assert kube_writes(site).count(CHECKPOINT) == 8
+        assert await states_of_some(site) - before == 7

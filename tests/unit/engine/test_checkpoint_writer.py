@@ -10,7 +10,7 @@ import pytest
 
 from extender.domain.jobs.checkpoint import Checkpoint
 from extender.domain.ports import PortError
-from extender.engine.submission.checkpoint_writer import WRITE_AGAIN_AFTER, CheckpointWriter
+from extender.engine.submission.checkpoint_writer import SHARED_FOR, WRITE_AGAIN_AFTER, CheckpointWriter
 from tests.builders.loop_clock import LoopClock
 
 pytestmark = pytest.mark.looptime
@@ -52,7 +52,7 @@ def a_writer(store: Store) -> CheckpointWriter:
 
 async def test_numbers_of_one_writer_go_up() -> None:
     writer = a_writer(Store())
-    assert [await writer.write(), await writer.write()] == [
+    assert [await writer.write(writer.begun), await writer.write(writer.begun)] == [
         Checkpoint("0" * 15 + "1", 1),
         Checkpoint("0" * 15 + "1", 2),
     ]
@@ -61,9 +61,9 @@ async def test_numbers_of_one_writer_go_up() -> None:
 async def test_all_that_wait_share_the_write_that_begins_after_they_came() -> None:
     store = Store()
     writer = a_writer(store)
-    first = asyncio.create_task(writer.write())
+    first = asyncio.create_task(writer.write(writer.begun))
     await asyncio.sleep(0.5)
-    others = await asyncio.gather(*(writer.write() for _ in range(9)))
+    others = await asyncio.gather(*(writer.write(writer.begun) for _ in range(9)))
     assert (await first, {str(one) for one in others}) == (Checkpoint("0" * 15 + "1", 1), {"0000000000000001.2"})
     assert store.writes == 2
 
@@ -71,11 +71,11 @@ async def test_all_that_wait_share_the_write_that_begins_after_they_came() -> No
 async def test_after_a_restore_another_writer_goes_on_and_the_old_number_stays() -> None:
     store = Store()
     writer = a_writer(store)
-    await writer.write()
+    await writer.write(writer.begun)
     saved = dict(store.numbers)
-    await writer.write()
+    await writer.write(writer.begun)
     store.numbers = saved
-    after = await writer.write()
+    after = await writer.write(writer.begun)
     assert after == Checkpoint("0" * 15 + "2", 1)
     assert store.numbers == {"0" * 15 + "1": 1, "0" * 15 + "2": 1}
 
@@ -84,20 +84,50 @@ async def test_a_failed_write_gives_none_and_is_not_tried_again_at_once() -> Non
     store = Store()
     store.refuses = True
     writer = a_writer(store)
-    assert await writer.write() is None
-    assert await writer.write() is None
+    assert await writer.write(writer.begun) is None
+    assert await writer.write(writer.begun) is None
     assert (store.writes, writer.trouble) == (1, "refused")
     store.refuses = False
     await asyncio.sleep(WRITE_AGAIN_AFTER)
-    assert await writer.write() is not None
+    assert await writer.write(writer.begun) is not None
     assert writer.trouble == ""
 
 
 async def test_a_write_that_was_given_up_is_not_built_upon() -> None:
     store = Store()
     writer = a_writer(store)
-    await writer.write()
+    await writer.write(writer.begun)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):
-            await writer.write()
-    assert (await writer.write()) == Checkpoint("0" * 15 + "2", 1)
+            await writer.write(writer.begun)
+    assert (await writer.write(writer.begun)) == Checkpoint("0" * 15 + "2", 1)
+
+
+async def test_pods_that_were_seen_before_a_write_began_need_no_other_one() -> None:
+    store = Store()
+    writer = a_writer(store)
+    seen = writer.begun
+    first = await writer.write(seen)
+    assert await writer.write(seen) == first
+    assert store.writes == 1
+
+
+async def test_a_checkpoint_that_covers_the_pods_is_used_while_the_next_one_is_written() -> None:
+    store = Store()
+    writer = a_writer(store)
+    seen = writer.begun
+    first = await writer.write(seen)
+    later = asyncio.create_task(writer.write(writer.begun))
+    await asyncio.sleep(0.5)
+    assert await writer.write(seen) == first
+    await later
+    assert store.writes == 2
+
+
+async def test_a_checkpoint_is_not_named_long_after_it_was_written() -> None:
+    store = Store()
+    writer = a_writer(store)
+    seen = writer.begun
+    await writer.write(seen)
+    await asyncio.sleep(SHARED_FOR + 1)
+    assert await writer.write(seen) == Checkpoint("0" * 15 + "1", 2)
