@@ -21,6 +21,7 @@ PAGES = (
     "docs/proof/*.md",
     "docs/runbooks/*.md",
     "*.md",
+    "examples/README.md",
     "manifests/README.md",
     "lab/README.md",
 )

@@ -119,12 +119,17 @@ def _value(loader: _Loader, node: yaml.Node, at: Location, lines: dict[Location,
         return _mapping(loader, node, at, lines)
     if isinstance(node, yaml.SequenceNode):
         return [_value(loader, one, (*at, index), lines) for index, one in enumerate(node.value)]
-    if node.tag in {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:binary"}:
+    if node.tag in {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:binary"} or _is_sexagesimal(node):
         return node.value
     try:
         return loader.construct_object(node)
     except (ValueError, LookupError) as error:  # e.g. an integer that Python will not read, or `!!bool perhaps`
         raise YamlFault(f"line {node.start_mark.line + 1}: {node.value!r:.80} cannot be read ({error})") from error
+
+
+def _is_sexagesimal(node: yaml.Node) -> bool:
+    """Return whether PyYAML would read 8:00:00 as the number 28800. YAML 1.2 and Kubernetes read it as text."""
+    return node.tag in {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"} and ":" in node.value
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode, at: Location, lines: dict[Location, int]) -> dict[str, Any]:

@@ -186,3 +186,8 @@ def test_each_field_of_a_request_but_the_mode_changes_the_line_for_sbatch() -> N
         changes: dict[str, Any] = {one.name: value}
         changed = sbatch_line(dataclasses.replace(plain, **changes))
         assert (changed == sbatch_line(plain)) == (one.name in not_written), one.name
+
+
+def test_a_value_with_colons_is_text_as_for_kubernetes() -> None:
+    pod = POD.replace("{spec", "{metadata: {annotations: {slurm-extender.io/time-limit: 8:00:00}}, spec")
+    assert "--time=480\n" in said(workload("Deployment", f"{{template: {pod}}}")).stdout
