@@ -141,7 +141,8 @@ def _why(ask: Asking, pod: Json, row: Mapping[str, Any], *, one: bool) -> tuple[
         return f"It does not wait: it is {row['state'].lower()}.", "the Pod"
     if one:
         try:
-            said = ask.debug.find(f"placeholders/{row['uid']}") or {}
+            # A Pod beyond the size of its gang has no placeholder.
+            said = ask.debug.find(f"placeholders/{row['uid']}") or ask.debug.find(f"gangs/{row['uid']}") or {}
         except Unreached as error:
             remark(error, "what stands on the Pod is shown")
             said = {}

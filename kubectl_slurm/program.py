@@ -7,7 +7,7 @@ import sys
 import click
 
 from extender import __version__
-from kubectl_slurm import doctor_command, node_commands, pod_commands
+from kubectl_slurm import doctor_command, gang_commands, node_commands, pod_commands
 from kubectl_slurm import status as of_status
 from kubectl_slurm.asking import asking
 from kubectl_slurm.debug import Unreached
@@ -83,6 +83,7 @@ for command in (
     pod_commands.why,
     pod_commands.jobs,
     pod_commands.history,
+    gang_commands.gangs,
     node_commands.list_nodes,
     node_commands.drain,
     node_commands.resume,

@@ -1,4 +1,4 @@
-"""Serve what the extender knows and why: placeholders with their histories, nodes, configuration.
+"""Serve what the extender knows and why: placeholders with their histories, gangs, nodes, configuration.
 
 All of it is read-only, except for the log level.
 """
@@ -36,6 +36,19 @@ def router(service: DebugService) -> APIRouter:
             return _not_leader(service) or JSONResponse(
                 {"error": f"no placeholder of a Pod with UID {uid!a} is known"}, 404
             )
+        return JSONResponse(dict(found))
+
+    @routes.get("/gangs", operation_id="gangs")
+    async def gangs(namespace: str = "") -> Response:
+        """Gangs, short: those of one namespace, or of all."""
+        return _not_leader(service) or await _in_slices(service.gangs(namespace))
+
+    @routes.get("/gangs/{uid}", operation_id="gang")
+    async def gang(uid: str) -> JSONResponse:
+        """The gang of the Pod with this UID, with its members."""
+        found = service.gang(uid)
+        if found is None:
+            return _not_leader(service) or JSONResponse({"error": f"no gang of a Pod with UID {uid!a} is known"}, 404)
         return JSONResponse(dict(found))
 
     @routes.get("/nodes", operation_id="nodes")

@@ -10,6 +10,7 @@ from extender.assembly import Assembly
 from extender.domain.election import LeaseRecord
 from extender.domain.nodes.fences import weak
 from extender.domain.placeholder import Placeholder, State
+from extender.http.gang_inspection import GangInspection
 from extender.http.service import Check
 from extender.kube.reflector import ReflectorStatus
 from extender.kube.store import NodeStore, PodStore
@@ -84,6 +85,14 @@ class Inspection:
             "duplicateJobs": sorted(p.duplicate_jobs),
             "history": [{"at": chapter.wall, "line": chapter.line()} for chapter in engine.story(p.key).chapters],
         }
+
+    def gangs(self, namespace: str) -> Iterator[Mapping[str, Any]]:
+        """Gangs as they are now, short; `namespace` "" is all of them."""
+        return GangInspection(self._assembly).every(namespace)
+
+    def gang(self, uid: str) -> Mapping[str, Any] | None:
+        """The gang of the Pod with this UID, with its members."""
+        return GangInspection(self._assembly).of_pod(uid)
 
     def nodes(self) -> Mapping[str, Any]:
         """Return Slurm's nodes as last read, the Node of each, faults of the mapping, and the drain holds."""

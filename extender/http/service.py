@@ -100,6 +100,14 @@ class DebugService(Protocol):
         """The placeholder of this Pod with its story."""
         ...
 
+    def gangs(self, namespace: str) -> Iterable[Mapping[str, Any]]:
+        """Gangs, short, a limited number of them; "": those of all namespaces."""
+        ...
+
+    def gang(self, uid: str) -> Mapping[str, Any] | None:
+        """The gang of this Pod with its members."""
+        ...
+
     def nodes(self) -> Mapping[str, Any]:
         """Both sides' nodes, their mapping, its problems, and holds."""
         ...

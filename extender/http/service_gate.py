@@ -107,6 +107,14 @@ class ServiceGate:
         """As `DebugService`."""
         return self.debug.placeholder(uid)
 
+    def gangs(self, namespace: str) -> Iterable[Mapping[str, Any]]:
+        """As `DebugService`."""
+        return self.debug.gangs(namespace)
+
+    def gang(self, uid: str) -> Mapping[str, Any] | None:
+        """As `DebugService`."""
+        return self.debug.gang(uid)
+
     def nodes(self) -> Mapping[str, Any]:
         """As `DebugService`."""
         return self.debug.nodes()
@@ -171,6 +179,12 @@ class _NoDebug:
         return []
 
     def placeholder(self, uid: str) -> Mapping[str, Any] | None:
+        return None
+
+    def gangs(self, namespace: str) -> Iterable[Mapping[str, Any]]:
+        return []
+
+    def gang(self, uid: str) -> Mapping[str, Any] | None:
         return None
 
     def nodes(self) -> Mapping[str, Any]:

@@ -42,10 +42,14 @@ def gangs_by_state(gangs: Mapping[str, str], workloads: Mapping[str, Placeholder
     """Return how many gangs are in each state. `gangs`: by key why each lacks a member; "" if it is complete."""
     found = Counter[str]()
     for key, missing in gangs.items():
-        p = workloads.get(key)
-        state = State.ABSENT if p is None else p.state
-        found[GangState.INCOMPLETE if missing else _OF.get(state, GangState.WAITING)] += 1
+        found[gang_state(missing, workloads.get(key))] += 1
     return {state: found[state] for state in GangState}
+
+
+def gang_state(missing: str, p: Placeholder | None) -> GangState:
+    """Return the state of one gang. `missing`: why it lacks a member; "" if it is complete."""
+    state = State.ABSENT if p is None else p.state
+    return GangState.INCOMPLETE if missing else _OF.get(state, GangState.WAITING)
 
 
 def empty_slots(gangs: Iterable[str], workloads: Mapping[str, Placeholder]) -> int:

@@ -72,7 +72,7 @@ class PlainApi:
         if path.endswith("/portforward"):
             return 403, _status(403, "Forbidden", "pods/portforward is forbidden")
         if "/debug/" in path:
-            return self._debug(path)
+            return self._debug(target if parts.query else path)
         if path.endswith("/events"):
             return 200, {"items": self._events(query["fieldSelector"][0])}
         if "/leases/" in path:

@@ -103,6 +103,12 @@ class FakeDebug:
     def placeholder(self, uid: str) -> Mapping[str, Any] | None:
         return {"key": "u1", "history": ["ABSENT -> WAITING"]} if uid == "u1" else None
 
+    def gangs(self, namespace: str) -> Iterable[Mapping[str, Any]]:
+        return [{"name": "gang ring", "namespace": namespace}]
+
+    def gang(self, uid: str) -> Mapping[str, Any] | None:
+        return {"name": "gang ring", "members": [{"uid": "u1"}]} if uid == "u1" else None
+
     def nodes(self) -> Mapping[str, Any]:
         return {"slurm": ["n1"]}
 

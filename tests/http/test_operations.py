@@ -97,11 +97,23 @@ async def test_debugging_shows_what_is_known() -> None:
         assert (await http.get("/debug/placeholders")).json() == [{"key": "u1", "state": "WAITING"}]
         assert (await http.get("/debug/placeholders/u1")).json()["history"] == ["ABSENT -> WAITING"]
         missing = await http.get("/debug/placeholders/%22%F0%9F%90%99")
+        assert (await http.get("/debug/gangs?namespace=a")).json() == [{"name": "gang ring", "namespace": "a"}]
+        assert (await http.get("/debug/gangs/u1")).json()["members"] == [{"uid": "u1"}]
+        assert (await http.get("/debug/gangs/u2")).status_code == 404
         assert (await http.get("/debug/nodes")).json() == {"slurm": ["n1"]}
         assert (await http.get("/debug/config")).json() == {"kind": "ExtenderConfiguration"}
         assert (await http.get("/debug/checks")).json()[1]["text"] == "no poll for 70 s"
     assert missing.status_code == 404
     assert "no placeholder" in missing.json()["error"]
+
+
+async def test_a_follower_names_the_leader_instead_of_gangs() -> None:
+    debug = FakeDebug()
+    debug.leader_hint = "the leader is another one"
+    async with client(whole(debug=debug)) as http:
+        for path in ("gangs", "gangs/u2"):
+            reply = await http.get(f"/debug/{path}")
+            assert (reply.status_code, reply.json()) == (503, {"error": "the leader is another one"})
 
 
 class Thousands(FakeDebug):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum, unique
 
+from extender.domain.gangs.membership import is_key_of_gang
 from extender.domain.job_outcomes.slurm_states import ReasonClass, reason_rule
 from extender.domain.jobs.job import JobView
 from extender.domain.placeholder import Placeholder
@@ -96,7 +97,7 @@ MEANINGS: Mapping[Cause, str] = {
     Cause.UNMAPPED: "Slurm allocated a node for which Kubernetes has no Node",
     Cause.NODE_KEPT: "Slurm allocated a node that cannot be used yet",
     Cause.NODE_CHECKING: "Slurm allocated a node, and the extender verifies that it is free of earlier Pods",
-    Cause.BINDING: "Slurm allocated a node, and kube-scheduler has to bind the Pod to it",
+    Cause.BINDING: "Slurm allocated a node, and kube-scheduler has to bind the Pod to it; all Pods of a gang at once",
     Cause.ENDING: "The Pod's allocation ends",
     Cause.LEAVING: "The Pod ends, and waits for nothing",
 }
@@ -268,6 +269,9 @@ def _absent(p: Placeholder, around: Surroundings) -> Why:
 def _granted(p: Placeholder) -> Why:
     has = f"Slurm allocated {_nodes(p)} to job {p.job_id}"
     if p.cleared:
+        if is_key_of_gang(p.key):
+            text = f"{has}; no Pod of the gang is bound before kube-scheduler has accepted each on its node."
+            return Why(Cause.BINDING, text)
         return Why(Cause.BINDING, f"{has}; kube-scheduler has to bind the Pod.")
     if p.reason:
         return Why(Cause.NODE_KEPT, f"{has}, which cannot be used yet: {p.reason}")

@@ -117,6 +117,13 @@ class GangBarrier:
         finally:
             self._close(p.key, uid, call)
 
+    def voted(self, p: Placeholder) -> frozenset[str]:
+        """Return the members whose votes for the present allocation count now, by UID."""
+        ballot = self._ballots.get(p.key)
+        if ballot is None or ballot.job_id != p.job_id:
+            return frozenset()
+        return frozenset(one.uid for one in ballot.valid(self._clock.now()))
+
     def node_changed(self, event: NodeChanged) -> None:
         """Void the votes for a Node of which kube-scheduler judges something that changed."""
         node = event.new or event.old

@@ -79,6 +79,10 @@ class GangMembers:
         """Return the UIDs of the Pods that say that they belong to this gang."""
         return tuple(self._joined.get(key, ()))
 
+    def memberships(self, key: str) -> dict[str, Membership]:
+        """Return what each Pod of this gang says of its place in it, by UID."""
+        return {uid: one.membership for uid, one in self._joined.get(key, {}).items()}
+
     def lacking(self) -> dict[str, str]:
         """Return every gang by its key, with the sentence that says why it has no job yet; "" if it is complete."""
         return {key: self.waits_for(key) for key in self._joined}
