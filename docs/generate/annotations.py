@@ -81,8 +81,8 @@ _TAIL = f"""
 
 | field of the Pod | in the job |
 |---|---|
-| effective requests of `cpu` | CPUs, rounded up to whole ones; none or 0 is refused |
-| effective requests of `memory` | memory, rounded up to MiB; none or 0 is refused |
+| effective requests of `cpu` | CPUs, rounded up to whole ones; none or 0 is refused, unless the site says otherwise |
+| effective requests of `memory` | memory, rounded up to MiB; none or 0 as with `cpu` |
 | extended resources | GRES and licences, by the site's map; one that the map does not name is not counted |
 | node selector or required node affinity on a GPU label of the site | type of the GPUs, if it comes to exactly one |
 | `activeDeadlineSeconds` | time limit: with the grace and a minute for the start, rounded up; not with `time-limit` |
@@ -110,6 +110,7 @@ Events on the Pod. With the first three the Pod gets no job; the others do not k
 | `{Reason.UNKNOWN_SETTING}` | a key of SUNK or slurm-bridge is not known here |
 | `{Reason.WITHOUT_EFFECT}` | a setting is known, and the Pod asks for nothing that it could apply to |
 | `{Reason.UNACCOUNTED}` | Slurm is asked for less than the Pod requests, or does not know what it asks for |
+| `{Reason.WHOLE_NODE}` | the Pod requests no CPU or no memory, and its job gets a whole node (`jobs.missingRequests`) |
 | `{Reason.UNKNOWN_GPU_TYPE}` | a GPU label has a value that the site's map of GPU types does not name |
 
 ## Written by the extender

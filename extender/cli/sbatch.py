@@ -52,7 +52,7 @@ def _options(request: JobRequest) -> Iterator[str]:
     yield f"--ntasks={nodes}"
     yield f"--cpus-per-task={request.cpus}"
     memory = request.memory_mb
-    yield f"--mem={memory // _GIB}G" if memory % _GIB == 0 else f"--mem={memory}M"
+    yield f"--mem={memory // _GIB}G" if memory and memory % _GIB == 0 else f"--mem={memory}M"
     if devices := tres_per_node(request):
         yield f"--gres={','.join(one.removeprefix('gres/').removeprefix('gres:') for one in devices.split(','))}"
     for field, option in _OPTIONS.items():
@@ -63,8 +63,9 @@ def _options(request: JobRequest) -> Iterator[str]:
         yield f"--nodelist={','.join(request.required_nodes)}"
     if request.excluded_nodes:
         yield f"--exclude={','.join(request.excluded_nodes)}"
-    if request.exclusive is not None:
-        yield _SHARING[request.exclusive]
+    sharing = Exclusive.NONE if request.whole_node else request.exclusive
+    if sharing is not None:
+        yield _SHARING[sharing]
     if request.run_as is not None:
         yield f"--uid={request.run_as.uid}"
         yield f"--gid={request.run_as.gid}"

@@ -41,6 +41,7 @@ def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolic
         ),
         under_accounting=jobs.under_accounting,
         unknown_resources=jobs.unknown_resources,
+        missing_requests=jobs.missing_requests,
         max_pod_grace_s=int(configuration.limits.max_pod_grace),
         strict_grace=jobs.strict_grace,
         kill_wait_s=int(slurm.kill_wait),

@@ -5,7 +5,16 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, Field, GetCoreSchemaHandler, create_model
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    PlainSerializer,
+    WithJsonSchema,
+    create_model,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, core_schema
 
@@ -16,6 +25,8 @@ from extender.domain.policy.site import (
     DEFAULT_GPU_TYPE_LABELS,
     DEFAULT_GRES_RULES,
     GresRule,
+    MissingRequests,
+    MissingSize,
     TimeoutUnit,
     UnderAccounting,
     UnknownResources,
@@ -85,6 +96,50 @@ class _DefaultsInDocument:
 
 Defaults = Annotated[JobDefaults, _DefaultsInDocument]
 """Values that a job gets where its Pod gives none."""
+
+
+def _read_missing(value: Any) -> MissingRequests | MissingSize:
+    if isinstance(value, MissingSize):
+        return value
+    if isinstance(value, str) and value in set(MissingRequests):
+        return MissingRequests(value)
+    if not isinstance(value, dict) or set(value) != {"cpu", "memory"}:
+        raise ValueError("is not allowed")
+    read: dict[str, int] = {}
+    for key, form in (("cpu", forms.CPUS), ("memory", forms.MEBIBYTES)):
+        try:
+            read[key] = form.read(str(value[key]))
+        except ValueError as error:
+            raise ValueError(f"{key} must be {form.allowed}") from error
+    return MissingSize(read["cpu"], read["memory"])
+
+
+def _write_missing(value: MissingRequests | MissingSize) -> Any:
+    return {"cpu": value.cpus, "memory": f"{value.memory_mb}Mi"} if isinstance(value, MissingSize) else str(value)
+
+
+_AMOUNT = {"type": ["string", "number"]}
+
+MissingRequestsInDocument = Annotated[
+    MissingRequests | MissingSize,
+    BeforeValidator(_read_missing),
+    PlainSerializer(_write_missing),
+    WithJsonSchema(
+        {
+            "format": "missing-requests",
+            "oneOf": [
+                {"type": "string", "enum": [str(one) for one in MissingRequests]},
+                {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["cpu", "memory"],
+                    "properties": {"cpu": _AMOUNT, "memory": _AMOUNT},
+                },
+            ],
+        }
+    ),
+]
+"""A word, or the amounts."""
 
 
 class GresMapping(Group):
@@ -189,6 +244,12 @@ class JobSettings(Group):
         UnknownResources.ALLOW,
         description="A Pod that requests an extended resource which no line of `gres` names, such as `rdma/ib`: place "
         "it, let the kubelet grant the resource, and say by an Event that Slurm does not count it; or refuse the Pod.",
+    )
+    missing_requests: MissingRequestsInDocument = Field(
+        MissingRequests.REFUSE,
+        description="A Pod that requests no CPU or no memory: refuse it; give it a `whole-node` that its job shares "
+        "with no other, where its author and the policy do not forbid that; or count these amounts for the missing "
+        "ones, as `{cpu: 1, memory: 1Gi}`. The kubelet grants such a Pod no more than it requests in any case.",
     )
     strict_grace: bool = Field(
         False,

@@ -33,6 +33,7 @@ ALLOWED_BY_FORMAT = {
     "slurmrestd": "http://host:port, https://host:port or unix:///path",
     "web-address": "http://host[:port] or https://host[:port], a path may follow",
     "password": "text",
+    "missing-requests": "refuse, whole-node, or a map with the keys cpu and memory",
 }
 """Allowed values by the `format` of a value's JSON schema; for faults and for the reference page."""
 

@@ -172,6 +172,9 @@ class Reason(StrEnum):
     UNACCOUNTED = "NotAccountedBySlurm"
     """Slurm sets less aside for the Pod than Kubernetes does."""
 
+    WHOLE_NODE = "SlurmWholeNode"
+    """The Pod requests no CPU or no memory, and the site gives such a Pod a node for itself."""
+
     NO_SUITABLE_NODE = "NoSuitableNode"
     """No node that there is could ever hold the Pod; it is asked for again when nodes change."""
 

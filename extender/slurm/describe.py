@@ -49,7 +49,7 @@ def describe(order: JobOrder, mark: str, hooks: HookSettings) -> JobDescription:
         "maximum_nodes": max(nodes, request.max_nodes or 0),
         "tres_per_node": tres_per_node(request),
         "excluded_nodes": order.excluded or None,
-        "shared": _SHARED[request.exclusive] if request.exclusive else None,
+        "shared": _shared(request),
         "current_working_directory": request.working_dir or _DIRECTORY,
     }
     return JobDescription(
@@ -75,10 +75,17 @@ def describe(order: JobOrder, mark: str, hooks: HookSettings) -> JobDescription:
     )
 
 
+def _shared(request: JobRequest) -> Shared | None:
+    if request.whole_node:
+        return Shared.NONE
+    return _SHARED[request.exclusive] if request.exclusive else None
+
+
 def _settings(request: JobRequest) -> dict[str, Any]:
     """Return what the request says, by field of `JobDescription`, as the table of settings relates the two.
 
-    The memory is among it always: without it Slurm gives the memory of the whole node.
+    The memory is among it always: without it Slurm gives what the partition says, or the memory of the whole node. A
+    memory of 0 is all of the node's, as in `sbatch --mem=0`.
     """
     sent: dict[str, Any] = {}
     for field, slurm in _SENT:

@@ -177,7 +177,7 @@ def _large_enough(node: SimNode, job: SimJob) -> bool:
 
 
 def _memory(job: SimJob, node: SimNode) -> int:
-    return node.memory_mb if job.memory_mb is None else job.memory_mb
+    return job.memory_mb or node.memory_mb  # 0, as in `sbatch --mem=0`, is all of it
 
 
 def _gres_free(node: SimNode, holders: Sequence[SimJob], wanted: str) -> int:

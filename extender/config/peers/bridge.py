@@ -105,6 +105,7 @@ def _as_there(plan: ImportPlan) -> None:
     plan.note(
         BRIDGE, "jobs.defaults.exclusive: none gives each Pod a whole node, as before; take it out to share nodes"
     )
+    plan.put(("jobs", "missingRequests"), "whole-node", BRIDGE)
     anybody_may(plan, BRIDGE)
     plan.note(
         BRIDGE,

@@ -87,12 +87,14 @@ def agreed(title: str, asked: Sequence[MemberRequest], size: int) -> Agreed | Di
         for name, count in request.gres.items():
             gres[name] = max(gres.get(name, 0), count)
     least = [one.time_limit_least for one in requests if one.time_limit_least is not None]
+    whole = any(one.whole_node for one in requests)
     request = replace(
         first,
         title=first.title if first.title != asked[0].pod else title,
         members=max(size, len(asked)),
         cpus=max(one.cpus for one in requests),
-        memory_mb=max(one.memory_mb for one in requests),
+        memory_mb=0 if whole else max(one.memory_mb for one in requests),
+        whole_node=whole,
         gres=gres,
         time_limit_least=max(least) if least else None,
     )
@@ -125,6 +127,8 @@ def _shown(value: object) -> str:
 
 
 def _uneven(asked: Sequence[MemberRequest], request: JobRequest) -> str:
+    if request.whole_node:
+        return ""
     smaller = next(
         (
             one.pod

@@ -83,6 +83,8 @@ class JobRequest:
 
     cpus: int
     memory_mb: int
+    """0 with `whole_node`: all memory of the node."""
+
     members: int = 1
     gres: Mapping[str, int] = field(default_factory=dict)
     tres_per_node: str = ""
@@ -125,6 +127,8 @@ class JobRequest:
     """Latest end, seconds since the epoch."""
 
     switches: int | None = None
+    whole_node: bool = False
+    """The job shares its nodes with no other, whatever `exclusive` says; a member requests no CPU or no memory."""
 
 
 Wishes = tuple[tuple[str, str], ...]

@@ -7,6 +7,8 @@ from extender.domain.jobs.job import JobRequest
 
 def outgrown(was: JobRequest, now: JobRequest) -> str:
     """Of what a Pod asks more than its job `was` asked for, as a clause; "" where of nothing."""
+    if was.whole_node:
+        return ""
     more = []
     if was.cpus and now.cpus > was.cpus:
         more.append(f"{now.cpus} CPUs instead of {was.cpus}")

@@ -49,6 +49,22 @@ class UnknownResources(StrEnum):
     REFUSE = "refuse"
 
 
+class MissingRequests(StrEnum):
+    """Handling of a Pod that requests no CPU or no memory."""
+
+    REFUSE = "refuse"
+    WHOLE_NODE = "whole-node"
+    """Its job gets a node that it shares with no other job, and all of the memory that Slurm has there."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingSize:
+    """Hold the amounts that a job gets for resources that its Pod does not request."""
+
+    cpus: int
+    memory_mb: int
+
+
 class TimeoutUnit(StrEnum):
     """Unit of SUNK's `timeout`. The pages of SUNK disagree with each other; its users count minutes."""
 
@@ -173,6 +189,8 @@ class TranslationPolicy:
     """For CPUs, memory, and the resources of the GRES map."""
 
     unknown_resources: UnknownResources = UnknownResources.ALLOW
+
+    missing_requests: MissingRequests | MissingSize = MissingRequests.REFUSE
 
     max_pod_grace_s: int = 3600
     """Longest grace period with which a Pod is accepted, in seconds."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from extender.domain.jobs.job import Mode
+from extender.domain.jobs.job import Exclusive, Mode
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.selectors import fits
 from extender.domain.policy.site import TranslationPolicy
@@ -146,6 +146,16 @@ def _people(rule: TenancyRule, asker: Asker, policy: TranslationPolicy) -> Itera
     elif group is None and users is not None and ANY not in users:
         by_number = f"{chosen.says(settings.USER_ID)} brings group {person.gid} with it; the number alone"
         yield _not_allowed(rule, by_number, f"{_listed(users)}, by the name or with group-id")
+
+
+def may_have_whole_node(rule: TenancyRule | None, chosen: Chosen, defaults: JobDefaults) -> bool:
+    """Return whether the job of a Pod without requests may have a node for itself: its author and its rule agree."""
+    alone = str(Exclusive.NONE)
+    asked = chosen.get(settings.EXCLUSIVE)
+    if asked is not None and asked != alone:
+        return False
+    words = None if rule is None else rule.allowed.exclusive
+    return words is None or alone in words or defaults.get(settings.EXCLUSIVE) == alone
 
 
 def too_long(rule: TenancyRule | None, least: int) -> Iterator[str]:

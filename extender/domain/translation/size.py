@@ -6,7 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extender.domain.pods.requests import CPU, MEMORY, pod_requests
-from extender.domain.policy.site import TranslationPolicy, UnderAccounting, UnknownResources
+from extender.domain.policy.site import (
+    MissingRequests,
+    MissingSize,
+    TranslationPolicy,
+    UnderAccounting,
+    UnknownResources,
+)
 from extender.domain.quantity import cpus_up, mebibytes_up
 from extender.domain.translation import settings
 from extender.domain.translation.annotations import Chosen
@@ -15,6 +21,8 @@ from extender.domain.translation.notice import Notice
 from extender.domain.views import PodView
 from extender.domain.wellknown import OWN_PREFIX, Reason
 
+NO_REQUESTS = "requests no CPU or no memory (jobs.missingRequests is whole-node)"
+
 
 @dataclass(frozen=True, slots=True)
 class Size:
@@ -22,6 +30,9 @@ class Size:
 
     cpus: int = 0
     memory_mb: int = 0
+    whole_node: bool = False
+    """The job needs a node for itself: a resource is not requested, and the site gives whole nodes then."""
+
     gres: Mapping[str, int] = field(default_factory=dict)
     licenses: Mapping[str, int] = field(default_factory=dict)
     """For all members together: a licence is on no node."""
@@ -30,9 +41,13 @@ class Size:
     notices: tuple[Notice, ...] = ()
 
 
-def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy) -> Size:
-    """Return the size of the largest member, resource by resource: Slurm gives every node of a job the same."""
-    sizes = [_size_of_one(pod, chosen, policy) for pod in pods]
+def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy, *, may_be_whole: bool = True) -> Size:
+    """Return the size of the largest member, resource by resource: Slurm gives every node of a job the same.
+
+    `may_be_whole`: the author of the Pods and the policy of the site do not forbid a node for this job alone.
+    """
+    sizes = [_size_of_one(pod, chosen, policy, may_be_whole) for pod in pods]
+    whole = any(size.whole_node for size in sizes)
     types = {gpu_type(pod, policy).name for pod in pods}
     asked_type = chosen.get(settings.GPU_TYPE) or (types.pop() if len(types) == 1 else "")
     gres = _largest(size.gres for size in sizes)
@@ -55,7 +70,8 @@ def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy) 
             notices += [Notice(Reason.UNACCOUNTED, f"{said}; {end}") for said in _others(chosen, gres)]
     return Size(
         max(size.cpus for size in sizes),
-        max(size.memory_mb for size in sizes),
+        0 if whole else max(size.memory_mb for size in sizes),
+        whole,
         with_type(gres, asked_type),
         _summed(size.licenses for size in sizes),
         tuple(faults),
@@ -63,7 +79,7 @@ def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy) 
     )
 
 
-def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy) -> Size:
+def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy, may_be_whole: bool) -> Size:
     try:
         requests = pod_requests(pod)
     except ValueError as why:
@@ -81,12 +97,15 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy) -> Siz
             else:
                 notices.append(Notice(Reason.UNACCOUNTED, f"{said}; Slurm accounts for less than Kubernetes does"))
     cpus, memory_mb = chosen.get(settings.CPUS) or cpus, chosen.get(settings.MEMORY) or memory_mb
-    for resource, size, setting in ((CPU, cpus, settings.CPUS), (MEMORY, memory_mb, settings.MEMORY)):
-        if size <= 0:
-            faults.append(
-                f"Pod {pod.full_name} requests no {resource}; resources.requests.{resource} of its containers together "
-                f"must be above 0, or {OWN_PREFIX}{setting.name} must say how much"
-            )
+    missing = policy.missing_requests
+    whole = missing is MissingRequests.WHOLE_NODE and may_be_whole and (cpus <= 0 or memory_mb <= 0)
+    if whole:
+        cpus, memory_mb = max(1, cpus), 0
+        notices.append(Notice(Reason.WHOLE_NODE, f"Pod {pod.full_name} {NO_REQUESTS}; its job gets a whole node"))
+    elif isinstance(missing, MissingSize):
+        cpus, memory_mb = cpus or missing.cpus, memory_mb or missing.memory_mb
+    if not whole:
+        faults += _missing(pod, cpus, memory_mb)
     reading = to_gres(requests, policy)
     if not chosen.get(settings.GRES):  # what an unmapped resource is in Slurm, the author has said
         faults += reading.faults
@@ -98,7 +117,16 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy) -> Siz
         else:
             end = "Slurm does not count it, only the kubelet grants it"
             notices += [Notice(Reason.UNACCOUNTED, f"{said}; {end}") for said in reading.unknown]
-    return Size(cpus, memory_mb, reading.gres, reading.licenses, tuple(faults), (*notices, *reading.notices))
+    return Size(cpus, memory_mb, whole, reading.gres, reading.licenses, tuple(faults), (*notices, *reading.notices))
+
+
+def _missing(pod: PodView, cpus: int, memory_mb: int) -> list[str]:
+    return [
+        f"Pod {pod.full_name} requests no {resource}; resources.requests.{resource} of its containers together "
+        f"must be above 0, or {OWN_PREFIX}{setting.name} must say how much"
+        for resource, size, setting in ((CPU, cpus, settings.CPUS), (MEMORY, memory_mb, settings.MEMORY))
+        if size <= 0
+    ]
 
 
 def _too_few(chosen: Chosen, needed: Mapping[str, int]) -> list[str]:

@@ -18,7 +18,7 @@ from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.policy.tenancy import Range, TenancyRule
 from extender.domain.translation import settings
-from extender.domain.translation.allowance import Asker, beyond, decided, too_long
+from extender.domain.translation.allowance import Asker, beyond, decided, may_have_whole_node, too_long
 from extender.domain.translation.annotations import Chosen, read_settings
 from extender.domain.translation.forms import Instant, Unsent
 from extender.domain.translation.licenses import Licenses, combined
@@ -95,7 +95,7 @@ def translate(
     limit, least, by_site = _time_limit(
         pods, chosen, defaults, None if rule is None else rule.allowed.time_limit_minutes, job_deadline_s
     )
-    size = size_of(pods, chosen, policy)
+    size = size_of(pods, chosen, policy, may_be_whole=may_have_whole_node(rule, chosen, unasked))
     licenses = _licenses(chosen, defaults, size)
     created = min((pod.created_at for pod in pods if pod.created_at), default=now_wall)
     deadline = chosen.get(settings.DEADLINE)
@@ -192,7 +192,8 @@ def _request(pods: Sequence[PodView], chosen: Chosen, size: Size, defaults: JobD
         value = defaults.get(setting) if asked is None else asked
         if setting.request and value is not None and not isinstance(value, Unsent):
             said[setting.request] = value.at(created) if isinstance(value, Instant) else value
-    return JobRequest(**said | {"cpus": size.cpus, "memory_mb": size.memory_mb}, members=len(pods), gres=size.gres)
+    said |= {"cpus": size.cpus, "memory_mb": size.memory_mb, "whole_node": size.whole_node}
+    return JobRequest(**said, members=len(pods), gres=size.gres)
 
 
 def _licenses(chosen: Chosen, defaults: JobDefaults, size: Size) -> Licenses:

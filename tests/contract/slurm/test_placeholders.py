@@ -94,6 +94,16 @@ async def test_an_allocation_is_granted_at_once_and_ends_when_it_is_cancelled(op
         assert (await jobs.cancel(job_id)).job_ended
 
 
+async def test_a_whole_node_is_shared_with_no_job_however_small(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        whole = await accepted(jobs, an_allocation("whole", cpus=1, memory_mb=0, whole_node=True))
+        [node] = (await read(jobs, whole)).nodes
+        others = [await accepted(jobs, an_allocation(f"small-{number}", cpus=1)) for number in range(2)]
+        assert node not in {name for other in others for name in (await read(jobs, other)).nodes}
+        await jobs.cancel(whole)
+
+
 async def test_a_submitted_placeholder_waits_its_turn_and_then_runs(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as client:
         jobs = jobs_of(client)

@@ -94,6 +94,12 @@ def asked(number: int, **fields: Any) -> MemberRequest:
     return MemberRequest(pod, replace(REQUEST, **({"title": pod} | fields)))
 
 
+def test_a_gang_with_a_member_that_needs_a_whole_node_gets_whole_nodes() -> None:
+    said = agreed("team/ring", [asked(0), asked(1, cpus=1, memory_mb=0, whole_node=True)], 2)
+    assert isinstance(said, Agreed)
+    assert (said.request.cpus, said.request.memory_mb, said.request.whole_node) == (4, 0, True)
+
+
 def test_a_gang_asks_for_as_many_nodes_as_it_has_members() -> None:
     said = agreed("team/ring", [asked(0), asked(1)], 2)
     assert isinstance(said, Agreed)

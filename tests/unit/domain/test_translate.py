@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.domain.jobs.job import Exclusive, JobRequest, Mode, RunAs
-from extender.domain.policy.site import RESTRICTED_KEYS, TranslationPolicy, UnderAccounting, UnknownResources
+from extender.domain.policy.site import (
+    RESTRICTED_KEYS,
+    MissingRequests,
+    MissingSize,
+    TranslationPolicy,
+    UnderAccounting,
+    UnknownResources,
+)
+from extender.domain.policy.tenancy import Allowed, PodPolicy, TenancyRule
 from extender.domain.translation.gres import asked_gres, by_name
 from extender.domain.translation.settings import BY_NAME
 from extender.domain.translation.translate import MOST_KEYS, Translated, TranslationRefused, translate
@@ -123,6 +131,37 @@ def test_a_pod_without_gpus_hears_nothing_of_gpu_types_unless_it_named_one() -> 
     selector = {"gpu.nvidia.com/class": "OTHER"}
     assert translated(a_pod(node_selector=selector), policy=policy).notices == ()
     assert reasons(translated(a_pod(annotations=own(gpu_type="l4")))) == [Reason.WITHOUT_EFFECT]
+
+
+WHOLE = replace(FREE, missing_requests=MissingRequests.WHOLE_NODE)
+
+
+@pytest.mark.parametrize(("cpu", "memory", "cpus"), [("", "", 1), ("2", "", 2), ("", "1Gi", 1)])
+def test_a_pod_without_requests_gets_a_whole_node_where_the_site_says_so(cpu: str, memory: str, cpus: int) -> None:
+    result = translated(a_pod(cpu, memory), policy=WHOLE)
+    asked = result.request
+    assert (asked.cpus, asked.memory_mb, asked.whole_node) == (cpus, 0, True)
+    assert reasons(result) == [Reason.WHOLE_NODE]
+    assert not translated(a_pod("1", "1Gi"), policy=WHOLE).request.whole_node
+
+
+@pytest.mark.parametrize("shared", ["ok", "user", "false"])
+def test_a_whole_node_is_not_forced_on_a_pod_that_shares(shared: str) -> None:
+    assert "requests no cpu" in faults(a_pod("", "1Gi", annotations=own(exclusive=shared)), policy=WHOLE)[0]
+
+
+@pytest.mark.parametrize(("words", "whole"), [(None, True), (("none", "false"), True), (("user", "false"), False)])
+def test_a_whole_node_is_only_for_pods_that_the_policy_allows_one(words: tuple[str, ...] | None, whole: bool) -> None:
+    rule = TenancyRule("tenants", allowed=Allowed(exclusive=words))
+    policy = replace(WHOLE, pods=PodPolicy(rules=(rule,)))
+    assert isinstance(translate([a_pod("", "")], {}, policy, NOW), Translated) == whole
+
+
+def test_amounts_of_the_site_stand_in_for_missing_requests_alone() -> None:
+    policy = replace(FREE, missing_requests=MissingSize(2, 512))
+    for cpu, memory, sized in (("", "", (2, 512)), ("4", "", (4, 512)), ("", "1Gi", (2, 1024)), ("0", "0", (2, 512))):
+        asked = request(a_pod(cpu, memory), policy=policy)
+        assert (asked.cpus, asked.memory_mb, asked.whole_node) == (*sized, False)
 
 
 @pytest.mark.parametrize(("cpu", "memory", "missing"), [("", "1Gi", "cpu"), ("0", "1Gi", "cpu"), ("1", "", "memory")])

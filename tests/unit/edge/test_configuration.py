@@ -20,7 +20,13 @@ from extender.config.values import BindAddress, read_bind_address, read_duration
 from extender.domain.jobs.job import Mode, RunAs
 from extender.domain.nodes.external_nodes import ExternalRules, FeatureRule, TopologyRule
 from extender.domain.policy.named import Nameable
-from extender.domain.policy.site import DEFAULT_GRES_RULES, TimeoutUnit, TranslationPolicy
+from extender.domain.policy.site import (
+    DEFAULT_GRES_RULES,
+    MissingRequests,
+    MissingSize,
+    TimeoutUnit,
+    TranslationPolicy,
+)
 from tests.builders.defaults import job_defaults
 
 HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\n"
@@ -441,3 +447,35 @@ def test_a_password_in_an_address_is_refused_and_not_shown(body: str) -> None:
     [said] = faults(body)
     assert "holds a user or a password" in said
     assert "secret-word" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("refuse", MissingRequests.REFUSE),
+        ("whole-node", MissingRequests.WHOLE_NODE),
+        ("{cpu: 500m, memory: 1Gi}", MissingSize(1, 1024)),
+        ("{cpu: 2, memory: 512Mi}", MissingSize(2, 512)),
+    ],
+)
+def test_missing_requests_are_a_word_or_amounts(text: str, expected: object) -> None:
+    configuration = read(f"{SLURM}jobs: {{missingRequests: {text}}}\n")
+    assert configuration.jobs.missing_requests == expected
+    assert translation_policy(configuration).missing_requests == expected
+    shown = json.dumps(configuration.jobs.model_dump(mode="json")["missingRequests"])
+    assert read(f"{SLURM}jobs: {{missingRequests: {shown}}}\n").jobs.missing_requests == expected
+    assert read(settings=(f"jobs.missingRequests={text}",)).jobs.missing_requests == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("some", '"some" is not allowed; it must be refuse, whole-node, or a map'),
+        ("{cpu: 1}", "it must be refuse, whole-node, or a map with the keys cpu and memory"),
+        ("{cpu: 0, memory: 1Gi}", "cpu must be a Kubernetes quantity of CPUs above 0"),
+        ("{cpu: 1, memory: much}", "memory must be a Kubernetes quantity of bytes above 0"),
+    ],
+)
+def test_other_missing_requests_are_refused(text: str, said: str) -> None:
+    [fault] = faults(f"{SLURM}jobs: {{missingRequests: {text}}}\n")
+    assert said in fault

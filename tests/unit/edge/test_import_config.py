@@ -305,6 +305,11 @@ def test_garbage_ends_in_a_sentence(text: str) -> None:
     assert result.stderr.startswith("Error: ")
 
 
+def test_a_pod_without_requests_gets_what_the_peer_gives_it() -> None:
+    assert taken("schedulerName: x\nmcsLabel: a")["jobs"]["missingRequests"] == "whole-node"
+    assert "missingRequests" not in taken("--scheduler-name=slurm --slurm-kill-wait=30s")["jobs"]
+
+
 def test_a_date_is_text_as_anything_else() -> None:
     assert (
         taken("schedulerName: x\nmcsLabel: a\npartition: 2026-01-01")["jobs"]["defaults"]["partition"] == "2026-01-01"
@@ -384,7 +389,9 @@ def test_every_annotation_is_obeyed_under_the_imported_configuration(
     }
     result = CliRunner().invoke(main, ["translate", "--config", str(config), "-"], input=yaml.safe_dump(pod))
     assert result.exit_code == 0, result.output
-    assert "#" not in result.stdout.replace("# Pod p, namespace ml", ""), result.stdout
+    said = [line for line in result.stdout.splitlines() if line.startswith("#")]
+    assert said[:2] == ["# Pod p, namespace ml", "# 1 Pod, 1 Slurm job"]
+    assert [line.partition("=")[0] for line in said[2:]] == ["# sbatch --job-name"], said
     job = yaml.safe_load(result.stdout)["job"]
     assert job["run_as"] == {"uid": 1001, "gid": 1002}
     assert (job["account"], job["partition"], job["priority"], job["time_limit_minutes"]) == ("a", "p", 7, 5)

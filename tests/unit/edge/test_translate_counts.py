@@ -191,3 +191,8 @@ def test_each_field_of_a_request_but_the_mode_changes_the_line_for_sbatch() -> N
 def test_a_value_with_colons_is_text_as_for_kubernetes() -> None:
     pod = POD.replace("{spec", "{metadata: {annotations: {slurm-extender.io/time-limit: 8:00:00}}, spec")
     assert "--time=480\n" in said(workload("Deployment", f"{{template: {pod}}}")).stdout
+
+
+def test_a_whole_node_is_all_memory_without_other_jobs() -> None:
+    line = sbatch_line(JobRequest("x", 1, 0, exclusive=Exclusive.USER, whole_node=True))
+    assert line == "sbatch --job-name=x --nodes=1 --ntasks=1 --cpus-per-task=1 --mem=0M --exclusive"

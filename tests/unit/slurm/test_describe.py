@@ -124,6 +124,11 @@ def test_sharing_is_said_in_slurms_one_field_for_it(exclusive: Exclusive | None,
     assert described(an_order(exclusive=exclusive)).shared is shared
 
 
+def test_a_whole_node_is_all_of_its_memory_and_shared_with_no_job() -> None:
+    sent = described(an_order(exclusive=Exclusive.USER, memory_mb=0, whole_node=True))
+    assert (sent.shared, sent.memory_per_node_mb) == (Shared.NONE, 0)
+
+
 @pytest.mark.parametrize(
     ("asked", "sent"),
     [
