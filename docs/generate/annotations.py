@@ -15,6 +15,7 @@ from extender.domain.wellknown import (
     BRIDGE_PREFIX,
     CANCELLED,
     DEVICES,
+    GANG_KEY,
     GANG_MEMBERS,
     GANG_NODES,
     GANG_RANK,
@@ -128,6 +129,8 @@ Annotations under `{STATUS_PREFIX}`. They are no settings. The label `{JOB_ID_LA
 * `{GANG_RANK}`, `{GANG_MEMBERS}`,
   `{GANG_NODES}`: of a member of a gang, its rank from 0, how many members there are, and the Slurm nodes
   of the gang in the order of ranks (docs/gangs.md).
+* `{GANG_KEY}`: the gang of a bound member. It stays a member after a restart of the extender, whatever
+  its labels, its PodGroup or the policy say by then.
 * `{CANCELLED}`: somebody cancelled the job for which the Pod waited. This Pod gets another when a setting of it is
   changed; its successor, or a copy of it, gets one in any case.
 * `{REQUEUED_AT}`: when the extender, at its start, made kube-scheduler requeue the Pod.

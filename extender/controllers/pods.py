@@ -188,7 +188,8 @@ class PodController:
             self._say_foreign_claim(pod)
             controllers = await self._controllers_at_start(pod)
             charged = self._translations.charged(pod, root_annotations(controllers))
-            if (key := self._gangs.key_of(pod, controllers, charged)) is None:
+            key = self._claim(pod).gang_on(pod.node_name) or self._gangs.key_of(pod, controllers, charged)
+            if key is None:
                 self._adopt(pod.uid, [(pod, controllers)])
             else:
                 workloads.setdefault(key, []).append((pod, controllers))

@@ -283,7 +283,7 @@ class Placeholder:
     def gang_place(self, uid: str) -> GangPlace | None:
         """Return the place of a member in its gang; `None`: the Pod is a workload of its own."""
         slot = self.slot_of(uid)
-        return None if slot is None or self.key == uid else GangPlace(slot, self.size)
+        return None if slot is None or self.key == uid else GangPlace(slot, self.size, self.key)
 
     def devices_of(self, uid: str) -> tuple[Device, ...]:
         """The devices that Slurm gave this member; none where it does not say, or there are none."""

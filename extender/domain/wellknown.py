@@ -131,16 +131,20 @@ CONFIG_KIND = "ExtenderConfiguration"
 POLICY_KIND = "PodPolicy"
 
 GANG_RANK = f"{STATUS_PREFIX}gang-rank"
-"""Pod annotation: the rank of a member of a gang, from 0. Written with the Binding, as the next two; the proof covers
-it and the number of members."""
+"""Pod annotation: the rank of a member of a gang, from 0. Written with the Binding, as the next three; the proof
+covers it and the number of members."""
 
 GANG_MEMBERS = f"{STATUS_PREFIX}gang-members"
 """Pod annotation: how many members the gang has."""
 
+GANG_KEY = f"{STATUS_PREFIX}gang-key"
+"""Pod annotation: the key of the gang, as the mark of its job has it; the proof covers it. A bound member keeps its
+gang after a restart, whatever its labels, its PodGroup or the policy say by then."""
+
 GANG_NODES = f"{STATUS_PREFIX}gang-nodes"
 """Pod annotation: the Slurm nodes of the gang in the order of ranks, separated by commas."""
 
-GANG_ANNOTATIONS = (GANG_RANK, GANG_MEMBERS, GANG_NODES)
+GANG_ANNOTATIONS = (GANG_RANK, GANG_MEMBERS, GANG_KEY, GANG_NODES)
 
 STATUS_ANNOTATIONS = frozenset(
     {JOB_ID, NODE, POD_SLURM_NODE, POD_UID, ALLOCATION_PROOF, DEVICES, GPUS, CANCELLED, REQUEUED_AT, *GANG_ANNOTATIONS}

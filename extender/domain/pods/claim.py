@@ -18,6 +18,7 @@ from functools import lru_cache
 
 from extender.domain.wellknown import (
     ALLOCATION_PROOF,
+    GANG_KEY,
     GANG_MEMBERS,
     GANG_RANK,
     JOB_ID,
@@ -47,10 +48,11 @@ HIGHEST_RANK = 99_999
 
 @dataclass(frozen=True, slots=True)
 class GangPlace:
-    """The place of a Pod in its gang: the rank, and how many slots the job was given."""
+    """The place of a Pod in its gang: the rank, how many slots the job was given, and the key of the gang."""
 
     rank: int
     size: int
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,10 @@ class Claim:
     def job_on(self, node: str) -> int | None:
         """Return the job for which the Pod was bound to this node; a grant's claim stays on a Pod that others bind."""
         return self.job_id if node and self.node == node else None
+
+    def gang_on(self, node: str) -> str:
+        """Return the key of the gang of which the Pod is a member on this node; "": it was bound by itself."""
+        return "" if self.gang is None or self.job_on(node) is None else self.gang.key
 
 
 def derive_key(key: bytes, purpose: bytes = _PURPOSE) -> bytes:
@@ -100,7 +106,7 @@ class Claims:
         """Return the annotations for the Pod with this UID; `slurm_node` where it is bound, `gang` for a member."""
         given = {POD_SLURM_NODE: slurm_node} if slurm_node else {}
         if gang is not None:
-            given |= {GANG_RANK: str(gang.rank), GANG_MEMBERS: str(gang.size)}
+            given |= {GANG_RANK: str(gang.rank), GANG_MEMBERS: str(gang.size), GANG_KEY: gang.key}
         proof = _proof(self._keys[0], self._cluster, uid, job_id, node, slurm_node, *_signed(gang))
         return {JOB_ID: str(job_id), NODE: node, POD_UID: uid, ALLOCATION_PROOF: proof, **given}
 
@@ -134,7 +140,7 @@ def woken_at(wall: float) -> dict[str, str]:
 def _gang_place(annotations: Mapping[str, str]) -> GangPlace | None:
     """Return the place in a gang as written; `None`: none is written, or not as the extender writes it."""
     rank, size = (_number(annotations.get(key, "")) for key in (GANG_RANK, GANG_MEMBERS))
-    return None if rank is None or size is None else GangPlace(rank, size)
+    return None if rank is None or size is None else GangPlace(rank, size, annotations.get(GANG_KEY, "")[:LONGEST_NAME])
 
 
 def _number(text: str) -> int | None:
@@ -142,8 +148,8 @@ def _number(text: str) -> int | None:
     return int(text) if short else None
 
 
-def _signed(gang: GangPlace | None) -> tuple[int, ...]:
-    return () if gang is None else (gang.rank, gang.size)
+def _signed(gang: GangPlace | None) -> tuple[int | str, ...]:
+    return () if gang is None else (gang.rank, gang.size, gang.key)
 
 
 def _job_id(text: str) -> int | None:

@@ -13,6 +13,7 @@ from extender.domain.pods import claim
 from extender.domain.pods.claim import Claim, Claims, GangPlace, derive_key
 from extender.domain.wellknown import (
     ALLOCATION_PROOF,
+    GANG_KEY,
     GANG_MEMBERS,
     GANG_RANK,
     JOB_ID,
@@ -39,17 +40,33 @@ def test_a_claim_to_what_is_no_name_of_a_node_is_a_hint_and_is_not_remembered(ke
     assert claim._proof.cache_info().currsize == before
 
 
-MEMBER = CLAIMS.written(7, "n1", "uid-1", "s1", GangPlace(2, 4))
+MEMBER = CLAIMS.written(7, "n1", "uid-1", "s1", GangPlace(2, 4, "gang-a"))
 
 
 def test_the_place_of_a_member_in_its_gang_is_part_of_the_claim() -> None:
-    assert CLAIMS.read(MEMBER, "uid-1") == Claim(7, "n1", "s1", gang=GangPlace(2, 4))
+    assert CLAIMS.read(MEMBER, "uid-1") == Claim(7, "n1", "s1", gang=GangPlace(2, 4, "gang-a"))
 
 
-@pytest.mark.parametrize("forged", [{GANG_RANK: "0"}, {GANG_MEMBERS: "3"}, {GANG_RANK: ""}, {GANG_RANK: "9" * 9}])
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {GANG_RANK: "0"},
+        {GANG_MEMBERS: "3"},
+        {GANG_RANK: ""},
+        {GANG_RANK: "9" * 9},
+        {GANG_KEY: ""},
+        {GANG_KEY: "gang-b"},
+    ],
+)
 def test_a_place_in_a_gang_that_was_changed_proves_nothing(forged: dict[str, str]) -> None:
     assert CLAIMS.read(MEMBER | forged, "uid-1") == Claim(hint=7)
     assert CLAIMS.read(WRITTEN | {GANG_RANK: "2", GANG_MEMBERS: "4"}, "uid-1") == Claim(hint=7)
+
+
+def test_a_claim_names_the_gang_on_the_node_of_the_claim_alone() -> None:
+    claim = CLAIMS.read(MEMBER, "uid-1")
+    assert (claim.gang_on("n1"), claim.gang_on("n2"), claim.gang_on("")) == ("gang-a", "", "")
+    assert CLAIMS.read(WRITTEN, "uid-1").gang_on("n1") == ""
 
 
 def test_on_a_copy_of_the_pod_it_says_nothing() -> None:
