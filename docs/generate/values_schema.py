@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from extender.config.keys import CONFIGURATION, POLICY, KeyBook
+from extender.domain.gangs.pod_groups import PodGroupApi
 
 Schema = dict[str, Any]
 
@@ -116,6 +117,12 @@ _OWN: Schema = {
     ),
     "tls": _one_of("Mutual TLS between kube-scheduler and the extender.", "none", "certificates", "cert-manager"),
     "gate": _one_of("What puts the scheduling gate on Pods.", "none", "policy", "webhook"),
+    "podGroups": {
+        "type": "array",
+        "description": "API groups whose PodGroups make gangs; the extender gets the rights that it needs for them.",
+        "items": {"enum": list(PodGroupApi)},
+        "uniqueItems": True,
+    },
     "noGrowth": _yes_or_no("Refuse to resize Pods to more than their jobs hold."),
     "writesPolicy": _yes_or_no("Limit what the extender's ServiceAccount can write to what the extender writes."),
     "maxGraceSeconds": {

@@ -50,10 +50,12 @@ def _caches(a: Assembly) -> tuple[Part, ...]:
         if a.policy_file.given
         else ()
     )
+    groups = (Part("PodGroups", informers.pod_groups.run, everywhere=True),) if informers.pod_groups.sources else ()
     return (
         Part("pods", informers.pod_reflector.run, everywhere=True),
         Part("nodes", informers.node_reflector.run, everywhere=True),
         Part("device classes", informers.class_reflector.run, everywhere=True),
+        *groups,
         *policy,
     )
 
@@ -79,6 +81,7 @@ def _workloads(a: Assembly) -> tuple[Part, ...]:
             (
                 (t.PlaceholderChanged, a.pod_controller.placeholder_changed),
                 (t.MassDeletionConfirmed, a.pod_controller.confirmed),
+                (t.PodGroupChanged, a.pod_controller.pod_group_changed),
                 (t.PolicyChanged, lambda _event: a.pod_controller.reconsider()),
             ),
         ),

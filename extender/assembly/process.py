@@ -23,6 +23,7 @@ from extender.controllers.pod_absence_judge import PodAbsenceJudge
 from extender.controllers.pods import PodController
 from extender.controllers.restore_reports import RestoreReports
 from extender.controllers.translations import NO_POLICY, Translations
+from extender.domain.gangs.context import GangContext
 from extender.domain.jobs.checkpoint import writer_id
 from extender.domain.jobs.identity import hook_token
 from extender.domain.nodes.fence_evidence import FenceProofs
@@ -53,6 +54,7 @@ from extender.runtime.topics import (
     NamespaceChanged,
     NodeChanged,
     PodChanged,
+    PodGroupChanged,
     PodsAbsent,
     PodsAdopted,
     PolicyFileRead,
@@ -109,7 +111,7 @@ class Assembly:
         self.engine = self._engine(adapters, claims, validate)
         self.gangs = GangMembers(self.engine, self.informers.pods, self.announcer, [GATE])
         workloads = WorkloadResolver(placeholders, self.informers.pods, self.gangs)
-        one_by_one = OneByOneWarnings(self.announcer, [config.scheduler.name])
+        one_by_one = OneByOneWarnings(self.announcer, [config.scheduler.name], self.informers.pod_groups.sources)
         members = MemberCandidates(placeholders, self.engine.handle, self.gangs.is_gang, self.events)
         candidates = FilterCandidates(self.engine, placeholders, workloads, members, self.events)
         self.pod_controller = self._pod_controller(
@@ -211,8 +213,12 @@ class Assembly:
                 self.engine,
                 self.gangs,
                 members,
-                jobs=self.config.gangs.jobs,
-                largest=self.config.gangs.largest,
+                site=GangContext(
+                    group=self.informers.pod_groups.group,
+                    groups_read=self.informers.pod_groups.sources,
+                    jobs=self.config.gangs.jobs,
+                    largest=self.config.gangs.largest,
+                ),
                 placed_alone=one_by_one.placed_alone,
             ),
             translations=Translations(
@@ -276,6 +282,7 @@ class Assembly:
         informers.nodes.on_change(node_changed)
         informers.namespaces.on_change(lambda old, new: events.publish(NamespaceChanged(old, new)))
         informers.device_classes.on_change(lambda old, new: events.publish(DeviceClassChanged(old, new)))
+        informers.pod_groups.on_change(lambda group: events.publish(PodGroupChanged(group)))
         self.parts = parts(self)
         subscribe(events, self.parts)
 

@@ -20,6 +20,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from extender.config.values import Duration, Group, Text, of_form
 from extender.domain.gangs.context import LARGEST, JobGangs
+from extender.domain.gangs.pod_groups import PodGroupApi
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.site import (
     DEFAULT_GPU_TYPE_LABELS,
@@ -275,6 +276,11 @@ class Gangs(Group):
     )
     largest: int = Field(
         LARGEST, ge=2, le=forms.LARGEST_GANG, description="Most members of a gang; a Pod that asks for more is refused."
+    )
+    pod_groups: frozenset[PodGroupApi] = Field(
+        frozenset(),
+        description="API groups whose PodGroups are read, and make the Pods that name them a gang. The extender needs "
+        "the rights of components/pod-groups. Without an entry here no PodGroup is requested.",
     )
     unfenced: UnfencedGangs = Field(
         UnfencedGangs.REFUSE,

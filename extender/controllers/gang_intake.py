@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from extender.domain.gangs.context import ControllerView, GangContext, JobGangs
+from extender.domain.events import MemberRef
+from extender.domain.gangs.context import ControllerView, GangContext, GroupRef
 from extender.domain.gangs.membership import SHARED_NAMES, Membership, gang_title
-from extender.domain.gangs.recognition import GangRefused, recognise
+from extender.domain.gangs.recognition import GangRefused, group_of, recognise
 from extender.domain.gangs.tenancy import tenant_of
 from extender.domain.jobs.job import Charge
 from extender.domain.placeholder import State
@@ -23,7 +25,8 @@ UNUSED = frozenset({State.ABSENT, State.REFUSED})
 class GangIntake:
     """Decide for each Pod whether it is a member of a gang.
 
-    `jobs` and `largest` are the site's choices. `placed_alone` is called with each Pod that is a workload of its own.
+    `site` has the site's choices, and the PodGroups. `placed_alone` is called with each Pod that is a workload of its
+    own.
     """
 
     def __init__(
@@ -32,16 +35,18 @@ class GangIntake:
         gangs: GangMembers,
         candidates: MemberCandidates,
         *,
-        jobs: JobGangs,
-        largest: int,
+        site: GangContext,
         placed_alone: Callable[[PodView], None],
     ) -> None:
         self._engine = engine
         self._gangs = gangs
         self._candidates = candidates
-        self._jobs = jobs
-        self._largest = largest
+        self._site = site
         self._placed_alone = placed_alone
+        self._group_of: dict[str, GroupRef] = {}
+        """The PodGroup that each Pod names, by UID; only where such are read."""
+
+        self._naming: dict[GroupRef, set[str]] = {}
 
     def key_of(self, pod: PodView, controllers: tuple[ControllerView, ...], charged: Charge) -> str | None:
         """Return the workload of a Pod that is a member of a gang, also where it would be refused now."""
@@ -59,6 +64,7 @@ class GangIntake:
 
     def accept(self, pod: PodView, controllers: tuple[ControllerView, ...], said: Translation) -> Translation | None:
         """Add the Pod to its gang, and return `None`; else return what becomes of the Pod by itself."""
+        self._note_group(pod.uid, group_of(pod))
         found = recognise(pod, self._context(controllers))
         if (kept := self._kept(pod.uid)) is not None:
             if isinstance(found, GangRefused):
@@ -68,7 +74,12 @@ class GangIntake:
         if isinstance(found, GangRefused):
             return TranslationRefused((found.text,))
         key = self._gangs.key_for(found, said) if found is not None else None
+        before = self._gangs.key_of(pod.uid)
         if found is None or key is None or not self._may_move(pod.uid, key):
+            if before is not None:
+                self._gangs.leave(pod.uid)
+                self._engine.meet(pod.uid, [MemberRef(pod.uid, pod.namespace, pod.name)])
+                self._moved(pod.uid, before, pod.uid)
             self._placed_alone(pod)
             return said
         alone = self._engine.placeholders.get(pod.uid)
@@ -77,10 +88,13 @@ class GangIntake:
         self._gangs.join(key, pod, found, said)
         if alone is not None and alone.candidates is not None:
             self._candidates.report(key, pod.uid, alone.candidates, "gang", computed=True)
+        if before is not None and before != key:
+            self._moved(pod.uid, before, key)
         return None
 
     def left(self, uid: str) -> None:
         """A Pod is gone."""
+        self._note_group(uid, None)
         if (key := self._gangs.key_of(uid)) is not None:
             self._candidates.left(key, uid)
             self._gangs.leave(uid)
@@ -89,6 +103,14 @@ class GangIntake:
         """Something of a Pod changed that may complete its gang or make it incomplete."""
         if (key := self._gangs.key_of(uid)) is not None:
             self._gangs.settle(key)
+
+    def naming(self, group: GroupRef) -> list[str]:
+        """Return the UIDs of the Pods that name this PodGroup."""
+        return sorted(self._naming.get(group, ()))
+
+    def with_group(self, key: str) -> list[str]:
+        """Return the UIDs of the Pods of this gang that name a PodGroup."""
+        return [uid for uid in self._gangs.uids(key) if uid in self._group_of]
 
     def take_unread(self, now: float) -> list[str]:
         """Return a Pod of each incomplete gang whose owner should be read again."""
@@ -108,5 +130,25 @@ class GangIntake:
             return True
         return p.state in UNUSED and not p.duplicate_jobs and p.attempt == 0
 
+    def _moved(self, uid: str, before: str, now: str) -> None:
+        """Take over the nodes that the Pod may use, and forget a gang without a job that has lost its last Pod."""
+        if (nodes := self._candidates.left(before, uid)) is not None:
+            self._candidates.report(now, uid, nodes, "gang", computed=True)
+        p = self._engine.placeholders.get(before)
+        if p is not None and not self._gangs.uids(before) and p.state in UNUSED and not p.duplicate_jobs:
+            self._engine.forget(p)
+
     def _context(self, controllers: tuple[ControllerView, ...]) -> GangContext:
-        return GangContext(controllers, jobs=self._jobs, largest=self._largest)
+        return replace(self._site, controllers=controllers)
+
+    def _note_group(self, uid: str, group: GroupRef | None) -> None:
+        if group is not None and group.source not in self._site.groups_read:
+            group = None
+        if (before := self._group_of.pop(uid, None)) is not None and before != group:
+            naming = self._naming[before]
+            naming.discard(uid)
+            if not naming:
+                del self._naming[before]
+        if group is not None:
+            self._group_of[uid] = group
+            self._naming.setdefault(group, set()).add(uid)

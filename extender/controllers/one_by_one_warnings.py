@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection
 
+from extender.domain.gangs.membership import GangSource
 from extender.domain.gangs.one_by_one import Parallel, parallel_of
 from extender.domain.ports import Announcement, Announcer
 from extender.domain.views import PodView
@@ -18,17 +19,23 @@ REMEMBERED = 4096
 
 
 class OneByOneWarnings:
-    """Warn once for each owner, by an Event on a waiting Pod that is not the only one of its owner."""
+    """Warn once for each owner, by an Event on a waiting Pod that is not the only one of its owner.
 
-    def __init__(self, announcer: Announcer, schedulers: Collection[str]) -> None:
+    `groups_read`: sources whose PodGroups are read, so that a Pod that names one is placed alone as it wants.
+    """
+
+    def __init__(
+        self, announcer: Announcer, schedulers: Collection[str], groups_read: Collection[GangSource] = ()
+    ) -> None:
         self._announcer = announcer
+        self._groups_read = frozenset(groups_read)
         self._schedulers = frozenset(schedulers)
         self._first: OrderedDict[tuple[str, ...], str] = OrderedDict()
         """By owner: the UID of its only Pod so far; "" once its author was warned."""
 
     def placed_alone(self, pod: PodView) -> None:
         """A Pod is a workload of its own."""
-        group = parallel_of(pod)
+        group = parallel_of(pod, self._groups_read)
         if group is None or pod.ended or pod.deleted_at is not None:
             return
         if not pod.node_name and (group.certain or self._first.get(group.key, pod.uid) != pod.uid):
@@ -43,7 +50,7 @@ class OneByOneWarnings:
         if pod is None or pod.scheduler_name not in self._schedulers:
             return
         if new is None or new.ended or new.deleted_at is not None:
-            group = parallel_of(pod)
+            group = parallel_of(pod, self._groups_read)
             if group is not None and self._first.get(group.key) == pod.uid:
                 del self._first[group.key]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import structlog
 
 from extender.controllers.absent_pods import AbsentPods
-from extender.controllers.gang_intake import GangIntake
+from extender.controllers.gang_intake import UNUSED, GangIntake
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain import events as e
 from extender.domain.backoff import Backoff
@@ -28,7 +28,7 @@ from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.cooperative_yield import CooperativeYield
 from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import MassDeletionConfirmed, PlaceholderChanged, PodRemoved
+from extender.runtime.topics import MassDeletionConfirmed, PlaceholderChanged, PodGroupChanged, PodRemoved
 
 _log = structlog.get_logger(__name__)
 
@@ -173,6 +173,16 @@ class PodController:
             if pod is None or p is None or pod.node_name or pod.ended or p.state in _PLACED:
                 continue
             if namespace in {None, pod.namespace}:
+                self._put(pod)
+
+    def pod_group_changed(self, event: PodGroupChanged) -> None:
+        """Decide again to which gang the waiting Pods belong that name a PodGroup."""
+        self._recognise_again(self._gangs.naming(event.group))
+
+    def _recognise_again(self, uids: Sequence[str]) -> None:
+        for uid in uids:
+            pod = self._cache.get(uid)
+            if uid in self._asked and pod is not None and not pod.node_name and not pod.ended:
                 self._put(pod)
 
     async def adopt(self, there: Collection[PodView]) -> None:
@@ -320,6 +330,8 @@ class PodController:
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Begin again with Pods whose workload is over although they are there."""
         before, after = event.before, event.after
+        if after.state in UNUSED and before.state not in UNUSED:
+            self._recognise_again(self._gangs.with_group(after.key))  # they may move to another gang only now
         if after.state is State.GONE and before.state is not State.GONE:
             for ref in after.refs:
                 if ref.uid in self._asked:

@@ -157,6 +157,7 @@ class Inspection:
                 "nodes", informers.nodes.synced, _mirrored(informers.nodes, informers.node_reflector.status, "Nodes")
             ),
             Check("kubernetes", not silent, silent, required=False),
+            *self._pod_groups(),
             *(self._replica.checks() if self._replica is not None else ()),
             Check(
                 "taken-up", taken_up or follows, f"{how_far}{'; ' if trouble else ''}{trouble}", required=not follows
@@ -189,6 +190,11 @@ class Inspection:
                 required=False,
             ),
         ]
+
+    def _pod_groups(self) -> Sequence[Check]:
+        """Return whether PodGroups are known, where they are read: no Pod is adopted before."""
+        groups = self._assembly.informers.pod_groups
+        return (Check("pod-groups", groups.synced, groups.trouble),) if groups.sources else ()
 
     def _policy_trouble(self) -> str:
         file = self._assembly.policy_file

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
@@ -65,6 +65,9 @@ CHANGES = frozenset({ChangeType.ADDED, ChangeType.MODIFIED, ChangeType.DELETED, 
 
 ABSENT_WAIT_S = 600.0
 """Seconds between two checks for a kind that this API server does not serve: upgrades are rare."""
+
+LOCATE_WAIT_S = 30.0
+"""The same for a kind whose version is looked up: an administrator may install its definition at any time."""
 
 FORBIDDEN_WAIT_S = 30.0
 """Seconds between two checks for a missing permission: an administrator has to grant it."""
@@ -138,7 +141,9 @@ class _Broken(Exception):
 class Reflector(Generic[ViewT]):
     """Mirrors everything at `path` into `sink`. `keep` may make each view smaller before it is kept.
 
-    `optional`: an API server that does not serve the kind has none of it.
+    `optional`: an API server that does not serve the kind has none of it. One that does not serve it any more says
+    nothing about what was read before. `locate` looks the path up before each list, and raises `NotFound` for such a
+    kind.
     """
 
     def __init__(
@@ -151,6 +156,7 @@ class Reflector(Generic[ViewT]):
         rng: random.Random,
         keep: Callable[[ViewT], ViewT] = lambda view: view,
         optional: bool = False,
+        locate: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         self.status = ReflectorStatus()
         self._connection = connection
@@ -160,6 +166,8 @@ class Reflector(Generic[ViewT]):
         self._rng = rng
         self._keep = keep
         self._optional = optional
+        self._locate = locate
+        self._absent_wait_s = ABSENT_WAIT_S if locate is None else LOCATE_WAIT_S
         self._order = VersionOrder()
         self._faults = 0
         self._healthy_since: float | None = None
@@ -185,6 +193,8 @@ class Reflector(Generic[ViewT]):
     async def _mirror_or_wait(self) -> None:
         """Mirror until that cannot go on, and wait as long as is proper before the next list."""
         try:
+            if self._locate is not None:
+                self._path = await self._locate()
             await self._mirror()
         except _CannotGoOn as reason:
             self.status.relists[reason.why] += 1
@@ -193,10 +203,12 @@ class Reflector(Generic[ViewT]):
             if not self._optional:
                 await self._wait_out(error)
                 return
-            self._sink.replaced((), ())
+            if not self.status.lists:
+                self._sink.replaced((), ())
+            self.status.trouble = "" if not self.status.lists else str(error)
             self._listed.set()
             self._log.debug("resource_not_served")
-            await asyncio.sleep(ABSENT_WAIT_S)
+            await asyncio.sleep(self._absent_wait_s)
         except ApiError as error:
             await self._wait_out(error)
 

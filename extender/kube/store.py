@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from extender.domain.foreign_pods.foreign_pod import DAEMONS
+from extender.domain.gangs.pod_groups import PodGroupView
 from extender.domain.nodes.slurmds import SlurmdSelector
 from extender.domain.ports import PodCache
 from extender.domain.views import Container, DeviceClassView, NamespaceView, NodeView, OwnerReference, PodView
@@ -241,6 +242,25 @@ class NamespaceStore(NamedStore[NamespaceView]):
         """The labels of one; `None` where it is not known."""
         found = self.named(name)
         return None if found is None else found.labels
+
+
+class PodGroupStore(Store[PodGroupView]):
+    """Every PodGroup of one kind, also by namespace and name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_name: dict[tuple[str, str], PodGroupView] = {}
+
+    def named(self, namespace: str, name: str) -> PodGroupView | None:
+        """One PodGroup."""
+        return self._by_name.get((namespace, name))
+
+    def _index(self, view: PodGroupView) -> None:
+        self._by_name[view.namespace, view.name] = view
+
+    def _unindex(self, view: PodGroupView) -> None:
+        if (there := self._by_name.get((view.namespace, view.name))) is not None and there.uid == view.uid:
+            del self._by_name[view.namespace, view.name]
 
 
 _NOTHING: Mapping[str, str] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from extender.domain.gangs.context import GroupRef
 from extender.domain.jobs.job import JobView
 from extender.domain.placeholder import Placeholder
 from extender.domain.views import DeviceClassView, NamespaceView, NodeView, PodView
@@ -64,6 +65,13 @@ class DeviceClassChanged:
 
     old: DeviceClassView | None
     new: DeviceClassView | None
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroupChanged:
+    """A PodGroup appeared, is gone, or asks for another number of members."""
+
+    group: GroupRef
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,15 +71,22 @@ class Rbac:
 
 ACCOUNT = NAMESPACE = "slurm-extender"
 
-_SHIPPED = Path(__file__).resolve().parents[2] / "manifests" / "base" / "rbac-extender.yaml"
+_MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 
 
 @cache
-def shipped() -> Rbac | None:
-    """Return the rights that the shipped manifests give to the extender; `None` where they are not installed."""
-    if not _SHIPPED.exists():
+def shipped(*components: str) -> Rbac | None:
+    """Return the rights that the shipped manifests give to the extender; `None` where they are not installed.
+
+    Those of the base, and of the `components` that bring rights.
+    """
+    files = (
+        _MANIFESTS / "base" / "rbac-extender.yaml",
+        *(_MANIFESTS / "components" / one / "rbac.yaml" for one in components),
+    )
+    if not all(file.exists() for file in files):
         return None
-    found = yaml.safe_load_all(_SHIPPED.read_text(encoding="utf-8"))
+    found = [one for file in files for one in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
     return Rbac.of((one for one in found if one), ACCOUNT, NAMESPACE)
 
 

@@ -43,6 +43,11 @@ CRONJOBS = Resource("batch", "v1", "cronjobs", "CronJob", subresources=STATUS)
 DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
 """Not served as it is: dynamic resource allocation is for sites that have it."""
 
+KUBERNETES_POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", subresources=STATUS)
+COSCHEDULING_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", subresources=STATUS)
+VOLCANO_POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", subresources=STATUS)
+"""Not served as they are either: PodGroups are for sites that have them."""
+
 BUILT_IN = (
     PODS,
     NODES,

@@ -72,8 +72,8 @@ MAY_NOT = (
 )
 
 
-def shipped_rights() -> Rbac:
-    """The extender's."""
-    found = shipped()
+def shipped_rights(*components: str) -> Rbac:
+    """The extender's, with those of components."""
+    found = shipped(*components)
     assert found is not None
     return found

@@ -83,10 +83,14 @@ class GroupRef:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A group object as read. `least`: members that must start together; 0: its policy is not a gang."""
+    """A group object as read. `least`: members that must start together; 0 or 1: its Pods are no gang."""
 
     uid: str
     least: int
+
+
+def _no_group(_ref: GroupRef) -> GroupView | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +98,11 @@ class GangContext:
     """Everything beside the Pod. `controllers` go from the Pod's own controller up to the topmost that may be read."""
 
     controllers: tuple[ControllerView, ...] = ()
-    group: Callable[[GroupRef], GroupView | None] | None = None
-    """Gives `None` for an object that does not exist. `None`: no such objects are read, and they make no gang."""
+    group: Callable[[GroupRef], GroupView | None] = _no_group
+    """Gives `None` for an object that does not exist. It is called for the sources in `groups_read` alone."""
+
+    groups_read: frozenset[GangSource] = frozenset()
+    """Sources whose PodGroups are read. Those of others make no gang."""
 
     jobs: JobGangs = JobGangs.ANNOTATED
     largest: int = LARGEST

@@ -27,7 +27,13 @@ class GangSource(StrEnum):
     JOB = "job"
 
 
-SHARED_NAMES = frozenset({GangSource.ANNOTATION, GangSource.KUEUE})
+POD_GROUPS = frozenset({GangSource.POD_GROUP, GangSource.COSCHEDULING, GangSource.VOLCANO})
+"""Sources that name an object, a PodGroup, which says how many members the gang has."""
+
+SIZE_ON_PODS = frozenset({GangSource.ANNOTATION, GangSource.KUEUE})
+"""Sources in which each Pod says how many members the gang has."""
+
+SHARED_NAMES = SIZE_ON_PODS | POD_GROUPS
 """Sources whose text any author in the namespace can repeat: such members are also held to one Slurm tenant."""
 
 

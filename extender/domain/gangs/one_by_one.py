@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from extender.domain.gangs import labels
 from extender.domain.gangs.controlled import BATCH_GROUP
+from extender.domain.gangs.membership import GangSource
 from extender.domain.gangs.readers import LONGEST_NAME, read_index
+from extender.domain.gangs.recognition import group_of
 from extender.domain.printable import printable
 from extender.domain.views import PodView
 
@@ -24,13 +27,18 @@ class Parallel:
     """The Pods name a group that the extender does not read."""
 
 
-def parallel_of(pod: PodView) -> Parallel | None:
+def parallel_of(pod: PodView, groups_read: Collection[GangSource] = ()) -> Parallel | None:
     """Return the group of a Pod whose controller runs such Pods beside each other; `None`: nothing says so.
 
     Deployments, StatefulSets and DaemonSets are left out: their Pods serve by themselves, unless they name a group.
+    The author of a PodGroup that is read (`groups_read`) and makes no gang wanted none.
     """
-    if (named := _named_group(pod)) is not None:
-        return named
+    if (group := group_of(pod)) is not None and group.source in groups_read:
+        return None
+    if group is not None:
+        return _unread("PodGroup", group.source, pod.namespace, group.name)
+    if pod.workload_ref:
+        return _unread("Workload", "workloadRef", pod.namespace, pod.workload_ref)
     if name := _label(pod, labels.JOBSET_NAME):
         return Parallel(("JobSet", pod.namespace, name), f"JobSet {name}", certain=False)
     if name := _label(pod, labels.LWS_NAME):
@@ -47,19 +55,10 @@ def parallel_of(pod: PodView) -> Parallel | None:
     return Parallel(("Job", pod.namespace, owner.uid), f"Job {printable(owner.name[:LONGEST_NAME])}", certain=False)
 
 
-def _named_group(pod: PodView) -> Parallel | None:
+def _unread(kind: str, source: str, namespace: str, name: str) -> Parallel:
     """Return the PodGroup that the Pod names, or the Workload of Kubernetes 1.35 (`spec.workloadRef`)."""
-    volcano = next((name for key in labels.VOLCANO_GROUPS if (name := pod.annotations.get(key, ""))), "")
-    for source, kind, name in (
-        ("scheduling.k8s.io", "PodGroup", pod.scheduling_group),
-        ("coscheduling", "PodGroup", pod.labels.get(labels.COSCHEDULING_GROUP, "")),
-        ("Volcano", "PodGroup", volcano),
-        ("workloadRef", "Workload", pod.workload_ref),
-    ):
-        if name:
-            shown = printable(name[:LONGEST_NAME])
-            return Parallel((kind, source, pod.namespace, shown), f"{kind} {shown}", certain=False, unread=True)
-    return None
+    shown = printable(name[:LONGEST_NAME])
+    return Parallel((kind, source, namespace, shown), f"{kind} {shown}", certain=False, unread=True)
 
 
 def _label(pod: PodView, key: str) -> str:

@@ -38,8 +38,8 @@ def recognise(pod: PodView, context: GangContext) -> Recognition:
         return GangRefused(
             f"The Pod names two gangs, {first}: {quoted(first_text)} and {other}: {quoted(other_text)}. Remove one."
         )
-    if named and (named[0][0] not in _POD_GROUPS or context.group is not None):
-        return _by_name(pod, context, *named[0])
+    if named and (by_name := _by_name(pod, context, *named[0])) is not None:
+        return by_name
     for read in (of_leader_worker_set, of_job_set, of_job):
         found = read(pod, context)
         if isinstance(found, str):
@@ -49,8 +49,17 @@ def recognise(pod: PodView, context: GangContext) -> Recognition:
     return None
 
 
-_POD_GROUPS = frozenset({"spec.schedulingGroup", labels.COSCHEDULING_GROUP, *labels.VOLCANO_GROUPS})
-"""Sources of which an object says more. Where none is read, the Pod's controllers may still say that it is a gang."""
+def group_of(pod: PodView) -> GroupRef | None:
+    """Return the PodGroup that the Pod names, whether such are read or not. Its name may be no valid one."""
+    volcano = next((name for key in labels.VOLCANO_GROUPS if (name := pod.annotations.get(key, ""))), "")
+    for source, name in (
+        (GangSource.POD_GROUP, pod.scheduling_group),
+        (GangSource.COSCHEDULING, pod.labels.get(labels.COSCHEDULING_GROUP, "")),
+        (GangSource.VOLCANO, volcano),
+    ):
+        if name:
+            return GroupRef(source, pod.namespace, name)
+    return None
 
 
 def _is_several(found: Membership) -> bool:
@@ -76,6 +85,10 @@ def _named(pod: PodView, context: GangContext) -> list[tuple[str, str]]:
 
 
 def _by_name(pod: PodView, context: GangContext, key: str, text: str) -> Membership | GangRefused | None:
+    """Return the gang that the Pod names; `None`: it names a PodGroup that makes none, or is not read.
+
+    The Pod's controllers may still say that it is a member of a gang.
+    """
     readers: dict[str, Callable[[PodView, GangContext, str], Membership | GangRefused | None]] = {
         "spec.schedulingGroup": _grouped(GangSource.POD_GROUP),
         labels.COSCHEDULING_GROUP: _grouped(GangSource.COSCHEDULING),
@@ -118,20 +131,24 @@ def _kueue(pod: PodView, context: GangContext, text: str) -> Membership | GangRe
 
 def _grouped(source: GangSource) -> Callable[[PodView, GangContext, str], Membership | GangRefused | None]:
     def read(pod: PodView, context: GangContext, text: str) -> Membership | GangRefused | None:
+        if source not in context.groups_read:
+            return None
         try:
             called = read_name(text)
         except ValueError as why:
             return GangRefused(f"The name of the Pod's PodGroup, {quoted(text)}, is not allowed; {why}.")
-        if context.group is None:
-            return None
         group, title = context.group(GroupRef(source, pod.namespace, called)), f"PodGroup {called}"
+        identity = (context.root_uid, called)
         if group is None:
-            unknown = f"{title} of {pod.namespace} does not exist or cannot be read."
-            return Membership(source, pod.namespace, title, (), None, order_of(pod), unknown)
+            unknown = (
+                f"{title} does not exist in namespace {pod.namespace}, or cannot be read. "
+                "Create it, or remove its name from the Pods."
+            )
+            return Membership(source, pod.namespace, title, identity, None, order_of(pod), unknown)
         if group.least > context.largest:
             return GangRefused(f"{title} asks for {group.least} members; at most {context.largest} are allowed.")
-        if group.least < 1:
+        if group.least <= 1:
             return None
-        return Membership(source, pod.namespace, title, (group.uid,), group.least, order_of(pod))
+        return Membership(source, pod.namespace, title, (*identity, group.uid), group.least, order_of(pod))
 
     return read

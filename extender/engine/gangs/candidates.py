@@ -42,9 +42,9 @@ class MemberCandidates:
     def _forgotten(self, event: PlaceholderForgotten) -> None:
         self._lists.pop(event.key, None)
 
-    def left(self, key: str, uid: str) -> None:
-        """Drop the list of a member that has left."""
-        self._lists.get(key, {}).pop(uid, None)
+    def left(self, key: str, uid: str) -> frozenset[str] | None:
+        """Drop and return the list of a member that has left; `None`: there is none."""
+        return self._lists.get(key, {}).pop(uid, None)
 
 
 def _in_all(lists: dict[str, frozenset[str]]) -> frozenset[str]:

@@ -11,7 +11,7 @@ from extender.domain.backoff import Backoff
 from extender.domain.gangs.agreement import Disagreed, MemberRequest, agreed
 from extender.domain.gangs.completeness import Complete, GangCandidate, completeness
 from extender.domain.gangs.layout import ranks
-from extender.domain.gangs.membership import SHARED_NAMES, Membership, gang_title
+from extender.domain.gangs.membership import SHARED_NAMES, SIZE_ON_PODS, Membership, gang_title
 from extender.domain.gangs.tenancy import tenant_of
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, PodCache
@@ -265,7 +265,7 @@ class GangMembers:
 def _with_one_size(joined: dict[str, _Joined]) -> Mapping[str, _Joined]:
     """Return the Pods with the size that their owner said last, where it is the owner that says it."""
     last = next((one for one in reversed(joined.values()) if not one.membership.unknown), None)
-    if last is None or last.membership.source in SHARED_NAMES:
+    if last is None or last.membership.source in SIZE_ON_PODS:
         return joined
     expected, unknown = last.membership.expected, last.membership.unknown
     return {

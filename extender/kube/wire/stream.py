@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
+from extender.domain.gangs.pod_groups import POD_GROUP_KINDS
 from extender.kube.wire.device_class import read_device_class
 from extender.kube.wire.fields import Fields, OddObject, Unreadable, parsed
 from extender.kube.wire.meta import Identity, read_identity
 from extender.kube.wire.namespace import read_namespace
 from extender.kube.wire.node import read_node
 from extender.kube.wire.pod import read_pod
+from extender.kube.wire.pod_group import pod_group_reader
 
 LONGEST_PAUSE_S = 300.0
 """An API server that asks for a longer pause is asked again after this one."""
@@ -134,6 +136,8 @@ POD = ResourceKind(read_pod)
 NAMESPACE = ResourceKind(read_namespace)
 NODE = ResourceKind(read_node)
 DEVICE_CLASS = ResourceKind(read_device_class)
+POD_GROUPS = {kind.api: ResourceKind(pod_group_reader(kind.api)) for kind in POD_GROUP_KINDS}
+"""By API group."""
 
 
 def _odd_change(word: str, obj: Mapping[str, Any], error: OddObject) -> StreamEvent[ViewT]:

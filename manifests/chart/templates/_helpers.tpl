@@ -72,6 +72,9 @@ affinity: {{ toJson . }}
 {{- if or (dig "admission" "bind" nil $config) (dig "admission" "tls" nil $config) }}
 {{- fail "config.admission: the chart sets it, and the webhook with it, by gate: webhook" }}
 {{- end }}
+{{- if dig "gangs" "podGroups" nil $config }}
+{{- fail "config.gangs.podGroups: the chart sets it, and the rights that it needs, by podGroups" }}
+{{- end }}
 {{- if ne (dig "leaderElection" "leaseName" "slurm-extender" $config) "slurm-extender" }}
 {{- fail "config.leaderElection.leaseName: it must be slurm-extender, the only Lease that the chart's Role lets it write" }}
 {{- end }}

@@ -16,7 +16,7 @@ from extender.domain.gangs.context import (
     JobGangs,
     ReplicatedJob,
 )
-from extender.domain.gangs.membership import GangSource, Membership
+from extender.domain.gangs.membership import POD_GROUPS, GangSource, Membership
 from extender.domain.gangs.recognition import GangRefused, recognise
 from extender.domain.views import OwnerReference, PodView
 from extender.domain.wellknown import GANG, GANG_SIZE
@@ -26,7 +26,9 @@ ALONE = GangContext()
 JOB = OwnerReference("batch/v1", "Job", "train", "job-1")
 JOB_SET = OwnerReference("jobset.x-k8s.io/v1alpha2", "JobSet", "sweep", "set-1")
 LWS = {labels.LWS_NAME: "vllm", labels.LWS_GROUP_INDEX: "2"}
-GROUPS = GangContext(group=lambda ref: GroupView(f"{ref.source}-uid", 4) if ref.name == "four" else None)
+GROUPS = GangContext(
+    group=lambda ref: GroupView(f"{ref.source}-uid", 4) if ref.name == "four" else None, groups_read=POD_GROUPS
+)
 
 
 def of_job(pods: int | None = 4, indexed: bool = True, **annotations: str) -> GangContext:
@@ -111,19 +113,42 @@ def test_two_sources_on_one_pod_are_refused_and_both_are_named() -> None:
 )
 def test_a_pod_group_gives_size_and_identity(pod: PodView, source: GangSource) -> None:
     said = found(pod, GROUPS)
-    assert (said.source, said.expected, said.incarnation) == (source, 4, (f"{source}-uid",))
+    assert (said.source, said.expected, said.unknown) == (source, 4, "")
+    again = replace(GROUPS, group=lambda _ref: GroupView("another-uid", 4))
+    assert found(pod, again).key() != said.key()
+    assert recognise(pod, replace(GROUPS, groups_read=frozenset(GangSource) - {source})) is None
 
 
 def test_a_pod_group_that_does_not_exist_is_named_until_it_does() -> None:
-    assert recognise(a_pod(scheduling_group="five"), ALONE) is None
     said = found(a_pod(scheduling_group="five"), GROUPS)
-    assert "PodGroup five of team does not exist" in said.unknown
+    assert "PodGroup five does not exist in namespace team" in said.unknown
     assert said.expected is None
+    assert said.key() != found(a_pod(scheduling_group="six"), GROUPS).key()
 
 
-def test_a_pod_group_whose_policy_is_no_gang_makes_none() -> None:
-    basic = GangContext(group=lambda _ref: GroupView("uid", 0))
+def test_a_pod_that_repeats_the_name_of_a_pod_group_joins_neither_another_owner_nor_another_tenant() -> None:
+    pod = a_pod(labels={labels.COSCHEDULING_GROUP: "four"})
+    owned = replace(of_job(), group=GROUPS.group, groups_read=POD_GROUPS)
+    assert found(pod, GROUPS).key() != found(pod, owned).key()
+    said = found(pod, GROUPS)
+    assert said.key(("", "", "physics", "")) != said.key(("", "", "biology", ""))
+
+
+@pytest.mark.parametrize("least", [0, 1])
+def test_a_pod_group_that_asks_for_no_second_member_makes_no_gang(least: int) -> None:
+    basic = GangContext(group=lambda _ref: GroupView("uid", least), groups_read=POD_GROUPS)
     assert recognise(a_pod(scheduling_group="four"), basic) is None
+
+
+def test_a_leader_worker_set_whose_pod_group_asks_for_the_leader_alone_is_a_gang_of_its_size() -> None:
+    """With LeaderReady its controller writes minMember 1 (KEP-407)."""
+    pod = a_pod(
+        labels=LWS | {labels.LWS_WORKER_INDEX: "0"},
+        annotations={labels.LWS_SIZE: "4", labels.VOLCANO_GROUPS[0]: "vllm-2"},
+    )
+    leader_alone = GangContext(group=lambda _ref: GroupView("uid", 1), groups_read=POD_GROUPS)
+    said = found(pod, leader_alone)
+    assert (said.source, said.expected) == (GangSource.LEADER_WORKER_SET, 4)
 
 
 def test_a_group_is_looked_up_by_source_and_namespace() -> None:
@@ -133,7 +158,7 @@ def test_a_group_is_looked_up_by_source_and_namespace() -> None:
         asked.append(ref)
         return None
 
-    recognise(a_pod(labels={labels.COSCHEDULING_GROUP: "four"}), GangContext(group=group))
+    recognise(a_pod(labels={labels.COSCHEDULING_GROUP: "four"}), GangContext(group=group, groups_read=POD_GROUPS))
     assert asked == [GroupRef(GangSource.COSCHEDULING, "team", "four")]
 
 
