@@ -18,6 +18,7 @@ from typing import Protocol
 import httpx
 
 from extender.assembly.in_flight_writes import InFlightWrites
+from extender.assembly.process_lock import ProcessLock, SocketLock
 from extender.assembly.write_gate import WriteGate
 from extender.config.document import ExtenderConfiguration
 from extender.config.slurm import Slurm
@@ -98,6 +99,9 @@ class IoContext:
     host: str = "localhost"
     """The name of the machine or Pod."""
 
+    process_lock: ProcessLock | None = None
+    """Shows to the next process in this place that this one is dead; `None`: there is no such lock."""
+
     peers: httpx.AsyncBaseTransport | None = None
     """How other replicas are reached; `None` for real sockets."""
 
@@ -106,6 +110,8 @@ class IoContext:
         await self.in_flight_writes.close()
         await self.slurm.aclose()
         await self.kubernetes.close()
+        if self.process_lock is not None:
+            self.process_lock.close()
 
 
 async def real_io_context(config: ExtenderConfiguration) -> IoContext:
@@ -132,6 +138,7 @@ async def real_io_context(config: ExtenderConfiguration) -> IoContext:
         may_write=write_gate.may_write,
         shield=in_flight_writes.shield,
     )
+    purpose = f"{election.namespace}/{election.lease_name} {config.http.bind}"
     return IoContext(
         kubernetes,
         client,
@@ -139,6 +146,7 @@ async def real_io_context(config: ExtenderConfiguration) -> IoContext:
         in_flight_writes=in_flight_writes,
         elapsed=boot_time,
         host=socket.gethostname(),
+        process_lock=SocketLock(purpose, boot_time) if election.enabled else None,
     )
 
 

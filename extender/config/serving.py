@@ -167,7 +167,11 @@ _TIMING = ElectionTiming()
 
 
 class LeaderElection(Group):
-    """Several replicas: one leads and writes, the others are warm and pass calls on. The rules are client-go's."""
+    """Several replicas: one leads and writes, the others are warm and pass calls on. The rules are client-go's.
+
+    A leader that starts again in its Pod needs not wait for the Lease, but for its last writes: the difference of
+    `leaseDuration` and `renewDeadline`.
+    """
 
     enabled: bool = Field(False, description="Whether there may be other replicas. Off, this process always writes.")
     namespace: Text = Field("slurm-extender", description="Namespace of the Lease.")

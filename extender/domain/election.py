@@ -16,10 +16,14 @@ JITTER = 1.2
 
 @dataclass(frozen=True, slots=True)
 class ElectionTiming:
-    """Hold the periods, in seconds; the defaults are client-go's."""
+    """Hold the periods, in seconds. They mean what client-go's mean.
 
-    lease: float = 15.0
-    renew_deadline: float = 10.0
+    The defaults are shorter than those (15, 10, 2), so that jobs of deleted Pods end within 15 s of the death of a
+    leader, whose successor needs up to 3 s once it has the Lease.
+    """
+
+    lease: float = 12.0
+    renew_deadline: float = 8.0
     retry: float = 2.0
 
     @property
@@ -59,6 +63,8 @@ class LeaseRecord:
     renewed: str = ""
     addresses: tuple[tuple[str, str], ...] = ()
     scheduler: str = ""
+    lock: str = ""
+    """Names the process lock of the holder, which is free once the holder is dead; "": it has none."""
 
     def address(self, endpoint: str) -> str:
         """Return the address of an endpoint of the holder; "": the record has none."""
@@ -80,14 +86,18 @@ class Sighting:
             return self
         return replace(self, record=record, since=now, was_read=True)
 
-    def free_at(self, identity: str) -> float:
-        """Return the instant from which `identity` may take the Lease; `inf` before the first read."""
+    def free_at(self, identity: str, *, dead_since: float = math.inf, margin: float = math.inf) -> float:
+        """Return the instant from which `identity` may take the Lease; `inf` before the first read.
+
+        `dead_since`: when the holder was known to be dead at the latest. Its last writes may be carried out for
+        `margin` seconds after that, as after a Lease that ran out.
+        """
         if not self.was_read:
             return math.inf
         record = self.record
         if record is None or record.holder in {"", identity}:
             return self.since
-        return self.since + record.duration_s
+        return min(self.since + record.duration_s, dead_since + margin)
 
 
 def taken(
@@ -117,4 +127,4 @@ def renewed(record: LeaseRecord, now: str) -> LeaseRecord:
 
 def released(record: LeaseRecord, now: str) -> LeaseRecord:
     """Return the record with which its holder frees the Lease at once; client-go's `release`."""
-    return replace(record, holder="", duration_s=1, renewed=now, acquired=now, addresses=())
+    return replace(record, holder="", duration_s=1, renewed=now, acquired=now, addresses=(), lock="")

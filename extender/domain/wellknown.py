@@ -107,6 +107,9 @@ SCHEDULING_ADDRESS = f"{STATUS_PREFIX}scheduling-address"
 HOOKS_ADDRESS = f"{STATUS_PREFIX}hooks-address"
 """Lease annotation: the same for hooks."""
 
+HOLDER_LOCK = f"{STATUS_PREFIX}holder-lock"
+"""Lease annotation: the name of the process lock of the leader (`assembly.process_lock`)."""
+
 SCHEDULER_NAME = f"{STATUS_PREFIX}scheduler-name"
 """Lease annotation: the schedulerName of the Pods that the leader places. Two Leases with the same name are two
 extenders that end each other's jobs."""

@@ -54,6 +54,9 @@ class LeaseLock:
         meta = {**whole.get("metadata", {}), "name": self.name, "namespace": self.namespace}
         kept = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in _ENDPOINTS.values()}
         meta["annotations"] = kept | {_ENDPOINTS[endpoint]: address for endpoint, address in record.addresses}
+        meta["annotations"].pop(wellknown.HOLDER_LOCK, None)
+        if record.lock:
+            meta["annotations"][wellknown.HOLDER_LOCK] = record.lock
         if record.scheduler:
             meta["annotations"][wellknown.SCHEDULER_NAME] = record.scheduler
         spec = {
@@ -112,6 +115,7 @@ def _kept(answer: ApiResponse) -> KeptLease:
                 (endpoint, str(annotations[key])) for endpoint, key in _ENDPOINTS.items() if key in annotations
             ),
             scheduler=str(annotations.get(wellknown.SCHEDULER_NAME) or ""),
+            lock=str(annotations.get(wellknown.HOLDER_LOCK) or ""),
         )
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise ApiUnavailable(f"a Lease cannot be read: {error!r}") from error

@@ -7,12 +7,14 @@ kube-scheduler wait meanwhile.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import structlog
 
+from extender.assembly.process_lock import ProcessLock
 from extender.assembly.write_gate import WriteGate
 from extender.domain import election
 from extender.domain.election import ElectionTiming, LeaseRecord, Sighting
@@ -38,11 +40,15 @@ class Deposed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An identity that no other process ever had, where it is reached, and whose Pods it places."""
+    """An identity that no other process ever had, where it is reached, and whose Pods it places.
+
+    `lock` shows to later processes in its place that it is dead.
+    """
 
     identity: str
     addresses: tuple[tuple[str, str], ...] = ()
     scheduler: str = ""
+    lock: ProcessLock | None = None
 
 
 class Election:
@@ -102,7 +108,7 @@ class Election:
         while True:
             try:
                 await self._check()
-                if self._elapsed() >= self._seen.free_at(self.candidate.identity):
+                if self._elapsed() >= self._free_at():
                     await self._take()
                     return
             except Conflict as error:
@@ -112,20 +118,23 @@ class Election:
                 self._troubled(error)
                 continue_in = CHECK_EVERY_S
             else:
-                free_in = self._seen.free_at(self.candidate.identity) - self._elapsed()
+                free_in = self._free_at() - self._elapsed()
                 continue_in = max(TICK_S, min(CHECK_EVERY_S, free_in + TICK_S))
             await asyncio.sleep(continue_in)
 
     async def reign(self) -> None:
-        """Renew for as long as it can be. Raises Deposed."""
+        """Renew for as long as it can be, and twice as often after a failure. Raises Deposed."""
+        failed = False
         while True:
-            pause = self._timing.retry * self._rng.uniform(1.0, election.JITTER)
+            pause = self._timing.retry * (0.5 if failed else self._rng.uniform(1.0, election.JITTER))
             await self._unless_over(min(pause, max(TICK_S, self._write_gate.left_s)))
             try:
                 await self._renew()
             except ApiError as error:
                 self._troubled(error)
-                await self._unless_over(min(self._timing.retry / 2, max(TICK_S, self._write_gate.left_s)))
+                failed = True
+            else:
+                failed = False
 
     async def release(self, *, runs_out: bool = False) -> None:
         """Release the Lease at once, or let it expire while a request that was sent may still be executed.
@@ -149,6 +158,18 @@ class Election:
         else:
             _log.info("lease_released", epoch=self._write_gate.epoch)
 
+    def _free_at(self) -> float:
+        """Return when this process may take the Lease. A holder whose lock this process has is dead."""
+        record, lock = self._seen.record, self.candidate.lock
+        dead_since = None
+        if record is not None and lock is not None and record.lock and record.lock == lock.name:
+            dead_since = lock.since()
+        return self._seen.free_at(
+            self.candidate.identity,
+            dead_since=math.inf if dead_since is None else dead_since,
+            margin=self._timing.margin,
+        )
+
     async def _check(self) -> None:
         self._kept = await self._lock.read(self._timing.renew_deadline / 2)
         self._see(self._kept)
@@ -157,7 +178,11 @@ class Election:
         before = self._kept.record if self._kept is not None else None
         now = micro_time(self._clock.wall())
         record = election.taken(before, self.candidate.identity, self._timing, now, known=self._epoch_seen)
-        await self._put(replace(record, addresses=self.candidate.addresses, scheduler=self.candidate.scheduler))
+        lock = self.candidate.lock
+        name = lock.name if lock is not None and lock.since() is not None else ""
+        await self._put(
+            replace(record, addresses=self.candidate.addresses, scheduler=self.candidate.scheduler, lock=name)
+        )
         _log.warning("leader_elected", identity=self.candidate.identity, epoch=self._write_gate.epoch)
 
     async def _renew(self) -> None:

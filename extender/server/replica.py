@@ -35,7 +35,7 @@ class Replica:
         self._service_gate = service_gate
         self.election = Election(
             LeaseLock(io_context.kubernetes, settings.namespace, settings.lease_name),
-            Candidate(identity, tuple(_addresses(config)), config.scheduler.name),
+            Candidate(identity, tuple(_addresses(config)), config.scheduler.name, io_context.process_lock),
             settings.timing,
             io_context.write_gate,
             elapsed=io_context.elapsed,

@@ -16,6 +16,7 @@ from simulator.cluster import CLUSTER, SimCluster, allow_everything
 from simulator.network.killable import KillableNetwork
 from simulator.network.memory import MemoryTransport, Network, ProtocolT
 from simulator.network.request_tap import RequestTap
+from simulator.replicas.process_lock import SimProcessLock
 from simulator.replicas.process_loop import ProcessLoop
 
 _WRITE = re.compile(rb"^(?:POST|PUT|PATCH|DELETE) \S+", re.MULTILINE)
@@ -74,11 +75,15 @@ class ProcessNetwork(KillableNetwork):
 class ExtenderProcess:
     """One extender process. `exit_code` is None while it runs, 1 after an `error`, -9 after a kill.
 
-    `assembly` is its state once it listens; `leads` returns whether it may write now.
+    `assembly` is its state once it listens; `leads` returns whether it may write now. `place`: the machine or Pod in
+    which it runs; processes that follow each other there have the same one. Not given: it is the only one.
     """
 
-    def __init__(self, cluster: SimCluster, name: str, config: str, tap: RequestTap | None = None) -> None:
+    def __init__(
+        self, cluster: SimCluster, name: str, config: str, tap: RequestTap | None = None, *, place: str = ""
+    ) -> None:
         self.name = name
+        self.place = place or name
         self.exit_code: int | None = None
         self.error: BaseException | None = None
         self.assembly: Assembly | None = None
@@ -141,7 +146,8 @@ class ExtenderProcess:
         self._task = self._loop.create_task(self._live())
 
     async def _live(self) -> None:
-        io_context = replace(self._cluster.io_context(self.network), host=self.name)
+        lock = SimProcessLock(self.place, self, self._cluster.process_locks)
+        io_context = replace(self._cluster.io_context(self.network), host=self.name, process_lock=lock)
         self._write_gate = io_context.write_gate
         try:
             config = allow_everything(parse(self._config, "test"))

@@ -72,7 +72,9 @@ class ReplicaPair(FaultSource):
         scope = self.rng.choice(SCOPES) if self.scopes and not self.quiet else ""
         self._whole[name] = not scope
         self.event_log.add(f"{name} begins" + (f", {scope.strip()}" if scope else ""))
-        process = ExtenderProcess(self.cluster, name, config_of(name, self.cluster.config + scope))
+        process = ExtenderProcess(
+            self.cluster, name, config_of(name, self.cluster.config + scope), place=f"place-{place}"
+        )
         self._living[place] = process
         self._all.append(process)
         self.cluster.network.services.setdefault("extender", []).append(name)

@@ -35,8 +35,16 @@ class Replicas:
         self.site = site
         self.processes: list[Replica] = []
 
-    def start(self, tap: RequestTap | None = None, edit: Callable[[str], str] = lambda config: config) -> Replica:
-        """One more; its name is a host of its own. `edit` changes its configuration."""
+    def start(
+        self,
+        tap: RequestTap | None = None,
+        edit: Callable[[str], str] = lambda config: config,
+        after: Replica | None = None,
+    ) -> Replica:
+        """One more; its name is a host of its own. `edit` changes its configuration.
+
+        `after`: it runs in the place of this one, as a container that starts again.
+        """
         name = f"replica-{len(self.processes)}"
         # Slower polls: they are most of the work of a test.
         config = (
@@ -45,7 +53,8 @@ class Replicas:
             + FOREIGN_PODS
         )
         config += IMPATIENT
-        process = Replica(self.site, name, config_of(name, edit(config)), tap)
+        place = "" if after is None else after.place
+        process = Replica(self.site, name, config_of(name, edit(config)), tap, place=place)
         self.processes.append(process)
         self.site.network.services.setdefault("extender", []).append(process.name)
         return process

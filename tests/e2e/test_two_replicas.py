@@ -12,6 +12,7 @@ from datetime import datetime
 
 import pytest
 
+from extender.domain.election import ElectionTiming
 from lab.cache import cache_folder
 from lab.clock import now
 from lab.credentials import EXTENDER
@@ -23,7 +24,7 @@ from lab.switch import Switch
 from tests.builders.stage import Stage
 from tests.e2e.conftest import CONFIG
 
-LEASE_S = 15.0
+LEASE_S = ElectionTiming().lease
 SLACK_S = 2.0
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/slurm-extender/leases/slurm-extender"
 STAY = 6

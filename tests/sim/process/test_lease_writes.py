@@ -9,13 +9,14 @@ from enum import StrEnum
 
 import pytest
 
+from extender.domain.election import ElectionTiming
 from tests.builders.actions import LEASE, Witness, name_deeds
 from tests.builders.crash_points import ANSWERS, Killer, Liar, Moment
 from tests.builders.process_site import Site
 from tests.builders.replicas import Replica, Replicas
 
 pytestmark = pytest.mark.looptime
-LEASE_S, SLACK_S = 15.0, 2.0
+LEASE_S, SLACK_S = ElectionTiming().lease, 2.0
 
 
 class Write(StrEnum):

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from extender.domain.election import ElectionTiming
 from extender.domain.jobs.identity import decode_mark, hook_token
 from simulator.kube import faults
 from simulator.kube.resources import LEASES
@@ -18,7 +19,7 @@ from tests.builders.replicas import Replica, Replicas, replicas
 
 pytestmark = pytest.mark.looptime
 MODE = "slurm-extender.io/mode"
-LEASE_S = 15.0
+LEASE_S = ElectionTiming().lease
 
 
 async def test_a_pod_is_bound_by_way_of_whichever_replica_is_asked(site: Site) -> None:
@@ -158,6 +159,24 @@ async def test_jobs_of_many_pods_that_the_next_leader_saw_leave_are_ended_at_onc
         await both.led(other_than=first)
         await site.until(lambda: not site.live_jobs(), "the end of their jobs", within=60)
         assert not site.drained()
+
+
+async def test_a_leader_that_is_stopped_is_not_taken_for_dead_by_the_next_process_in_its_place(site: Site) -> None:
+    async with under_load(site, 8) as (both, pods, first):
+        first.stop()
+        both.processes[1].kill()
+        await asyncio.sleep(0.1)
+        sent = len(written(site, first))
+        both.start(after=first)
+        _, seconds = await both.led(other_than=first)
+        assert seconds >= LEASE_S
+        first.go_on()
+        await first.wait()
+        assert first.exit_code == 1
+        await asyncio.sleep(5)
+        assert len(written(site, first)) == sent
+        await pods.rest()
+        await holds(both, pods.names)
 
 
 async def test_both_replicas_dead_and_back_lose_and_double_nothing(site: Site) -> None:

@@ -13,21 +13,21 @@ TIMING = ElectionTiming()
 HELD = LeaseRecord("a_1", 15.0, 4, "2020-01-01T00:00:00Z", "2020-01-01T00:00:09Z", (("scheduling", "http://a:1"),))
 
 
-def test_the_defaults_are_those_of_client_go() -> None:
-    assert (TIMING.lease, TIMING.renew_deadline, TIMING.retry) == (15.0, 10.0, 2.0)
+def test_the_defaults_leave_time_to_end_jobs_within_15_seconds_and_to_carry_out_last_writes() -> None:
+    assert TIMING.lease <= 12.0
     assert TIMING.faults == ()
-    assert TIMING.margin == 5.0
+    assert TIMING.margin == 4.0
 
 
 @pytest.mark.parametrize(
     ("timing", "faults"),
     [
-        (ElectionTiming(lease=10.0), ["leaseDuration is 10 s: it must be longer than renewDeadline"]),
+        (ElectionTiming(lease=8.0), ["leaseDuration is 8 s: it must be longer than renewDeadline"]),
         (
-            ElectionTiming(retry=8.4),
-            ["renewDeadline is 10 s: it must be longer than 1.2 times retryPeriod"],
+            ElectionTiming(retry=6.7),
+            ["renewDeadline is 8 s: it must be longer than 1.2 times retryPeriod"],
         ),
-        (ElectionTiming(retry=8.3), []),
+        (ElectionTiming(retry=6.6), []),
         (ElectionTiming(lease=1.0, renew_deadline=1.0, retry=1.0), ["leaseDuration is 1 s", "renewDeadline is 1 s"]),
     ],
 )
@@ -76,6 +76,14 @@ def test_a_released_lease_is_free_at_once_for_everybody() -> None:
     assert seen.free_at("b") == seen.free_at("a_1") == 52.0
 
 
+def test_a_holder_that_is_known_to_be_dead_is_followed_when_its_last_writes_are_over() -> None:
+    seen = Sighting().seeing(HELD, 50.0)
+    assert seen.free_at("b", dead_since=52.0, margin=4.0) == 56.0
+    assert seen.seeing(renewed(HELD, "late"), 55.0).free_at("b", dead_since=52.0, margin=4.0) == 56.0
+    assert seen.free_at("b", dead_since=64.0, margin=4.0) == 65.0
+    assert Sighting().free_at("b", dead_since=52.0, margin=4.0) == math.inf
+
+
 def test_a_holder_finds_its_own_lease_free() -> None:
     assert Sighting().seeing(HELD, 50.0).free_at("a_1") == 50.0
 
@@ -86,7 +94,7 @@ def test_another_process_of_the_same_host_is_another_holder() -> None:
 
 def test_the_first_holder_has_epoch_1_and_every_other_one_more() -> None:
     first = taken(None, "a", TIMING, "t0")
-    assert (first.holder, first.duration_s, first.transitions, first.acquired) == ("a", 15.0, 1, "t0")
+    assert (first.holder, first.duration_s, first.transitions, first.acquired) == ("a", 12.0, 1, "t0")
     second = taken(first, "b", TIMING, "t1")
     assert (second.transitions, second.acquired, second.renewed) == (2, "t1", "t1")
 

@@ -1,0 +1,37 @@
+"""Simulate the locks of processes, which end with the process that holds them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from extender.assembly.io_context import running_time
+
+
+class Mortal(Protocol):
+    """A process."""
+
+    @property
+    def alive(self) -> bool:
+        """It has not ended; one that is stopped has not."""
+        ...
+
+
+class SimProcessLock:
+    """The lock of a place: free once the process that holds it has ended. `held` has the last holder of each place."""
+
+    def __init__(self, place: str, process: Mortal, held: dict[str, Mortal]) -> None:
+        self.name = place
+        self._process = process
+        self._held = held
+        self._since: float | None = None
+
+    def since(self) -> float | None:
+        """As `ProcessLock`."""
+        holder = self._held.get(self.name)
+        if self._since is None and (holder is None or not holder.alive):
+            self._held[self.name] = self._process
+            self._since = running_time()
+        return self._since
+
+    def close(self) -> None:
+        """As `ProcessLock`: it is free once the process has ended."""
