@@ -32,6 +32,7 @@ rules:
       timeLimitMinutes: {atMost: 120}
       exclusive: ["false", user]
       mode: [auto, batch]
+      largestGang: 4
   - name: operators
     match: {namespaces: [ops]}
     allow:

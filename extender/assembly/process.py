@@ -199,6 +199,12 @@ class Assembly:
         one_by_one: OneByOneWarnings,
     ) -> PodController:
         """Return the controller that turns changes of Pods into events of their workloads."""
+        translations = Translations(
+            lambda: self.policy_file.policy,
+            adapters.api_clock,
+            self.informers.namespaces.labels_of,
+            lambda: self.engine.guarded,
+        )
         return PodController(
             self.engine,
             cache=self.informers.pods,
@@ -219,14 +225,10 @@ class Assembly:
                     jobs=self.config.gangs.jobs,
                     largest=self.config.gangs.largest,
                 ),
+                beyond_rule=translations.beyond_rule,
                 placed_alone=one_by_one.placed_alone,
             ),
-            translations=Translations(
-                lambda: self.policy_file.policy,
-                adapters.api_clock,
-                self.informers.namespaces.labels_of,
-                lambda: self.engine.guarded,
-            ),
+            translations=translations,
             schedulers=[self.config.scheduler.name],
             missing=AbsentPods(
                 self.io_context.clock,

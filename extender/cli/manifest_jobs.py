@@ -14,6 +14,7 @@ from extender.domain.gangs.recognition import GangRefused, recognise
 from extender.domain.gangs.tenancy import tenant_of
 from extender.domain.jobs.job import JobRequest
 from extender.domain.policy.site import TranslationPolicy
+from extender.domain.translation.allowance import too_many
 from extender.domain.translation.notice import Notice
 from extender.domain.translation.roundings import roundings
 from extender.domain.translation.translate import Translated, TranslationRefused, charged_to, translate
@@ -101,6 +102,7 @@ def job_of(workload: ManifestWorkload, site: Site) -> tuple[Translated | Transla
     if isinstance(workload.gang, GangRefused):
         faults.append(workload.gang.text)
     for one in workload.members:
+        faults += _beyond_rule(workload, one, site)
         deadline_s = one.job_deadline_s
         outcome = translate(
             [one.pod], one.root_annotations, site.policy, site.now, site.namespace_labels, job_deadline_s=deadline_s
@@ -124,6 +126,14 @@ def job_of(workload: ManifestWorkload, site: Site) -> tuple[Translated | Transla
     if request is None:
         return TranslationRefused(tuple(dict.fromkeys(faults))), ()
     return Translated(request, tuple(dict.fromkeys(notices))), tuple(dict.fromkeys(rounded))
+
+
+def _beyond_rule(workload: ManifestWorkload, one: ManifestPod, site: Site) -> list[str]:
+    if not isinstance(workload.gang, Membership):
+        return []
+    rule = site.policy.pods.rule_for(one.pod, site.namespace_labels)
+    fault = too_many(rule, workload.gang.name, workload.gang.expected or 0)
+    return [fault] if fault else []
 
 
 def _title(workload: ManifestWorkload) -> str:

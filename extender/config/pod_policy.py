@@ -102,6 +102,13 @@ class Allow(Group):
         None, description="Words of `exclusive`; `false` is to leave it to the partition."
     )
     mode: tuple[Mode, ...] | None = Field(None, description="Modes; `auto` is that of a Pod that says none.")
+    largest_gang: int | None = Field(
+        None,
+        ge=1,
+        le=forms.LARGEST_GANG,
+        description="Most members of a gang (docs/gangs.md); 1 allows no gang. `gangs.largest` of the configuration "
+        "bounds every gang.",
+    )
 
 
 class PolicyRule(Group):

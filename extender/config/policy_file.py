@@ -90,6 +90,7 @@ def _allowed(allow: wire.Allow) -> Allowed:
         time_limit_minutes=_range(allow.time_limit_minutes),
         exclusive=allow.exclusive,
         mode=allow.mode,
+        largest_gang=allow.largest_gang,
     )
 
 

@@ -25,8 +25,8 @@ UNUSED = frozenset({State.ABSENT, State.REFUSED})
 class GangIntake:
     """Decide for each Pod whether it is a member of a gang.
 
-    `site` has the site's choices, and the PodGroups. `placed_alone` is called with each Pod that is a workload of its
-    own.
+    `site` has the site's choices, and the PodGroups. `beyond_rule` returns why the policy does not allow the gang of a
+    Pod, as a sentence. `placed_alone` is called with each Pod that is a workload of its own.
     """
 
     def __init__(
@@ -36,12 +36,14 @@ class GangIntake:
         candidates: MemberCandidates,
         *,
         site: GangContext,
+        beyond_rule: Callable[[PodView, Membership], str],
         placed_alone: Callable[[PodView], None],
     ) -> None:
         self._engine = engine
         self._gangs = gangs
         self._candidates = candidates
         self._site = site
+        self._beyond_rule = beyond_rule
         self._placed_alone = placed_alone
         self._group_of: dict[str, GroupRef] = {}
         """The PodGroup that each Pod names, by UID; only where such are read."""
@@ -66,13 +68,17 @@ class GangIntake:
         """Add the Pod to its gang, and return `None`; else return what becomes of the Pod by itself."""
         self._note_group(pod.uid, group_of(pod))
         found = recognise(pod, self._context(controllers))
-        if (kept := self._kept(pod.uid)) is not None:
-            if isinstance(found, GangRefused):
-                said = TranslationRefused((found.text,))
+        fault = found.text if isinstance(found, GangRefused) else ""
+        if isinstance(found, Membership):
+            fault = self._beyond_rule(pod, found)
+        if fault:
+            said = TranslationRefused((fault, *(said.faults if isinstance(said, TranslationRefused) else ())))
+        kept = self._kept(pod.uid) or (self._gangs.key_of(pod.uid) if fault else None)
+        if kept is not None:
             self._gangs.stay(kept, pod, found if isinstance(found, Membership) else None, said)
             return None
-        if isinstance(found, GangRefused):
-            return TranslationRefused((found.text,))
+        if fault or isinstance(found, GangRefused):
+            return said
         key = self._gangs.key_for(found, said) if found is not None else None
         before = self._gangs.key_of(pod.uid)
         if found is None or key is None or not self._may_move(pod.uid, key):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from extender.domain.gangs.context import ControllerView, job_deadline, root_annotations
+from extender.domain.gangs.membership import Membership
 from extender.domain.jobs.job import Charge
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.ports import Clock
+from extender.domain.translation.allowance import too_many
 from extender.domain.translation.translate import Translation, charged_to, names_partition, title_of, translate
 from extender.domain.views import PodView
 
@@ -53,6 +55,12 @@ class Translations:
         deadline_s = job_deadline(controllers)
         wall = self._clock.wall()
         return translate([pod], roots, policy, wall, labels, guarded=guarded or _NOTHING, job_deadline_s=deadline_s)
+
+    def beyond_rule(self, pod: PodView, gang: Membership) -> str:
+        """Return why the policy does not allow the Pod's gang, as a sentence; "" if it does, or is not known."""
+        policy = self._policy() or TranslationPolicy()
+        rule = policy.pods.rule_for(pod, self._namespace_labels(pod.namespace) or _NOTHING)
+        return too_many(rule, gang.name, gang.expected or 0)
 
     def charged(self, pod: PodView, roots: Mapping[str, str]) -> Charge:
         """Return to whom its job is charged, whatever is said of the Pod now."""

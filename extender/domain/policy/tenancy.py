@@ -63,6 +63,8 @@ class Allowed:
     """Words of the setting `exclusive`; `false` leaves the choice to the partition."""
 
     mode: tuple[Mode, ...] | None = None
+    largest_gang: int | None = None
+    """Members of the largest gang; 1: no gang is allowed."""
 
 
 @dataclass(frozen=True, slots=True)

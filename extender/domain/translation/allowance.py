@@ -165,6 +165,14 @@ def too_long(rule: TenancyRule | None, least: int) -> Iterator[str]:
         yield _not_allowed(rule, f"activeDeadlineSeconds, which needs a time limit of {least} min,", bounds.text)
 
 
+def too_many(rule: TenancyRule | None, gang: str, members: int) -> str:
+    """Return a fault where the rule does not allow a gang of so many members; "" where it does."""
+    most = None if rule is None else rule.allowed.largest_gang
+    if rule is None or most is None or members <= most:
+        return ""
+    return _not_allowed(rule, f"{gang} with {members} Pods", "no gang" if most == 1 else f"at most {most}")
+
+
 def _not_allowed(rule: TenancyRule, says: str, allowed: str) -> str:
     return f"{says} is not allowed by rule {_quoted(rule.name)} of the policy; it allows {allowed}"
 

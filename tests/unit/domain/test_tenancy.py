@@ -15,6 +15,7 @@ from extender.domain.policy.selectors import Selector, fits
 from extender.domain.policy.site import RESTRICTED_KEYS, TranslationPolicy
 from extender.domain.policy.tenancy import Allowed, ClassValues, JobOwner, PodMatch, PodPolicy, Range, TenancyRule
 from extender.domain.translation import settings
+from extender.domain.translation.allowance import too_many
 from extender.domain.translation.translate import Translated, TranslationRefused, translate
 from extender.domain.views import PodView, Requirement
 from tests.builders.defaults import job_defaults
@@ -47,6 +48,18 @@ def faults(pod: PodView, policy: TranslationPolicy) -> tuple[str, ...]:
     said = translate([pod], {}, policy, 1_000_500.0)
     assert isinstance(said, TranslationRefused), said
     return said.faults
+
+
+@pytest.mark.parametrize(("most", "members", "fault"), [(2, 2, ""), (2, 3, "it allows at most 2"), (None, 999, "")])
+def test_a_rule_bounds_the_members_of_a_gang(most: int | None, members: int, fault: str) -> None:
+    said = too_many(TenancyRule("interns", allowed=Allowed(largest_gang=most)), "gang ring", members)
+    assert said == (f'gang ring with 3 Pods is not allowed by rule "interns" of the policy; {fault}' if fault else "")
+
+
+def test_a_rule_may_allow_no_gang_and_no_rule_bounds_none() -> None:
+    said = too_many(TenancyRule("interns", allowed=Allowed(largest_gang=1)), "gang ring", 2)
+    assert said.endswith("it allows no gang")
+    assert too_many(None, "gang ring", 2) == ""
 
 
 # What a rule allows; what a Pod may ask then; what it may not, and how the refusal ends.

@@ -113,6 +113,10 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
         ("rules: [{name: a, allow: {groupId: [bob]}}]", "or a name from slurm.groups"),
         ("rules: [{name: a, defaults: {userId: bob}}]", 'rules[0].defaults.userId: "bob" is not known'),
         ("rules: [{name: a, allow: {nice: {atLeast: 2, atMost: 1}}}]", "atLeast is 2 and atMost 1"),
+        *(
+            (f"rules: [{{name: a, allow: {{largestGang: {value}}}}}]", "rules[0].allow.largestGang")
+            for value in ("0", "-1", "65536", "many", "[3]", "1.5", "{atMost: 3}", "9" * 40, "'²'")
+        ),
         ("owners: [{match: {}}]", "neither user nor account is given"),
         ("owners: [{user: bob}]", 'owners[0].user: "bob" is not known'),
         ("owners: [{account: a, group: staff}]", "group is given without user"),
@@ -166,6 +170,17 @@ def test_what_the_policy_makes_of_a_pod_is_printed(files: tuple[str, Path]) -> N
     shown = call("translate", "--config", config, "--namespace-label", "gpus=yes", "-", stdin=POD)
     assert yaml.safe_load(shown.stdout)["job"]["qos"] == "q"
     assert "without --namespace-label" in call("translate", "--config", config, "-", stdin=POD).stdout
+
+
+def test_a_gang_beyond_its_rule_is_refused_with_the_rule(files: tuple[str, Path]) -> None:
+    config, policy = files
+    policy.write_text(HEAD + "rules: [{name: interns, allow: {largestGang: 2}}]\n")
+    size = "slurm-extender.io/gang: ring, slurm-extender.io/gang-size: '3'"
+    refused = call("translate", "--config", config, "-", stdin=POD.replace("slurm-extender.io/partition: gpu", size))
+    assert refused.exit_code == 1
+    assert 'gang ring with 3 Pods is not allowed by rule "interns" of the policy; it allows at most 2' in (
+        " ".join(refused.stdout.split())
+    )
 
 
 def test_the_schema_of_the_policy_is_printed() -> None:

@@ -1,0 +1,103 @@
+"""A rule of the policy bounds the gangs of a tenant; what runs is not ended by it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from extender.domain.wellknown import GANG, GANG_SIZE, GATE
+from tests.builders.process_site import Site
+
+pytestmark = pytest.mark.looptime
+HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: PodPolicy\n"
+SMALL = HEAD + "rules: [{name: interns, match: {namespaces: [default]}, allow: {largestGang: 2}}]\n"
+FREE = HEAD + "rules: []\n"
+FAULT = 'gang ring with 3 Pods is not allowed by rule "interns" of the policy; it allows at most 2'
+
+
+class Policy:
+    """The policy file of the site."""
+
+    def __init__(self, file: Path) -> None:
+        self.says = file.write_text
+        self.given = f"jobs: {{policyFile: {file}}}\n"
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Policy:
+    found = Policy(tmp_path / "policy.yaml")
+    found.says(SMALL)
+    return found
+
+
+def gang(site: Site, size: int, name: str = "ring", cpu: str = "1") -> list[str]:
+    names = [f"{name}-{number}" for number in range(size)]
+    for one in names:
+        site.kube.add_pod(one, cpu=cpu, annotations={GANG: name, GANG_SIZE: str(size)}, gates=(GATE,))
+    return names
+
+
+async def refused(site: Site, name: str) -> None:
+    await site.until(lambda: any(FAULT in note for note in site.notes(name)), "its refusal")
+
+
+async def test_a_gang_beyond_the_rule_gets_no_job_and_each_pod_is_told_the_rule(site: Site, policy: Policy) -> None:
+    async with site.running(changed=policy.given):
+        names = gang(site, 3)
+        for name in names:
+            await refused(site, name)
+        assert site.live_jobs() == []
+        for name in gang(site, 2, "pair"):
+            await site.bound(name)
+        policy.says(FREE)
+        for name in names:
+            await site.bound(name)
+        assert len(site.live_jobs()) == 2
+
+
+async def test_a_gang_that_waits_loses_its_job_when_the_rule_gets_stricter(site: Site, policy: Policy) -> None:
+    policy.says(FREE)
+    async with site.running(changed=policy.given):
+        await site.fill()
+        running = site.live_jobs()
+        names = gang(site, 3, cpu="8")
+        await site.until(lambda: len(site.live_jobs()) == len(running) + 1, "its job")
+        policy.says(SMALL)
+        await site.until(lambda: site.live_jobs() == running, "the end of its job")
+        await refused(site, names[0])
+        policy.says(FREE)
+        await site.until(lambda: len(site.live_jobs()) == len(running) + 1, "another job")
+
+
+async def test_an_incomplete_gang_that_is_no_more_allowed_is_refused_once_it_is_complete(
+    site: Site, policy: Policy
+) -> None:
+    policy.says(FREE)
+    async with site.running(changed=policy.given):
+        names = [f"ring-{number}" for number in range(2)]
+        for name in names:
+            site.kube.add_pod(name, annotations={GANG: "ring", GANG_SIZE: "3"}, gates=(GATE,))
+        await asyncio.sleep(5)
+        policy.says(SMALL)
+        await asyncio.sleep(10)
+        site.kube.add_pod("ring-2", annotations={GANG: "ring", GANG_SIZE: "3"}, gates=(GATE,))
+        await refused(site, "ring-2")
+        assert site.live_jobs() == []
+        policy.says(FREE)
+        for name in (*names, "ring-2"):
+            await site.bound(name)
+
+
+async def test_a_gang_that_runs_is_not_ended_by_a_stricter_rule(site: Site, policy: Policy) -> None:
+    policy.says(FREE)
+    async with site.running(changed=policy.given):
+        names = gang(site, 3)
+        for name in names:
+            await site.bound(name)
+        running = site.live_jobs()
+        policy.says(SMALL)
+        await asyncio.sleep(60)
+        assert site.live_jobs() == running
+        assert all("deletionTimestamp" not in site.pod(name)["metadata"] for name in names)
