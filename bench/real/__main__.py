@@ -7,16 +7,16 @@ import asyncio
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from bench.figures import write
 from bench.real.cpu import processes
-from bench.real.fleet import ALONE, BARE, another_scheduler, site
+from bench.real.fleet import ALONE, BARE, EXTERNAL_NODES, WIDE_NODES, another_scheduler, site
 from bench.real.jobs import emptied
 from bench.real.load import load
-from bench.real.measurements import BARE_OF, MEASUREMENTS, Bench, Counts, cooled
+from bench.real.measurements import BARE_OF, MEASUREMENTS, WIDE, Bench, Counts, cooled
 from lab.cache import cache_folder
 from lab.clock import now, wait_until
 from lab.ports import Ports
@@ -82,6 +82,29 @@ def measure(found: Site, name: str, counts: Counts, alone: int) -> Json:
     }
 
 
+def _measure_all(names: Sequence[str], counts: Counts, external_nodes: int) -> list[str]:
+    """Measure one after the other on one site; return the names of those that failed or missed their goal."""
+    failed: list[str] = []
+    if not names:
+        return failed
+    with site(external_nodes) as found:
+        alone = another_scheduler(found, ALONE)
+        try:
+            for name in names:
+                try:
+                    result = measure(found, name, counts, alone.pid)
+                except Exception as error:  # the others are measured all the same
+                    failed.append(name)
+                    print(f"{name}: failed: {error!r}", flush=True)
+                    continue
+                print(name, result if counts.quick else write(name, result), flush=True)
+                if result.get("met") is False and not counts.quick:
+                    failed.append(name)
+        finally:
+            alone.stop()
+    return failed
+
+
 def main() -> None:
     """Everything that is asked for, one after the other; what fails is told, and does not hold up the others."""
     parser = argparse.ArgumentParser(prog="python -m bench.real", description=__doc__)
@@ -95,22 +118,10 @@ def main() -> None:
     if asked.rounds < 0:
         parser.error(f"--rounds {asked.rounds}: a number of rounds, 1 or more")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # in order: no process is left
-    failed = []
-    with site() as found:
-        alone = another_scheduler(found, ALONE)
-        try:
-            for name in [one for one in MEASUREMENTS if not asked.names or one in asked.names]:
-                try:
-                    result = measure(found, name, Counts(asked.quick, asked.rounds), alone.pid)
-                except Exception as error:  # the others are measured all the same
-                    failed.append(name)
-                    print(f"{name}: failed: {error!r}", flush=True)
-                    continue
-                print(name, result if asked.quick else write(name, result), flush=True)
-                if result.get("met") is False and not asked.quick:
-                    failed.append(name)
-        finally:
-            alone.stop()
+    names = [one for one in MEASUREMENTS if not asked.names or one in asked.names]
+    counts = Counts(asked.quick, asked.rounds)
+    failed = _measure_all([one for one in names if one not in WIDE], counts, EXTERNAL_NODES)
+    failed += _measure_all([one for one in names if one in WIDE], counts, WIDE_NODES)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

@@ -1,4 +1,4 @@
-"""The bare pipeline: the calls that placing a Pod takes, and nothing else. The floor of what the parts allow.
+"""The bare pipeline: the calls that placing a Pod or a gang takes, and nothing else. The floor of what the parts allow.
 
 Watch for gated Pods, `job/allocate` of an external job, GET the job, one PATCH that ungates, `/filter`, `/bind`; when
 the Pod is gone, a cancel. It remembers nothing, repeats nothing and survives nothing, reads of an answer what it needs,
@@ -23,9 +23,11 @@ import uvicorn
 from bench.real.fleet import BARE
 from bench.real.jobs import AT_ONCE, a_job
 from bench.real.load import UNGATING
+from extender.domain.wellknown import GANG, GANG_SIZE
 from extender.kube.connection import STRATEGIC_PATCH, ApiConnection, connect
 from extender.kube.errors import ApiUnavailable
 from slurmclient import JobDescription
+from slurmclient.hostlist import expand
 from slurmclient.wire.description import write_description
 
 PODS = "/api/v1/pods"
@@ -49,9 +51,9 @@ class Slurm:
         body = write_description(wishes) | ({"flags": ["EXTERNAL_JOB"]} if wishes.external else {})
         return int((await self._ask("POST", "/job/allocate", {"job": body}))["job_id"])
 
-    async def node_of(self, job_id: int) -> str:
-        """The one node of a job."""
-        return str((await self._ask("GET", f"/job/{job_id}"))["jobs"][0]["nodes"])
+    async def nodes_of(self, job_id: int) -> tuple[str, ...]:
+        """The nodes of a job, in the order of Slurm's node table."""
+        return expand(str((await self._ask("GET", f"/job/{job_id}"))["jobs"][0]["nodes"]))
 
     async def cancel(self, job_id: int) -> None:
         """End it."""
@@ -75,6 +77,8 @@ class Pipeline:
         self._partition = partition
         self._jobs: dict[str, asyncio.Task[int]] = {}
         self._nodes: dict[str, str] = {}
+        self._gangs: dict[str, list[Json]] = {}
+        self._ended: set[int] = set()
         self.ready = False
         """From here on no Pod is overlooked."""
 
@@ -104,23 +108,44 @@ class Pipeline:
         if kind == "DELETED" and uid in self._jobs:
             self._jobs[uid] = asyncio.create_task(self._end(self._jobs[uid]))
         elif kind == "ADDED" and spec.get("schedulingGates"):
-            self._jobs[uid] = asyncio.create_task(self._place(pod["metadata"]))
-            self._jobs[uid].add_done_callback(_fatal)
+            self._arrived(pod["metadata"])
 
-    async def _place(self, meta: Json) -> int:
+    def _arrived(self, meta: Json) -> None:
+        """Place a single Pod at once, and a gang with its last member."""
+        annotations = meta.get("annotations") or {}
+        gang, size = str(annotations.get(GANG, meta["uid"])), int(annotations.get(GANG_SIZE, 1))
+        members = self._gangs.setdefault(gang, [])
+        members.append(meta)
+        if len(members) < size:
+            return
+        placed = asyncio.create_task(self._place(self._gangs.pop(gang)))
+        placed.add_done_callback(_fatal)
+        self._jobs |= dict.fromkeys((one["uid"] for one in members), placed)
+
+    async def _place(self, members: list[Json]) -> int:
         wishes = a_job(
-            f"bare-{meta['name']}", self._partition, immediate=True, external=True if self._external else None
+            f"bare-{members[0]['name']}",
+            self._partition,
+            immediate=True,
+            external=True if self._external else None,
+            **({"nodes": str(len(members)), "tasks": len(members)} if len(members) > 1 else {}),
         )
         job_id = await self._slurm.allocate(wishes)
-        self._nodes[meta["uid"]] = await self._slurm.node_of(job_id)
+        nodes = await self._slurm.nodes_of(job_id)
+        self._nodes |= zip((one["uid"] for one in members), nodes, strict=True)
+        await asyncio.gather(*map(self._ungate, members))
+        return job_id
+
+    async def _ungate(self, meta: Json) -> None:
         await self._kube.request(
             "PATCH", _path(meta["namespace"], meta["name"]), body=UNGATING, content_type=STRATEGIC_PATCH
         )
-        return job_id
 
     async def _end(self, placed: asyncio.Task[int]) -> int:
         job_id = await placed
-        await self._slurm.cancel(job_id)
+        if job_id not in self._ended:
+            self._ended.add(job_id)
+            await self._slurm.cancel(job_id)
         return job_id
 
     async def answer(self, path: str, asked: Json) -> Json:

@@ -19,6 +19,9 @@ from lab.topology import KubeNode, Topology
 
 RELEASE = "26.05"
 EXTERNAL_NODES = 64
+WIDE_NODES = 512
+"""External nodes of the fleet in which a gang of as many members is placed."""
+
 NODES_WITH_SLURMD = 4
 EXTERNAL, PLAIN, NARROW, TURNOVER = "external", "plain", "narrow", "turnover"
 """Partitions: external nodes alone, nodes with slurmd alone, external ones with room for `NARROW_ROOM` CPUs, and one
@@ -55,9 +58,9 @@ PARTITION = "slurm-extender.io/partition"
 PADDING = "bench.slurm-extender.io/padding"
 
 
-def fleet() -> Topology:
+def fleet(external_nodes: int = EXTERNAL_NODES) -> Topology:
     """Only on the contested nodes does anybody preempt."""
-    external = tuple(SlurmNode(f"ext-{number:02d}") for number in range(EXTERNAL_NODES))
+    external = tuple(SlurmNode(f"ext-{number:03d}") for number in range(external_nodes))
     with_slurmd = tuple(SlurmNode(f"node-{number}") for number in range(NODES_WITH_SLURMD))
     narrow = tuple(SlurmNode(f"narrow-{number}", cpus=NARROW_ROOM // 2) for number in range(2))
     turnover = SlurmNode("turnover-0", cpus=ROOM)
@@ -93,13 +96,14 @@ def _contested(one: Contested) -> tuple[Partition, Partition]:
 
 
 @contextmanager
-def site() -> Iterator[Site]:
+def site(external_nodes: int = EXTERNAL_NODES) -> Iterator[Site]:
     """The fleet with our extender, Nodes as large as real ones."""
     config: dict[str, dict[str, Any]] = {
         "slurm": {"defaultPartition": EXTERNAL},
+        "gangs": {"unfenced": "allow"},  # nothing runs on these nodes that a fence could hold
         "observability": {"logLevel": "info"},
     }
-    with Site(RELEASE, topology=fleet(), config=config) as found:
+    with Site(RELEASE, topology=fleet(external_nodes), config=config) as found:
         for node in found.topology.kube_nodes:
             found.patch_node(node.name, {"metadata": {"annotations": {PADDING: "x" * NODE_BYTES}}})
         yield found

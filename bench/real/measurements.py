@@ -13,6 +13,12 @@ from bench.real.cordoning import measure_cordoned
 from bench.real.costs import measure_cost
 from bench.real.ending import measure_finishing, measure_many, measure_one
 from bench.real.fleet import EXTERNAL, OURS, PLAIN, another_scheduler
+from bench.real.gangs import (
+    measure_gang,
+    measure_gangs_in_a_burst,
+    measure_large_gang,
+    measure_waiting_gangs,
+)
 from bench.real.load import Load
 from bench.real.placing import measure_burst, measure_idle, measure_ungated
 from bench.real.polled import measure_polled
@@ -162,6 +168,25 @@ async def _cost(bench: Bench) -> Json:
     return await measure_cost(bench.load, bench.slurm, bench.site, bench.counts.some(200, 10))
 
 
+async def _gang(bench: Bench) -> Json:
+    counts = bench.counts
+    return await measure_gang(bench.load, bench.slurm, counts.of_rounds(5, 2), counts.some(40, 4), 8)
+
+
+async def _large_gang(bench: Bench) -> Json:
+    return await measure_large_gang(bench.load, bench.slurm, bench.counts.of_rounds(3), bench.counts.some(512, 64))
+
+
+async def _gangs_in_a_burst(bench: Bench) -> Json:
+    counts = bench.counts
+    return await measure_gangs_in_a_burst(bench.load, bench.slurm, counts.of_rounds(3), counts.some(300, 40), 4)
+
+
+async def _waiting_gangs(bench: Bench) -> Json:
+    gangs, seconds = bench.counts.some(1000, 20), bench.counts.some(60, 5)
+    return await measure_waiting_gangs(bench.load, bench.slurm, bench.site, gangs=gangs, size=2, seconds=seconds)
+
+
 async def _polled(bench: Bench) -> Json:
     jobs, seconds = bench.counts.some(10_000, 100), bench.counts.some(20, 5)
     return await measure_polled(bench.load, bench.slurm, bench.site, parts=bench.parts, jobs=jobs, seconds=seconds)
@@ -184,6 +209,10 @@ MEASUREMENTS: Mapping[str, Callable[[Bench], Awaitable[Json]]] = {
     "adversary": _adversary,
     "cost": _cost,
     "waiting": _waiting,
+    "gang-8": _gang,
+    "gang-512": _large_gang,
+    "gangs-burst": _gangs_in_a_burst,
+    "gangs-waiting": _waiting_gangs,
     "polled": _polled,
 }
 """`polled` is the last: it leaves 10,000 jobs behind."""
@@ -193,8 +222,13 @@ BARE_OF = {
     "placing-allocation": ("allocation", PLAIN),
     "burst-300": ("external", EXTERNAL),
     "burst-1000": ("external", EXTERNAL),
+    "gang-8": ("external", EXTERNAL),
 }
 """Those that are compared with the bare pipeline, and which job that asks for."""
+
+
+WIDE = frozenset({"gang-512"})
+"""Those that need a node for each member of a large gang, and so a site of their own."""
 
 
 async def cooled() -> None:

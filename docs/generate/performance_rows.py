@@ -173,6 +173,31 @@ def _flat(found: Json) -> Shown:
     return Shown(f"{each} ms", "", f"{found['most_to_least']:.2f}", met)
 
 
+def _gang(found: Json) -> Shown:
+    ours, bare = found["ours_s"], found["bare_s"]
+    return Shown(_pair(ours), _pair(bare), f"{found['ratio_p50']:.2f}", ours["p50"] <= 0.15)
+
+
+def _large_gang(found: Json) -> Shown:
+    ours, single = _median(found["s"]), _median(found["single_s"])
+    return Shown(_ms(ours), _ms(single), f"{ours / single:.2f}", max(found["s"]) <= 10)
+
+
+def _gangs_in_a_burst(found: Json) -> Shown:
+    gangs, single = found["median_per_s"]["gangs"], found["median_per_s"]["single"]
+    return Shown(f"{gangs:.0f} Pods/s", f"{single:.0f} Pods/s", f"{found['ratio']:.2f}", found["ratio"] >= 0.8)
+
+
+def _waiting_gangs(found: Json) -> Shown:
+    def share(arm: str) -> float:
+        return float(found[arm]["cpu_s"] / found[arm]["seconds"])
+
+    gangs, single = share("gangs"), share("single")
+    figure = f"{found['gangs']['asked']} requests, {found['gangs']['filters']} `/filter`, {gangs:.1%} of a core"
+    floor = f"{found['single']['asked']} requests, {single:.1%} of a core"
+    return Shown(figure, floor, f"{gangs / single:.2f}", gangs <= 1.1 * single and not found["gangs"]["filters"])
+
+
 def _median(values: list[float]) -> float:
     ranked = sorted(values)
     middle = len(ranked) // 2
@@ -247,6 +272,15 @@ ROWS = (
     Row("`scancel` of 300 running", "≤ 1.3 times bare loop", "cancelled", lambda f: _beside(f["many"])),
     Row("300 Pods finish at once", "≤ 1.3 times bare loop", "finishing", _beside),
     Row("a Node is cordoned → its Slurm node is drained (p50, p99)", "p99 ≤ 0.5 s", "cordoned", _drained),
+    Row("gang of 8 on an idle cluster, first creation → all bound (p50, p99)", "p50 ≤ 150 ms", "gang-8", _gang),
+    Row("gang of 512, first creation → all bound (floor: as many single Pods)", "≤ 10 s", "gang-512", _large_gang),
+    Row("burst of 300 in gangs of 4 (floor: single Pods)", "≥ 0.8 times single", "gangs-burst", _gangs_in_a_burst),
+    Row(
+        "1,000 gangs of 2 wait for 60 s, gated (floor: 1,000 single Pods)",
+        "0 `/filter`; ≤ 1.1 times the CPU",
+        "gangs-waiting",
+        _waiting_gangs,
+    ),
     Row("cost of a Pod placed at once", "≤ 3; ≤ 3; ≤ 5 ms", "cost", _cost("at_once", 3, 3)),
     Row("cost of a Pod placed after a wait", "≤ 6; ≤ 5; ≤ 5 ms", "cost", _cost("waited", 6, 5)),
     Row(
