@@ -97,6 +97,14 @@ class Api:
         """Change one object by a merge patch. Raises as `get`."""
         return self._ask("PATCH", path, body=body, content_type=MERGE_PATCH, query=query)
 
+    def create(self, path: str, body: Json) -> Json:
+        """Create one object. Raises as `get`."""
+        return self._ask("POST", path, body=body)
+
+    def delete(self, path: str, options: Json) -> Json:
+        """Delete one object. Raises as `get`."""
+        return self._ask("DELETE", path, body=options)
+
     def by_port(self, namespace: str, pod: str, port: int, path: str, *, within_s: float) -> tuple[int, bytes]:
         """Ask a port of a Pod, also on its loopback interface. Raises as `get`; NotThere where nothing answers."""
         from extender.kube.port_forward import NotConnected, PodPort, get  # noqa: PLC0415 - see above

@@ -37,6 +37,10 @@ class Asking:
         """Return the namespace of the listed Pods; "": all."""
         return "" if self.given.everywhere else self.api.namespace
 
+    def renewed(self) -> Asking:
+        """Return the same sources, of which the extender is asked again although it was not reached before."""
+        return Asking(self.api, Debug(self.api, self.given), self.given)
+
     def pod(self, name: str) -> Json:
         """One of Slurm's, by NAME or NAMESPACE/NAME. Raises click.ClickException."""
         where, bare = self.place(name)

@@ -8,23 +8,15 @@ of `drain` from other cordons, which `resume` leaves alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from extender.domain.wellknown import CORDONED_BY, DRAIN_REASON, RELEASED_AT, SLURM_NODE, UNAVAILABLE_REASON
 from kubectl_slurm.api import Api
+from kubectl_slurm.flags import DryRun
 
 Json = dict[str, Any]
 
 NO_REASON = "kubectl slurm drain"
-
-
-class DryRun(StrEnum):
-    """Values of `--dry-run`."""
-
-    NONE = "none"
-    CLIENT = "client"
-    SERVER = "server"
 
 
 class NotResumed(Exception):

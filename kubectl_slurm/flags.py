@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -74,6 +75,26 @@ def common(command: F) -> F:
 def selector(command: F) -> F:
     """`-l`, for commands about many objects."""
     return click.option("-l", "--selector", default="", help="Label selector, such as app=web,tier!=db.")(command)
+
+
+class DryRun(StrEnum):
+    """Values of `--dry-run`."""
+
+    NONE = "none"
+    CLIENT = "client"
+    SERVER = "server"
+
+
+def dry_run_option(command: F) -> F:
+    """`--dry-run`, for commands that change something."""
+    return click.option(
+        "--dry-run",
+        is_flag=False,
+        flag_value=str(DryRun.CLIENT),
+        default=str(DryRun.NONE),
+        type=click.Choice([str(one) for one in DryRun]),
+        help="client: send nothing; server: let the API server validate the request without storing it.",
+    )(command)
 
 
 def values_of_flags() -> dict[str, bool]:

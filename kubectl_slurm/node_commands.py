@@ -17,23 +17,14 @@ from kubectl_slurm.api import Api, Away, NotAllowed
 from kubectl_slurm.asking import Asking, asking, node_name, remark
 from kubectl_slurm.completion import node_names
 from kubectl_slurm.debug import Unreached
-from kubectl_slurm.drains import Done, DryRun, NotResumed
-from kubectl_slurm.flags import Common, common, selector
+from kubectl_slurm.drains import Done, NotResumed
+from kubectl_slurm.flags import Common, DryRun, common, dry_run_option, selector
 from kubectl_slurm.group import NodeCommand
 from kubectl_slurm.output import Column, Form
 
 Json = dict[str, Any]
 
 MAY_PATCH = "the ClusterRole slurm-extender-operate allows it"
-
-_dry_run = click.option(
-    "--dry-run",
-    is_flag=False,
-    flag_value=str(DryRun.CLIENT),
-    default=str(DryRun.NONE),
-    type=click.Choice([str(one) for one in DryRun]),
-    help="client: send nothing; server: let the API server validate the request without storing it.",
-)
 
 
 @click.command("nodes", cls=NodeCommand, short_help="List Nodes as Kubernetes and Slurm see them")
@@ -78,7 +69,7 @@ def list_nodes(given: Common, names: tuple[str, ...], selector: str) -> None:
 @click.argument("names", nargs=-1, metavar="NODE...", shell_complete=node_names)
 @selector
 @click.option("--reason", default="", metavar="TEXT", help="The reason, written on the Node and in Slurm's drain.")
-@_dry_run
+@dry_run_option
 @common
 def drain(given: Common, names: tuple[str, ...], selector: str, reason: str, dry_run: str) -> None:
     """Cordon NODE. The extender then drains it in Slurm, so that nothing new starts there. Nothing is evicted.
@@ -94,7 +85,7 @@ def drain(given: Common, names: tuple[str, ...], selector: str, reason: str, dry
 @click.command(cls=NodeCommand, short_help="Undo drain: uncordon Nodes")
 @click.argument("names", nargs=-1, metavar="NODE...", shell_complete=node_names)
 @selector
-@_dry_run
+@dry_run_option
 @common
 def resume(given: Common, names: tuple[str, ...], selector: str, dry_run: str) -> None:
     """Undo `drain`: uncordon NODE. Cordons and drains of others stay.
@@ -109,7 +100,7 @@ def resume(given: Common, names: tuple[str, ...], selector: str, dry_run: str) -
 
 @click.command(cls=NodeCommand, short_help="Confirm that removed Pods no longer run")
 @click.argument("names", nargs=-1, metavar="NODE...", shell_complete=node_names)
-@_dry_run
+@dry_run_option
 @common
 def release(given: Common, names: tuple[str, ...], dry_run: str) -> None:
     """Confirm that no process of removed Pods runs on NODE any more. The extender then resumes it in Slurm.

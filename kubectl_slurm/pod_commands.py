@@ -17,6 +17,7 @@ from kubectl_slurm.debug import Unreached
 from kubectl_slurm.flags import Common, common, selector
 from kubectl_slurm.group import PluginCommand
 from kubectl_slurm.output import Column, Form
+from kubectl_slurm.watching import repeated, watchable
 
 Json = dict[str, Any]
 
@@ -24,70 +25,88 @@ Json = dict[str, Any]
 @click.command(cls=PluginCommand, short_help="Explain why Pods wait")
 @click.argument("names", nargs=-1, metavar="[POD]...", shell_complete=pod_names)
 @selector
+@watchable
 @common
-def why(given: Common, names: tuple[str, ...], selector: str) -> None:
-    """Explain in one sentence why POD waits: each named Pod, or those with the labels of -l.
+def why(given: Common, names: tuple[str, ...], selector: str, watch: bool) -> None:
+    """Explain in one sentence why POD waits: each named Pod, or those with the labels of -l. Default: all that wait.
 
     For one Pod the extender is asked, where it can be reached. For several, their conditions are shown.
 
     \b
     Examples:
+      kubectl slurm why
       kubectl slurm why web
       kubectl slurm why -l app=train
     """
-    if bool(names) == bool(selector):
+    if names and selector:
         raise click.UsageError("specify Pod names or a label selector (-l), not both")
     with asking(given) as ask:
-        if selector:
-            found = of_pods.pods_of(ask.api, given.scheduler, ask.namespace, selector)
-        else:
-            found = [ask.pod(name) for name in names]
-        rows = []
-        for pod in found:
-            row = of_pods.row_of(pod)
-            said, source = _why(ask, pod, row, one=len(found) == 1)
-            rows.append({**row, "why": said, "source": source})
-        if given.form in {Form.JSON, Form.YAML, Form.NAME}:
-            ask.show(rows, [], "pod", one=len(names) == 1)
-            return
-        if not rows:
-            click.echo(f"no Pod of the scheduler {given.scheduler} has these labels", err=True)
-        for row in rows:
-            click.echo(printable(f"{row['namespace']}/{row['name']}: {row['why']}"))
-            if given.form is Form.WIDE:
-                job = row["job"] or "<none>"
-                reason = row["reason"] or "<none>"
-                click.echo(printable(f"reason: {reason}, Slurm job: {job}, source: {row['source']}"))
+        repeated(watch, lambda: _explain(ask.renewed(), names, selector))
+
+
+def _explain(ask: Asking, names: tuple[str, ...], selector: str) -> None:
+    given = ask.given
+    if names:
+        found = [ask.pod(name) for name in names]
+    else:
+        found = of_pods.pods_of(ask.api, given.scheduler, ask.namespace, selector)
+        found = found if selector else [pod for pod in found if of_pods.waits(pod)]
+    rows = []
+    for pod in found:
+        row = of_pods.row_of(pod)
+        said, source = _why(ask, pod, row, one=len(found) == 1)
+        rows.append({**row, "why": said, "source": source})
+    if given.form in {Form.JSON, Form.YAML, Form.NAME}:
+        ask.show(rows, [], "pod", one=len(names) == 1)
+        return
+    if not rows:
+        where = f"in namespace {ask.namespace}" if ask.namespace else "in any namespace"
+        scheduler = f"of the scheduler {given.scheduler}"
+        none = f"no Pod {scheduler} has these labels" if selector else f"no Pod {scheduler} waits {where}"
+        click.echo(none, err=True)
+    for row in rows:
+        click.echo(printable(f"{row['namespace']}/{row['name']}: {row['why']}"))
+        if given.form is Form.WIDE:
+            job = row["job"] or "<none>"
+            reason = row["reason"] or "<none>"
+            click.echo(printable(f"reason: {reason}, Slurm job: {job}, source: {row['source']}"))
 
 
 @click.command(cls=PluginCommand, short_help="List Pods and their Slurm jobs")
 @selector
+@watchable
 @common
-def jobs(given: Common, selector: str) -> None:
+def jobs(given: Common, selector: str, watch: bool) -> None:
     """List Pods and their Slurm jobs.
 
     \b
     Examples:
       kubectl slurm jobs
       kubectl slurm jobs -A -o wide
+      kubectl slurm jobs -w
     """
     with asking(given) as ask:
-        rows = [of_pods.row_of(pod) for pod in of_pods.pods_of(ask.api, given.scheduler, ask.namespace, selector)]
-        rows.sort(key=lambda row: (row["namespace"], row["name"]))
-        columns = [
-            *([Column("NAMESPACE", "namespace")] if given.everywhere else []),
-            Column("NAME", "name"),
-            Column("JOB", "job"),
-            Column("STATE", "state"),
-            Column("REASON", "reason"),
-            Column("NODE", "node"),
-            Column("AGE", "created", since=True),
-            Column("SLURM-NODE", "slurmNode", wide=True),
-            Column("DEVICES", "devices", wide=True),
-            Column("WHY", "why", wide=True),
-        ]
-        where = f"in namespace {ask.namespace}" if ask.namespace else "in any namespace"
-        ask.show(rows, columns, "pod", f"no Pod of the scheduler {given.scheduler} {where}")
+        repeated(watch, lambda: _list_jobs(ask, selector))
+
+
+def _list_jobs(ask: Asking, selector: str) -> None:
+    given = ask.given
+    rows = [of_pods.row_of(pod) for pod in of_pods.pods_of(ask.api, given.scheduler, ask.namespace, selector)]
+    rows.sort(key=lambda row: (row["namespace"], row["name"]))
+    columns = [
+        *([Column("NAMESPACE", "namespace")] if given.everywhere else []),
+        Column("NAME", "name"),
+        Column("JOB", "job"),
+        Column("STATE", "state"),
+        Column("REASON", "reason"),
+        Column("NODE", "node"),
+        Column("AGE", "created", since=True),
+        Column("SLURM-NODE", "slurmNode", wide=True),
+        Column("DEVICES", "devices", wide=True),
+        Column("WHY", "why", wide=True),
+    ]
+    where = f"in namespace {ask.namespace}" if ask.namespace else "in any namespace"
+    ask.show(rows, columns, "pod", f"no Pod of the scheduler {given.scheduler} {where}")
 
 
 @click.command(cls=PluginCommand, short_help="Show what happened to a Pod")

@@ -7,7 +7,7 @@ import sys
 import click
 
 from extender import __version__
-from kubectl_slurm import doctor_command, gang_commands, node_commands, pod_commands
+from kubectl_slurm import cancel_command, doctor_command, gang_commands, node_commands, pod_commands, queue_commands
 from kubectl_slurm import status as of_status
 from kubectl_slurm.asking import asking
 from kubectl_slurm.debug import Unreached
@@ -15,6 +15,7 @@ from kubectl_slurm.flags import Common, common
 from kubectl_slurm.group import OptionsCommand, Plugin, flags_help
 from kubectl_slurm.orphans import rows_of
 from kubectl_slurm.output import Column
+from kubectl_slurm.watching import repeated, watchable
 
 
 @click.group(cls=Plugin, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -31,19 +32,27 @@ def main() -> None:
 
 
 @main.command(short_help="Check the extender and count waiting Pods")
+@watchable
 @common
-def status(given: Common) -> None:
+def status(given: Common, watch: bool) -> None:
     """Check the extender, and count the Pods that wait, by reason. Exit code 1 where a check fails.
 
     \b
     Example:
       kubectl slurm status
     """
-    with asking(given) as ask:
-        rows = of_status.rows(ask.api, ask.debug, given)
+    failed = False
+
+    def show() -> None:
+        nonlocal failed
+        rows = of_status.rows(ask.api, ask.renewed().debug, given)
         ask.show(rows, [Column("CHECK", "name"), Column("STATUS", "status"), Column("MESSAGE", "message")], "status")
-        if any(row["failed"] for row in rows):
-            sys.exit(1)
+        failed = any(row["failed"] for row in rows)
+
+    with asking(given) as ask:
+        repeated(watch, show)
+    if failed:
+        sys.exit(1)
 
 
 @main.command(short_help="List jobs without Pods and Pods without jobs")
@@ -83,6 +92,9 @@ for command in (
     pod_commands.why,
     pod_commands.jobs,
     pod_commands.history,
+    queue_commands.queue,
+    queue_commands.shares,
+    cancel_command.cancel,
     gang_commands.gangs,
     node_commands.list_nodes,
     node_commands.drain,

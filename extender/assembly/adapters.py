@@ -24,6 +24,7 @@ from extender.slurm.asking import ObserveRequest
 from extender.slurm.jobs import SlurmrestdJobs
 from extender.slurm.nodes import SlurmrestdNodes
 from extender.slurm.placeholder import HookSettings
+from extender.slurm.shares import SlurmrestdShares
 
 
 class Adapters:
@@ -79,6 +80,7 @@ class Adapters:
             owner=self.owner,
             observe_request=observe_request,
         )
+        self.shares = SlurmrestdShares(io_context.slurm, clock, observe_request=observe_request)
         self.drains = Drains(self.slurm_nodes, clock, self.owner)
         self.slurm_health = SlurmHealth(clock)
         self.fence_ledger = FenceLedger(config.fences.evidence, config.fences.call_within + config.slurm.kill_wait)

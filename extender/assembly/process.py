@@ -99,7 +99,7 @@ class Assembly:
             placeholders=placeholders,
             observe_request=observe_request,
         )
-        self.slurm_health, self.guard = adapters.slurm_health, adapters.guard
+        self.slurm_health, self.guard, self.shares = adapters.slurm_health, adapters.guard, adapters.shares
         self.informers, self.policy_file, self.announcer = adapters.informers, adapters.policy_file, adapters.announcer
         claims = Claims(self.hook_keys, cluster)
         self.state = self._state(adapters, placeholders)

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.events import CancelAnswered, Event, EvictAnswered, FollowAnswered, MemberRef, WakeAnswered
+from extender.domain.fair_shares import FairShares
 from extender.domain.foreign_pods.foreign_pod import ForeignPodOrder
 from extender.domain.gangs.context import ControllerView
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView
@@ -159,6 +160,14 @@ class SlurmNodes(Protocol):
 
     async def resume(self, node: str) -> None:
         """Lift a drain. Raises `PortError`."""
+        ...
+
+
+class SlurmShares(Protocol):
+    """Fair shares and limits of accounts."""
+
+    async def fair_shares(self) -> FairShares:
+        """Return those of all accounts and users, at most some seconds old. Raises `PortError`."""
         ...
 
 

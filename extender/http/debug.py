@@ -6,17 +6,20 @@ All of it is read-only, except for the log level.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 
 from extender.config.serving import LogLevel
+from extender.domain.ports import PortError
 from extender.http.service import DebugService
 from extender.observability import logs
 from extender.runtime.cooperative_yield import CooperativeYield
 
 PREFIX = "/debug"
+MOST_ACCOUNTS = 100
+"""Accounts that one request may name."""
 
 
 def router(service: DebugService) -> APIRouter:
@@ -50,6 +53,19 @@ def router(service: DebugService) -> APIRouter:
         if found is None:
             return _not_leader(service) or JSONResponse({"error": f"no gang of a Pod with UID {uid!a} is known"}, 404)
         return JSONResponse(dict(found))
+
+    @routes.get("/queue", operation_id="queue")
+    async def queue() -> JSONResponse:
+        """The partitions with their nodes, CPUs and GPUs, and the Pods that wait for each, by reason."""
+        return _not_leader(service) or JSONResponse(dict(await service.queue()))
+
+    @routes.get("/shares", operation_id="shares")
+    async def shares(account: Annotated[list[str] | None, Query(max_length=MOST_ACCOUNTS)] = None) -> JSONResponse:
+        """Fair shares and limits of these accounts, of all without any, as Slurm reports them."""
+        try:
+            return JSONResponse(dict(await service.shares(account or ())))
+        except PortError as error:
+            return JSONResponse({"error": str(error)}, 503)
 
     @routes.get("/nodes", operation_id="nodes")
     async def nodes() -> JSONResponse:

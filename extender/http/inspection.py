@@ -11,6 +11,7 @@ from extender.domain.election import LeaseRecord
 from extender.domain.nodes.fences import weak
 from extender.domain.placeholder import Placeholder, State
 from extender.http.gang_inspection import GangInspection
+from extender.http.queue_inspection import QueueInspection
 from extender.http.service import Check
 from extender.kube.reflector import ReflectorStatus
 from extender.kube.store import NodeStore, PodStore
@@ -52,6 +53,7 @@ class Inspection:
     def __init__(self, assembly: Assembly, replica: ReplicaStatus | None = None) -> None:
         self._assembly = assembly
         self._replica = replica
+        self._queue = QueueInspection(assembly.engine, assembly.shares)
 
     @property
     def leader_hint(self) -> str:
@@ -135,6 +137,14 @@ class Inspection:
                 if (p := engine.placeholders.get(key)) is not None
             ],
         }
+
+    async def queue(self) -> Mapping[str, Any]:
+        """The partitions, and the Pods that wait for each by reason."""
+        return await self._queue.queue()
+
+    async def shares(self, accounts: Sequence[str]) -> Mapping[str, Any]:
+        """Fair shares and limits, as Slurm reports them. Raises `PortError`."""
+        return await self._queue.shares(accounts)
 
     def configuration(self) -> Mapping[str, Any]:
         """The effective configuration, secrets hidden."""

@@ -116,6 +116,14 @@ class DebugService(Protocol):
         """Jobs without a Pod and Pods without a job."""
         ...
 
+    async def queue(self) -> Mapping[str, Any]:
+        """The partitions, and the Pods that wait for each by reason."""
+        ...
+
+    async def shares(self, accounts: Sequence[str]) -> Mapping[str, Any]:
+        """Fair shares and limits of these accounts, of all without any. Raises `PortError`."""
+        ...
+
     def configuration(self) -> Mapping[str, Any]:
         """The effective configuration, secrets hidden."""
         ...

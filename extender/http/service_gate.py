@@ -123,6 +123,14 @@ class ServiceGate:
         """As `DebugService`."""
         return self.debug.orphans()
 
+    async def queue(self) -> Mapping[str, Any]:
+        """As `DebugService`."""
+        return await self.debug.queue()
+
+    async def shares(self, accounts: Sequence[str]) -> Mapping[str, Any]:
+        """As `DebugService`."""
+        return await self.debug.shares(accounts)
+
     def configuration(self) -> Mapping[str, Any]:
         """As `DebugService`."""
         return self.debug.configuration()
@@ -192,6 +200,13 @@ class _NoDebug:
 
     def orphans(self) -> Mapping[str, Any]:
         return {}
+
+    async def queue(self) -> Mapping[str, Any]:
+        return {"partitions": []}
+
+    async def shares(self, accounts: Sequence[str]) -> Mapping[str, Any]:
+        del accounts
+        return {"shares": [], "leftOut": 0, "limitsUnknown": self._service_gate.trouble}
 
     def configuration(self) -> Mapping[str, Any]:
         return self._config.model_dump(mode="json", by_alias=True)

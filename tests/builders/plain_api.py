@@ -50,6 +50,12 @@ class PlainApi:
     """Nobody may patch."""
 
     patches: list[tuple[str, Any]] = field(default_factory=list)
+    changes: list[tuple[str, str, Any]] = field(default_factory=list)
+    """Each deletion and creation: method, path and body."""
+
+    refused: tuple[str, ...] = ()
+    """Paths that cannot be written now."""
+
     headers: list[tuple[str, str]] = field(default_factory=list)
     """Of the last request."""
 
@@ -69,6 +75,11 @@ class PlainApi:
         if method == "PATCH":
             self.patches.append((path, body))
             return 200, {"kind": "Node"}
+        if method in {"DELETE", "POST"}:
+            self.changes.append((method, path, body))
+            if path in self.refused:
+                return 429, _status(429, "TooManyRequests", "it would violate the disruption budget")
+            return 200, {"kind": "Status", "status": "Success"}
         if path.endswith("/portforward"):
             return 403, _status(403, "Forbidden", "pods/portforward is forbidden")
         if "/debug/" in path:
@@ -133,6 +144,12 @@ def plain_api() -> Iterator[PlainApi]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self._answer("GET")
+
+        def do_POST(self) -> None:
+            self._answer("POST")
+
+        def do_DELETE(self) -> None:
+            self._answer("DELETE")
 
         def do_PATCH(self) -> None:
             self._answer("PATCH")

@@ -11,6 +11,7 @@ import httpx
 from fastapi import FastAPI
 
 from extender.domain.events import MemberRef
+from extender.domain.ports import PortError
 from extender.domain.verdict import FilterVerdict, Wait
 from extender.domain.views import PodView
 from extender.http.service import Check, HookAnswer
@@ -96,6 +97,7 @@ class FakeDebug:
 
     health: tuple[Check, ...] = (Check("pods", True), Check("slurm", False, "no poll for 70 s", required=False))
     leader_hint: str = ""
+    shares_error: str = ""
 
     def placeholders(self) -> Iterable[Mapping[str, Any]]:
         return [{"key": "u1", "state": "WAITING"}]
@@ -114,6 +116,14 @@ class FakeDebug:
 
     def orphans(self) -> Mapping[str, Any]:
         return {"jobs": []}
+
+    async def queue(self) -> Mapping[str, Any]:
+        return {"partitions": [{"name": "batch"}]}
+
+    async def shares(self, accounts: Sequence[str]) -> Mapping[str, Any]:
+        if self.shares_error:
+            raise PortError(self.shares_error)
+        return {"shares": [{"account": one} for one in accounts]}
 
     def configuration(self) -> Mapping[str, Any]:
         return {"kind": "ExtenderConfiguration"}

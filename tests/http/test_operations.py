@@ -101,17 +101,29 @@ async def test_debugging_shows_what_is_known() -> None:
         assert (await http.get("/debug/gangs/u1")).json()["members"] == [{"uid": "u1"}]
         assert (await http.get("/debug/gangs/u2")).status_code == 404
         assert (await http.get("/debug/nodes")).json() == {"slurm": ["n1"]}
+        assert (await http.get("/debug/queue")).json() == {"partitions": [{"name": "batch"}]}
+        assert (await http.get("/debug/shares?account=a&account=b")).json() == {
+            "shares": [{"account": "a"}, {"account": "b"}]
+        }
         assert (await http.get("/debug/config")).json() == {"kind": "ExtenderConfiguration"}
         assert (await http.get("/debug/checks")).json()[1]["text"] == "no poll for 70 s"
     assert missing.status_code == 404
     assert "no placeholder" in missing.json()["error"]
 
 
+async def test_shares_that_slurm_does_not_give_are_an_error_with_its_reason() -> None:
+    async with client(whole(debug=FakeDebug(shares_error="the cluster has no slurmdbd"))) as http:
+        reply = await http.get("/debug/shares")
+        many = await http.get("/debug/shares?" + "&".join(f"account=a{n}" for n in range(101)))
+    assert (reply.status_code, reply.json()) == (503, {"error": "the cluster has no slurmdbd"})
+    assert many.status_code == 400
+
+
 async def test_a_follower_names_the_leader_instead_of_gangs() -> None:
     debug = FakeDebug()
     debug.leader_hint = "the leader is another one"
     async with client(whole(debug=debug)) as http:
-        for path in ("gangs", "gangs/u2"):
+        for path in ("gangs", "gangs/u2", "queue"):
             reply = await http.get(f"/debug/{path}")
             assert (reply.status_code, reply.json()) == (503, {"error": "the leader is another one"})
 

@@ -229,3 +229,17 @@ async def test_a_pod_whose_allocation_ends_is_not_said_to_have_it(site: Site) ->
         site.add_budget(allowed=0)
         site.slurm.controller.cancel(site.jobs_of("web")[0].job_id)
         assert "cancelled" in await told(site, "web", "AllocationEnding")
+
+
+async def test_the_queue_shows_waiting_pods_by_partition_and_the_use_of_nodes(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("web", cpu="8")
+        await told(site, "web", "SlurmJobQueued")
+        shown = (await site.get(8083, "/debug/queue")).json()["partitions"]
+        batch = next(one for one in shown if one["name"] == "batch")
+        assert (batch["waiting"], batch["known"], batch["default"]) == (1, True, True)
+        assert batch["placed"] >= 1
+        assert batch["cpusUsed"] == batch["cpus"] > 0
+        assert sum(batch["reasons"].values()) == 1
+        assert (await site.get(8083, "/debug/shares")).status_code == 503

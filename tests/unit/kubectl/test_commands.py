@@ -263,7 +263,7 @@ def test_doctor_prints_in_every_form_with_its_own_exit_code(
     assert said.stdout == text
 
 
-VERBS = {"Check", "Confirm", "Cordon", "Explain", "List", "Show", "Undo"}
+VERBS = {"Check", "Confirm", "Cordon", "End", "Explain", "List", "Show", "Undo"}
 
 
 @pytest.mark.parametrize("name", sorted(main.commands))
