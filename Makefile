@@ -149,6 +149,12 @@ lab: lab-build
 demo: setup
 	$(BIN)/slurm-extender demo
 
+# One file for this platform, and a manifest for krew; SITE is the address at which the archive will be served.
+SITE := https://example.org/slurm-extender
+.PHONY: kubectl-plugin
+kubectl-plugin: setup
+	$(BIN)/python -m image.plugin --out dist --site $(SITE)
+
 first-pod: lab-build
 	$(BIN)/python -m lab first-pod
 

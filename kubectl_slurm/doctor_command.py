@@ -61,6 +61,9 @@ def _print(words: list[str], form: Form) -> None:
 
 def _run(words: list[str]) -> None:
     """Ends the process, with its exit code."""
-    from extender.cli.doctor import doctor as examine  # noqa: PLC0415 - no other command needs the configuration
-
+    try:
+        from extender.cli.doctor import doctor as examine  # noqa: PLC0415 - no other command needs the configuration
+    except ModuleNotFoundError as error:
+        text = f"this program was built without the package {error.name}; use slurm-extender doctor"
+        raise click.ClickException(text) from error
     examine.main(words, prog_name="kubectl slurm doctor", help_option_names=["-h", "--help"])
