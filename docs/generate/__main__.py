@@ -7,8 +7,11 @@ from pathlib import Path
 from docs.generate import rooms, schemas
 from docs.generate.alerts import render as alerts_page
 from docs.generate.annotations import render as annotations_page
+from docs.generate.cli import render as cli_page
 from docs.generate.configuration import render as configuration_page
+from docs.generate.http_api import render as http_api_page
 from docs.generate.metrics import render as metrics_page
+from docs.generate.object_metadata import render as object_metadata_page
 from docs.generate.performance import write as write_performance
 from docs.generate.pod_ends import render as pod_ends_page
 from docs.generate.policy import render as policy_page
@@ -21,9 +24,12 @@ from docs.generate.why import render as why_page
 PAGES = {
     Path("docs/alerts.md"): alerts_page,
     Path("docs/annotations.md"): annotations_page,
+    Path("docs/cli.md"): cli_page,
     Path("docs/configuration.md"): configuration_page,
     Path("docs/configuration.schema.json"): schemas.configuration,
+    Path("docs/http-api.md"): http_api_page,
     Path("docs/metrics.md"): metrics_page,
+    Path("docs/object-metadata.md"): object_metadata_page,
     Path("docs/pod-ends.md"): pod_ends_page,
     Path("docs/policy.md"): policy_page,
     Path("docs/policy.schema.json"): schemas.policy,

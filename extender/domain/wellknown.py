@@ -22,7 +22,7 @@ READ_PREFIXES = (OWN_PREFIX, STATUS_PREFIX, SUNK_PREFIX, BRIDGE_PREFIX, "slinky.
 """How the keys of all annotations begin that are read, on Pods and on Nodes."""
 
 GATE = f"{DOMAIN}/allocation"
-"""The scheduling gate of a Pod that waits for Slurm."""
+"""Pod scheduling gate: the Pod waits for Slurm; kube-scheduler does not see it."""
 
 JOB_ID_LABEL = f"{DOMAIN}/job-id"
 """Pod label: the placeholder job, for selectors and `kubectl get pods -L`. Nothing is decided by it."""
@@ -43,7 +43,7 @@ DEVICES = f"{STATUS_PREFIX}devices"
 """Pod annotation: the devices that Slurm allocated on the node, in Slurm's notation. Written with the Binding."""
 
 GPUS = f"{STATUS_PREFIX}gpus"
-"""Pod annotation: Slurm's indexes of the GPUs among them, such as `0,1`."""
+"""Pod annotation: Slurm's indexes of the GPUs that it allocated, such as `0,1`. Written with the Binding."""
 
 CANCELLED = f"{STATUS_PREFIX}cancelled"
 """Pod annotation: the job for which the Pod waited was cancelled. See `domain.jobs.cancelled`."""
@@ -58,10 +58,11 @@ SLURM_NODE = f"{DOMAIN}/slurm-node"
 """Node label or annotation, a setting: the Slurm name of this Node."""
 
 RESTRICTED_SLURM_NODE = "node-restriction.kubernetes.io/slurm-node"
-"""Node label: the same, where no kubelet can write it (admission plugin NodeRestriction)."""
+"""Node label, a setting: the Slurm name of this Node, where no kubelet can write it (admission plugin
+NodeRestriction)."""
 
 BRIDGE_SLURM_NODE = "slinky.slurm.net/slurm-nodename"
-"""Node label or annotation of slurm-bridge and slurm-operator: the Slurm name of this Node."""
+"""Node label or annotation, a setting: the Slurm name of this Node, as slurm-bridge and slurm-operator write it."""
 
 ALLOCATED_CONDITION = f"{DOMAIN}/Allocated"
 """Pod condition: False while the Pod waits, with the cause; True once it is bound. See `domain.pods.why`."""
@@ -70,13 +71,14 @@ SLURM_AVAILABLE_CONDITION = f"{DOMAIN}/SlurmAvailable"
 """Node condition: False while Slurm starts nothing new there for a reason that is not Kubernetes' own."""
 
 UNAVAILABLE_REASON = f"{STATUS_PREFIX}slurm-unavailable-reason"
-"""Node annotation: the reason for the same, after the name of the extender's scheduler."""
+"""Node annotation: why Slurm starts nothing new there, after the name of the extender's scheduler."""
 
 UNAVAILABLE_TAINT = f"{DOMAIN}/slurm-unavailable"
-"""Node taint for the same, where the site wants one (`nodes.unavailableTaint`)."""
+"""Node taint: Slurm starts nothing new there, where the site wants a taint for it (`nodes.unavailableTaint`)."""
 
 CORDONED_BY = f"{STATUS_PREFIX}cordoned-by"
-"""Node annotation: the extender that cordoned the Node for the same. See `domain.nodes.marks`."""
+"""Node annotation: the extender that cordoned the Node, since Slurm starts nothing new there. See
+`domain.nodes.marks`."""
 
 UNCORDONED_MANUALLY = f"{STATUS_PREFIX}uncordoned-manually"
 """Node annotation: the extender whose cordon an administrator lifted, and which does not repeat it for that cause."""
@@ -99,13 +101,13 @@ NATIVE_JOB_TAINT = f"{DOMAIN}/native-job"
 """Node taint: a native job is there (`nodes.nativeJobTaint`)."""
 
 NATIVE_JOBS = f"{STATUS_PREFIX}native-jobs"
-"""Node annotation: the ids of these jobs, after the name of the extender's scheduler."""
+"""Node annotation: the ids of native jobs there, after the name of the extender's scheduler."""
 
 SCHEDULING_ADDRESS = f"{STATUS_PREFIX}scheduling-address"
 """Lease annotation: the leader's address for kube-scheduler, and for the replicas that forward its calls."""
 
 HOOKS_ADDRESS = f"{STATUS_PREFIX}hooks-address"
-"""Lease annotation: the same for hooks."""
+"""Lease annotation: the leader's address for hooks, and for the replicas that forward them."""
 
 HOLDER_LOCK = f"{STATUS_PREFIX}holder-lock"
 """Lease annotation: the name of the process lock of the leader (`assembly.process_lock`)."""
@@ -134,18 +136,17 @@ CONFIG_KIND = "ExtenderConfiguration"
 POLICY_KIND = "PodPolicy"
 
 GANG_RANK = f"{STATUS_PREFIX}gang-rank"
-"""Pod annotation: the rank of a member of a gang, from 0. Written with the Binding, as the next three; the proof
-covers it and the number of members."""
+"""Pod annotation: the rank of a member of a gang, from 0. Written with the Binding; the proof covers it."""
 
 GANG_MEMBERS = f"{STATUS_PREFIX}gang-members"
-"""Pod annotation: how many members the gang has."""
+"""Pod annotation: how many members the gang has. Written with the Binding; the proof covers it."""
 
 GANG_KEY = f"{STATUS_PREFIX}gang-key"
 """Pod annotation: the key of the gang, as the mark of its job has it; the proof covers it. A bound member keeps its
 gang after a restart, whatever its labels, its PodGroup or the policy say by then."""
 
 GANG_NODES = f"{STATUS_PREFIX}gang-nodes"
-"""Pod annotation: the Slurm nodes of the gang in the order of ranks, separated by commas."""
+"""Pod annotation: the Slurm nodes of the gang in the order of ranks, separated by commas. Written with the Binding."""
 
 GANG_ANNOTATIONS = (GANG_RANK, GANG_MEMBERS, GANG_KEY, GANG_NODES)
 

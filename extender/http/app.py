@@ -18,7 +18,7 @@ from extender.config.document import ExtenderConfiguration
 from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
 from extender.domain.ports import Clock
-from extender.http import admission, debug, health, hooks, scheduling
+from extender.http import admission, debug, health, hooks, openapi, scheduling
 from extender.http.connections import DEFAULT_BOUNDS, ListenerLimits
 from extender.http.forward import App
 from extender.http.service import DebugService, HooksService, SchedulingService
@@ -88,7 +88,8 @@ def endpoints(configuration: ExtenderConfiguration, services: Services) -> list[
     faces.append(("observability.healthBind", shown.health_bind, None, probes))
     faces.append(("observability.metricsBind", shown.metrics_bind, None, metrics_router(services.metrics)))
     if shown.debug_bind is not None:
-        faces.append(("observability.debugBind", shown.debug_bind, None, debug.router(services.debug)))
+        description = openapi.once(lambda: [(face[0], face[3]) for face in faces])
+        faces.append(("observability.debugBind", shown.debug_bind, None, debug.router(services.debug, description)))
     found: list[Endpoint] = []
     for bind in dict.fromkeys(face[1] for face in faces):
         here = [face for face in faces if face[1] == bind]

@@ -5,7 +5,7 @@ All of it is read-only, except for the log level.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -22,8 +22,8 @@ MOST_ACCOUNTS = 100
 """Accounts that one request may name."""
 
 
-def router(service: DebugService) -> APIRouter:
-    """The routes."""
+def router(service: DebugService, description: Callable[[], Mapping[str, Any]]) -> APIRouter:
+    """The routes. `description` is the OpenAPI document of this process."""
     routes = APIRouter(prefix=PREFIX, tags=["debug"])
 
     @routes.get("/placeholders", operation_id="placeholders")
@@ -97,6 +97,11 @@ def router(service: DebugService) -> APIRouter:
     async def checks() -> JSONResponse:
         """Health, a line each."""
         return JSONResponse([_check(one.name, one.ok, one.text, one.required) for one in service.checks()])
+
+    @routes.get("/openapi.json", operation_id="openapi")
+    async def openapi() -> JSONResponse:
+        """This document: the routes of all listeners of the process."""
+        return JSONResponse(dict(description()))
 
     return routes
 

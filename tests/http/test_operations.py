@@ -215,3 +215,16 @@ def test_a_door_has_the_certificate_of_its_face() -> None:
     assert found["hooks.bind"] is not None
     assert found["hooks.bind"].certificate_file == "c"
     assert found["observability.healthBind"] is None
+
+
+async def test_the_debug_port_describes_the_routes_of_all_listeners() -> None:
+    async with client(whole()) as http:
+        document = (await http.get("/debug/openapi.json")).json()
+    assert document["openapi"].startswith("3.")
+    listeners = {path: next(iter(one.values()))["x-listener"] for path, one in document["paths"].items()}
+    assert listeners["/scheduler/filter"] == "http.bind"
+    assert listeners["/hooks/jobs/{job_id}/teardown"] == "hooks.bind"
+    assert listeners["/debug/openapi.json"] == "observability.debugBind"
+    body = document["paths"]["/scheduler/filter"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body["$ref"].rpartition("/")[2] in document["components"]["schemas"]
+    assert set(document["paths"]["/debug/log-level"]) == {"get", "put"}
