@@ -47,8 +47,14 @@ One YAML document, given by `slurm-extender serve --config FILE`. The smallest u
 _FLAGS = """
 ## Flags of SUNK's scheduler
 
-`serve` takes them with SUNK's meaning, so that an existing Deployment needs a new image only. They go before everything
-else.
+`serve` takes them with SUNK's meaning; they go before everything else. Three things differ from SUNK:
+
+* `--slurm-api-base` has to name a slurmrestd; slurmctld's own port, 6817, is refused.
+* kube-scheduler calls the extender at `http.bind`. Where one of these flags takes port 8080, as SUNK's
+  `--metrics-bind-address=:8080` does, and `http.bind` is not given, it moves to the next free port.
+* `http.bind` is on the loopback interface unless it is given. In a Pod, `serve` warns of that at the start.
+
+`slurm-extender import-config` makes a configuration of them ([migrate](migrate.md)).
 
 | flag | key | |
 |---|---|---|

@@ -10,6 +10,7 @@ import click
 from extender.cli.options import configured, policy_of, policy_option, settings_option
 from extender.cli.yaml_output import as_yaml
 from extender.config.load import from_settings
+from extender.config.peers.install import InstallForm, installable, steps
 from extender.config.peers.recognise import NotRecognised, imported
 
 
@@ -44,7 +45,13 @@ def check_config(
 
 @click.command("import-config", short_help="Convert a SUNK or slurm-bridge configuration")
 @click.argument("files", nargs=-1, required=True, type=click.File("r", encoding="utf-8"))
-def import_config(files: tuple[TextIO, ...]) -> None:
+@click.option(
+    "--for",
+    "form",
+    type=click.Choice([str(one) for one in InstallForm]),
+    help="Print values of the chart, or a kustomization, instead of the configuration alone.",
+)
+def import_config(files: tuple[TextIO, ...], form: InstallForm | None) -> None:
     """Convert configurations of SUNK or slurm-bridge in FILES, and print the result. `-` reads standard input.
 
     FILES hold the flags of SUNK's scheduler, as text or in its Deployment, Helm values of SUNK or slurm-bridge, or
@@ -53,11 +60,14 @@ def import_config(files: tuple[TextIO, ...]) -> None:
     \b
     Example:
       kubectl get deployment SCHEDULER -o yaml | slurm-extender import-config - > config.yaml
+      slurm-extender import-config --for helm slurm-bridge-values.yaml > values.yaml
     """
     try:
         plan = imported([(file.name, file.read()) for file in files])
     except (NotRecognised, UnicodeDecodeError) as error:
         raise click.ClickException(str(error)) from error
-    click.echo(as_yaml(plan.document), nl=False)
+    click.echo(as_yaml(plan.document) if form is None else installable(InstallForm(form), plan, as_yaml), nl=False)
     for note in plan.notes:
         click.echo(note, err=True)
+    for step in () if form is None else steps(InstallForm(form), plan):
+        click.echo(f"to install: {step}", err=True)

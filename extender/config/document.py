@@ -17,10 +17,11 @@ from extender.config.limits import (
     Retry,
     StartupDeadlineSettings,
 )
+from extender.config.listeners import Listener, conflicts, listeners_of
 from extender.config.nodes import NodeSettings
 from extender.config.serving import AdmissionWebhook, Hooks, Http, LeaderElection, Observability
 from extender.config.slurm import Slurm
-from extender.config.values import BindAddress, Group
+from extender.config.values import Group
 from extender.domain.translation.settings import GROUP_ID, USER_ID
 
 
@@ -102,20 +103,13 @@ class ExtenderConfiguration(Group):
             raise ValueError("; ".join(unknown))
         return self
 
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """Every address that the process listens at."""
+        return listeners_of(self.http, self.admission, self.hooks, self.observability)
+
     @model_validator(mode="after")
-    def _one_certificate_for_each_address(self) -> Self:
-        served = {str(self.http.bind): ("http.bind", self.http.tls)}
-        others: list[tuple[str, BindAddress | None, object]] = [
-            ("admission.bind", self.admission.bind, self.admission.tls),
-            ("hooks.bind", self.hooks.bind, self.hooks.tls),
-            ("observability.healthBind", self.observability.health_bind, None),
-            ("observability.metricsBind", self.observability.metrics_bind, None),
-            ("observability.debugBind", self.observability.debug_bind, None),
-        ]
-        for name, bind, tls in others:
-            if bind is None:
-                continue
-            first, certificate = served.setdefault(str(bind), (name, tls))  # type: ignore[arg-type]
-            if certificate != tls:
-                raise ValueError(f"{first} and {name} are both {bind}: then both must have the same tls, or none")
+    def _one_listener_for_each_address(self) -> Self:
+        if faults := list(conflicts(self.listeners)):
+            raise ValueError("; ".join(faults))
         return self

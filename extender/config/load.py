@@ -33,6 +33,8 @@ class Override:
     path: KeyPath
     value: Any
     source: str
+    weak: bool = False
+    """It gives way to any other value of this key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,8 @@ def laid_over(document: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
     """A copy of `document` with the overrides in it. A value where a group should be gives way."""
     result = dict(document)
     for override in overrides.values:
+        if override.weak and _has(result, override.path):
+            continue
         level = result
         for part in override.path[:-1]:
             inner = level.get(part)
@@ -101,6 +105,15 @@ def laid_over(document: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
             level = level[part]
         level[override.path[-1]] = override.value
     return result
+
+
+def _has(document: Mapping[str, Any], path: KeyPath) -> bool:
+    level: Any = document
+    for part in path:
+        if not isinstance(level, Mapping) or part not in level:
+            return False
+        level = level[part]
+    return True
 
 
 def _read(key: Key, text: str) -> Any:

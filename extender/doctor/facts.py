@@ -322,5 +322,8 @@ class Facts:
     probe: Probed | None
     """`None`: no probe was requested."""
 
+    in_cluster: bool = False
+    """The extender runs in a Pod: its Deployment is there, or the doctor itself runs in a Pod."""
+
     reported: Collection[str] = ()
     """Sentences of the subjects that were checked before."""

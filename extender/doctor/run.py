@@ -119,6 +119,7 @@ async def gather(config: ExtenderConfiguration, tools: Tools, given: Examination
         services=await ask_services(tools.kubernetes, named) if reachable and tools.kubernetes else (),
         mounts=mounted or None,
         paths=named_paths(config),
+        in_cluster=bool(mounted) or tools.in_a_pod,
         files=named_files(config, tools),
         policy=read_policy(config, tools),
         certificates=read_certificates(config, tools, names),

@@ -11,7 +11,7 @@ import httpx
 from extender.assembly.io_context import LoopClock, token_source
 from extender.config.document import ExtenderConfiguration
 from extender.domain.ports import Clock
-from extender.kube.connection import ApiConnection, CredentialsError, connect
+from extender.kube.connection import IN_A_POD, ApiConnection, CredentialsError, connect
 from slurmclient import RetryPolicy, SlurmClient, StaticToken, Timeouts, TlsOptions
 from slurmclient.auth import TokenSource
 
@@ -20,9 +20,6 @@ REQUEST_S = 30.0
 
 ONCE = RetryPolicy(deadline_s=REQUEST_S, attempts=1)
 """No retries: the doctor reports the first failure."""
-
-IN_A_POD = "KUBERNETES_SERVICE_HOST"
-"""The kubelet sets it in every container."""
 
 NO_TOKEN = StaticToken("none")
 """slurmrestd answers a ping with any token (`slurmrestd/rest_auth`)."""

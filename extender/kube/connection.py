@@ -61,6 +61,9 @@ _LOADER_LOG = logging.getLogger("kubernetes.aio.config.kube_config")
 _UNUSABLE = (ConfigException, OSError, ValueError, TypeError, LookupError, AttributeError, yaml.YAMLError)
 """The errors of the loaders for files that are missing, incomplete or invalid."""
 
+IN_A_POD = "KUBERNETES_SERVICE_HOST"
+"""The kubelet sets this variable in every container."""
+
 _CLOSE_TIMEOUT = aiohttp.ClientWSTimeout(ws_close=1.0)
 """Limit the wait for the end of a WebSocket, of which everything needed has been read."""
 
@@ -358,7 +361,7 @@ async def connect(
     the kubelet writes a new one before the old one expires. At most `connections` are open at once. Raises
     CredentialsError.
     """
-    in_cluster = kubeconfig is None and bool(environ.get("KUBERNETES_SERVICE_HOST"))
+    in_cluster = kubeconfig is None and bool(environ.get(IN_A_POD))
 
     async def load(configuration: Configuration) -> None:
         if in_cluster:

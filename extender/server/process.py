@@ -8,17 +8,21 @@ import os
 import signal
 import sys
 
+import structlog
 import uvloop
 
 from extender.assembly import Assembly
 from extender.assembly.io_context import IoContext, real_io_context
 from extender.config.document import ExtenderConfiguration
-from extender.kube.connection import CredentialsError
+from extender.config.listeners import unreachable
+from extender.kube.connection import IN_A_POD, CredentialsError
 from extender.observability.logs import set_up, toggle_debug
 from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
 from extender.server.life import StartError, serve
 from extender.server.parts import TaskDied
 from extender.server.signal_handlers import SignalHandlers
+
+_log = structlog.get_logger(__name__)
 
 GARBAGE = (10_000, 1, 1000)
 """`gc.set_threshold`: nearly all memory is freed by reference counts, and a search for cycles stops the event loop.
@@ -37,6 +41,7 @@ def run(config: ExtenderConfiguration, *, dry: bool = False) -> None:
     `dry`: see `serve`.
     """
     set_up(config.observability.log_level, config.observability.log_format)
+    warn_of_loopback(config)
     gc.set_threshold(*GARBAGE)
     sys.setswitchinterval(SWITCH_S)
     try:
@@ -44,6 +49,15 @@ def run(config: ExtenderConfiguration, *, dry: bool = False) -> None:
             runner.run(_run(config, dry=dry))
     except TaskDied:
         sys.exit(1)
+
+
+def warn_of_loopback(config: ExtenderConfiguration) -> None:
+    """Log the listeners that no other Pod reaches, where this process runs in a Pod."""
+    if IN_A_POD not in os.environ:
+        return
+    for one in unreachable(config.listeners):
+        advice = "other Pods and the kubelet do not reach it; set it to :PORT unless all its clients are in this Pod"
+        _log.warning("listens_on_loopback", key=one.key, address=str(one.bind), what=advice)
 
 
 async def _run(config: ExtenderConfiguration, *, dry: bool) -> None:

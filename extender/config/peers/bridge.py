@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from extender.config.peers.plan import ImportPlan
+from extender.config.peers.plan import ImportPlan, TokenSecret
 from extender.config.peers.sunk import anybody_may
 
 Values = Mapping[str, Any]
 
 BRIDGE = "slurm-bridge's defaults"
-FOLDER = "/etc/slurm-extender/secret"
-JWT_SECRET, JWT_KEY = "slurm-bridge-token", "SLURM_JWT"
-"""Default of its chart."""
+JWT_SECRET, JWT_KEY = "slurm-bridge-token", "auth-token"
+"""The Secret that its chart mounts by default, and the key in it: that of slurm-operator's Token."""
 
 _NAMESPACES = (
     "Pods there get the scheduler's name from slurm-bridge's webhook; here a Pod names it itself, or an admission "
@@ -89,10 +88,12 @@ def _take(key: str, value: Any, plan: ImportPlan, where: str) -> None:
     elif key == "slurmJwtSecret" and isinstance(value, dict | str):
         # Up to 1.0 the name of the Secret alone (`_helpers.tpl`).
         named = value if isinstance(value, dict) else {"name": value}
-        plan.put(("slurm", "tokenFile"), f"{FOLDER}/{named.get('key') or JWT_KEY}", source)
+        secret = TokenSecret(str(named.get("name") or JWT_SECRET), str(named.get("key") or JWT_KEY))
+        plan.token_secret = secret
         plan.note(
             source,
-            f"mount the Secret {named.get('name') or JWT_SECRET} at {FOLDER}, beside the key of the hooks",
+            f"copy {secret.key} of the Secret {secret.name} to the key token of the Secret slurm-extender in the "
+            "namespace of the extender",
         )
     else:
         why = _OF_FILE.get(key) or _OF_VALUES.get(source) or "nothing here is like it"

@@ -17,6 +17,15 @@ KEY_FILE = "/etc/slurm-extender/secret/hooks-key"
 """Likewise; the extender does not serve without it."""
 
 
+@dataclass(frozen=True, slots=True)
+class TokenSecret:
+    """Name a Secret with the token of Slurm, and the key in it. Namespace "": not known."""
+
+    name: str
+    key: str
+    namespace: str = ""
+
+
 @dataclass(slots=True)
 class ImportPlan:
     """`document` is good at any time, once it names a token; `notes` are lines for the administrator."""
@@ -26,16 +35,23 @@ class ImportPlan:
             "apiVersion": CONFIG_API_VERSION,
             "kind": CONFIG_KIND,
             "slurm": {"tokenFile": TOKEN_FILE},
-            "hooks": {"keyFile": KEY_FILE},
+            "http": {"bind": ":8080"},
+            "hooks": {"keyFile": KEY_FILE, "bind": ":8000"},
+            "observability": {"healthBind": ":8081", "metricsBind": ":8082"},
         }
     )
+    """It has the listeners of the shipped manifests from the start."""
+
+    token_secret: TokenSecret | None = None
+    """Where the peer has its token."""
+
     notes: list[str] = field(default_factory=list)
 
     def put(self, path: KeyPath, value: Any, source: str) -> None:
         """Take a value over. One that cannot be used is a note, and so is a second one for the same key."""
         dotted = ".".join(path)
         before = self._at(path)
-        if before is not None and before != value and path != ("slurm", "tokenFile"):
+        if before is not None and before != value:
             self.note(source, f"{dotted} is {before!r} already, by what was read before")
             return
         tried = laid_over(self.document, Overrides((Override(path, value, source),)))

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from pydantic.alias_generators import to_camel
+
 from extender.config.keys import KeyPath
 from extender.config.load import Override, Overrides
 from extender.config.peers.plan import TOKEN_FILE, ImportPlan
+from extender.config.serving import LOOPBACK, Http, Observability
+from extender.config.values import read_bind_address
 
 _ZAP_LEVELS = {"debug": "debug", "info": "info", "warn": "warning", "error": "error", "panic": "error"}
 
@@ -24,12 +28,28 @@ class SunkFlag:
     help: str
 
 
+SLURMCTLD_PORT, SLURMRESTD_PORT = 6817, 6820
+SCHEDULING_PORT = Http().bind.port
+
+_DEFAULT_PORTS: dict[KeyPath, int] = {
+    ("observability", to_camel(name)): field.get_default().port
+    for name, field in Observability.model_fields.items()
+    if name.endswith("_bind")
+}
+
+
 def _itself(text: str) -> Any:
     return text
 
 
 def _address(text: str) -> Any:
-    return [text if "://" in text else f"http://{text}"]
+    url = text if "://" in text else f"http://{text}"
+    if url.rpartition(":")[2].rstrip("/") == str(SLURMCTLD_PORT):
+        raise ValueError(
+            f"{text!r} is slurmctld's own port; it must be the address of a slurmrestd, by default "
+            f"HOST:{SLURMRESTD_PORT}"
+        )
+    return [url]
 
 
 def _namespaces(text: str) -> Any:
@@ -78,7 +98,24 @@ def from_flags(given: dict[str, str]) -> Overrides:
             continue
         if flag.path is not None:
             values.append(Override(flag.path, value, f"--{flag.name}"))
-    return Overrides(tuple(values), tuple(faults))
+    return Overrides((*values, *_scheduling_elsewhere(values)), tuple(faults))
+
+
+def _scheduling_elsewhere(given: list[Override]) -> Iterator[Override]:
+    """Yield another port for the scheduling routes, which SUNK has not, where a flag takes the default one."""
+    taken: dict[KeyPath, int] = {one.path: port for one in given if (port := _port(one.value)) is not None}
+    if SCHEDULING_PORT not in taken.values():
+        return
+    used = set((_DEFAULT_PORTS | taken).values())
+    port = next(port for port in range(SCHEDULING_PORT, SCHEDULING_PORT + 100) if port not in used)
+    yield Override(("http", "bind"), f"{LOOPBACK}:{port}", f"port {SCHEDULING_PORT} taken by another flag", weak=True)
+
+
+def _port(value: Any) -> int | None:
+    try:
+        return read_bind_address(value).port
+    except ValueError:
+        return None
 
 
 SUNK = "SUNK's defaults"
@@ -120,11 +157,16 @@ def anybody_may(plan: ImportPlan, source: str) -> None:
     )
 
 
+_BINDS = {
+    "health-probe-bind-address": ":8081",
+    "metrics-bind-address": ":8082",
+    "hooks-api-bind-address": ":8000",
+}
+"""Flags about listeners, and the addresses of the shipped manifests."""
+
 KNOWN = frozenset(flag.name for flag in SUNK_FLAGS)
 SWITCHES = frozenset({"v", "help", "leader-elect", "zap-devel"})
 """Flags that may stand alone."""
-
-SLURMCTLD_PORT, SLURMRESTD_PORT = 6817, 6820
 
 
 def are_flags(words: Iterable[str]) -> bool:
@@ -142,6 +184,9 @@ def take_flags(words: list[str], plan: ImportPlan) -> None:
             plan.note(source, f"a token belongs in a Secret: put it where slurm.tokenFile says ({TOKEN_FILE})")
         elif "$(" in text:
             plan.note(source, f"{text} comes from the environment of the container: give its value")
+        elif name in _BINDS:
+            if text != (own := _BINDS[name]):
+                plan.note(source, f"the shipped manifests listen at {own} for it, and their Services lead there")
         elif name == "slurm-api-base":
             plan.put(("slurm", "addresses"), [_slurmrestd(text, plan)], source)
         else:
@@ -149,7 +194,8 @@ def take_flags(words: list[str], plan: ImportPlan) -> None:
             for fault in found.faults:
                 plan.note(source, f"cannot be used: {fault}")
             for one in found.values:
-                plan.put(one.path, one.value, source)
+                if not one.weak:
+                    plan.put(one.path, one.value, source)
     as_in_sunk(plan)
 
 

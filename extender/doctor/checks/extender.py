@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from ipaddress import ip_address
 from math import inf
 from urllib.parse import urlsplit
 
+from extender.config.listeners import Listener, unreachable
 from extender.doctor.checks.settings import fenced
 from extender.doctor.facts import HooksAsConfigured, Probed, ProbedFence, RunningExtender
 from extender.doctor.finding import Finding, error, ok, skipped, warning
@@ -37,6 +38,17 @@ _PROBE_ERRORS = {
     ),
     NO_CLIENT: ("the node has neither curl nor wget, which https needs", "install curl there"),
 }
+
+
+@check(needs=lambda facts: (facts.config.listeners,) if facts.in_cluster else None)
+def listeners(given: Sequence[Listener]) -> Iterator[Finding]:
+    """Report listeners of a Pod that no other Pod reaches."""
+    for one in unreachable(given):
+        yield warning(
+            "listeners",
+            f"{one.key} is {one.bind}, which is reachable only inside of the extender's own Pod",
+            f'set {one.key} to ":{one.bind.port}", unless all its clients run in that Pod',
+        )
 
 
 @check(needs=lambda facts: (facts.process, facts.reported))

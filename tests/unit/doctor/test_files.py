@@ -15,7 +15,8 @@ from extender.config.load import parse
 from extender.doctor.checks.files import certificates, files, policy
 from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.files import named_files, named_paths, own_names, read_certificates, read_policy
-from extender.doctor.tools import IN_A_POD, Tools
+from extender.doctor.tools import Tools
+from extender.kube.connection import IN_A_POD
 from slurmclient import SlurmClient
 from tests.builders.services import StillClock
 

@@ -7,10 +7,17 @@ from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
-from extender.doctor.checks.extender import NOT_TRUSTED, calls, hooks, probe, probed_fence, process
+from docs.generate.configuration import SMALLEST
+from extender.config.listeners import Listener
+from extender.config.load import parse
+from extender.config.values import BindAddress
+from extender.doctor.checks.extender import NOT_TRUSTED, calls, hooks, listeners, probe, probed_fence, process
 from extender.doctor.facts import HealthLine, HooksAsConfigured, Probed, ProbedFence, RunningExtender
 from extender.doctor.finding import Finding, Verdict, as_json, as_text, error, ok, skipped, warning, worst
+from extender.kube.connection import IN_A_POD
+from extender.server.process import warn_of_loopback
 
 OK, WARNING, ERROR, SKIPPED = Verdict
 READY = HealthLine("pods", True, "3 Pods known")
@@ -36,6 +43,30 @@ def examined(given: RunningExtender, reported: Collection[str] = ()) -> list[Fin
 )
 def test_a_running_process_is_asked_how_it_is(given: RunningExtender, said: list[Verdict]) -> None:
     assert [one.verdict for one in examined(given)] == said
+
+
+def test_a_listener_that_no_other_pod_reaches_is_a_warning() -> None:
+    bound = (Listener("http.bind", BindAddress("127.0.0.1", 8080)), Listener("hooks.bind", BindAddress("", 8000)))
+    [found] = listeners(bound)
+    assert found.verdict is WARNING
+    assert "http.bind is 127.0.0.1:8080" in found.seen
+    assert 'set http.bind to ":8080"' in found.advice
+
+
+def test_the_process_warns_at_its_start_in_a_pod_of_listeners_that_no_other_pod_reaches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = parse(SMALLEST, "example")
+    monkeypatch.delenv(IN_A_POD, raising=False)
+    with capture_logs() as outside:
+        warn_of_loopback(config)
+    monkeypatch.setenv(IN_A_POD, "10.0.0.1")
+    with capture_logs() as inside:
+        warn_of_loopback(config)
+    assert not outside
+    assert [(line["event"], line["key"]) for line in inside] == [
+        ("listens_on_loopback", key) for key in ("http.bind", "observability.healthBind", "observability.metricsBind")
+    ]
 
 
 DAY = 86400.0

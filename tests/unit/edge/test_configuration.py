@@ -14,6 +14,7 @@ from extender.config.derive import external_rules, guard_options, timing, transl
 from extender.config.document import ExtenderConfiguration
 from extender.config.faults import ConfigError
 from extender.config.keys import CONFIGURATION, keys
+from extender.config.listeners import unreachable
 from extender.config.load import Overrides, from_environment, from_settings, load, parse, settable, variable
 from extender.config.peers.sunk import SUNK_FLAGS, from_flags
 from extender.config.values import BindAddress, read_bind_address, read_duration, write_duration
@@ -256,19 +257,70 @@ def test_every_value_has_a_variable_of_its_own() -> None:
 def test_the_flags_of_sunk_suffice_without_a_file() -> None:
     flags = {
         "health-probe-bind-address": ":8081", "metrics-bind-address": ":8080", "hooks-api-bind-address": ":8000",
-        "zap-log-level": "debug", "components": "scheduler", "slurm-auth-token": "t", "slurm-api-base": "slurm:6817",
+        "zap-log-level": "debug", "components": "scheduler", "slurm-auth-token": "t", "slurm-api-base": "slurm:6820",
         "slurm-kill-wait": "45s", "watch-namespace": "ml", "scheduler-name": "tenant-slurm",
     }  # fmt: skip
     assert set(flags) == {flag.name for flag in SUNK_FLAGS}
-    configuration = load(None, from_settings(("http.bind=127.0.0.1:9000",)) + from_flags(flags))
+    configuration = load(None, from_flags(flags))
+    assert configuration.http.bind == BindAddress("127.0.0.1", 8082)  # 8080 is taken by the flags
     assert configuration.observability.health_bind == BindAddress("", 8081)
     assert configuration.observability.metrics_bind == BindAddress("", 8080)
     assert configuration.hooks.bind == BindAddress("", 8000)
     assert configuration.observability.log_level == "debug"
-    assert configuration.slurm.addresses == ("http://slurm:6817",)
+    assert configuration.slurm.addresses == ("http://slurm:6820",)
     assert configuration.slurm.kill_wait == 45
     assert configuration.scope.namespaces == ("ml",)
     assert configuration.scheduler.name == "tenant-slurm"
+
+
+def test_an_address_that_is_given_for_the_scheduling_routes_stays(tmp_path: Path) -> None:
+    flags = from_flags({"metrics-bind-address": ":8080"})
+    given = from_settings(("http.bind=127.0.0.1:9000",))
+    for overrides in (given + flags, flags + given):
+        assert parse(HEAD + SLURM, "c.yaml", overrides).http.bind.port == 9000
+    assert parse(f"{HEAD}{SLURM}http: {{bind: ':9001'}}\n", "c.yaml", flags).http.bind.port == 9001
+    assert parse(HEAD + SLURM, "c.yaml", from_flags({"metrics-bind-address": ":8084"})).http.bind.port == 8080
+
+
+@pytest.mark.parametrize("text", ["slurm-controller:6817", "http://slurm-controller:6817/", "[::1]:6817"])
+def test_the_port_of_slurmctld_is_not_taken_for_slurmrestd_s(text: str) -> None:
+    [fault] = faults(flags={"slurm-api-base": text})
+    assert fault.startswith(
+        f"--slurm-api-base: '{text}' is slurmctld's own port; it must be the address of a slurmrestd"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        (
+            "http: {bind: ':8080'}\nobservability: {metricsBind: '127.0.0.1:8080'}",
+            "http.bind is :8080 and observability",
+        ),
+        ("hooks: {bind: '0.0.0.0:8081'}", "hooks.bind is 0.0.0.0:8081 and observability.healthBind is 127.0.0.1:8081"),
+        ("hooks: {bind: 'localhost:8083'}", "hooks.bind is localhost:8083 and observability.debugBind"),
+    ],
+)
+def test_two_listeners_on_one_port_are_found(body: str, fault: str) -> None:
+    [said] = faults(f"{SLURM}{body}\n")
+    assert fault in said
+    assert "one of them must have another port" in said
+
+
+def test_one_port_may_be_used_on_two_addresses_of_the_machine_and_one_address_for_two_purposes() -> None:
+    read(f"{SLURM}http: {{bind: '10.0.0.1:8080'}}\nhooks: {{bind: '10.0.0.2:8080'}}\n")
+    read(f"{SLURM}http: {{bind: ':8080'}}\nobservability: {{healthBind: ':8080', metricsBind: ':8080'}}\n")
+
+
+def test_listeners_that_no_other_pod_reaches_are_known() -> None:
+    assert [one.key for one in unreachable(read().listeners)] == [
+        *("http.bind", "observability.healthBind", "observability.metricsBind"),
+    ]
+    reached = "http: {bind: ':8080'}\nobservability: {healthBind: ':8081', metricsBind: '[::]:8082'}\n"
+    assert not unreachable(read(SLURM + reached).listeners)
+    assert [one.key for one in unreachable(read(f"{SLURM}{reached}hooks: {{bind: '[::1]:8000'}}\n").listeners)] == [
+        "hooks.bind"
+    ]
 
 
 def test_other_components_of_sunk_and_unknown_levels_are_refused() -> None:

@@ -77,7 +77,8 @@ def taken(text: str) -> dict[str, Any]:
 
 def test_the_flags_of_sunk_become_a_configuration() -> None:
     found = taken(FLAGS)
-    assert found["observability"] == {"healthBind": ":8081", "metricsBind": ":8080", "logLevel": "info"}
+    assert found["observability"] == {"healthBind": ":8081", "metricsBind": ":8082", "logLevel": "info"}
+    assert found["http"] == {"bind": ":8080"}
     assert found["hooks"] == {"keyFile": "/etc/slurm-extender/secret/hooks-key", "bind": ":8000"}
     assert found["slurm"]["addresses"] == ["http://slurm-controller:6820"]
     assert found["slurm"]["killWait"] == "45s"
@@ -144,7 +145,7 @@ def test_the_configuration_of_slurm_bridge_becomes_ours(text: str) -> None:
 def test_helm_values_of_slurm_bridge_become_a_configuration() -> None:
     found = taken(BRIDGE_VALUES)
     assert found["slurm"] == {
-        "tokenFile": "/etc/slurm-extender/secret/SLURM_JWT",
+        "tokenFile": "/etc/slurm-extender/secret/token",
         "addresses": ["http://slurm-restapi.slurm:6820"],
     }
 
@@ -229,17 +230,17 @@ def test_a_group_that_is_none_is_said(text: str, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "secret", "file"),
+    ("given", "secret", "key"),
     [
-        ("slurm-bridge-jwt-token", "slurm-bridge-jwt-token", "SLURM_JWT"),
-        ("{name: mine}", "mine", "SLURM_JWT"),
-        ("{key: auth-token, name: null}", "slurm-bridge-token", "auth-token"),
+        ("slurm-bridge-jwt-token", "slurm-bridge-jwt-token", "auth-token"),
+        ("{name: mine}", "mine", "auth-token"),
+        ("{key: other, name: null}", "slurm-bridge-token", "other"),
     ],
 )
-def test_the_token_of_slurm_bridge_is_known_by_each_form_of_its_secret(given: str, secret: str, file: str) -> None:
+def test_the_token_of_slurm_bridge_is_known_by_each_form_of_its_secret(given: str, secret: str, key: str) -> None:
     text = f"sharedConfig: {{slurmJwtSecret: {given}}}"
-    assert taken(text)["slurm"]["tokenFile"] == f"/etc/slurm-extender/secret/{file}"
-    assert f"mount the Secret {secret} at" in notes(text)
+    assert taken(text)["slurm"]["tokenFile"] == "/etc/slurm-extender/secret/token"
+    assert f"copy {key} of the Secret {secret} to the key token of the Secret slurm-extender" in notes(text)
 
 
 def test_a_key_that_stands_twice_is_a_fault_with_both_lines() -> None:

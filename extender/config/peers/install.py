@@ -1,0 +1,136 @@
+"""Write an imported configuration in a form that installs: values of the chart, or a kustomization.
+
+Both forms name the ports, files and Secrets of the shipped manifests.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any
+
+from extender.config.peers.plan import ImportPlan
+
+DEFAULT_NAME = "slurm"
+"""schedulerName in the shipped manifests."""
+
+NAMESPACE, SECRET = "slurm-extender", "slurm-extender"
+"""Of the shipped manifests; the Secret has the token of Slurm."""
+
+_SAID_BY_THE_CHART = ("apiVersion", "kind")
+
+_NAMED = (
+    ("slurm-extender-pods", "/spec/variables/0/expression"),
+    ("slurm-extender-pod-ends", "/spec/validations/0/expression"),
+)
+"""The expressions of `manifests/base/writes-policy.yaml` that compare the scheduler's name."""
+
+_FILES = "/etc/slurm-scheduler/tls"
+
+_NEW_TOKEN = '"$(scontrol token username=slurm lifespan=86400)"'  # noqa: S105 - a command that makes one
+
+Writer = Callable[[Any], str]
+"""Writes a value as YAML."""
+
+
+class InstallForm(StrEnum):
+    """Name what the imported configuration is printed for."""
+
+    HELM = "helm"
+    KUSTOMIZE = "kustomize"
+
+
+def installable(form: InstallForm, plan: ImportPlan, write: Writer) -> str:
+    """Return the text to install with."""
+    document = plan.document | {"slurm": {"user": "slurm"} | plan.document["slurm"]}
+    if form is InstallForm.HELM:
+        config = {key: value for key, value in document.items() if key not in _SAID_BY_THE_CHART}
+        return "# Values of the chart.\n" + write({"config": config})
+    return "# A kustomization, in a folder of manifests/overlays.\n" + write(_kustomization(document, write))
+
+
+def steps(form: InstallForm, plan: ImportPlan) -> Iterator[str]:
+    """Yield the commands that install it, a line each."""
+    token = _NEW_TOKEN
+    if secret := plan.token_secret:
+        template = shlex.quote(f"{{{{index .data {_in_template(secret.key)} | base64decode}}}}")
+        place = shlex.quote(secret.namespace) if secret.namespace else "NAMESPACE"
+        token = f'"$(kubectl -n {place} get secret {shlex.quote(secret.name)} -o go-template={template})"'
+    made = f"kubectl -n {NAMESPACE} create secret generic {SECRET} --from-literal=token={token}"
+    yield f"kubectl create namespace {NAMESPACE}"
+    if form is InstallForm.HELM:
+        yield made
+        yield f"helm install slurm-extender manifests/chart -n {NAMESPACE} -f THIS --set image.repository=IMAGE"
+        return
+    yield f'{made} --from-literal=hooks-key="$(openssl rand -hex 32)"'
+    yield "kubectl apply -k manifests/overlays/imported, with this as its kustomization.yaml"
+
+
+def _in_template(key: str) -> str:
+    return '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def scheduler_configuration(name: str) -> dict[str, Any]:
+    """Return the configuration of kube-scheduler for this schedulerName, as `manifests/components/tls` has it."""
+    taken_out = ("NodeResourcesFit", "NodeResourcesBalancedAllocation", "ImageLocality", "DefaultPreemption")
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {
+            "leaderElect": True,
+            "resourceName": "slurm-scheduler",
+            "resourceNamespace": NAMESPACE,
+        },
+        "percentageOfNodesToScore": 100,
+        "podInitialBackoffSeconds": 1,
+        "podMaxBackoffSeconds": 60,
+        "profiles": [
+            {
+                "schedulerName": name,
+                "plugins": {"multiPoint": {"disabled": [{"name": plugin} for plugin in taken_out]}},
+            }
+        ],
+        "extenders": [
+            {
+                "urlPrefix": f"https://slurm-extender.{NAMESPACE}.svc:8080/scheduler",
+                "filterVerb": "filter",
+                "bindVerb": "bind",
+                "enableHTTPS": True,
+                "tlsConfig": {
+                    "caFile": f"{_FILES}/ca.crt",
+                    "certFile": f"{_FILES}/tls.crt",
+                    "keyFile": f"{_FILES}/tls.key",
+                },
+                "httpTimeout": "5s",
+                "nodeCacheCapable": True,
+                "ignorable": False,
+            }
+        ],
+    }
+
+
+def _kustomization(document: dict[str, Any], write: Writer) -> dict[str, Any]:
+    name = str(document.get("scheduler", {}).get("name", DEFAULT_NAME))
+    config_maps = [_config_map("extender-config", "config.yaml", write(document))]
+    whole: dict[str, Any] = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": ["../../base"],
+        "components": ["../../components/tls", "../../components/certificates"],
+        "configMapGenerator": config_maps,
+    }
+    if name != DEFAULT_NAME:
+        config_maps.append(_config_map("scheduler-config", "kube-scheduler.yaml", write(scheduler_configuration(name))))
+        whole["patches"] = [_patch(policy, path, name, write) for policy, path in _NAMED]
+    return whole
+
+
+def _config_map(name: str, file: str, text: str) -> dict[str, Any]:
+    return {"name": name, "namespace": NAMESPACE, "behavior": "merge", "literals": [f"{file}={text}"]}
+
+
+def _patch(policy: str, path: str, name: str, write: Writer) -> dict[str, Any]:
+    quoted = name.replace("\\", "\\\\").replace("'", "\\'")
+    change = {"op": "replace", "path": path, "value": f"oldObject.spec.schedulerName == '{quoted}'"}
+    return {"target": {"kind": "ValidatingAdmissionPolicy", "name": policy}, "patch": write([change])}
