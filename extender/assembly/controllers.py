@@ -76,6 +76,14 @@ def _workloads(a: Assembly) -> tuple[Part, ...]:
             ),
         ),
         Part(
+            "vacant slots of gangs",
+            a.gang_vacancies.run,
+            (
+                (t.PlaceholderChanged, a.gang_vacancies.placeholder_changed),
+                (t.PlaceholderForgotten, a.gang_vacancies.forgotten),
+            ),
+        ),
+        Part(
             "pod controller",
             a.pod_controller.run,
             (

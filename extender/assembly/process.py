@@ -18,6 +18,7 @@ from extender.config.document import ExtenderConfiguration
 from extender.config.jobs import UnfencedGangs
 from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.gang_intake import GangIntake
+from extender.controllers.gang_vacancies import GangVacancies, VacancyTimes
 from extender.controllers.one_by_one_warnings import OneByOneWarnings
 from extender.controllers.pod_absence_judge import PodAbsenceJudge
 from extender.controllers.pods import PodController
@@ -151,7 +152,7 @@ class Assembly:
             self.informers.nodes.named,
             lambda: self.job_controllers.orphans.suspected_nodes() | self.pod_controller.missing.suspected_nodes(),
         )
-        self.gang_barrier, self.scheduling = self._scheduling(adapters, claims, candidates)
+        self.gang_barrier, self.gang_vacancies, self.scheduling = self._scheduling(adapters, claims, candidates)
         self._subscribe()
 
     def _state(self, adapters: Adapters, placeholders: PlaceholderIndex) -> EngineState:
@@ -243,8 +244,8 @@ class Assembly:
 
     def _scheduling(
         self, adapters: Adapters, claims: Claims, candidates: FilterCandidates
-    ) -> tuple[GangBarrier, Scheduling]:
-        """Return what answers kube-scheduler, and the barrier that holds the Bindings of gangs."""
+    ) -> tuple[GangBarrier, GangVacancies, Scheduling]:
+        """Return what answers kube-scheduler, and what binds gangs and gives the nodes of ended members back."""
         bindings = MemberBindings(self.engine, adapters.pod_writer, self.informers.pods, claims)
         barrier = GangBarrier(
             self.engine,
@@ -266,7 +267,9 @@ class Assembly:
             ready=lambda: self.ready,
             other_profiles=self.config.scheduler.other_profiles,
         )
-        return barrier, scheduling
+        times = VacancyTimes(self.config.gangs.replace_within, self.config.gangs.late_within)
+        vacancies = GangVacancies(self.engine, self.gangs, self.announcer, self.io_context.clock, times)
+        return barrier, vacancies, scheduling
 
     def _subscribe(self) -> None:
         """Publish what the informers see, and subscribe the parts.

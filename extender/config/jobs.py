@@ -294,3 +294,15 @@ class Gangs(Group):
         description="How long kube-scheduler may take to accept all members on their nodes. Then the job is released "
         "and submitted again without the node that was not accepted.",
     )
+    replace_within: Duration = Field(
+        60.0,
+        ge=0,
+        description="How long the slot of a member that failed or was removed is kept for its successor. Then Slurm "
+        "gets its node back, and the other members go on.",
+    )
+    late_within: Duration = Field(
+        600.0,
+        gt=0,
+        description="How long a slot may wait for its first Pod, where a controller creates later members only once "
+        "earlier ones are Ready, before an Event reports it.",
+    )

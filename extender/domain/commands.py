@@ -66,6 +66,14 @@ class UpdateJob:
 
 
 @dataclass(frozen=True, slots=True)
+class ShrinkJob:
+    """Give nodes of the running job back to Slurm: it keeps these alone. The command is idempotent."""
+
+    job_id: int
+    kept: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CancelJob:
     """End the job. The command is idempotent."""
 
@@ -130,6 +138,7 @@ Command = (
     | ReadJob
     | FollowCandidates
     | UpdateJob
+    | ShrinkJob
     | CancelJob
     | WakePod
     | NoteCancelled

@@ -269,6 +269,9 @@ class EndKind(StrEnum):
     VANISHED = "vanished"
     """slurmctld does not know it, in two polls."""
 
+    NODE_TAKEN = "node taken"
+    """Slurm took nodes from the job, which goes on with the others."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobEnding:
@@ -320,6 +323,30 @@ class UpdateAnswered:
     done: bool | None
     text: str = ""
     excluded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodesVacated:
+    """No member needs these nodes of the job any more, by Slurm's names: Slurm may have them back."""
+
+    slurm_nodes: tuple[str, ...]
+
+
+class Unshrinkable(StrEnum):
+    """Say for what Slurm refused to take back nodes of a running job."""
+
+    JOB = "this job"
+    SITE = "every job"
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkAnswered:
+    """The answer to giving nodes of a running job back. `done` `None`: unknown; False: refused, as `text` says."""
+
+    job_id: int
+    done: bool | None
+    text: str = ""
+    refused_for: Unshrinkable = Unshrinkable.JOB
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,6 +411,8 @@ Event = (
     | CancelAnswered
     | FollowAnswered
     | UpdateAnswered
+    | NodesVacated
+    | ShrinkAnswered
     | AllocationFits
     | AllocationBusy
     | AllocationMisfits

@@ -280,6 +280,23 @@ class Placeholder:
         slots = 1 + max((slot for slot, _ in self.by_slot), default=0)
         return max(1 if request is None else request.members, slots)
 
+    @property
+    def stranded(self) -> tuple[Member, ...]:
+        """Return the members that run, or may run, on nodes which Slurm took from the job."""
+        job = self.payload.job
+        if job is None or len(job.slots) < 2 or not job.slurm_nodes:
+            return ()
+        left = {slot for slot, node in enumerate(job.slots) if node and node not in job.slurm_nodes}
+        return tuple(member for slot, member in self.by_slot if slot in left and member.placed) if left else ()
+
+    def has_node_for(self, slot: int) -> bool:
+        """Return whether the job has the node of this slot, and is to keep it; True while its nodes are unknown."""
+        job = self.payload.job
+        if job is None or not job.slots:
+            return True
+        vacated = self.payload.vacated if isinstance(self.payload, BoundState) else ()
+        return slot < len(job.slots) and job.slots[slot] in job.slurm_nodes and job.slots[slot] not in vacated
+
     def gang_place(self, uid: str) -> GangPlace | None:
         """Return the place of a member in its gang; `None`: the Pod is a workload of its own."""
         slot = self.slot_of(uid)

@@ -13,7 +13,15 @@ from types import MappingProxyType
 from typing import Protocol
 
 from extender.domain.cluster import SlurmNode, SlurmSnapshot
-from extender.domain.events import CancelAnswered, Event, EvictAnswered, FollowAnswered, MemberRef, WakeAnswered
+from extender.domain.events import (
+    CancelAnswered,
+    Event,
+    EvictAnswered,
+    FollowAnswered,
+    MemberRef,
+    ShrinkAnswered,
+    WakeAnswered,
+)
 from extender.domain.fair_shares import FairShares
 from extender.domain.foreign_pods.foreign_pod import ForeignPodOrder
 from extender.domain.gangs.context import ControllerView
@@ -103,6 +111,10 @@ class SlurmJobs(Protocol):
 
     async def follow(self, job_id: int, excluded: tuple[str, ...]) -> FollowAnswered:
         """Replace the excluded nodes of a pending job. Never raises."""
+        ...
+
+    async def shrink(self, job_id: int, kept: tuple[str, ...]) -> ShrinkAnswered:
+        """Have Slurm take back all nodes of a running job but these. Never raises."""
         ...
 
 

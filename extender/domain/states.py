@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from extender.domain.events import EndKind
+from extender.domain.events import EndKind, Unshrinkable
 from extender.domain.jobs.devices import Device
 from extender.domain.jobs.job import JobRequest, Mode
 
@@ -74,6 +74,9 @@ class PlaceholderJob:
 
     devices: tuple[tuple[str, tuple[Device, ...]], ...] = ()
     """The devices that Slurm gave the job on each of them, where Slurm names devices."""
+
+    unshrinkable: Unshrinkable | None = None
+    """Slurm refused to take back nodes of it while it runs, and one Event has reported that."""
 
     rejected_update: JobRequest | None = None
     """A request that the job could not be changed to. It is not sent again, and one Event has reported it."""
@@ -168,6 +171,9 @@ class GrantedState:
     failed_wakes: int = 0
     """Consecutive failures to write the grant on a Pod; sets the back-off."""
 
+    successors: bool = False
+    """All members were bound once: those that want a node came later."""
+
 
 @dataclass(frozen=True, slots=True)
 class BoundState:
@@ -182,6 +188,18 @@ class BoundState:
 
     updating: bool = False
     """A change of the job's settings was sent and is not answered yet."""
+
+    vacated: tuple[str, ...] = ()
+    """Slurm nodes that are being given back: no successor gets them. Kept until a read shows the job without them."""
+
+    given_back: bool = False
+    """Slurm accepted that."""
+
+    taken_at: float = 0.0
+    """When it became known that Slurm took nodes from the job with members on them; 0.0: no such member is left."""
+
+    end_repeats: int = 0
+    """How often the end of these members was requested again; sets the back-off."""
 
 
 @dataclass(frozen=True, slots=True)

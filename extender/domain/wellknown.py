@@ -201,6 +201,9 @@ class Reason(StrEnum):
     UNEVEN_GANG = "GangMembersDiffer"
     """The members of a gang request different sizes; Slurm sets the largest aside for each."""
 
+    NODES_KEPT = "GangNodesKept"
+    """Members of a gang have ended, and their nodes stay in its job."""
+
     ONE_BY_ONE = "PodsPlacedOneByOne"
     """Several Pods of one Job, JobSet or LeaderWorkerSet have a job each, and may start at different times."""
 

@@ -57,6 +57,8 @@ class CommandExecutor:
                 self._handle(key, await self._submissions.follow(p, command), "follow")
             case c.UpdateJob():
                 self._handle(key, await self._submissions.update(p, command), "update")
+            case c.ShrinkJob():
+                self._handle(key, await self._shrink(p, command), "shrink")
             case _:
                 raise AssertionError(f"{command!r} is not for Slurm")
 
@@ -87,6 +89,17 @@ class CommandExecutor:
         rule, by = ENDS[command.kind], command.by or None
         seen = self._ports.cache.get(command.member.uid)
         return await self._ports.pods.end(command.member, rule.reason, command.text, command.voluntary, by, seen=seen)
+
+    async def _shrink(self, p: Placeholder, command: c.ShrinkJob) -> e.ShrinkAnswered:
+        """Give nodes of a job back if it still is the workload's, and has more than those that are kept."""
+        job_id = command.job_id
+        try:
+            job = await self._ports.jobs.read(job_id)
+        except PortError as error:
+            return e.ShrinkAnswered(job_id, None, str(error))
+        if job is None or not self._reader.is_its(p, job) or not set(command.kept) < set(job.nodes):
+            return e.ShrinkAnswered(job_id, None, f"job {job_id} is another one, or has other nodes")
+        return await self._ports.jobs.shrink(job_id, command.kept)
 
     async def _end(self, p: Placeholder, command: c.CancelJob) -> e.CancelAnswered:
         """End a job if it still is the workload's."""

@@ -53,11 +53,12 @@ def gang_state(missing: str, p: Placeholder | None) -> GangState:
 
 
 def empty_slots(gangs: Iterable[str], workloads: Mapping[str, Placeholder]) -> int:
-    """Return how many slots of jobs with nodes have no live member."""
+    """Return how many slots whose nodes are in the job have no live member."""
     count = 0
     for key in gangs:
         p = workloads.get(key)
         if p is None or p.state not in {State.GRANTED, State.BOUND} or p.request is None:
             continue
-        count += max(0, p.request.members - sum(1 for member in p.members if not member.end))
+        used = {slot for slot, member in p.by_slot if not member.end}
+        count += sum(1 for slot in range(p.size) if slot not in used and p.has_node_for(slot))
     return count

@@ -13,9 +13,11 @@ from extender.domain.events import (
     CancelAnswered,
     Event,
     FollowAnswered,
+    ShrinkAnswered,
     SubmitAccepted,
     SubmitRefused,
     SubmitUnknown,
+    Unshrinkable,
 )
 from extender.domain.job_outcomes.slurm_states import Ending, Running, Starting, Waiting, observe
 from extender.domain.jobs.identity import encode_mark
@@ -48,6 +50,9 @@ _NO_SUCH_JOB = 2017
 
 _ALREADY_DONE = 2021
 """ESLURM_ALREADY_DONE."""
+
+_FORBIDDEN = frozenset({2002, 2010})
+"""ESLURM_ACCESS_DENIED and ESLURM_USER_ID_MISSING."""
 
 _SUCCEEDED, _FAILED = "USR2", "HUP"
 """What `placeholder.sh` takes for the end of its Pod. USR1 is Slurm's own warning, TERM its end."""
@@ -193,6 +198,23 @@ class SlurmrestdJobs:
             _log.info("slurm_job_not_updated", job_id=job_id, error=str(error))
             return FollowAnswered(job_id, None)
         return FollowAnswered(job_id, excluded)
+
+    async def shrink(self, job_id: int, kept: tuple[str, ...]) -> ShrinkAnswered:
+        """Name the nodes that are kept as required ones: the job has those alone afterwards (24.11, 26.05).
+
+        A site forbids it with `SchedulerParameters=disable_job_shrink`. The node of a batch script cannot go (2018).
+        """
+        try:
+            async with timed("update", self._clock, self._observe):
+                await self._client.update_job(job_id, JobDescription(required_nodes=kept))
+        except SlurmError as error:
+            _log.info("slurm_job_not_shrunk", job_id=job_id, error=str(error))
+            if isinstance(error, UnsupportedError) or error.slurm_errno in _FORBIDDEN:
+                return ShrinkAnswered(job_id, False, str(error), Unshrinkable.SITE)
+            if isinstance(error, RefusedError | NotFoundError) and (error.slurm_errno or -1) > 0:
+                return ShrinkAnswered(job_id, False, str(error))
+            return ShrinkAnswered(job_id, None, str(error))
+        return ShrinkAnswered(job_id, True)
 
     async def _cancel(self, job_ids: Sequence[int]) -> Sequence[CancelStatus]:
         async with timed("cancel", self._clock, self._observe):

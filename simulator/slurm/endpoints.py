@@ -160,6 +160,8 @@ def _update_job(asked: RestCall) -> RestReply:
     if job is None:
         raise SlurmRefusal(2017, "slurm_update_job2()", status=404)
     update_job(job, asked.content, asked.controller.nodes, asked.controller.partitions)
+    if job.running and (kept := node_names(asked.content.get("required_nodes"), asked.controller.nodes)):
+        asked.controller.shrink(job.job_id, kept)
     asked.controller.changed()
     return RestReply({"results": None})
 

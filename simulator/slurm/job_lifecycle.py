@@ -12,7 +12,7 @@ from simulator.slurm.timers import SimTimers
 
 JobListener = Callable[[str, SimJob], None]
 """`listener(change, job)`: "submitted", "started", "launched", "failed", "ended", "requeued", "warned", "completed",
-"suspended", "resumed" or "forgotten". A job is launched when every Prolog before it is over."""
+"suspended", "resumed", "shrunk" or "forgotten". A job is launched when every Prolog before it is over."""
 
 NodeScript = Callable[[SimJob, str], Awaitable[int]]
 """`await script(job, node)`: the exit code of a node's Prolog or Epilog."""
@@ -64,6 +64,9 @@ class SimConfig:
     send_user_signal: bool = False
     preempt_type: str = "preempt/partition_prio"
     """As shown; the simulation knows no other."""
+
+    job_shrink: bool = True
+    """False: `SchedulerParameters=disable_job_shrink`."""
 
     preempt_mode: tuple[str, ...] = ("CANCEL",)
     """Of the whole cluster, as shown; what happens to a job is what its partition says."""
@@ -222,9 +225,18 @@ class JobLifecycle:
     async def _notify_end(self, job: SimJob, script: ControllerScript) -> None:
         await script(job)
 
+    def shrink(self, job: SimJob, kept: Sequence[str]) -> None:
+        """Take nodes from a running job, which goes on. They are free at once: no Epilog runs there."""
+        job.nodes = tuple(name for name in job.nodes if name in kept)
+        job.node_count = len(job.nodes)
+        self._notify("shrunk", job)
+        self._changed(0.05)
+
     def lose_node(self, job: SimJob, node: str) -> None:
         """A node went DOWN: what runs on it ends at once without Epilog, what completes on it is complete."""
-        if job.running and node in job.nodes:
+        if job.running and node in job.nodes and job.outlives_nodes and len(job.nodes) > 1:
+            self.shrink(job, [name for name in job.nodes if name != node])
+        elif job.running and node in job.nodes:
             self.kill_script(job)
             self.close(job, "NODE_FAIL")
         elif node in job.completing_on:

@@ -102,6 +102,7 @@ def parse_job(raw: Mapping[str, Any], context: SubmitContext) -> SimJob:
         excluded=node_names(raw.get("excluded_nodes"), context.nodes),
         requeue=raw.get("requeue", True) is not False,
         external=external,
+        outlives_nodes=raw.get("kill_on_node_fail") is False,
         script=raw.get("script"),
         environment=dict(entry.split("=", 1) for entry in raw.get("environment") or []),
         warns_script="BATCH_JOB" in (raw.get("kill_warning_flags") or ()),
@@ -152,6 +153,7 @@ def _numbers(raw: Mapping[str, Any], node_count: int, now: float) -> dict[str, A
     held = "JobHeldUser" if raw.get("hold") or priority == 0 else ""
     return {
         "cpus_per_node": -(-cpus // node_count),
+        "tasks": tasks,
         "begin_time": parse_time(raw.get("begin_time"), now),
         "deadline": parse_time(raw.get("deadline"), now),
         "time_limit_s": None if limit is None else limit * 60.0,

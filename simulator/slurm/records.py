@@ -113,6 +113,10 @@ class SimJob:
 
     requeue: bool = True
     external: bool = False
+    outlives_nodes: bool = False
+    """`kill_on_node_fail` is false: a node that fails leaves the job."""
+
+    tasks: int = 1
     script: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     directory: str = ""

@@ -86,7 +86,7 @@ def show_job(job: SimJob, controller: Slurmctld, version: int) -> Json:
         "state_description": "",
         "state_reason": job.reason,
         "submit_time": number(job.submit_time),
-        "tasks": number(job.node_count),
+        "tasks": number(job.tasks),
         "time_limit": limit(None if job.time_limit_s is None else job.time_limit_s / 60),
         "tres_alloc_str": tres if held else "",
         "tres_per_node": job.tres_per_node,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -233,6 +233,16 @@ class Slurmctld:
         if partition.grace_time_s and not job.preempt_time and not (self.config.send_user_signal and job.warns_script):
             self.ask_nodes(job)
         self._lives.preempt(job, partition)
+
+    def shrink(self, job_id: int, kept: Sequence[str]) -> None:
+        """Take all nodes of a running job but these. Raises `SlurmRefusal` as slurmctld refuses it."""
+        job, source = self.jobs[job_id], "slurm_update_job2()"
+        if not self.config.job_shrink or not set(kept) <= set(job.nodes):
+            raise SlurmRefusal(2036, source)
+        if not kept or (job.script is not None and job.nodes[0] not in kept):
+            raise SlurmRefusal(2018, source)  # the batch host cannot go
+        if set(kept) != set(job.nodes):
+            self._lives.shrink(job, kept)
 
     def requeue(self, job_id: int) -> None:
         """Put a running job back into the queue."""

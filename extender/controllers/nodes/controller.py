@@ -171,8 +171,17 @@ class NodeController:
             self._release_left(event.before, after)
             if self._outlives(after):
                 self.hold_for(after)
+            elif after.job is not event.before.job or after.members is not event.before.members:
+                self._hold_taken(after)
             return
         self.release_hold(after.key)
+
+    def _hold_taken(self, p: Placeholder) -> None:
+        """Keep the nodes that Slurm took from the job while their members are still there."""
+        for member in p.stranded:
+            node = p.slurm_node_of(member.ref.uid)
+            text = f"Pod {member.ref.full_name} is there, and job {p.job_id} does not have the node any more"
+            self.hold(node, p.key, text)
 
     def _release_left(self, before: Placeholder, after: Placeholder) -> None:
         """Release the nodes that the last member there has left, while others of the workload are on other nodes."""

@@ -37,6 +37,13 @@ SHARED = {
 }
 """What a job has once: field of the request, and the annotation that sets it."""
 
+OF_NODES = (
+    *("account", "partition", "qos", "reservation", "wckey", "mcs_label", "constraints", "licenses"),
+    *("required_nodes", "excluded_nodes", "exclusive", "run_as", "tres_per_node"),
+)
+"""Settings that say on which nodes a job may be, and to whom it is charged. A Pod that takes over a slot has the same;
+what else it says, such as a time limit, has no effect on the job that runs."""
+
 MOST_NAMED = 20
 """Disagreements that are named; how many more there are is one sentence."""
 
@@ -99,6 +106,28 @@ def agreed(title: str, asked: Sequence[MemberRequest], size: int) -> Agreed | Di
         time_limit_least=max(least) if least else None,
     )
     return Agreed(request, _uneven(asked, request))
+
+
+def misfit(job: JobRequest, pod: JobRequest) -> str:
+    """Return why a Pod cannot take over a slot of a job with this request, as a sentence; "" if it can."""
+    more = []
+    if pod.cpus > job.cpus:
+        more.append(f"{pod.cpus} CPUs instead of {job.cpus}")
+    if pod.memory_mb > job.memory_mb:
+        more.append(f"{pod.memory_mb} MiB of memory instead of {job.memory_mb}")
+    more += [
+        f"{count} {name} instead of {job.gres.get(name, 0)}"
+        for name, count in sorted(pod.gres.items())
+        if count > job.gres.get(name, 0)
+    ]
+    if more:
+        return f"It requests {', '.join(more[:MOST_NAMED])}, which the job of its gang gives each member."
+    for field in OF_NODES:
+        was, now = getattr(job, field), getattr(pod, field)
+        if was != now:
+            setting = SHARED.get(field, "gres")
+            return f"{setting}: the job of its gang has {_shown(was)}, and this Pod has {_shown(now)}."
+    return ""
 
 
 def _differences(asked: Sequence[MemberRequest]) -> tuple[str, ...]:

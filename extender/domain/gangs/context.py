@@ -46,6 +46,9 @@ class ControllerView:
     most: int | None = None
     """Of a batch/v1 Job: the same before any Pod has succeeded."""
 
+    further: bool = False
+    """Of a batch/v1 Job: it creates further Pods when some have succeeded."""
+
     indexed: bool = False
     """A Job with completion mode Indexed."""
 

@@ -120,7 +120,10 @@ def _of_controller(
     if job.pods is not None and job.pods > context.largest:
         return f"{title} has {job.pods} Pods beside each other; at most {context.largest} are allowed in a gang."
     unknown = "" if job.pods is not None else f"The specification of {title} cannot be read."
-    return Membership(source, pod.namespace, title, (job.owner.uid,), job.pods, order_of(pod), unknown, job.most)
+    order = order_of(pod)
+    return Membership(
+        source, pod.namespace, title, (job.owner.uid,), job.pods, order, unknown, job.most, further=job.further
+    )
 
 
 def _job_set_order(pod: PodView) -> MemberOrder:

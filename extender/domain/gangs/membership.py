@@ -84,6 +84,9 @@ class Membership:
     most: int | None = None
     """How many Pods it had before any succeeded, where their owner says that; `None`: `expected`."""
 
+    further: bool = False
+    """The owner creates another Pod for each that succeeds."""
+
     by_leader: bool = False
     """The owner creates other members only after the first ones are Ready: the first one alone completes the gang."""
 

@@ -37,6 +37,7 @@ ENDS: Mapping[EndKind, EndRule] = {
     EndKind.SUSPENDED: EndRule("SlurmJobSuspended", hurried=True),
     EndKind.REVOKED: EndRule("SlurmJobRevoked", hurried=True),
     EndKind.VANISHED: EndRule("SlurmJobVanished"),
+    EndKind.NODE_TAKEN: EndRule("SlurmNodeTaken", hurried=True),
 }
 
 

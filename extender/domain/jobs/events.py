@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from extender.domain import events as e
@@ -51,23 +51,34 @@ def job_events(p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | 
 def _granted(p: Placeholder, job: JobView, node_map: NodeMap) -> e.JobGranted:
     """Return the grant: the node of each slot, and the Node of each member.
 
-    A member that was bound for a node of this job stays on its Node, whichever Node that Slurm node is mapped to now.
+    A member that was bound for a node of this job stays on its Node, whichever Node that Slurm node is mapped to now;
+    also on one that Slurm took from the job since.
     """
-    stays = {
-        m.ref.uid: m for m in p.members if m.node and m.job_id == job.job_id and m.slurm_node in job.nodes and not m.end
-    }
+    bound = [m for m in p.members if m.node and m.job_id == job.job_id and m.slurm_node and not m.end]
+    here = {*job.nodes, *_taken(p, job, {m.slurm_node for m in bound})}
+    stays = {m.ref.uid: m for m in bound if m.slurm_node in here}
     settled = {member.slurm_node for member in stays.values()}
     unmapped = tuple(node for node in job.nodes if node not in node_map.kubernetes and node not in settled)
     slots = _slots(p, job, stays)
     allocation: dict[str, str] = {}
     if job.nodes and not unmapped:
         for slot, member in p.by_slot:
-            uid, given = member.ref.uid, slots[slot]
+            uid, given = member.ref.uid, slots[slot] if slot < len(slots) else ""
             node = stays[uid].node if uid in stays else node_map.kubernetes.get(given) if given in job.nodes else None
             if node is not None and not member.end:
                 allocation[uid] = node
     lacking = _lacking(p.submitted_request or p.request, job)
     return e.JobGranted(job.job_id, allocation, job.nodes, unmapped, lacking, devices=job.devices, slots=slots)
+
+
+def _taken(p: Placeholder, job: JobView, used: Set[str]) -> Set[str]:
+    """Return the nodes with members that the job had, if it goes on with fewer. A requeued job has as many."""
+    if used <= set(job.nodes) or not used & set(job.nodes):
+        return frozenset()
+    if p.job is not None and p.job.job_id == job.job_id and p.job.slots:
+        had = set(p.job.slots)
+        return used & had if set(job.nodes) <= had else frozenset()
+    return used if len(used | set(job.nodes)) <= p.size else frozenset()
 
 
 def _slots(p: Placeholder, job: JobView, stays: Mapping[str, Member]) -> tuple[str, ...]:

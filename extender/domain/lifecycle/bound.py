@@ -8,6 +8,7 @@ from extender.domain.job_outcomes.transition_table import states_after
 from extender.domain.jobs.changes import can_follow_running
 from extender.domain.lifecycle.granted import lacks_nodes
 from extender.domain.lifecycle.rules import At, StateRules, Step
+from extender.domain.lifecycle.taken_nodes import end_stranded, go_on_with, is_smaller
 from extender.domain.lifecycle.transitions import (
     announce,
     follow_job,
@@ -25,9 +26,13 @@ from extender.domain.states import BoundState, GrantedState
 from extender.domain.wellknown import Reason
 
 
-def _pod_over(p: Placeholder, _bound: BoundState, _event: e.Event, at: At) -> Step:
+def _pod_over(p: Placeholder, bound: BoundState, _event: e.Event, at: At) -> Step:
     """The job is ended only when the last Pod that runs on it is really gone."""
-    return (p, []) if p.job_occupied else release_job(p, "its Pod is over", at)
+    if not p.job_occupied:
+        return release_job(p, "its Pod is over", at)
+    if bound.taken_at and p.wants and not p.stranded:
+        return p, [c.ReadJob(bound.job.job_id)]
+    return p, []
 
 
 def _job_ended(p: Placeholder, _bound: BoundState, event: e.JobEnded | e.JobEnding | e.JobWaiting, at: At) -> Step:
@@ -45,22 +50,38 @@ def _still_runs(p: Placeholder, bound: BoundState, event: e.JobGranted, at: At) 
     if limit_at != bound.limit_at:
         bound = replace(bound, limit_at=limit_at)
     job = bound.job
-    if event.devices and event.slurm_nodes == job.slurm_nodes:
-        devices = tuple(sorted(event.devices.items()))
-        if devices != job.devices:
-            bound = replace(bound, job=replace(job, devices=devices))
+    if event.slurm_nodes == job.slurm_nodes:
+        bound = _as_read(bound, event)
     if event.slurm_nodes == job.slurm_nodes or not (job.slurm_nodes and event.slurm_nodes):
         return _with_successors(p, bound, event, at) if p.wants else _update(p, bound)
+    if is_smaller(job, event):
+        after, commands = go_on_with(p, bound, event, at)
+        if isinstance(after.payload, BoundState) and after.wants:
+            after, more = _with_successors(after, after.payload, event, at)
+            commands += more
+        return after, commands
     text = f"Slurm moved job {event.job_id} to other nodes."
     return lose_allocation(p, e.EndKind.REQUEUED, text, at, job_alive=True)
 
 
+def _as_read(bound: BoundState, event: e.JobGranted) -> BoundState:
+    """Take over the devices and slots of a job on the same nodes; one that kept what Slurm took back cannot shrink."""
+    job, devices = bound.job, tuple(sorted(event.devices.items()))
+    if event.devices and devices != job.devices:
+        job = replace(job, devices=devices)
+    if len(event.slots) > len(job.slots):
+        job = replace(job, slots=event.slots)
+    if bound.given_back:
+        bound, job = replace(bound, vacated=(), given_back=False), replace(job, unshrinkable=e.Unshrinkable.JOB)
+    return bound if job is bound.job else replace(bound, job=job)
+
+
 def _with_successors(p: Placeholder, bound: BoundState, event: e.JobGranted, at: At) -> Step:
     """Give members that came later the slots of the running job that are free."""
-    if lacks_nodes(p, event):
+    if bound.vacated or p.stranded or lacks_nodes(p, event):
         return _update(p, bound)
     allocation = tuple(sorted(event.allocation.items()))
-    granted = GrantedState(bound.job, allocation, limit_at=bound.limit_at)
+    granted = GrantedState(bound.job, allocation, limit_at=bound.limit_at, successors=True)
     p = replace(p, payload=granted, wake_at=at.now + at.timing.busy)
     nodes = ", ".join(sorted({p.node_of(m.ref.uid) for m in p.members if m.wanting}))
     return p, [announce(p, Reason.GRANTED, f"Slurm job {event.job_id} has {nodes} for a Pod that came later.")]
@@ -106,12 +127,43 @@ def _update_answered(p: Placeholder, bound: BoundState, event: e.UpdateAnswered,
     return after, [said, *commands]
 
 
-def _limit_near(p: Placeholder, bound: BoundState, _event: e.TimerFired, at: At) -> Step:
-    """The time limit may be near: read the job, since its limit may have been changed since the last read."""
-    if bound.limit_at is None or at.now < bound.limit_at:
+def _vacated(p: Placeholder, bound: BoundState, event: e.NodesVacated, _at: At) -> Step:
+    """Give nodes without a member back to Slurm, one request at a time."""
+    used = {p.slurm_node_of(member.ref.uid) for member in p.members if not member.end}
+    unused = tuple(node for node in bound.job.slurm_nodes if node in event.slurm_nodes and node not in used)
+    kept = tuple(node for node in bound.job.slurm_nodes if node not in unused)
+    if bound.vacated or bound.job.unshrinkable or not unused or not kept or not bound.job.slots:
         return p, []
+    return replace(p, payload=replace(bound, vacated=unused)), [c.ShrinkJob(bound.job.job_id, kept)]
+
+
+def _shrink_answered(p: Placeholder, bound: BoundState, event: e.ShrinkAnswered, _at: At) -> Step:
+    """Slurm took the nodes back, or refused to; a read shows which nodes the job has."""
+    if not bound.vacated:
+        return p, []
+    if event.done:
+        return replace(p, payload=replace(bound, given_back=True)), [c.ReadJob(event.job_id)]
+    nodes, bound = ", ".join(bound.vacated), replace(bound, vacated=())
+    if event.done is None:
+        return replace(p, payload=bound), [c.ReadJob(event.job_id)]
+    bound = replace(bound, job=replace(bound.job, unshrinkable=event.refused_for))
+    text = f"Slurm keeps {nodes} for job {event.job_id} until the job ends, although no member is there: {event.text}"
+    commands: list[c.Command] = [c.Announce(tuple(m.ref for m in p.members if not m.end)[:1], Reason.NODES_KEPT, text)]
+    return replace(p, payload=bound), [*commands, *([c.ReadJob(event.job_id)] if p.wants else [])]
+
+
+def _end_answered(p: Placeholder, _bound: BoundState, event: e.EvictAnswered, _at: At) -> Step:
+    """Report how much of its grace period a member is given whose node Slurm took."""
+    return p, ([announce(p, Reason.SHORTENED, event.shortened, True)] if event.shortened else [])
+
+
+def _timer(p: Placeholder, bound: BoundState, _event: e.TimerFired, at: At) -> Step:
+    """Repeat the end of members whose nodes Slurm took. The time limit may be near: the read shows how near."""
+    p, commands = end_stranded(p, bound, at)
+    if not isinstance(p.payload, BoundState) or bound.limit_at is None or at.now < bound.limit_at:
+        return p, commands
     read = c.ReadJob(bound.job.job_id)
-    return replace(p, payload=replace(bound, limit_at=at.now + at.timing.cancel_retry)), [read]
+    return replace(p, payload=replace(p.payload, limit_at=at.now + at.timing.cancel_retry)), [*commands, read]
 
 
 RULES = StateRules(BoundState)
@@ -122,10 +174,13 @@ RULES.on(_job_ended, e.JobWaiting, to=states_after(e.JobWaiting, State.BOUND))
 RULES.on(_still_runs, e.JobGranted, to=(State.LOST, State.GRANTED))
 RULES.on(_request_changed, e.PodWanted)
 RULES.on(_update_answered, e.UpdateAnswered)
-RULES.on(_limit_near, e.TimerFired)
+RULES.on(_vacated, e.NodesVacated)
+RULES.on(_shrink_answered, e.ShrinkAnswered)
+RULES.on(_end_answered, e.EvictAnswered)
+RULES.on(_timer, e.TimerFired)
 RULES.ignore("settings that change after the grant have no effect", e.PodRefused)
 RULES.ignore("excluded nodes matter to pending jobs only", e.PictureChanged)
 RULES.ignore("a bound Pod is not placed again", e.CandidatesChanged)
 RULES.ignore("recorded; a Pod that is terminating still runs", e.PodEnding)
 RULES.ignore("recorded; its outcome follows", e.BindStarted)
-RULES.ignore_late_answers(e.UpdateAnswered)
+RULES.ignore_late_answers(e.UpdateAnswered, e.NodesVacated, e.ShrinkAnswered, e.EvictAnswered)

@@ -9,6 +9,7 @@ from extender.domain.job_outcomes.transition_table import TRANSITIONS, JobCondit
 from extender.domain.jobs.changes import can_follow_running
 from extender.domain.jobs.resize import outgrown
 from extender.domain.lifecycle.rules import At, StateRules, Step
+from extender.domain.lifecycle.taken_nodes import end_stranded, go_on_with, is_smaller
 from extender.domain.lifecycle.transitions import (
     announce,
     delay_next_attempt,
@@ -28,7 +29,7 @@ from extender.domain.lifecycle.transitions import (
 )
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.renewal import replace
-from extender.domain.states import GrantedState, PlaceholderJob, WaitingState
+from extender.domain.states import BoundState, GrantedState, PlaceholderJob, WaitingState
 from extender.domain.wellknown import Reason
 
 _COLUMNS = (State.GRANTED, State.BOUND)
@@ -58,6 +59,9 @@ def accept_grant(p: Placeholder, granted: GrantedState, event: e.JobGranted, at:
     for member in p.members:
         if member.placed and member.node and member.node != p.node_of(member.ref.uid):
             return _bound_to_other_node(p, member.node, member.job_id, at)
+    if p.stranded:  # a start found them; those that want a node get one afterwards
+        bound = BoundState(granted.job, granted.allocation, granted.limit_at)
+        return end_stranded(replace(p, payload=bound, failures=0, wake_at=None), bound, at)
     if not p.wants and all(m.node for m in p.members if m.placed):
         return enter_bound(p, granted.job, granted.allocation, granted.limit_at), []
     nodes = ", ".join(sorted(set(event.allocation.values())))
@@ -76,6 +80,8 @@ def _granted_again(p: Placeholder, granted: GrantedState, event: e.JobGranted, a
     limit_at = limit_after(granted.limit_at, event, at)
     if limit_at != granted.limit_at:
         granted = replace(granted, limit_at=limit_at)
+    if is_smaller(granted.job, event) and p.job_occupied:
+        return _has_fewer_nodes(p, granted, event, at)
     allocation = tuple(sorted(event.allocation.items()))
     # The nodes may have no Kubernetes name any more; or another one, while a Binding is under way.
     same_nodes = event.slurm_nodes == granted.job.slurm_nodes and (
@@ -89,6 +95,19 @@ def _granted_again(p: Placeholder, granted: GrantedState, event: e.JobGranted, a
     if p.job_occupied and lacks_nodes(p, event):
         text = f"Slurm moved job {event.job_id} to other nodes."
         return lose_allocation(p, e.EndKind.REQUEUED, text, at, job_alive=True)
+    return accept_grant(p, granted, event, at)
+
+
+def _has_fewer_nodes(p: Placeholder, granted: GrantedState, event: e.JobGranted, at: At) -> Step:
+    """Go on without the nodes that Slurm took, unless members start together that need them."""
+    if granted.successors:
+        bound = BoundState(granted.job, granted.allocation, granted.limit_at)
+        return go_on_with(replace(p, payload=bound, wake_at=None), bound, event, at)
+    granted = replace(granted, job=job_with_nodes(granted.job, event))
+    p = replace(p, payload=granted, reason="")
+    if p.stranded or lacks_nodes(p, event):
+        text = f"Slurm took nodes from job {event.job_id} before all of its Pods were bound."
+        return lose_allocation(p, e.EndKind.NODE_TAKEN, text, at, job_alive=True)
     return accept_grant(p, granted, event, at)
 
 
@@ -239,7 +258,7 @@ def _timer(p: Placeholder, granted: GrantedState, _event: e.TimerFired, at: At) 
 
 
 RULES = StateRules(GrantedState)
-RULES.on(_granted_again, e.JobGranted, to=(State.RELEASING, State.LOST))
+RULES.on(_granted_again, e.JobGranted, to=(State.RELEASING, State.LOST, State.BOUND))
 RULES.on(_requeued, e.JobWaiting, to=states_after(e.JobWaiting, *_COLUMNS))
 RULES.on(_ended, e.JobEnded, to=states_after(e.JobEnded, *_COLUMNS))
 RULES.on(_ended, e.JobEnding, to=states_after(e.JobEnding, *_COLUMNS))

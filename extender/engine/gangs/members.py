@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from extender.domain import events as e
@@ -12,9 +12,12 @@ from extender.domain.gangs.agreement import Disagreed, MemberRequest, agreed
 from extender.domain.gangs.completeness import Complete, GangCandidate, completeness
 from extender.domain.gangs.layout import ranks
 from extender.domain.gangs.membership import SHARED_NAMES, SIZE_ON_PODS, Membership, gang_title
+from extender.domain.gangs.successors import seating
 from extender.domain.gangs.tenancy import tenant_of
+from extender.domain.jobs.job import JobRequest
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, PodCache
+from extender.domain.states import BoundState
 from extender.domain.translation.translate import Translated, Translation
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
@@ -90,6 +93,14 @@ class GangMembers:
     def is_gang(self, key: str) -> bool:
         """Return whether this workload is a gang."""
         return key in self._joined
+
+    def has_further(self, key: str) -> bool:
+        """Return whether the owner of the gang creates another Pod for each that succeeds."""
+        return any(one.membership.further for one in self._joined.get(key, {}).values())
+
+    def starts_by_leader(self, key: str) -> bool:
+        """Return whether the owner creates later members only once earlier ones are Ready."""
+        return any(one.membership.by_leader for one in self._joined.get(key, {}).values())
 
     def waits_for(self, key: str) -> str:
         """Return why the gang has no job yet, as a sentence; "" if it needs nothing more of its members."""
@@ -169,8 +180,9 @@ class GangMembers:
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Let Pods that came while the job had its nodes, or was ending, have their turn."""
-        if event.before.state is not event.after.state and event.after.key in self._joined:
-            asyncio.get_running_loop().call_soon(self.settle, event.after.key)
+        key = event.after.key
+        if key in self._joined and _places(event.before) != _places(event.after):
+            asyncio.get_running_loop().call_soon(self.settle, key)
 
     def settle(self, key: str) -> None:
         """Report what the Pods of a gang request, or what is missing."""
@@ -181,7 +193,7 @@ class GangMembers:
         if p is not None and p.state is State.GONE:
             self._engine.forget(p)
         if p is not None and p.state in HAS_NODES:
-            self._fill_slots(p, [one for one in candidates if p.member(one.pod.uid) is None])
+            self._fill_slots(p, candidates, joined)
             return
         found = completeness(candidates, self._own_gates)
         if not isinstance(found, Complete):
@@ -201,25 +213,36 @@ class GangMembers:
         self._texts.pop(key, None)
         self._readings.pop(key, None)
 
-    def _fill_slots(self, p: Placeholder, later: Collection[GangCandidate]) -> None:
+    def _fill_slots(self, p: Placeholder, candidates: Sequence[GangCandidate], joined: Mapping[str, _Joined]) -> None:
         """Give Pods that came after the grant the slots of members that finished, or that no member had yet."""
-        own = self._own_gates
-        there = [one for one in later if one.pod.deleted_at is None and set(one.pod.gates) <= own]
-        waiting = sorted(there, key=lambda one: (one.membership.order.key, one.pod.created_at, one.pod.uid))
-        taken = {slot: member.ref for slot, member in p.by_slot if member.end is None}
-        free = [slot for slot in range(p.size) if slot not in taken]
-        request, coming = p.request, False
-        for one in tuple(waiting):
-            index = one.membership.order.index
-            slot = index[0] if len(index) == 1 and index[0] in free else next(iter(free), None)
-            if slot is not None and request is not None:
-                taken[slot], coming = _ref(one.pod), True
-                free.remove(slot)
-                waiting.remove(one)
-        if request is not None and coming:
-            slots = tuple(sorted(taken))
-            self._engine.handle(p.key, e.PodWanted(tuple(taken[slot] for slot in slots), request, slots), "gang")
-        self._report_full(waiting)
+        requests = {
+            one.pod.uid: said.request
+            for one in candidates
+            if isinstance(said := joined[one.pod.uid].translation, Translated)
+        }
+        request = p.request or p.submitted_request or self._request_again(p, candidates, requests)
+        if request is None:
+            return
+        found = seating(p, request, candidates, requests, self._own_gates)
+        if found.changed:
+            slots = tuple(sorted(found.slots))
+            self._engine.handle(p.key, e.PodWanted(tuple(found.slots[one] for one in slots), request, slots), "gang")
+        self._report_full(found.waiting)
+        for one, text in found.refused:
+            self._announce(one.pod, Reason.INVALID, text)
+
+    def _request_again(
+        self, p: Placeholder, candidates: Sequence[GangCandidate], requests: Mapping[str, JobRequest]
+    ) -> JobRequest | None:
+        """Return what a gang requests whose job a start found: what its members do that are there."""
+        members = [one for one in candidates if p.member(one.pod.uid) is not None and one.pod.uid in requests]
+        if not members:
+            return None
+        first = members[0].membership
+        asked = [MemberRequest(one.pod.full_name, requests[one.pod.uid]) for one in members]
+        size = max(p.size, first.most or first.expected or 0)
+        outcome = agreed(gang_title(first), asked, size)
+        return None if isinstance(outcome, Disagreed) else outcome.request
 
     def _report_full(self, beyond: Collection[GangCandidate]) -> None:
         for one in beyond:
@@ -260,6 +283,11 @@ class GangMembers:
 
     def _announce(self, pod: PodView, reason: Reason, text: str) -> None:
         self._announcer.announce(Announcement("Pod", pod.namespace, pod.name, pod.uid, reason, text, warning=True))
+
+
+def _places(p: Placeholder) -> tuple[object, ...]:
+    """Return what decides whether a Pod that comes later may get a slot."""
+    return p.state, p.slurm_nodes, p.payload.vacated if isinstance(p.payload, BoundState) else ()
 
 
 def _with_one_size(joined: dict[str, _Joined]) -> Mapping[str, _Joined]:

@@ -31,7 +31,9 @@ def _job(view: ControllerView, job: Fields) -> ControllerView:
     spec = job.inner("spec")
     pods = _pods(spec, job.inner("status").number("succeeded") or 0)
     indexed, deadline_s = spec.text("completionMode") == "Indexed", spec.number("activeDeadlineSeconds")
-    return replace(view, pods=pods, most=_pods(spec, 0), indexed=indexed, deadline_s=deadline_s)
+    completions = spec.number("completions")
+    further = completions is not None and completions > _given(spec.number("parallelism"), 1)
+    return replace(view, pods=pods, most=_pods(spec, 0), further=further, indexed=indexed, deadline_s=deadline_s)
 
 
 def _job_set(view: ControllerView, job_set: Fields) -> ControllerView:

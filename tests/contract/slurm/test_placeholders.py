@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import pytest
 
-from extender.domain.events import EndKind, SubmitAccepted, SubmitRefused
+from extender.domain.events import EndKind, ShrinkAnswered, SubmitAccepted, SubmitRefused, Unshrinkable
 from extender.domain.job_outcomes.slurm_states import (
     Ended,
     Ending,
@@ -246,6 +246,37 @@ async def test_exclusions_follow_a_waiting_placeholder_and_no_other(open_site: O
         running = await accepted(jobs, an_allocation("workload-2"))
         assert (await jobs.follow(running, ("node-1",))).excluded is None
         assert (await jobs.follow(999_999, ("node-1",))).excluded is None
+
+
+@pytest.mark.parametrize("mode", [Mode.ALLOCATION, Mode.BATCH])
+async def test_a_running_job_gives_back_the_nodes_that_are_not_kept_and_another_job_gets_them(
+    open_site: OpenSite, mode: Mode
+) -> None:
+    async with open_site() as site, site.client() as client:
+        jobs = jobs_of(client)
+        order = an_order(mode=mode, immediate=mode is Mode.ALLOCATION, members=len(NODES), cpus=8)
+        job_id = await accepted(jobs, order)
+        await observed(jobs, job_id, Running)
+        had = (await read(jobs, job_id)).nodes
+        assert len(had) == len(NODES)
+        kept = (*had[:1], *had[2:])
+        assert await jobs.shrink(job_id, kept) == ShrinkAnswered(job_id, True)
+        assert (await read(jobs, job_id)).nodes == kept
+        assert isinstance(await seen(jobs, job_id), Running)
+        other = await accepted(jobs, an_order("workload-2", cpus=8))
+        await observed(jobs, other, Running)
+        assert (await read(jobs, other)).nodes == had[1:2]
+        again = await jobs.shrink(job_id, had)
+        assert (again.done, again.refused_for) == (False, Unshrinkable.SITE)
+        if mode is Mode.BATCH:
+            first = await jobs.shrink(job_id, kept[1:])
+            assert (first.done, first.refused_for) == (False, Unshrinkable.JOB)
+        assert (await read(jobs, job_id)).nodes == kept
+
+
+async def test_nodes_are_taken_back_from_no_job_that_is_not_there(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as client:
+        assert (await jobs_of(client).shrink(999_999, NODES[:1])).done is False
 
 
 async def test_a_preemption_with_grace_is_announced_before_it_happens(open_site: OpenSite) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -500,3 +501,118 @@ async def test_a_gang_waits_for_fences_unless_the_site_allows_nodes_without_one(
             await site.until(lambda: "SlurmRetrying" in site.events(names[0]), "the reason")
             assert "GangNeedsFence: install the fence script on n1, n2, n3." in site.notes(names[0])
             assert site.live_jobs() == []
+
+
+async def running_gang(site: Site, size: int = 3, **of: dict[str, str]) -> list[str]:
+    """A gang whose members run; `of` has further annotations of single members, by number as `m0`."""
+    for number in range(size):
+        said = {GANG: "ring", GANG_SIZE: str(size)} | of.get(f"m{number}", {})
+        site.kube.add_pod(f"ring-{number}", annotations=said)
+    names = [f"ring-{number}" for number in range(size)]
+    for name in names:
+        await site.bound(name)
+    return names
+
+
+async def succeeded(site: Site, name: str) -> None:
+    await site.until(lambda: site.pod(name)["status"]["phase"] == "Succeeded", f"the end of {name}")
+
+
+def nodes_of_job(site: Site) -> tuple[str, ...]:
+    (job,) = site.live_jobs()
+    return job.nodes
+
+
+async def test_edge_case_14_slurm_has_the_node_of_a_member_that_succeeded_within_a_second(site: Site) -> None:
+    async with site.running():
+        names = await running_gang(site, m1={RUN_FOR: "5"})
+        jobs = [job.job_id for job in site.live_jobs()]
+        await succeeded(site, "ring-1")
+        await asyncio.sleep(1)
+        assert nodes_of_job(site) == ("n1", "n3")
+        await asyncio.sleep(30)
+        assert [job.job_id for job in site.live_jobs()] == jobs
+        assert bound(site, names) == 3
+        for name in names:
+            site.kube.delete_pod(name, grace_s=1)
+        await site.until(lambda: not site.live_jobs(), "the end of its job")
+        assert site.drained() == []
+
+
+async def test_edge_case_14_another_pod_gets_the_node_that_a_member_freed(site: Site) -> None:
+    async with site.running():
+        for number in range(3):
+            said = {GANG: "ring", GANG_SIZE: "3", RUN_FOR: "5" if number == 2 else "1000"}
+            site.kube.add_pod(f"ring-{number}", annotations=said, cpu="8")
+        for number in range(3):
+            await site.bound(f"ring-{number}")
+        site.kube.add_pod("alone", cpu="8")
+        assert await site.bound("alone") == "n3"
+
+
+async def test_edge_case_14_a_site_that_forbids_shrinking_is_asked_once_and_keeps_the_nodes(site: Site) -> None:
+    site.slurm.controller.config = site.slurm.controller._lives._config = replace(
+        site.slurm.controller.config, job_shrink=False
+    )
+    async with site.running():
+        await running_gang(site, m1={RUN_FOR: "5"}, m2={RUN_FOR: "50"})
+        await succeeded(site, "ring-2")
+        await asyncio.sleep(100)
+        assert nodes_of_job(site) == ("n1", "n2", "n3")
+        assert sum("GangNodesKept" in site.events(name) for name in ("ring-0", "ring-1", "ring-2")) == 1
+        site.kube.delete_pod("ring-0", grace_s=1)
+        await site.until(lambda: not site.live_jobs(), "the end of its job")
+
+
+async def test_edge_case_15_the_node_of_the_batch_script_is_kept_and_an_event_says_so(site: Site) -> None:
+    async with site.running():
+        said = {"slurm-extender.io/mode": "batch"}
+        await running_gang(site, m0={RUN_FOR: "5"} | said, m1=said | {RUN_FOR: "5"}, m2=said)
+        await succeeded(site, "ring-0")
+        await asyncio.sleep(30)
+        assert nodes_of_job(site) == ("n1", "n3")
+        notes = [text for text in site.notes("ring-2") if "Slurm keeps node n1" in text]
+        assert len(notes) == 1
+
+
+async def test_edge_case_20_an_administrator_who_shrinks_the_job_ends_the_members_there_alone(site: Site) -> None:
+    async with site.running():
+        names = await running_gang(site)
+        (job,) = site.live_jobs()
+        site.slurm.controller.shrink(job.job_id, ("n1", "n2"))
+        await site.gone("ring-2")
+        await asyncio.sleep(30)
+        assert bound(site, names[:2]) == 2
+        assert not any("deletionTimestamp" in site.pod(name)["metadata"] for name in names[:2])
+        assert [one.job_id for one in site.live_jobs()] == [job.job_id]
+        assert site.drained() == []
+        note = next(text for text in site.notes("ring-2") if "Slurm took" in text)
+        assert note == f"Slurm took node n3 from job {job.job_id}; members on the other nodes go on."
+        gang(site, range(2, 3), 3)
+        await asyncio.sleep(60)
+        assert bound(site, ["ring-2"]) == 0
+
+
+async def test_edge_case_20_a_start_finds_that_an_administrator_shrank_the_job_meanwhile(site: Site) -> None:
+    async with site.dying():
+        names = await running_gang(site)
+    (job,) = site.live_jobs()
+    site.slurm.controller.shrink(job.job_id, ("n1", "n3"))
+    async with site.running():
+        await site.gone("ring-1")
+        await asyncio.sleep(60)
+        assert bound(site, [names[0], names[2]]) == 2
+        assert [one.job_id for one in site.live_jobs()] == [job.job_id]
+        for name in (names[0], names[2]):
+            site.kube.delete_pod(name, grace_s=1)
+        await site.until(lambda: not site.live_jobs(), "the end of its job")
+
+
+async def test_a_node_that_an_administrator_takes_is_drained_until_its_member_is_gone(site: Site) -> None:
+    async with site.running():
+        await running_gang(site, m2={STOP_FOR: "20"})
+        (job,) = site.live_jobs()
+        site.slurm.controller.shrink(job.job_id, ("n1", "n2"))
+        await site.until(lambda: site.drained() == ["n3"], "the drain")
+        await site.gone("ring-2")
+        await site.until(lambda: site.drained() == [], "no drain")

@@ -1,0 +1,69 @@
+"""Give Pods that come after the grant the slots of a gang that are free, or say why they get none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from extender.domain.events import MemberRef
+from extender.domain.gangs.agreement import misfit
+from extender.domain.gangs.completeness import GangCandidate
+from extender.domain.jobs.job import JobRequest
+from extender.domain.placeholder import Placeholder
+
+
+@dataclass(frozen=True, slots=True)
+class Seating:
+    """Which Pod has which slot of the job."""
+
+    slots: Mapping[int, MemberRef]
+    """The live members that keep their slot, and the later Pods that get one."""
+
+    changed: bool
+    """A later Pod gets a slot, or one has to leave a slot whose node the job does not have any more."""
+
+    waiting: tuple[GangCandidate, ...] = ()
+    """Later Pods for which no slot is free."""
+
+    refused: tuple[tuple[GangCandidate, str], ...] = ()
+    """Later Pods that fit into no slot, each with a sentence."""
+
+
+def seating(
+    p: Placeholder,
+    request: JobRequest,
+    candidates: Sequence[GangCandidate],
+    requests: Mapping[str, JobRequest],
+    own_gates: Collection[str],
+) -> Seating:
+    """Return the slots of a gang whose job, for `request`, has its nodes.
+
+    `requests` are what Pods request, by UID; Pods without one get no slot. A Pod takes the slot of its index if that is
+    free, else the first free one.
+    """
+    stays = {
+        slot: member.ref for slot, member in p.by_slot if not member.end and (member.placed or p.has_node_for(slot))
+    }
+    seated = {ref.uid for ref in stays.values()}
+    homeless = any(member.wanting and member.ref.uid not in seated for member in p.members)
+    free = [slot for slot in range(p.size) if slot not in stays and p.has_node_for(slot)]
+    refused: list[tuple[GangCandidate, str]] = []
+    waiting: list[GangCandidate] = []
+    slots = dict(stays)
+    for one in sorted(candidates, key=lambda one: (one.membership.order.key, one.pod.created_at, one.pod.uid)):
+        pod = one.pod
+        if pod.uid in seated or pod.deleted_at is not None or not set(pod.gates) <= set(own_gates):
+            continue
+        if pod.uid not in requests:
+            continue
+        if why := misfit(request, requests[pod.uid]):
+            refused.append((one, why))
+            continue
+        index = one.membership.order.index
+        slot = index[0] if len(index) == 1 and index[0] in free else next(iter(free), None)
+        if slot is None:
+            waiting.append(one)
+            continue
+        free.remove(slot)
+        slots[slot] = MemberRef(pod.uid, pod.namespace, pod.name)
+    return Seating(slots, homeless or len(slots) > len(stays), tuple(waiting), tuple(refused))

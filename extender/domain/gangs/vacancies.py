@@ -1,0 +1,54 @@
+"""Find the slots of a running gang that no Pod uses, and the nodes that Slurm may therefore have back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from extender.domain.events import PodEnd
+from extender.domain.jobs.job import Mode
+from extender.domain.placeholder import Placeholder, State
+
+
+@dataclass(frozen=True, slots=True)
+class Vacancy:
+    """A slot whose node the job still has, without a Pod that runs, or may run, there or wants to."""
+
+    slot: int
+    slurm_node: str
+    last: PodEnd | None
+    """How its last Pod ended; `None`: it had none, as far as is known."""
+
+
+def vacancies(p: Placeholder) -> tuple[Vacancy, ...]:
+    """Return the vacant slots of a gang whose members are all bound."""
+    job = p.job
+    if p.state is not State.BOUND or job is None or len(job.slots) < 2:
+        return ()
+    ends = {slot: member.end for slot, member in p.by_slot if member.end}
+    used = {slot for slot, member in p.by_slot if not member.end}
+    return tuple(
+        Vacancy(slot, node, ends.get(slot))
+        for slot, node in enumerate(job.slots)
+        if slot not in used and p.has_node_for(slot)
+    )
+
+
+def unused_nodes(p: Placeholder, is_over: Callable[[Vacancy], bool]) -> tuple[str, ...]:
+    """Return the nodes of the job all of whose slots are vacant for good, in Slurm's order."""
+    job = p.job
+    over = {one.slot for one in vacancies(p) if is_over(one)}
+    if job is None or not over:
+        return ()
+    open_ones = {node for slot, node in enumerate(job.slots) if slot not in over}
+    free = {job.slots[slot] for slot in over} - open_ones
+    return tuple(node for node in job.slurm_nodes if node in free)
+
+
+def batch_host(p: Placeholder) -> str:
+    """Return the node on which the script of the job runs, which Slurm does not take back; "" without a script.
+
+    How a job exists that a start found is not recorded: it may have a script.
+    """
+    nodes = p.slurm_nodes
+    return nodes[0] if nodes and p.mode in {Mode.BATCH, None} else ""

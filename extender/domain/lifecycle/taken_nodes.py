@@ -1,0 +1,73 @@
+"""A running job with fewer nodes than it was given: given back, taken by an administrator, or lost with a failed node.
+
+The members on the nodes that are left go on. Those on nodes that Slurm took are ended with one cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from extender.domain import commands as c
+from extender.domain import events as e
+from extender.domain.backoff import Backoff
+from extender.domain.lifecycle.rules import At, Step
+from extender.domain.lifecycle.transitions import lose_allocation
+from extender.domain.placeholder import Placeholder
+from extender.domain.renewal import replace
+from extender.domain.states import BoundState, PlaceholderJob
+from extender.domain.wellknown import Reason
+
+MOST_NAMED = 5
+"""Nodes that an Event names."""
+
+
+def is_smaller(job: PlaceholderJob, event: e.JobGranted) -> bool:
+    """Return whether the job of a gang has only some of its nodes left."""
+    return len(job.slots) > 1 and bool(event.slurm_nodes) and set(event.slurm_nodes) < set(job.slurm_nodes)
+
+
+def go_on_with(p: Placeholder, bound: BoundState, event: e.JobGranted, at: At) -> Step:
+    """Go on with the nodes that the job has left, and end the members on the others."""
+    taken = tuple(node for node in bound.job.slurm_nodes if node not in event.slurm_nodes)
+    vacated = tuple(node for node in bound.vacated if node not in taken)
+    job = replace(
+        bound.job,
+        slurm_nodes=event.slurm_nodes,
+        slots=event.slots or bound.job.slots,
+        devices=tuple(sorted(event.devices.items())),
+    )
+    bound = replace(bound, job=job, vacated=vacated, given_back=bool(vacated) and bound.given_back)
+    p = replace(p, payload=bound)
+    stranded = {member.ref.uid for member in p.stranded}
+    if all(member.ref.uid in stranded for member in p.members if p.occupies_job(member)):
+        return lose_allocation(p, e.EndKind.NODE_TAKEN, _text(job.job_id, taken), at, job_alive=True)
+    return end_stranded(p, bound, at)
+
+
+def end_stranded(p: Placeholder, bound: BoundState, at: At) -> Step:
+    """Request the end of every member on a node that Slurm took, and repeat that until they are gone."""
+    stranded = p.stranded
+    if not stranded:
+        return (p, []) if not bound.taken_at else (replace(p, payload=_settled(bound)), [])
+    said: list[c.Command] = []
+    text = _text(bound.job.job_id, sorted({p.slurm_node_of(member.ref.uid) for member in stranded}))
+    if not bound.taken_at:
+        refs = tuple(member.ref for member in stranded)
+        said = [c.Announce(refs, Reason.LOST, text, True)]
+    taken_at = bound.taken_at or at.now
+    by = taken_at + at.timing.kill_wait
+    ends = [c.EndPod(member.ref, e.EndKind.NODE_TAKEN, text, False, by) for member in stranded if member.node]
+    repeats = bound.end_repeats + 1 if all(member.ending for member in stranded) else 0
+    wait = Backoff(at.timing.end_retry, at.timing.end_retry_most).after(repeats + 1)
+    bound = replace(bound, taken_at=taken_at, end_repeats=repeats)
+    return replace(p, payload=bound, wake_at=at.now + wait), [*said, *ends]
+
+
+def _settled(bound: BoundState) -> BoundState:
+    return replace(bound, taken_at=0.0, end_repeats=0)
+
+
+def _text(job_id: int, nodes: Sequence[str]) -> str:
+    more = f" and {len(nodes) - MOST_NAMED} more" if len(nodes) > MOST_NAMED else ""
+    named = f"node {nodes[0]}" if len(nodes) == 1 else f"nodes {', '.join(nodes[:MOST_NAMED])}{more}"
+    return f"Slurm took {named} from job {job_id}; members on the other nodes go on."

@@ -1,0 +1,116 @@
+"""Which slot a Pod gets that comes after the grant of its gang."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from extender.domain import events as e
+from extender.domain.gangs.agreement import misfit
+from extender.domain.gangs.completeness import GangCandidate
+from extender.domain.gangs.membership import GangSource, MemberOrder, Membership
+from extender.domain.gangs.successors import Seating, seating
+from extender.domain.jobs.job import Exclusive, JobRequest, RunAs
+from extender.domain.placeholder import Member, Placeholder
+from extender.domain.states import BoundState, PlaceholderJob
+from extender.domain.wellknown import GATE
+from tests.builders.pod_views import a_pod
+
+REQUEST = JobRequest("team/ring", cpus=4, memory_mb=1024, members=3, gres={"gpu": 1})
+NODES = ("n1", "n2", "n3")
+
+
+def later(number: int, **fields: Any) -> GangCandidate:
+    pod = a_pod(uid=f"new-{number}", name=f"ring-{number}", **fields)
+    order = MemberOrder((number,), pod.name)
+    return GangCandidate(pod, Membership(GangSource.ANNOTATION, "team", "gang ring", ("", "ring"), 3, order))
+
+
+def running(*live: int, left: tuple[str, ...] = NODES, wanting: tuple[int, ...] = ()) -> Placeholder:
+    members = tuple(
+        Member(
+            e.MemberRef(f"uid-{slot}", "team", f"ring-{slot}"),
+            slot,
+            node="" if slot in wanting else f"n{slot + 1}",
+            job_id=None if slot in wanting else 7,
+            end=None if slot in live or slot in wanting else e.PodEnd.FAILED,
+        )
+        for slot in range(3)
+    )
+    job = PlaceholderJob(7, slurm_nodes=left, slots=NODES)
+    return Placeholder("gang-1", BoundState(job, ()), members=members, request=REQUEST)
+
+
+def seats(p: Placeholder, *candidates: GangCandidate, **of: JobRequest) -> Seating:
+    requests = {one.pod.uid: of.get(f"m{one.membership.order.index[0]}", REQUEST) for one in candidates}
+    return seating(p, REQUEST, candidates, requests, [GATE])
+
+
+def uids(found: Seating) -> dict[int, str]:
+    return {slot: ref.uid for slot, ref in found.slots.items()}
+
+
+def test_edge_case_13_a_successor_takes_the_slot_of_its_index() -> None:
+    found = seats(running(0), later(2))
+    assert (uids(found), found.changed) == ({0: "uid-0", 2: "new-2"}, True)
+
+
+def test_edge_case_24_a_pod_of_another_index_takes_the_first_free_slot() -> None:
+    assert uids(seats(running(0), later(7))) == {0: "uid-0", 1: "new-7"}
+
+
+def test_edge_case_2_a_pod_without_a_free_slot_waits() -> None:
+    found = seats(running(0, 1, 2), later(3))
+    assert (found.changed, [one.pod.uid for one in found.waiting]) == (False, ["new-3"])
+
+
+def test_a_slot_whose_node_slurm_took_is_not_free() -> None:
+    found = seats(running(0, 2, left=("n1", "n3")), later(1))
+    assert (found.changed, len(found.waiting)) == (False, 1)
+
+
+def test_a_member_that_waits_for_a_node_that_slurm_took_moves_to_a_free_slot_or_waits() -> None:
+    waits = replace(later(2), pod=a_pod(uid="uid-2", name="ring-2"))
+    found = seats(running(0, left=("n1", "n2"), wanting=(2,)), waits)
+    assert (uids(found), found.changed) == ({0: "uid-0", 1: "uid-2"}, True)
+    found = seats(running(0, 1, left=("n1", "n2"), wanting=(2,)), waits)
+    assert (uids(found), found.changed, len(found.waiting)) == ({0: "uid-0", 1: "uid-1"}, True, 1)
+
+
+def test_pods_that_leave_or_have_a_gate_of_others_or_no_request_get_no_slot() -> None:
+    gone, gated, unknown = later(1, deleted_at=1.0), later(2, gates=("x",)), later(1)
+    requests = {gone.pod.uid: REQUEST, gated.pod.uid: REQUEST}
+    for one in (gone, gated, unknown):
+        found = seating(running(0), REQUEST, [one], requests if one is not unknown else {}, [GATE])
+        assert (found.changed, found.waiting, found.refused) == (False, (), ())
+
+
+def test_a_pod_that_needs_more_than_its_slot_is_refused_with_what_it_needs() -> None:
+    found = seats(running(0), later(1), later(2), m1=replace(REQUEST, cpus=8, gres={"gpu": 2}))
+    assert uids(found) == {0: "uid-0", 2: "new-2"}
+    ((one, text),) = found.refused
+    assert one.pod.uid == "new-1"
+    assert text == "It requests 8 CPUs instead of 4, 2 gpu instead of 1, which the job of its gang gives each member."
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"account": "physics"},
+        {"partition": "gpu"},
+        {"run_as": RunAs(1, 1)},
+        {"excluded_nodes": ("n1",)},
+        {"exclusive": Exclusive.NONE},
+        {"tres_per_node": "gres/gpu:a100:1"},
+    ],
+    ids=lambda one: next(iter(one)),
+)
+def test_a_pod_that_may_not_be_on_the_nodes_of_the_job_is_refused(other: dict[str, Any]) -> None:
+    assert "the job of its gang has nothing, and this Pod has" in misfit(REQUEST, replace(REQUEST, **other))
+
+
+@pytest.mark.parametrize("other", [{"cpus": 2}, {"memory_mb": 1}, {"comment": "x"}, {"time_limit_minutes": 5}])
+def test_a_pod_that_needs_less_or_says_what_a_running_job_does_not_follow_fits(other: dict[str, Any]) -> None:
+    assert misfit(REQUEST, replace(REQUEST, **other)) == ""

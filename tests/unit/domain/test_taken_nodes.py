@@ -1,0 +1,156 @@
+"""A running gang whose job has fewer nodes than it was given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.domain import commands as c
+from extender.domain import events as e
+from extender.domain.gangs.vacancies import Vacancy, batch_host, unused_nodes, vacancies
+from extender.domain.jobs.job import Mode
+from extender.domain.placeholder import Placeholder, State
+from tests.builders.placeholders import JOB, NODES, REQUEST, Life
+
+REFS = tuple(e.MemberRef(f"uid-{number}", "team", f"ring-{number}") for number in range(3))
+GANG = replace(REQUEST, members=3)
+SLOTS = ("slurm-n1", "slurm-n2", "slurm-n3")
+
+
+def granted(*left: str, without: tuple[int, ...] = (), slots: tuple[str, ...] = SLOTS) -> e.JobGranted:
+    allocation = {ref.uid: f"n{number + 1}" for number, ref in enumerate(REFS) if number not in without}
+    return e.JobGranted(JOB, allocation, left or SLOTS, slots=slots)
+
+
+def running(mode: Mode = Mode.ALLOCATION) -> Life:
+    life = Life(Placeholder("gang-1")).notify(e.PodWanted(REFS, GANG, (0, 1, 2)), e.CandidatesChanged(NODES))
+    life.notify(e.SubmitAccepted(1, JOB, mode=mode), granted(), e.AllocationFits())
+    return life.notify(*(e.PodBound(ref.uid, f"n{n + 1}", JOB, SLOTS[n]) for n, ref in enumerate(REFS)))
+
+
+def over(number: int, how: e.PodEnd = e.PodEnd.SUCCEEDED) -> e.PodGone:
+    return e.PodGone(REFS[number].uid, how)
+
+
+def shrinking() -> Life:
+    life = running().notify(over(1), e.NodesVacated(("slurm-n2",)))
+    assert life.one(c.ShrinkJob) == c.ShrinkJob(JOB, ("slurm-n1", "slurm-n3"))
+    return life
+
+
+def test_a_node_without_a_member_is_given_back_and_the_others_go_on() -> None:
+    life = shrinking().notify(e.ShrinkAnswered(JOB, True))
+    assert life.commands == [c.ReadJob(JOB)]
+    life.notify(granted("slurm-n1", "slurm-n3", without=(1,)))
+    assert (life.state, life.commands) == (State.BOUND, [])
+    assert life.job.slurm_nodes == ("slurm-n1", "slurm-n3")
+    assert life.job.slots == SLOTS
+    assert vacancies(life.p) == ()
+
+
+def test_a_node_with_a_member_is_never_given_back() -> None:
+    life = running().notify(over(1), e.NodesVacated(("slurm-n1", "slurm-n2")))
+    assert life.one(c.ShrinkJob).kept == ("slurm-n1", "slurm-n3")
+    assert running().notify(e.NodesVacated(SLOTS)).commands == []
+
+
+def test_one_request_at_a_time_gives_nodes_back() -> None:
+    assert shrinking().notify(over(0), e.NodesVacated(("slurm-n1",))).commands == []
+
+
+def test_a_successor_gets_no_node_that_is_being_given_back() -> None:
+    successor = e.MemberRef("uid-9", "team", "ring-1")
+    life = shrinking().notify(e.PodWanted((REFS[0], successor, REFS[2]), GANG, (0, 1, 2)))
+    life.notify(replace(granted(), allocation={"uid-0": "n1", "uid-9": "n2", "uid-2": "n3"}))
+    before = life.state
+    life.notify(e.ShrinkAnswered(JOB, False, "no"))
+    life.notify(replace(granted(), allocation={"uid-0": "n1", "uid-9": "n2", "uid-2": "n3"}))
+    assert (before, life.state) == (State.BOUND, State.GRANTED)
+
+
+@pytest.mark.parametrize("refused_for", list(e.Unshrinkable))
+def test_a_refusal_is_reported_once_and_not_repeated(refused_for: e.Unshrinkable) -> None:
+    life = shrinking().notify(e.ShrinkAnswered(JOB, False, "disabled", refused_for))
+    said = life.one(c.Announce)
+    assert said.text == (
+        f"Slurm keeps slurm-n2 for job {JOB} until the job ends, although no member is there: disabled"
+    )
+    assert len(said.members) == 1
+    assert life.job.unshrinkable is refused_for
+    assert life.notify(e.NodesVacated(("slurm-n2",))).commands == []
+
+
+def test_an_unknown_answer_lets_the_nodes_be_offered_again() -> None:
+    life = shrinking().notify(e.ShrinkAnswered(JOB, None, "timeout"))
+    assert life.commands == [c.ReadJob(JOB)]
+    assert life.notify(e.NodesVacated(("slurm-n2",))).one(c.ShrinkJob).kept == ("slurm-n1", "slurm-n3")
+
+
+def test_a_slurm_that_says_yes_and_keeps_the_node_is_not_asked_again() -> None:
+    life = shrinking().notify(e.ShrinkAnswered(JOB, True), granted(without=(1,)))
+    assert life.notify(e.NodesVacated(("slurm-n2",))).commands == []
+
+
+def test_edge_case_20_members_on_nodes_that_slurm_took_are_ended_and_the_others_stay() -> None:
+    life = running().notify(granted("slurm-n1", "slurm-n3"))
+    assert life.state is State.BOUND
+    end = life.one(c.EndPod)
+    assert (end.member, end.kind, end.voluntary) == (REFS[1], e.EndKind.NODE_TAKEN, False)
+    assert end.text == f"Slurm took node slurm-n2 from job {JOB}; members on the other nodes go on."
+    assert life.one(c.Announce).members == (REFS[1],)
+    assert life.later(20).asked(c.EndPod)[0].member == REFS[1]
+    life.notify(over(1, e.PodEnd.REMOVED))
+    assert [one for one in life.later(3600).commands if not isinstance(one, c.ReadJob)] == []
+
+
+def test_a_job_that_lost_every_node_with_a_member_is_ended() -> None:
+    life = running().notify(over(0)).notify(granted("slurm-n1", without=(0,)))
+    assert life.state is State.LOST
+    assert life.p.end_kind is e.EndKind.NODE_TAKEN
+    assert len(life.asked(c.EndPod)) == 2
+
+
+def test_a_node_that_slurm_takes_before_all_members_are_bound_ends_the_whole_gang() -> None:
+    life = Life(Placeholder("gang-1")).notify(e.PodWanted(REFS, GANG, (0, 1, 2)), e.CandidatesChanged(NODES))
+    life.notify(e.SubmitAccepted(1, JOB), granted(), e.AllocationFits())
+    life.notify(e.PodBound(REFS[0].uid, "n1", JOB, "slurm-n1"))
+    life.notify(granted("slurm-n1", "slurm-n2", without=(2,)))
+    assert life.state is State.LOST
+    assert life.one(c.EndPod).member == REFS[0]
+
+
+def test_a_successor_waits_until_a_member_whose_node_was_taken_is_gone() -> None:
+    successor = e.MemberRef("uid-9", "team", "ring-0")
+    life = running().notify(over(0, e.PodEnd.REMOVED))
+    life.notify(e.PodWanted((successor, REFS[1], REFS[2]), GANG, (0, 1, 2)))
+    there = {"uid-9": "n1", "uid-1": "n2", "uid-2": "n3"}
+    fewer = replace(granted("slurm-n1", "slurm-n2"), allocation=there)
+    assert life.notify(fewer).state is State.BOUND
+    assert life.notify(over(2, e.PodEnd.REMOVED)).commands == [c.ReadJob(JOB)]
+    assert life.notify(replace(fewer, allocation={"uid-9": "n1", "uid-1": "n2"})).state is State.GRANTED
+
+
+def test_a_node_that_is_taken_while_a_successor_waits_ends_its_member_alone() -> None:
+    successor = e.MemberRef("uid-9", "team", "ring-0")
+    life = running().notify(over(0, e.PodEnd.REMOVED))
+    there = {"uid-9": "n1", "uid-1": "n2", "uid-2": "n3"}
+    life.notify(e.PodWanted((successor, REFS[1], REFS[2]), GANG, (0, 1, 2)), replace(granted(), allocation=there))
+    before = life.state
+    life.notify(replace(granted("slurm-n1", "slurm-n2"), allocation=there))
+    assert (before, life.state) == (State.GRANTED, State.BOUND)
+    assert life.one(c.EndPod).member == REFS[2]
+
+
+def test_slots_of_ended_members_are_vacant_and_say_how_the_members_ended() -> None:
+    life = running().notify(over(0), over(2, e.PodEnd.FAILED))
+    assert vacancies(life.p) == (
+        Vacancy(0, "slurm-n1", e.PodEnd.SUCCEEDED),
+        Vacancy(2, "slurm-n3", e.PodEnd.FAILED),
+    )
+    assert unused_nodes(life.p, lambda one: one.last is e.PodEnd.SUCCEEDED) == ("slurm-n1",)
+
+
+def test_the_node_of_a_script_is_that_of_the_batch_host() -> None:
+    assert batch_host(running(Mode.BATCH).p) == "slurm-n1"
+    assert batch_host(running().p) == ""
