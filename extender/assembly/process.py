@@ -227,6 +227,7 @@ class Assembly:
                     largest=self.config.gangs.largest,
                 ),
                 beyond_rule=translations.beyond_rule,
+                replace_within_s=self.config.gangs.replace_within,
                 placed_alone=one_by_one.placed_alone,
             ),
             translations=translations,

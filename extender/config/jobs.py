@@ -298,7 +298,8 @@ class Gangs(Group):
         60.0,
         ge=0,
         description="How long the slot of a member that failed or was removed is kept for its successor. Then Slurm "
-        "gets its node back, and the other members go on.",
+        "gets its node back, and the other members go on. As long does a waiting job keep its place in the queue when "
+        "its gang loses a member.",
     )
     late_within: Duration = Field(
         600.0,

@@ -37,6 +37,7 @@ class GangIntake:
         *,
         site: GangContext,
         beyond_rule: Callable[[PodView, Membership], str],
+        replace_within_s: float,
         placed_alone: Callable[[PodView], None],
     ) -> None:
         self._engine = engine
@@ -44,6 +45,7 @@ class GangIntake:
         self._candidates = candidates
         self._site = site
         self._beyond_rule = beyond_rule
+        self._replace_within_s = replace_within_s
         self._placed_alone = placed_alone
         self._group_of: dict[str, GroupRef] = {}
         """The PodGroup that each Pod names, by UID; only where such are read."""
@@ -119,7 +121,11 @@ class GangIntake:
         return [uid for uid in self._gangs.uids(key) if uid in self._group_of]
 
     def take_unread(self, now: float) -> list[str]:
-        """Return a Pod of each incomplete gang whose owner should be read again."""
+        """Return a Pod of each incomplete gang whose owner should be read again.
+
+        Gangs that lack a member for too long give their place in Slurm's queue up.
+        """
+        self._gangs.withdraw_short(now, self._replace_within_s)
         return self._gangs.take_unread(now)
 
     def _kept(self, uid: str) -> str | None:

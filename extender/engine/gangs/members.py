@@ -30,6 +30,9 @@ HAS_NODES = frozenset({State.GRANTED, State.BOUND})
 REREAD = Backoff(30.0, 300.0)
 """Seconds between two reads of the owner of a gang that is incomplete."""
 
+QUEUED = frozenset({State.SUBMITTING, State.UNSURE, State.WAITING})
+"""States in which the job may wait in Slurm: it keeps its place for a while when the gang loses a member."""
+
 ENDING = frozenset({State.LOST, State.RELEASING})
 """States in which the job ends: Pods that come wait until it is over."""
 
@@ -73,6 +76,9 @@ class GangMembers:
 
         self._readings: dict[str, _Reading] = {}
         """When the owner of each incomplete gang is read next."""
+
+        self._short_since: dict[str, float | None] = {}
+        """Since when each gang lacks a member whose job keeps its place in the queue; `None`: until the next look."""
 
     def key_of(self, uid: str) -> str | None:
         """Return the workload of a Pod that is a member of a gang."""
@@ -146,6 +152,18 @@ class GangMembers:
                 self._readings[key] = _Reading(now + REREAD.after(readings), readings)
         return due
 
+    def withdraw_short(self, now: float, kept_s: float) -> None:
+        """Release the waiting job of each gang that has lacked a member for so many seconds."""
+        for key, since in tuple(self._short_since.items()):
+            p = self._placeholders.get(key)
+            if p is None or p.state not in QUEUED or key not in self._texts:
+                del self._short_since[key]
+            elif since is None:
+                self._short_since[key] = now
+            elif now - since >= kept_s:
+                del self._short_since[key]
+                self._withdraw(key, self._candidates(self._joined.get(key, {})))
+
     def join(self, key: str, pod: PodView, membership: Membership, translation: Translation) -> None:
         """Add a Pod, or take over what it says now, and report what follows for the gang."""
         before = self._key_of.get(pod.uid)
@@ -198,7 +216,10 @@ class GangMembers:
         found = completeness(candidates, self._own_gates)
         if not isinstance(found, Complete):
             self._texts[key] = found.text
-            self._withdraw(key, candidates)
+            if p is None or p.state not in QUEUED:
+                self._withdraw(key, candidates)
+            else:
+                self._short_since.setdefault(key, None)
             return
         self._complete(key)
         self._request(key, found, joined)
@@ -212,6 +233,7 @@ class GangMembers:
     def _complete(self, key: str) -> None:
         self._texts.pop(key, None)
         self._readings.pop(key, None)
+        self._short_since.pop(key, None)
 
     def _fill_slots(self, p: Placeholder, candidates: Sequence[GangCandidate], joined: Mapping[str, _Joined]) -> None:
         """Give Pods that came after the grant the slots of members that finished, or that no member had yet."""

@@ -616,3 +616,117 @@ async def test_a_node_that_an_administrator_takes_is_drained_until_its_member_is
         await site.until(lambda: site.drained() == ["n3"], "the drain")
         await site.gone("ring-2")
         await site.until(lambda: site.drained() == [], "no drain")
+
+
+def queued_gang(site: Site) -> list[str]:
+    for number in range(1, 4):
+        site.slurm.controller.drain(f"n{number}", "disk")
+    return gang(site, range(3), 3)
+
+
+async def test_edge_case_6_the_successor_of_a_member_takes_its_place_in_the_job_that_waits(site: Site) -> None:
+    async with site.running():
+        names = queued_gang(site)
+        await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+        jobs = [job.job_id for job in site.live_jobs()]
+        site.kube.delete_pod("ring-1", grace_s=1)
+        await site.gone("ring-1")
+        await asyncio.sleep(20)
+        gang(site, range(1, 2), 3)
+        await asyncio.sleep(100)
+        for number in range(1, 4):
+            site.slurm.controller.undrain(f"n{number}")
+        assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
+        assert [job.job_id for job in site.live_jobs()] == jobs
+
+
+async def test_edge_case_6_without_a_successor_in_time_the_job_that_waits_is_released(site: Site) -> None:
+    async with site.running():
+        queued_gang(site)
+        await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+        site.kube.delete_pod("ring-1", grace_s=1)
+        await site.gone("ring-1")
+        await asyncio.sleep(50)
+        assert len(site.live_jobs()) == 1
+        await asyncio.sleep(30)
+        assert site.live_jobs() == []
+
+
+async def test_edge_case_7_a_job_that_is_granted_while_a_member_is_missing_binds_no_other_before_its_successor(
+    site: Site,
+) -> None:
+    async with site.running():
+        names = queued_gang(site)
+        await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+        jobs = [job.job_id for job in site.live_jobs()]
+        site.kube.delete_pod("ring-1", grace_s=1)
+        await site.gone("ring-1")
+        for number in range(1, 4):
+            site.slurm.controller.undrain(f"n{number}")
+        await asyncio.sleep(15)
+        assert bound(site, [names[0], names[2]]) == 0
+        gang(site, range(1, 2), 3)
+        assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
+        assert [job.job_id for job in site.live_jobs()] == jobs
+
+
+@pytest.mark.parametrize("how", ["failed", "succeeded"])
+async def test_edge_case_13_a_slot_is_kept_for_a_successor_and_then_given_back(site: Site, how: str) -> None:
+    async with site.running():
+        if how == "succeeded":  # a Job whose further Pods come when earlier ones have ended
+            job = an_owner(site, "Job", "ring", {"parallelism": 3, "completions": 5}, gang="true")
+            names = job_pods(site, job, 3)
+            site.edit_pod("ring-1", lambda pod: pod["metadata"].update(annotations={RUN_FOR: "5"}))
+            for name in names:
+                await site.bound(name)
+            await succeeded(site, "ring-1")
+        else:
+            await running_gang(site)
+            site.kube.delete_pod("ring-1", grace_s=1)
+            await site.gone("ring-1")
+        await asyncio.sleep(50)
+        assert nodes_of_job(site) == ("n1", "n2", "n3")
+        await asyncio.sleep(15)
+        assert nodes_of_job(site) == ("n1", "n3")
+
+
+async def test_edge_case_24_a_later_pod_of_a_job_takes_the_slot_of_one_that_succeeded(site: Site) -> None:
+    async with site.running():
+        job = an_owner(site, "Job", "ring", {"parallelism": 3, "completions": 5}, gang="true")
+        names = job_pods(site, job, 3)
+        site.edit_pod("ring-1", lambda pod: pod["metadata"].update(annotations={RUN_FOR: "5"}))
+        for name in names:
+            await site.bound(name)
+        await succeeded(site, "ring-1")
+        await asyncio.sleep(3)
+        job_pods(site, job, 4, first=3)
+        assert await site.bound("ring-3") == "n2"
+        assert site.pod("ring-3")["metadata"]["annotations"][GANG_RANK] == "1"
+        assert len(site.live_jobs()) == 1
+
+
+async def test_a_later_pod_that_needs_more_than_its_slot_has_is_refused_and_another_one_takes_it(site: Site) -> None:
+    async with site.running():
+        await running_gang(site)
+        site.kube.delete_pod("ring-1", grace_s=1)
+        await site.gone("ring-1")
+        site.kube.add_pod("ring-1", annotations={GANG: "ring", GANG_SIZE: "3"}, cpu="7")
+        await site.until(lambda: "InvalidSlurmSettings" in site.events("ring-1"), "its refusal")
+        assert any("It requests 7 CPUs instead of" in text for text in site.notes("ring-1"))
+        gang(site, range(4, 5), 3)
+        assert await site.bound("ring-4") == "n2"
+        assert bound(site, ["ring-1"]) == 0
+
+
+async def test_after_a_restart_with_a_missing_member_a_later_pod_gets_its_slot(site: Site) -> None:
+    async with site.dying():
+        await running_gang(site)
+    jobs = [job.job_id for job in site.live_jobs()]
+    site.kube.delete_pod("ring-1", grace_s=1)
+    await site.gone("ring-1")
+    async with site.running():
+        await asyncio.sleep(10)
+        gang(site, range(1, 2), 3)
+        assert await site.bound("ring-1") == "n2"
+        assert [job.job_id for job in site.live_jobs()] == jobs
+        assert "SlurmSettingWithoutEffect" not in site.events("ring-0")
