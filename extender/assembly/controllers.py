@@ -84,6 +84,14 @@ def _workloads(a: Assembly) -> tuple[Part, ...]:
             ),
         ),
         Part(
+            "gangs with failed nodes",
+            a.job_controllers.gang_node_failures.run,
+            (
+                (t.SnapshotChanged, a.job_controllers.gang_node_failures.snapshot_changed),
+                (t.PlaceholderForgotten, a.job_controllers.gang_node_failures.forgotten),
+            ),
+        ),
+        Part(
             "pod controller",
             a.pod_controller.run,
             (

@@ -10,6 +10,7 @@ from extender.config.derive import foreign_pod_policy, timing
 from extender.controllers.deleted_pods import DeletedPods
 from extender.controllers.foreign_pods.controller import ForeignPodController, ForeignPodTiming
 from extender.controllers.foreign_pods.overcommitment import Overcommitment
+from extender.controllers.gang_node_failures import GangNodeFailures
 from extender.controllers.jobs import JobController, PollOptions
 from extender.controllers.orphans import OrphanController, OrphanOptions
 from extender.controllers.pod_absence_judge import PodAbsenceJudge
@@ -40,6 +41,7 @@ class JobControllers:
         events = adapters.events
         refresh = RefreshOptions(limits.refresh_rate, 4 * limits.refresh_rate)
         self.departures = DeletedPods(config.scheduler.name)
+        self.gang_node_failures = GangNodeFailures(engine)
         self.foreign_pods = ForeignPodController(
             engine,
             SlurmrestdForeignPods(

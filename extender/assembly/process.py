@@ -246,7 +246,7 @@ class Assembly:
     def _scheduling(
         self, adapters: Adapters, claims: Claims, candidates: FilterCandidates
     ) -> tuple[GangBarrier, GangVacancies, Scheduling]:
-        """Return what answers kube-scheduler, and what binds gangs and gives the nodes of ended members back."""
+        """Return what answers kube-scheduler, and what binds gangs and returns the nodes of ended members."""
         bindings = MemberBindings(self.engine, adapters.pod_writer, self.informers.pods, claims)
         barrier = GangBarrier(
             self.engine,

@@ -1,4 +1,4 @@
-"""Give Slurm the nodes of gangs back that no member needs any more, while the other members run on.
+"""Return nodes of gangs to Slurm that no member needs any more, while the other members run.
 
 The slot of a member that succeeded is free at once, unless its Job creates further Pods. That of one that failed or was
 removed is kept for its successor, for a limited time.
@@ -62,7 +62,7 @@ class GangVacancies:
         self._controller = Controller("vacant slots of gangs", self._reconcile, keep_early=True)
 
     async def run(self) -> None:
-        """Give nodes back until cancelled."""
+        """Return nodes until cancelled."""
         await self._controller.run()
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
@@ -83,7 +83,7 @@ class GangVacancies:
         self._reported.pop(event.key, None)
 
     async def _reconcile(self, key: str) -> Requeue | None:
-        """Give back the nodes whose slots have been vacant for long enough, and say when the next are."""
+        """Return the nodes whose slots have been vacant for long enough, and say when the next are."""
         p, now = self._placeholders.get(key), self._clock.now()
         vacant = () if p is None else vacancies(p)
         if p is None or not vacant:
@@ -94,7 +94,7 @@ class GangVacancies:
         due = {one: since[one] + self._kept_for(key, one) for one in vacant}
         over = unused_nodes(p, lambda one: due[one] <= now and not self._may_come(key, one))
         self._report_empty(p, [one for one in vacant if due[one] <= now and self._may_come(key, one)])
-        self._give_back(p, over)
+        self._return(p, over)
         later = [at for at in due.values() if at > now]
         if not later and not over:
             return None
@@ -110,8 +110,8 @@ class GangVacancies:
         """Return whether the first Pod of a slot may still come: its controller waits until others are Ready."""
         return vacancy.last is None and self._gangs.starts_by_leader(key)
 
-    def _give_back(self, p: Placeholder, nodes: tuple[str, ...]) -> None:
-        """Give nodes back; report once, for each job, those that Slurm keeps."""
+    def _return(self, p: Placeholder, nodes: tuple[str, ...]) -> None:
+        """Return nodes to Slurm; report once, for each job, those that Slurm keeps."""
         job, host = p.job, batch_host(p)
         if job is None or not nodes:
             return

@@ -67,7 +67,7 @@ class UpdateJob:
 
 @dataclass(frozen=True, slots=True)
 class ShrinkJob:
-    """Give nodes of the running job back to Slurm: it keeps these alone. The command is idempotent."""
+    """Return nodes of the running job to Slurm: it keeps these alone. The command is idempotent."""
 
     job_id: int
     kept: tuple[str, ...]

@@ -270,7 +270,7 @@ class EndKind(StrEnum):
     """slurmctld does not know it, in two polls."""
 
     NODE_TAKEN = "node taken"
-    """Slurm took nodes from the job, which goes on with the others."""
+    """Slurm took nodes from the job, which runs on the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +341,7 @@ class Unshrinkable(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShrinkAnswered:
-    """The answer to giving nodes of a running job back. `done` `None`: unknown; False: refused, as `text` says."""
+    """The answer to returning nodes of a running job. `done` `None`: unknown; False: refused, as `text` says."""
 
     job_id: int
     done: bool | None

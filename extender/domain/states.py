@@ -190,9 +190,9 @@ class BoundState:
     """A change of the job's settings was sent and is not answered yet."""
 
     vacated: tuple[str, ...] = ()
-    """Slurm nodes that are being given back: no successor gets them. Kept until a read shows the job without them."""
+    """Slurm nodes that are being returned: no successor gets them. Kept until a read shows the job without them."""
 
-    given_back: bool = False
+    returned: bool = False
     """Slurm accepted that."""
 
     taken_at: float = 0.0

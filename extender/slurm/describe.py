@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import Any
 
-from extender.domain.jobs.job import Exclusive, JobOrder, JobRequest, Mode
+from extender.domain.jobs.job import Exclusive, JobOrder, JobRequest, Mode, OnNodeFailure
 from extender.domain.translation.settings import SETTINGS
 from extender.slurm.placeholder import SCRIPT, HookSettings, environment
 from slurmclient import JobDescription, Shared
@@ -60,6 +60,7 @@ def describe(order: JobOrder, mark: str, hooks: HookSettings) -> JobDescription:
         group_id=request.run_as.gid if request.run_as else None,
         # A requeued placeholder would come back with the same id on other nodes than its Pod's.
         requeue=False,
+        kill_on_node_fail=False if nodes > 1 and request.on_node_failure is OnNodeFailure.KEEP else None,
         external=True if order.mode is Mode.EXTERNAL else None,
         standard_input=_NULL if batch else None,
         standard_output=_NULL if batch else None,

@@ -232,10 +232,19 @@ class JobLifecycle:
         self._notify("shrunk", job)
         self._changed(0.05)
 
-    def lose_node(self, job: SimJob, node: str) -> None:
-        """A node went DOWN: what runs on it ends at once without Epilog, what completes on it is complete."""
+    def lose_node(self, job: SimJob, node: str, *, script_matters: bool) -> None:
+        """A node went DOWN: what runs on it ends at once without Epilog, what completes on it is complete.
+
+        A job that outlives its nodes runs on the others; if `script_matters`, not without its script.
+        """
         if job.running and node in job.nodes and job.outlives_nodes and len(job.nodes) > 1:
-            self.shrink(job, [name for name in job.nodes if name != node])
+            of_script = job.script is not None and node == job.nodes[0]
+            if of_script:
+                self.kill_script(job)
+            if of_script and script_matters:
+                self.end(job, "FAILED")
+            else:
+                self.shrink(job, [name for name in job.nodes if name != node])
         elif job.running and node in job.nodes:
             self.kill_script(job)
             self.close(job, "NODE_FAIL")

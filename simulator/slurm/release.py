@@ -83,6 +83,11 @@ class SimRelease:
         return self.number < (25, 11)
 
     @property
+    def outlives_batch_host(self) -> bool:
+        """A job that outlives failed nodes goes on without its script when the node of that fails."""
+        return self.number >= (26, 5)
+
+    @property
     def too_many_cpus_wait(self) -> bool:
         """A job with more CPUs than any node has is taken with a warning (2015) and waits; before, it is refused."""
         return self.number >= (26, 5)

@@ -223,7 +223,7 @@ class Slurmctld:
         one.down = True
         one.reason = one.reason if one.drained or one.failing else reason
         for job in list(self.jobs.values()):
-            self._lives.lose_node(job, node)
+            self._lives.lose_node(job, node, script_matters=not self.release.outlives_batch_host)
 
     def preempt(self, job_id: int) -> None:
         """Preempt a running job as its partition says: with GraceTime a warning first."""

@@ -55,6 +55,7 @@ class JobDescription:
         licenses: `name:count,…`.
         dependency: sbatch(1) `--dependency`.
         required_switches: at most so many leaf switches.
+        segment_size: nodes that have to be beside each other in a block (topology/block). v0.0.41 (Slurm 24.11).
         container: path of an OCI bundle.
         script: of the batch job, `#SBATCH` lines are not read. Not for allocations and external jobs.
         environment: `KEY=value`, the whole environment of the script (no HOME or USER unless given); a script
@@ -119,6 +120,7 @@ class JobDescription:
     licenses: str | None = None
     dependency: str | None = None
     required_switches: int | None = None
+    segment_size: int | None = None
     container: str | None = None
     script: str | None = None
     environment: tuple[str, ...] | None = None

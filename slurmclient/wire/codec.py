@@ -16,6 +16,9 @@ from slurmclient.wire import controller, description, job, partition
 from slurmclient.wire.fields import Raw
 from slurmclient.wire.partition import Sharing
 
+SEGMENTS_SINCE = 41
+"""The first version whose jobs have a `segment_size`."""
+
 
 class Codec:
     """Read and write the JSON of one API version."""
@@ -83,6 +86,8 @@ class Codec:
                 # If it were sent anyway, the flag would be refused as an unknown value (9207).
                 raise UnsupportedError(f"{self.label} has no external jobs; they need v0.0.43 (Slurm 25.05)")
             body["flags"] = ["EXTERNAL_JOB"]
+        if wishes.segment_size is not None and self.version < SEGMENTS_SINCE:
+            raise UnsupportedError(f"{self.label} has no segments; they need v0.0.{SEGMENTS_SINCE} (Slurm 24.11)")
         if wishes.shared is not None and wishes.shared not in self.shared_modes:
             raise UnsupportedError(f"{self.label} has no shared={wishes.shared.value}; it needs v0.0.41 (Slurm 24.05)")
         return body

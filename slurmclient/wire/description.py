@@ -56,7 +56,7 @@ _WRITERS: Final[dict[str, tuple[str, Callable[[object], object]]]] = {
             "tasks", "tasks_per_node", "threads_per_core", "tres_per_node", "tres_per_job", "tres_per_socket",
             "tres_per_task", "minimum_nodes", "maximum_nodes", "nodes", "contiguous", "hold", "nice", "requeue",
             "kill_on_node_fail", "standard_input", "standard_output", "standard_error", "immediate", "reboot",
-            "overcommit",
+            "overcommit", "segment_size",
         )
     },
     "environment": ("environment", _list),

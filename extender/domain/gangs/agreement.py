@@ -24,6 +24,8 @@ SHARED = {
     "min_nodes": "min-nodes",
     "max_nodes": "max-nodes",
     "switches": "switches",
+    "segment": "segment",
+    "on_node_failure": "on-node-failure",
     "exclusive": "exclusive",
     "run_as": "user-id",
     "working_dir": "current-working-dir",

@@ -14,7 +14,7 @@ from extender.domain.placeholder import Placeholder
 
 @dataclass(frozen=True, slots=True)
 class Seating:
-    """Which Pod has which slot of the job."""
+    """Hold the Pod of each slot of the job."""
 
     slots: Mapping[int, MemberRef]
     """The live members that keep their slot, and the later Pods that get one."""
@@ -45,7 +45,7 @@ def seating(
         slot: member.ref for slot, member in p.by_slot if not member.end and (member.placed or p.has_node_for(slot))
     }
     seated = {ref.uid for ref in stays.values()}
-    homeless = any(member.wanting and member.ref.uid not in seated for member in p.members)
+    displaced = any(member.wanting and member.ref.uid not in seated for member in p.members)
     free = [slot for slot in range(p.size) if slot not in stays and p.has_node_for(slot)]
     refused: list[tuple[GangCandidate, str]] = []
     waiting: list[GangCandidate] = []
@@ -66,4 +66,4 @@ def seating(
             continue
         free.remove(slot)
         slots[slot] = MemberRef(pod.uid, pod.namespace, pod.name)
-    return Seating(slots, homeless or len(slots) > len(stays), tuple(waiting), tuple(refused))
+    return Seating(slots, displaced or len(slots) > len(stays), tuple(waiting), tuple(refused))

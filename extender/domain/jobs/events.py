@@ -72,7 +72,7 @@ def _granted(p: Placeholder, job: JobView, node_map: NodeMap) -> e.JobGranted:
 
 
 def _taken(p: Placeholder, job: JobView, used: Set[str]) -> Set[str]:
-    """Return the nodes with members that the job had, if it goes on with fewer. A requeued job has as many."""
+    """Return the nodes with members that the job had, if it runs on fewer now. A requeued job has as many."""
     if used <= set(job.nodes) or not used & set(job.nodes):
         return frozenset()
     if p.job is not None and p.job.job_id == job.job_id and p.job.slots:

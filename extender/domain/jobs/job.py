@@ -49,6 +49,16 @@ class Exclusive(StrEnum):
     """None, in the whole block of nodes; without topology/block all (24.11, 26.05)."""
 
 
+class OnNodeFailure(StrEnum):
+    """Say what becomes of a gang when one of its nodes fails."""
+
+    END = "end"
+    """Slurm ends the whole job, as it does where nothing is said."""
+
+    KEEP = "keep"
+    """The node leaves the job, and the members on the others go on (`--no-kill`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunAs:
     """Hold user and group of a job as numbers, never one without the other.
@@ -127,6 +137,9 @@ class JobRequest:
     """Latest end, seconds since the epoch."""
 
     switches: int | None = None
+    segment: int | None = None
+    on_node_failure: OnNodeFailure | None = None
+    """Of a gang alone: a Pod by itself has one node."""
     whole_node: bool = False
     """The job shares its nodes with no other, whatever `exclusive` says; a member requests no CPU or no memory."""
 

@@ -8,7 +8,7 @@ from extender.domain.job_outcomes.transition_table import states_after
 from extender.domain.jobs.changes import can_follow_running
 from extender.domain.lifecycle.granted import lacks_nodes
 from extender.domain.lifecycle.rules import At, StateRules, Step
-from extender.domain.lifecycle.taken_nodes import end_stranded, go_on_with, is_smaller
+from extender.domain.lifecycle.taken_nodes import end_stranded, is_smaller, lose_nodes
 from extender.domain.lifecycle.transitions import (
     announce,
     follow_job,
@@ -55,7 +55,7 @@ def _still_runs(p: Placeholder, bound: BoundState, event: e.JobGranted, at: At) 
     if event.slurm_nodes == job.slurm_nodes or not (job.slurm_nodes and event.slurm_nodes):
         return _with_successors(p, bound, event, at) if p.wants else _update(p, bound)
     if is_smaller(job, event):
-        after, commands = go_on_with(p, bound, event, at)
+        after, commands = lose_nodes(p, bound, event, at)
         if isinstance(after.payload, BoundState) and after.wants:
             after, more = _with_successors(after, after.payload, event, at)
             commands += more
@@ -71,8 +71,8 @@ def _as_read(bound: BoundState, event: e.JobGranted) -> BoundState:
         job = replace(job, devices=devices)
     if len(event.slots) > len(job.slots):
         job = replace(job, slots=event.slots)
-    if bound.given_back:
-        bound, job = replace(bound, vacated=(), given_back=False), replace(job, unshrinkable=e.Unshrinkable.JOB)
+    if bound.returned:
+        bound, job = replace(bound, vacated=(), returned=False), replace(job, unshrinkable=e.Unshrinkable.JOB)
     return bound if job is bound.job else replace(bound, job=job)
 
 
@@ -128,7 +128,7 @@ def _update_answered(p: Placeholder, bound: BoundState, event: e.UpdateAnswered,
 
 
 def _vacated(p: Placeholder, bound: BoundState, event: e.NodesVacated, _at: At) -> Step:
-    """Give nodes without a member back to Slurm, one request at a time."""
+    """Return nodes without a member to Slurm, one request at a time."""
     used = {p.slurm_node_of(member.ref.uid) for member in p.members if not member.end}
     unused = tuple(node for node in bound.job.slurm_nodes if node in event.slurm_nodes and node not in used)
     kept = tuple(node for node in bound.job.slurm_nodes if node not in unused)
@@ -142,7 +142,7 @@ def _shrink_answered(p: Placeholder, bound: BoundState, event: e.ShrinkAnswered,
     if not bound.vacated:
         return p, []
     if event.done:
-        return replace(p, payload=replace(bound, given_back=True)), [c.ReadJob(event.job_id)]
+        return replace(p, payload=replace(bound, returned=True)), [c.ReadJob(event.job_id)]
     nodes, bound = ", ".join(bound.vacated), replace(bound, vacated=())
     if event.done is None:
         return replace(p, payload=bound), [c.ReadJob(event.job_id)]

@@ -9,7 +9,7 @@ from extender.domain.job_outcomes.transition_table import TRANSITIONS, JobCondit
 from extender.domain.jobs.changes import can_follow_running
 from extender.domain.jobs.resize import outgrown
 from extender.domain.lifecycle.rules import At, StateRules, Step
-from extender.domain.lifecycle.taken_nodes import end_stranded, go_on_with, is_smaller
+from extender.domain.lifecycle.taken_nodes import end_stranded, is_smaller, lose_nodes
 from extender.domain.lifecycle.transitions import (
     announce,
     delay_next_attempt,
@@ -102,7 +102,7 @@ def _has_fewer_nodes(p: Placeholder, granted: GrantedState, event: e.JobGranted,
     """Go on without the nodes that Slurm took, unless members start together that need them."""
     if granted.successors:
         bound = BoundState(granted.job, granted.allocation, granted.limit_at)
-        return go_on_with(replace(p, payload=bound, wake_at=None), bound, event, at)
+        return lose_nodes(replace(p, payload=bound, wake_at=None), bound, event, at)
     granted = replace(granted, job=job_with_nodes(granted.job, event))
     p = replace(p, payload=granted, reason="")
     if p.stranded or lacks_nodes(p, event):

@@ -30,7 +30,7 @@ LATE_ANSWERS: Mapping[type, str] = {
     e.ProbeFailed: "a second probe may fail",
     e.FollowAnswered: "excluded nodes matter to pending jobs only",
     e.UpdateAnswered: "jobs are updated only while they wait or their Pods run",
-    e.NodesVacated: "nodes are given back only while all members are bound",
+    e.NodesVacated: "nodes are returned only while all members are bound",
     e.ShrinkAnswered: "the next read shows which nodes the job has",
     e.CancelAnswered: "about a duplicate job, which is recorded in every state",
     e.AllocationFits: "late check of an allocation",

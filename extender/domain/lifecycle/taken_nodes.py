@@ -1,4 +1,4 @@
-"""A running job with fewer nodes than it was given: given back, taken by an administrator, or lost with a failed node.
+"""A running job with fewer nodes than it was given: returned, taken by an administrator, or lost with a failed node.
 
 The members on the nodes that are left go on. Those on nodes that Slurm took are ended with one cause.
 """
@@ -26,8 +26,8 @@ def is_smaller(job: PlaceholderJob, event: e.JobGranted) -> bool:
     return len(job.slots) > 1 and bool(event.slurm_nodes) and set(event.slurm_nodes) < set(job.slurm_nodes)
 
 
-def go_on_with(p: Placeholder, bound: BoundState, event: e.JobGranted, at: At) -> Step:
-    """Go on with the nodes that the job has left, and end the members on the others."""
+def lose_nodes(p: Placeholder, bound: BoundState, event: e.JobGranted, at: At) -> Step:
+    """Keep the members on the nodes that the job has left, and end those on the others."""
     taken = tuple(node for node in bound.job.slurm_nodes if node not in event.slurm_nodes)
     vacated = tuple(node for node in bound.vacated if node not in taken)
     job = replace(
@@ -36,7 +36,7 @@ def go_on_with(p: Placeholder, bound: BoundState, event: e.JobGranted, at: At) -
         slots=event.slots or bound.job.slots,
         devices=tuple(sorted(event.devices.items())),
     )
-    bound = replace(bound, job=job, vacated=vacated, given_back=bool(vacated) and bound.given_back)
+    bound = replace(bound, job=job, vacated=vacated, returned=bool(vacated) and bound.returned)
     p = replace(p, payload=bound)
     stranded = {member.ref.uid for member in p.stranded}
     if all(member.ref.uid in stranded for member in p.members if p.occupies_job(member)):

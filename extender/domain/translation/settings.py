@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from extender.domain.jobs.job import Mode
+from extender.domain.jobs.job import Mode, OnNodeFailure
 from extender.domain.translation import forms
 from extender.domain.translation.forms import Form
 
@@ -307,6 +307,20 @@ SWITCHES = Setting(
     request="switches",
     slurm="required_switches",
 )
+SEGMENT = Setting(
+    "segment",
+    forms.COUNT,
+    "Nodes of a gang that have to be beside each other in one block, where Slurm knows blocks (`--segment`).",
+    request="segment",
+    slurm="segment_size",
+)
+ON_NODE_FAILURE = Setting(
+    "on-node-failure",
+    forms.word_of(OnNodeFailure),
+    "What becomes of a gang when one of its nodes fails: `end` (also when not given) the whole job ends; `keep` its "
+    "member there is ended and the others go on (`--no-kill`).",
+    request="on_node_failure",
+)
 MCS_LABEL = Setting(
     "mcs-label",
     forms.WORD,
@@ -334,10 +348,10 @@ GANG_SIZE = Setting("gang-size", forms.GANG_SIZE, "How many Pods the gang has th
 
 SETTINGS: tuple[Setting[Any], ...] = (
     *(ACCOUNT, PARTITION, QOS, RESERVATION, WCKEY, MCS_LABEL, JOB_NAME, COMMENT),
-    *(CONSTRAINTS, PREFER, REQUIRED_NODES, EXCLUDED_NODES, MIN_NODES, MAX_NODES, SWITCHES, EXCLUSIVE),
+    *(CONSTRAINTS, PREFER, REQUIRED_NODES, EXCLUDED_NODES, MIN_NODES, MAX_NODES, SWITCHES, SEGMENT, EXCLUSIVE),
     *(CPUS, MEMORY, GRES, GPU_TYPE, LICENSES),
     *(TIME_LIMIT, BEGIN, DEADLINE, DEPENDENCY, PRIORITY, NICE),
-    *(USER_ID, GROUP_ID, WORKING_DIR, MODE),
+    *(USER_ID, GROUP_ID, WORKING_DIR, MODE, ON_NODE_FAILURE),
     *(GANG, GANG_SIZE),
 )
 

@@ -17,7 +17,7 @@ from simulator.kube.objects import Json, owner_reference
 from simulator.kube.pods import pod_key
 from simulator.kube.resources import JOBS, Resource
 from simulator.kube.storage import ObjectKey
-from tests.builders.process_site import Site
+from tests.builders.process_site import Site, a_site
 
 pytestmark = pytest.mark.looptime
 
@@ -730,3 +730,46 @@ async def test_after_a_restart_with_a_missing_member_a_later_pod_gets_its_slot(s
         assert await site.bound("ring-1") == "n2"
         assert [job.job_id for job in site.live_jobs()] == jobs
         assert "SlurmSettingWithoutEffect" not in site.events("ring-0")
+
+
+KEEP = {"slurm-extender.io/on-node-failure": "keep"}
+
+
+async def test_edge_case_16_the_failure_of_a_node_ends_the_whole_gang(site: Site) -> None:
+    async with site.running():
+        names = await running_gang(site)
+        site.slurm.controller.set_down("n2")
+        for name in names:
+            await site.gone(name)
+        assert all(any("DOWN" in text or "node" in text for text in site.notes(name)) for name in names)
+
+
+async def test_edge_case_16_a_gang_that_says_so_goes_on_without_the_node_that_failed(site: Site) -> None:
+    async with site.running():
+        names = await running_gang(site, m0=KEEP, m1=KEEP, m2=KEEP)
+        jobs = [job.job_id for job in site.live_jobs()]
+        site.slurm.controller.set_down("n2")
+        await site.gone("ring-1")
+        assert any(text.startswith("Slurm took node n2 from job") for text in site.notes("ring-1"))
+        await asyncio.sleep(60)
+        assert bound(site, [names[0], names[2]]) == 2
+        assert [job.job_id for job in site.live_jobs()] == jobs
+        gang(site, range(1, 2), 3)
+        site.edit_pod("ring-1", lambda pod: pod["metadata"]["annotations"].update(KEEP))
+        await asyncio.sleep(60)
+        assert bound(site, ["ring-1"]) == 0
+
+
+@pytest.mark.parametrize(("release", "goes_on"), [("24.11.5", False), ("26.05.5", True)])
+async def test_edge_case_16_a_batch_job_whose_own_node_fails_ends_before_26_05(release: str, goes_on: bool) -> None:
+    async with a_site(release=release) as site, site.running():
+        said = KEEP | {"slurm-extender.io/mode": "batch"}
+        names = await running_gang(site, m0=said, m1=said, m2=said)
+        site.slurm.controller.set_down("n1")
+        await site.gone("ring-0")
+        if not goes_on:
+            for name in names[1:]:
+                await site.gone(name)
+            return
+        await asyncio.sleep(60)
+        assert bound(site, names[1:]) == 2

@@ -16,7 +16,7 @@ from slurmclient import JobDescription
 COMPUTED = {"title", "cpus", "memory_mb", "tres_per_node", "excluded_nodes", "min_nodes", "max_nodes"}
 """Fields of a request that reach Slurm together with others, or in another form."""
 
-EXAMPLES = ("7", "node-1", "/home/alice", "gpu:1", "2030-01-31T08:00:00Z", "none", "batch")
+EXAMPLES = ("7", "node-1", "/home/alice", "gpu:1", "2030-01-31T08:00:00Z", "none", "batch", "keep")
 
 
 def example(setting: Setting[Any]) -> Any:
@@ -40,7 +40,7 @@ def test_a_value_of_a_setting_has_the_type_of_its_field_of_the_request(setting: 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_a_value_of_a_setting_has_the_type_of_its_field_of_slurm_and_reaches_it(setting: Setting[Any]) -> None:
     if not setting.slurm:
-        assert setting.name in {"gpu-type", "mode", "gang", "gang-size"}
+        assert setting.name in {"gpu-type", "mode", "gang", "gang-size", "on-node-failure"}
         return
     field = get_type_hints(JobDescription)[setting.slurm]
     if setting.request and setting.request not in COMPUTED:
