@@ -17,6 +17,7 @@ from extender.engine.slurm_health import SlurmHealth
 from extender.kube.announce import EventWriter
 from extender.kube.api_clock import ApiClock
 from extender.kube.checkpoints import CheckpointLease
+from extender.kube.pod_group_status import PodGroupStatusWriter
 from extender.kube.pod_reads import PodReader
 from extender.kube.writes import PodWriter
 from extender.runtime.event_bus import EventBus
@@ -63,6 +64,7 @@ class Adapters:
         self.pod_writer = PodWriter(
             kubernetes, clock=self.api_clock, rng=io_context.rng, max_grace_s=int(config.limits.max_grace)
         )
+        self.group_statuses = PodGroupStatusWriter(kubernetes, self.informers.pod_groups)
         self.pod_reader = PodReader(kubernetes, rng=io_context.rng)
         self.checkpoints = CheckpointLease(
             kubernetes, config.leader_election.namespace, f"{config.leader_election.lease_name}-checkpoints"

@@ -204,6 +204,21 @@ def _pods(a: Assembly) -> tuple[Part, ...]:
             pods.unclaimed_grants.run,
             ((t.PlaceholderChanged, pods.unclaimed_grants.placeholder_changed),),
         ),
+        *(
+            (
+                Part(
+                    "status of PodGroups",
+                    pods.group_status.run,
+                    (
+                        (t.PodChanged, pods.group_status.pod_changed),
+                        (t.PlaceholderChanged, pods.group_status.placeholder_changed),
+                        (t.PodGroupChanged, pods.group_status.group_changed),
+                    ),
+                ),
+            )
+            if a.informers.pod_groups.sources
+            else ()
+        ),
         Part("explanations", pods.explanations.run, ((t.PlaceholderForgotten, pods.explanations.forgotten),)),
     )
 

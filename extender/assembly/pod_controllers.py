@@ -10,6 +10,7 @@ from extender.controllers.annotation_repair import AnnotationRepairController
 from extender.controllers.explanations import Explanations
 from extender.controllers.gates import GateController
 from extender.controllers.one_by_one_warnings import OneByOneWarnings
+from extender.controllers.pod_group_status import NamedGroups, PodGroupStatusController
 from extender.controllers.requeue import RequeueController
 from extender.controllers.startup_deadline import StartLimits, StartupDeadlineController
 from extender.controllers.toleration_check import TolerationCheck
@@ -67,6 +68,20 @@ class PodControllers:
             fresh=fresh,
         )
         self.unclaimed_grants = UnclaimedGrantController(engine, pods, clock, timing=timing(config), fresh=fresh)
+        self.group_status = PodGroupStatusController(
+            engine,
+            workloads,
+            adapters.group_statuses,
+            announcer,
+            adapters.api_clock,
+            groups=NamedGroups(
+                informers.pod_groups.named,
+                pods.naming,
+                pods.named_groups,
+                lambda: informers.pod_groups.condition,
+            ),
+            claims=claims,
+        )
         self.tolerations = TolerationCheck(announcer, schedulers, mark_rules(config, adapters.owner).tolerated)
         self.one_by_one = one_by_one
         self.explanations = Explanations(

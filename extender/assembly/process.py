@@ -231,6 +231,7 @@ class Assembly:
                 placed_alone=one_by_one.placed_alone,
             ),
             translations=translations,
+            naming=self.informers.pods.naming,
             schedulers=[self.config.scheduler.name],
             missing=AbsentPods(
                 self.io_context.clock,

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from extender.domain.events import MemberRef
-from extender.domain.gangs.context import ControllerView, GangContext, GroupRef
+from extender.domain.gangs.context import ControllerView, GangContext
 from extender.domain.gangs.membership import SHARED_NAMES, Membership, gang_title
-from extender.domain.gangs.recognition import GangRefused, group_of, recognise
+from extender.domain.gangs.recognition import GangRefused, recognise
 from extender.domain.gangs.tenancy import tenant_of
 from extender.domain.jobs.job import Charge
 from extender.domain.placeholder import State
@@ -47,10 +47,6 @@ class GangIntake:
         self._beyond_rule = beyond_rule
         self._replace_within_s = replace_within_s
         self._placed_alone = placed_alone
-        self._group_of: dict[str, GroupRef] = {}
-        """The PodGroup that each Pod names, by UID; only where such are read."""
-
-        self._naming: dict[GroupRef, set[str]] = {}
 
     def key_of(self, pod: PodView, controllers: tuple[ControllerView, ...], charged: Charge) -> str | None:
         """Return the workload of a Pod that is a member of a gang, also where it would be refused now."""
@@ -68,7 +64,6 @@ class GangIntake:
 
     def accept(self, pod: PodView, controllers: tuple[ControllerView, ...], said: Translation) -> Translation | None:
         """Add the Pod to its gang, and return `None`; else return what becomes of the Pod by itself."""
-        self._note_group(pod.uid, group_of(pod))
         found = recognise(pod, self._context(controllers))
         fault = found.text if isinstance(found, GangRefused) else ""
         if isinstance(found, Membership):
@@ -102,7 +97,6 @@ class GangIntake:
 
     def left(self, uid: str) -> None:
         """A Pod is gone."""
-        self._note_group(uid, None)
         if (key := self._gangs.key_of(uid)) is not None:
             self._candidates.left(key, uid)
             self._gangs.leave(uid)
@@ -112,13 +106,9 @@ class GangIntake:
         if (key := self._gangs.key_of(uid)) is not None:
             self._gangs.settle(key)
 
-    def naming(self, group: GroupRef) -> list[str]:
-        """Return the UIDs of the Pods that name this PodGroup."""
-        return sorted(self._naming.get(group, ()))
-
     def with_group(self, key: str) -> list[str]:
         """Return the UIDs of the Pods of this gang that name a PodGroup."""
-        return [uid for uid in self._gangs.uids(key) if uid in self._group_of]
+        return self._gangs.with_group(key)
 
     def take_unread(self, now: float) -> list[str]:
         """Return a Pod of each incomplete gang whose owner should be read again.
@@ -152,15 +142,3 @@ class GangIntake:
 
     def _context(self, controllers: tuple[ControllerView, ...]) -> GangContext:
         return replace(self._site, controllers=controllers)
-
-    def _note_group(self, uid: str, group: GroupRef | None) -> None:
-        if group is not None and group.source not in self._site.groups_read:
-            group = None
-        if (before := self._group_of.pop(uid, None)) is not None and before != group:
-            naming = self._naming[before]
-            naming.discard(uid)
-            if not naming:
-                del self._naming[before]
-        if group is not None:
-            self._group_of[uid] = group
-            self._naming.setdefault(group, set()).add(uid)

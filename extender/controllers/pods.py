@@ -12,7 +12,7 @@ from extender.controllers.gang_intake import UNUSED, GangIntake
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain import events as e
 from extender.domain.backoff import Backoff
-from extender.domain.gangs.context import ControllerView, root_annotations
+from extender.domain.gangs.context import ControllerView, GroupRef, root_annotations
 from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.placeholder import Member, State
 from extender.domain.pods.claim import Claim, Claims
@@ -58,7 +58,8 @@ OWNER_RETRY = 2.0
 class PodController:
     """Turn changes of Pods into events of their workloads. Keys of translations are UIDs.
 
-    `fresh` says whether the watch of Pods is up to date just now. `missing` decides of Pods that a list lacks.
+    `fresh` says whether the watch of Pods is up to date just now. `missing` decides of Pods that a list lacks. `naming`
+    gives the Pods that name a PodGroup.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class PodController:
         workloads: WorkloadResolver,
         gangs: GangIntake,
         translations: Translations,
+        naming: Callable[[GroupRef], Sequence[PodView]],
         schedulers: Collection[str],
         missing: AbsentPods,
         fresh: Callable[[], bool] = lambda: True,
@@ -90,6 +92,7 @@ class PodController:
         self._candidates = candidates
         self._workloads = workloads
         self._gangs = gangs
+        self._naming = naming
         self._fresh = fresh
         self._events = events
         self.missing = missing
@@ -177,7 +180,7 @@ class PodController:
 
     def pod_group_changed(self, event: PodGroupChanged) -> None:
         """Decide again to which gang the waiting Pods belong that name a PodGroup."""
-        self._recognise_again(self._gangs.naming(event.group))
+        self._recognise_again([pod.uid for pod in self._naming(event.group)])
 
     def _recognise_again(self, uids: Sequence[str]) -> None:
         for uid in uids:

@@ -25,6 +25,7 @@ from extender.domain.events import (
 from extender.domain.fair_shares import FairShares
 from extender.domain.foreign_pods.foreign_pod import ForeignPodOrder
 from extender.domain.gangs.context import ControllerView
+from extender.domain.gangs.pod_groups import GroupStatus, PodGroupView
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView
 from extender.domain.nodes.external_nodes import DesiredNode
 from extender.domain.nodes.marks import NodePatch, Report
@@ -322,6 +323,34 @@ class Owners(Protocol):
 
         Raises `PortError`.
         """
+        ...
+
+
+class StatusResult(StrEnum):
+    """Name the outcome of a write of a PodGroup's status."""
+
+    WRITTEN = "written"
+    CONFLICT = "conflict"
+    """Another controller owns a field of it, or the PodGroup is another one of the same name. Nothing was written."""
+
+    GONE = "gone"
+    FAILED = "failed"
+    """Nothing is known to be written: try again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusAnswer:
+    """The outcome of a write of a PodGroup's status. `text`: what the API server said."""
+
+    result: StatusResult
+    text: str = ""
+
+
+class PodGroupStatuses(Protocol):
+    """Writes the status of PodGroups, and takes no field over from another controller."""
+
+    async def write(self, group: PodGroupView, status: GroupStatus) -> StatusAnswer:
+        """Write the status of this very PodGroup. Never raises."""
         ...
 
 

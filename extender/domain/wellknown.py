@@ -135,6 +135,9 @@ CONFIG_API_VERSION = f"{DOMAIN}/v1alpha1"
 CONFIG_KIND = "ExtenderConfiguration"
 POLICY_KIND = "PodPolicy"
 
+GROUP_STATUS_MANAGER = "slurm-extender-pod-groups"
+"""The field manager by which the API server knows the extender's part in the status of a PodGroup."""
+
 GANG_RANK = f"{STATUS_PREFIX}gang-rank"
 """Pod annotation: the rank of a member of a gang, from 0. Written with the Binding; the proof covers it."""
 
@@ -203,6 +206,9 @@ class Reason(StrEnum):
 
     NODES_KEPT = "GangNodesKept"
     """Members of a gang have ended, and their nodes stay in its job."""
+
+    GROUP_STATUS = "PodGroupStatusConflict"
+    """Another controller writes the status of the Pod's PodGroup, so that the extender does not."""
 
     ONE_BY_ONE = "PodsPlacedOneByOne"
     """Several Pods of one Job, JobSet or LeaderWorkerSet have a job each, and may start at different times."""

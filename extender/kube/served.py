@@ -16,7 +16,7 @@ MOST_KINDS = 1000
 """Kinds of one API version that are looked through."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ServedKind:
     """A kind whose version is looked up. `versions`: those that can be read, the one to prefer first."""
 
@@ -24,12 +24,15 @@ class ServedKind:
     group: str
     versions: Sequence[str]
     plural: str
+    version: str = ""
+    """The one that was found last; "": none yet."""
 
     async def path(self) -> str:
         """Return the path of all objects of the kind. Raises ApiError; `NotFound` if no such version is served."""
         for version in self.versions:
             root = f"/apis/{self.group}/{version}"
             if self.plural in await self._kinds(root):
+                self.version = version
                 return f"{root}/{self.plural}"
         text = f"the API server does not serve {self.plural} of {self.group} {', '.join(self.versions)}"
         raise NotFound(f"GET /apis/{self.group}", Refusal(404, "NotFound", text))

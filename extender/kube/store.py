@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from extender.domain.foreign_pods.foreign_pod import DAEMONS
+from extender.domain.gangs.context import GroupRef
 from extender.domain.gangs.pod_groups import PodGroupView
+from extender.domain.gangs.recognition import group_of
 from extender.domain.nodes.slurmds import SlurmdSelector
 from extender.domain.ports import PodCache
 from extender.domain.views import Container, DeviceClassView, NamespaceView, NodeView, OwnerReference, PodView
@@ -124,7 +126,7 @@ class Store(Generic[ViewT]):
 
 
 class PodStore(Store[PodView]):
-    """Every Pod, also by node. Reflectors pass Pods through `keep`."""
+    """Every Pod, also by node and by PodGroup. Reflectors pass Pods through `keep`."""
 
     def __init__(self, schedulers: Iterable[str], slurmd: SlurmdSelector | None = None) -> None:
         super().__init__()
@@ -134,11 +136,22 @@ class PodStore(Store[PodView]):
         """By name and UID: the name is the Slurm node's."""
 
         self._on_node: dict[str, dict[str, PodView]] = {}
+        self._naming: dict[GroupRef, dict[str, PodView]] = {}
+        """Pods of this scheduler, ended ones too, by the PodGroup that they name."""
+
         self._repelling: dict[str, PodView] = {}
 
     def on_node(self, node: str) -> Sequence[PodView]:
         """Pods bound to a Kubernetes node that are not over."""
         return tuple(self._on_node.get(node, {}).values())
+
+    def naming(self, group: GroupRef) -> Sequence[PodView]:
+        """Pods of this scheduler that name a PodGroup, those that have ended too."""
+        return tuple(self._naming.get(group, {}).values())
+
+    def named_groups(self) -> Sequence[GroupRef]:
+        """PodGroups that Pods of this scheduler name, whether they exist or not."""
+        return tuple(self._naming)
 
     def repelling(self) -> Sequence[PodView]:
         """Pods on nodes that have a required anti-affinity, and are not over."""
@@ -177,9 +190,15 @@ class PodStore(Store[PodView]):
             self._on_node.setdefault(view.node_name, {})[view.uid] = view
             if view.anti_affinity:
                 self._repelling[view.uid] = view
+        if view.scheduler_name in self._schedulers and (group := group_of(view)) is not None:
+            self._naming.setdefault(group, {})[view.uid] = view
 
     def _unindex(self, view: PodView) -> None:
         self._repelling.pop(view.uid, None)
+        if (group := group_of(view)) is not None:
+            naming = self._naming.get(group)
+            if naming is not None and naming.pop(view.uid, None) is not None and not naming:
+                del self._naming[group]
         named = self._slurmds.get(view.name)
         if named is not None and named.pop(view.uid, None) is not None and not named:
             del self._slurmds[view.name]

@@ -10,6 +10,7 @@ from typing import Any
 
 from simulator.kube import pods
 from simulator.kube.faults import KubeFaults
+from simulator.kube.field_managers import APPLY, Manager, apply_status, note_status
 from simulator.kube.objects import Json, a_node, a_pod, timestamp
 from simulator.kube.patch import apply_patch
 from simulator.kube.rbac import Permission, Rbac
@@ -23,6 +24,9 @@ SOMEBODY = "kubectl"
 
 LONGEST_NOTE = 1024
 """Bytes of an Event's note."""
+
+MANAGED = frozenset({"PodGroup"})
+"""Kinds whose fields of the status have managers."""
 
 RECENT = 10_000
 """Requests that are remembered."""
@@ -246,9 +250,18 @@ class FakeApiServer:
         old = self._existing(key)
         self._manager = request.query.get("fieldManager", SOMEBODY)
         try:
+            if request.content_type == APPLY:
+                return self._apply(key, subresource, old, request)
             return self._update(key, subresource, old, apply_patch(old, request.body, request.content_type))
         finally:
             self._manager = SOMEBODY
+
+    def _apply(self, key: ObjectKey, subresource: str, old: Json, request: ApiRequest) -> Json:
+        if subresource != "status":
+            raise StatusError(415, "UnsupportedMediaType", "the fake API server applies nothing but a status")
+        force = request.query.get("force") == "true"
+        manager = Manager(request.query.get("fieldManager", ""), "Apply", key.resource.api_version, self.wall())
+        return self._put(key, apply_status(old, request.body, manager, force=force))
 
     def _replace(self, key: ObjectKey, subresource: str, obj: Json) -> Json:
         return self._update(key, subresource, self._existing(key), deepcopy(obj))
@@ -265,6 +278,9 @@ class FakeApiServer:
         kept = deepcopy(old)
         if subresource == "status":
             kept["status"] = new.get("status") or {}
+            if key.resource.kind in MANAGED:
+                manager = Manager(self._manager, "Update", key.resource.api_version, self.wall())
+                kept = note_status(old, kept, manager)
             if key.resource == NODES:  # `registry/core/node/strategy.go` keeps the spec alone
                 kept["metadata"] |= {name: meta[name] for name in ("labels", "annotations") if name in meta}
             return self._put(key, kept)

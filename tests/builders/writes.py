@@ -15,12 +15,16 @@ MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 JSON = "application/json"
 
+APPLY = "application/apply-patch+yaml"
+
 NODE = "n1"
 PODS = "/api/v1/namespaces/work/pods"
 OURS, THEIRS = f"{PODS}/ours", f"{PODS}/theirs"
 NODES = f"/api/v1/nodes/{NODE}"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/work/events"
 CHECKPOINT = f"{wellknown.CHECKPOINT_PREFIX}{'0' * 16}"
+GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/work/podgroups"
+GROUP_STATUS = f"{GROUPS}/ring/status?fieldManager={wellknown.GROUP_STATUS_MANAGER}"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/slurm-extender/leases"
 
 
@@ -77,6 +81,11 @@ def eviction(name: str, grace_s: int | None) -> dict[str, Any]:
 
 def binding(**metadata: Any) -> dict[str, Any]:
     return {"metadata": {"name": "ours", **metadata}, "target": {"apiVersion": "v1", "kind": "Node", "name": NODE}}
+
+
+def group(**status: Any) -> dict[str, Any]:
+    meta = {"name": "ring", "namespace": "work"}
+    return {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": meta, "status": status}
 
 
 UNGATED = {"spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]}}
@@ -183,6 +192,14 @@ WRITES = {
     ),
     "evidence of a fence": Write("PATCH", NODES, PROVEN, JSON_PATCH, "NodeWriter.mark", _NODE),
     "marks on a Node": Write("PATCH", NODES, [*MARKED, *NOTED, *CORDONED], JSON_PATCH, "NodeWriter.mark", _NODE),
+    "the status of a PodGroup": Write(
+        "PATCH",
+        GROUP_STATUS,
+        group(phase="Running", running=2, succeeded=0, failed=0),
+        APPLY,
+        "PodGroupStatusWriter.write",
+        "slurm-extender-pod-groups",
+    ),
     "an Event about a Pod": Write(
         "POST", EVENTS, event(metadata={"name": "another"}), JSON, "EventWriter.run", "slurm-extender-events"
     ),
@@ -298,6 +315,7 @@ DENIED = {
     "the address of a Node": Write(
         "PATCH", f"{NODES}/status", {"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}}, MERGE
     ),
+    "the occupant of a PodGroup": Write("PATCH", GROUP_STATUS, group(occupiedBy="x"), APPLY, first=True),
     "a Lease of others": Write("POST", LEASES, {"metadata": {"name": "slurm-scheduler"}, "spec": {}}, first=True),
     "an Event in the name of others": Write(
         "POST", EVENTS, event(metadata={"name": "x"}, reportingController="example.org/other"), first=True

@@ -12,13 +12,20 @@ import pytest
 
 from extender.config.load import from_environment, load
 from extender.domain import wellknown
+from extender.domain.gangs.pod_groups import INITIALLY_SCHEDULED, SCHEDULED
 from extender.kube.announce import REPORTING_CONTROLLER
 from tests.builders.kustomize import BASE, COMPONENTS, ROOT, documents
 from tests.builders.writes import DENIED, WRITES
 
 POLICY = BASE / "writes-policy.yaml"
 ENDINGS = [COMPONENTS / name / "policy.yaml" for name in ("grace-policy", "no-force-deletion")]
-POLICIES = {one["metadata"]["name"]: one for one in documents(POLICY) if one["kind"] == "ValidatingAdmissionPolicy"}
+OF_GROUPS = COMPONENTS / "pod-groups" / "policy.yaml"
+POLICIES = {
+    one["metadata"]["name"]: one
+    for path in (POLICY, OF_GROUPS)
+    for one in documents(path)
+    if one["kind"] == "ValidatingAdmissionPolicy"
+}
 CONFIGURATION = load(BASE / "config.yaml", from_environment({}))
 VERBS = {"POST", "PUT", "PATCH", "DELETE"}
 PACKAGE = ROOT / "extender"
@@ -106,6 +113,7 @@ def test_the_policies_allow_the_names_that_the_program_writes() -> None:
         wellknown.MANAGED_TAINT,
         wellknown.NATIVE_JOB_TAINT,
     }
+    assert said("slurm-extender-pod-groups", "conditions") == {SCHEDULED, INITIALLY_SCHEDULED}
     text = POLICY.read_text()
     assert f"gate.name != '{wellknown.GATE}'" in text
     assert f"one.type != '{wellknown.SLURM_AVAILABLE_CONDITION}'" in text
@@ -114,10 +122,11 @@ def test_the_policies_allow_the_names_that_the_program_writes() -> None:
     assert f"object.metadata.name in ['{lease}', '{lease}-checkpoints']" in text
 
 
-@pytest.mark.parametrize("path", [POLICY, *ENDINGS], ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", [POLICY, *ENDINGS, OF_GROUPS], ids=lambda path: path.parent.name)
 def test_the_policies_are_about_this_account_and_this_scheduler_and_fail_closed(path: Path) -> None:
     text = path.read_text()
-    assert set(re.findall(r"schedulerName == '([^']+)'", text)) == {CONFIGURATION.scheduler.name}
+    if path != OF_GROUPS:  # a PodGroup names no scheduler
+        assert set(re.findall(r"schedulerName == '([^']+)'", text)) == {CONFIGURATION.scheduler.name}
     assert set(re.findall(r"'system:serviceaccount:([^']+:slurm-extender)'", text)) == {"slurm-extender:slurm-extender"}
     policies = [one for one in documents(path) if one["kind"] == "ValidatingAdmissionPolicy"]
     bindings = [one for one in documents(path) if one["kind"] == "ValidatingAdmissionPolicyBinding"]

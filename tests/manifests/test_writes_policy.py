@@ -18,10 +18,12 @@ from lab.clock import wait_until
 from lab.credentials import ADMIN, EXTENDER
 from lab.kube import Kubernetes
 from tests.builders.minors import EVERY_MINOR
+from tests.builders.pod_group_kinds import COSCHEDULING, DEFINITIONS
 from tests.builders.writes import (
     CHECKPOINT,
     DENIED,
     EVENTS,
+    GROUPS,
     LEASES,
     MERGE,
     NODE,
@@ -32,6 +34,7 @@ from tests.builders.writes import (
     annotated,
     conditions,
     event,
+    group,
 )
 
 pytestmark = pytest.mark.lab
@@ -83,8 +86,13 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """The rights and policies of the base, and Pods and Nodes of all kinds."""
     workdir = tmp_path_factory.mktemp("kubernetes")
     with Kubernetes(version=request.param, controllers=False, workdir=workdir) as kube:
-        manifests.apply_rights(kube, manifests.shipped(kube))
+        manifests.apply_rights(kube, manifests.render(kube, components=[f"kubernetes-{kube.minor}", "pod-groups"]))
         made(kube, "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        made(kube, DEFINITIONS, COSCHEDULING)
+        wait_until(lambda: kube.api("GET", GROUPS)[0] == 200, "PodGroups are served", timeout_s=60)
+        made(
+            kube, GROUPS, {key: value for key, value in group().items() if key != "status"} | {"spec": {"minMember": 2}}
+        )
         for one in MADE:
             made(kube, PODS, one)
         for name, noted in ((NODE, {"a": "1"}), ("many", MANY), ("shortest", SHORTEST)):

@@ -57,8 +57,8 @@ def group_of(pod: PodView) -> GroupRef | None:
         (GangSource.COSCHEDULING, pod.labels.get(labels.COSCHEDULING_GROUP, "")),
         (GangSource.VOLCANO, volcano),
     ):
-        if name:
-            return GroupRef(source, pod.namespace, name)
+        if called := name.strip():
+            return GroupRef(source, pod.namespace, called)
     return None
 
 

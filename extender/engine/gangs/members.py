@@ -11,7 +11,7 @@ from extender.domain.backoff import Backoff
 from extender.domain.gangs.agreement import Disagreed, MemberRequest, agreed
 from extender.domain.gangs.completeness import Complete, GangCandidate, completeness
 from extender.domain.gangs.layout import ranks
-from extender.domain.gangs.membership import SHARED_NAMES, SIZE_ON_PODS, Membership, gang_title
+from extender.domain.gangs.membership import POD_GROUPS, SHARED_NAMES, SIZE_ON_PODS, Membership, gang_title
 from extender.domain.gangs.successors import seating
 from extender.domain.gangs.tenancy import tenant_of
 from extender.domain.jobs.job import JobRequest
@@ -91,6 +91,11 @@ class GangMembers:
     def memberships(self, key: str) -> dict[str, Membership]:
         """Return what each Pod of this gang says of its place in it, by UID."""
         return {uid: one.membership for uid, one in self._joined.get(key, {}).items()}
+
+    def with_group(self, key: str) -> list[str]:
+        """Return the UIDs of the Pods of this gang that name a PodGroup."""
+        joined = self._joined.get(key, {}).values()
+        return [one.uid for one in joined if one.membership.source in POD_GROUPS]
 
     def lacking(self) -> dict[str, str]:
         """Return every gang by its key, with the sentence that says why it has no job yet; "" if it is complete."""

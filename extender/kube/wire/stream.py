@@ -136,7 +136,7 @@ POD = ResourceKind(read_pod)
 NAMESPACE = ResourceKind(read_namespace)
 NODE = ResourceKind(read_node)
 DEVICE_CLASS = ResourceKind(read_device_class)
-POD_GROUPS = {kind.api: ResourceKind(pod_group_reader(kind.api)) for kind in POD_GROUP_KINDS}
+POD_GROUPS = {kind.api: ResourceKind(pod_group_reader(kind)) for kind in POD_GROUP_KINDS}
 """By API group."""
 
 

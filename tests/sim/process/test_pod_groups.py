@@ -56,7 +56,7 @@ def members(site: Site, numbers: range, kind: Resource = COSCHEDULING_POD_GROUPS
     names = [f"ring-{number}" for number in numbers]
     for name in names:
         if kind == VOLCANO_POD_GROUPS:
-            fields["annotations"] = {labels.VOLCANO_GROUPS[0]: "ring"}
+            fields["annotations"] = {labels.VOLCANO_GROUPS[0]: "ring", **fields.get("annotations", {})}
         elif kind == COSCHEDULING_POD_GROUPS:
             fields["labels"] = LABEL
         pod = a_pod(name, **fields)

@@ -12,7 +12,7 @@ import pytest
 
 from extender.domain.gangs.context import GroupRef, GroupView
 from extender.domain.gangs.membership import GangSource
-from extender.domain.gangs.pod_groups import PodGroupApi, PodGroupView
+from extender.domain.gangs.pod_groups import POD_GROUP_KINDS, PodGroupApi, PodGroupView
 from extender.kube.pod_groups import PodGroupInformers
 from extender.kube.reflector import LOCATE_WAIT_S
 from extender.kube.wire.fields import OddObject
@@ -30,6 +30,7 @@ from tests.builders.fake_api import FakeApi, a_rng, fake_api, running
 
 pytestmark = pytest.mark.looptime
 
+KINDS = {kind.api: kind for kind in POD_GROUP_KINDS}
 RING = GroupRef(GangSource.COSCHEDULING, "default", "ring")
 
 
@@ -135,8 +136,8 @@ async def test_without_an_api_group_nothing_is_requested() -> None:
 )
 def test_the_minimum_is_read(api: PodGroupApi, spec: Json, least: int) -> None:
     meta = {"namespace": "team", "name": "ring", "uid": "u", "resourceVersion": "7"}
-    said = pod_group_reader(api)({"metadata": meta, "spec": spec})
-    assert said == PodGroupView("team", "ring", "u", "7", least)
+    said = pod_group_reader(KINDS[api])({"metadata": meta, "spec": spec})
+    assert said == PodGroupView(KINDS[api], "team", "ring", "u", "7", least)
 
 
 @pytest.mark.parametrize(
@@ -151,4 +152,4 @@ def test_the_minimum_is_read(api: PodGroupApi, spec: Json, least: int) -> None:
 )
 def test_a_pod_group_of_another_form_is_odd(odd: Any) -> None:
     with pytest.raises(OddObject):
-        pod_group_reader(PodGroupApi.COSCHEDULING)(odd)
+        pod_group_reader(KINDS[PodGroupApi.COSCHEDULING])(odd)
