@@ -19,6 +19,7 @@ from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import Allocation, check_allocation
 from extender.engine.engine_context import EnginePorts, EngineState
 from extender.engine.jobs.read_versions import JobReadVersions
+from extender.engine.submission.pod_coverage import PodCoverage
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import JobStatesAnswered, JobStatesWanted
 
@@ -26,8 +27,9 @@ from extender.runtime.topics import JobStatesAnswered, JobStatesWanted
 class AllocationChecker:
     """Check granted nodes against what is known of both sides."""
 
-    def __init__(self, state: EngineState, ports: EnginePorts) -> None:
+    def __init__(self, state: EngineState, ports: EnginePorts, coverage: PodCoverage) -> None:
         placeholders = state.placeholders
+        self._coverage = coverage
         self._state = state
         self._cache = ports.cache
         self._kept_from = ports.kept_from
@@ -44,11 +46,15 @@ class AllocationChecker:
         self._assumed_pods.stepped(before, after)
 
     def check(self, p: Placeholder) -> Allocation | None:
-        """Return whether a workload may have its nodes; `None`: Slurm has yet to say how the jobs beside it are.
+        """Return whether a workload may have its nodes; `None`: something has yet to be known or written first.
 
-        `states_answered` returns it then.
+        How the jobs beside it are: `states_answered` returns it then. That the mark of its job covers each member:
+        `MembersCovered` is published then.
         """
-        return None if self._co_located_jobs.keep_waiting(p) else self.recheck(p)
+        incomplete = self._coverage.is_incomplete(p)
+        if incomplete:
+            self._coverage.renew(p)
+        return None if self._co_located_jobs.keep_waiting(p) or incomplete else self.recheck(p)
 
     def recheck(self, p: Placeholder) -> Allocation:
         """Return whether a workload may have its nodes, by what is known now."""
@@ -61,6 +67,8 @@ class AllocationChecker:
             )
         if self._state.job_reads.doubted(p.job_id):
             return e.AllocationBusy(f"Slurm job {p.job_id} may be about to end: Slurm is asked how it is.")
+        if self._coverage.is_incomplete(p):
+            return e.AllocationBusy(f"The mark of Slurm job {p.job_id} is changed first, for a Pod that came later.")
         snapshot = self._state.snapshot
         for member in p.members:
             if member.wanting and (why := renamed(p, p.node_of(member.ref.uid), snapshot.node_map)):

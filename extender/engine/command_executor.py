@@ -16,6 +16,7 @@ from extender.engine.engine_context import EnginePorts, EngineState
 from extender.engine.job_terminator import ProvedJob
 from extender.engine.jobs.reader import JobReader
 from extender.engine.placeholder_index import EmitEvent
+from extender.engine.submission.pod_coverage import PodCoverage
 from extender.engine.submission.submissions import Submissions
 
 _log = structlog.get_logger(__name__)
@@ -25,14 +26,21 @@ class CommandExecutor:
     """Calls a port for each command of the state machine."""
 
     def __init__(
-        self, state: EngineState, ports: EnginePorts, reader: JobReader, claims: Claims, notify: EmitEvent
+        self,
+        state: EngineState,
+        ports: EnginePorts,
+        reader: JobReader,
+        claims: Claims,
+        *,
+        coverage: PodCoverage,
+        notify: EmitEvent,
     ) -> None:
         self._state = state
         self._ports = ports
         self._reader = reader
         self._claims = claims
         self._handle = notify
-        self._submissions = Submissions(state, ports)
+        self._submissions = Submissions(state, ports, coverage)
 
     async def to_slurm(self, key: str, command: c.Command) -> None:
         """Carry out a command for Slurm."""

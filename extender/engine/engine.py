@@ -27,10 +27,12 @@ from extender.engine.command_executor import CommandExecutor
 from extender.engine.engine_context import EngineOptions, EnginePorts, EngineState
 from extender.engine.history import Chapter, Story, note, with_log_context
 from extender.engine.jobs.reader import JobReader
+from extender.engine.submission.pod_coverage import PodCoverage
 from extender.engine.wait_reasons import QueuePositions, WaitReasons
 from extender.runtime.timers import Timers
 from extender.runtime.topics import (
     JobStatesAnswered,
+    MembersCovered,
     PlaceholderChanged,
     PlaceholderForgotten,
     PolicyChanged,
@@ -55,7 +57,8 @@ class Engine:
         self._clock = ports.clock
         self._events = ports.events
         self._queue = QueuePositions()
-        self._allocations = AllocationChecker(state, ports)
+        self._coverage = PodCoverage(state, ports)
+        self._allocations = AllocationChecker(state, ports, self._coverage)
         self._wait_reasons = WaitReasons(
             ports.clock,
             ports.cache,
@@ -66,7 +69,9 @@ class Engine:
             gang_waits_for=ports.gang_waits_for,
         )
         self._reader = JobReader(state, ports, self._queue, self.handle)
-        executor = CommandExecutor(state, ports, self._reader, options.claims, self.handle)
+        executor = CommandExecutor(
+            state, ports, self._reader, options.claims, coverage=self._coverage, notify=self.handle
+        )
         self._dispatcher = CommandDispatcher(
             with_log_context(state.placeholders.get, executor.to_slurm),
             with_log_context(state.placeholders.get, executor.to_kubernetes),
@@ -89,6 +94,7 @@ class Engine:
         """Partitions that are not open to all users, with the reasons; `None`: Slurm was not read yet."""
 
         ports.events.subscribe(JobStatesAnswered, self._job_states_answered)
+        ports.events.subscribe(MembersCovered, self._members_covered)
         ports.events.subscribe(SlurmAnswersAgain, self._slurm_answers_again)
 
     @property
@@ -105,6 +111,7 @@ class Engine:
         """Execute commands and wake placeholders until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._dispatcher.run(), name="commands")
+            group.create_task(self._coverage.run(), name="checkpoints of members")
             group.create_task(self._timers.run(self._wake), name="timers")
             group.create_task(self._node_changes.run(), name="news of nodes")
             group.create_task(self._until_broken(), name="faults")
@@ -197,6 +204,13 @@ class Engine:
         for p in self._allocations.states_answered(event):
             if (found := self._allocations.check(p)) is not None:
                 self.handle(p.key, found, "states of jobs")
+
+    def _members_covered(self, event: MembersCovered) -> None:
+        """Check the allocation that waited until the mark of its job covers every member."""
+        p = self.placeholders.get(event.key)
+        waits = p is not None and p.state is State.GRANTED and not p.cleared
+        if p is not None and waits and (found := self._allocations.check(p)) is not None:
+            self.handle(p.key, found, "checkpoint of its members")
 
     def _slurm_answers_again(self, _event: SlurmAnswersAgain) -> None:
         """A workload that is unsure of its job need not wait for its next turn."""

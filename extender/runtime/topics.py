@@ -102,6 +102,13 @@ class PlaceholderForgotten:
 
 
 @dataclass(frozen=True, slots=True)
+class MembersCovered:
+    """The mark of a workload's job names a checkpoint that covers every member."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobMissing:
     """The Slurm job of a workload with running Pods is missing, or `missing` is False: it is there again."""
 

@@ -28,8 +28,8 @@ class Checkpoint:
     writer: str
     number: int
     members_may_join: bool = False
-    """The job is a gang's: a Pod that took a free slot later may be younger than the checkpoint, which proves nothing
-    about its absence. That the checkpoint is missing still proves a restore."""
+    """A Pod that took a free slot of a gang's job may be younger than the checkpoint, since none could be written when
+    it came. So this one proves nothing about its absence. That the checkpoint is missing still proves a restore."""
 
     def __str__(self) -> str:
         return f"{self.writer}.{self.number}{'+' if self.members_may_join else ''}"
@@ -61,8 +61,8 @@ class PodAbsence(StrEnum):
     """The checkpoints could not be read."""
 
     UNMARKED = "unmarked"
-    """The mark names no checkpoint that proves a deletion: an earlier version made the job, the checkpoint could not be
-    written, or the job is a gang's, whose later members it does not cover."""
+    """The mark names no checkpoint that proves a deletion: an earlier version made the job, or the checkpoint could not
+    be written, before the job was submitted or before a later member of its gang was bound."""
 
 
 def why_absent(named: Checkpoint | None, written: Mapping[str, int] | None) -> PodAbsence:

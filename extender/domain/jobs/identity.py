@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from extender.domain.jobs.checkpoint import read_checkpoint
+from extender.domain.jobs.checkpoint import Checkpoint, read_checkpoint
 from extender.domain.jobs.job import JobView, Mark, Wishes
 
 NAME_LIMIT = 1024
@@ -105,11 +105,25 @@ def _decoded(text: str) -> Mark | None:
 def with_wishes(text: str, wishes: Wishes) -> str:
     """Return the text with these wishes in its mark. Text without a mark of the extender is returned unchanged."""
     mark = decode_mark(text)
+    return text if mark is None else _rewritten(text, mark, replace(mark, wishes=wishes))
+
+
+def with_checkpoint(text: str, checkpoint: Checkpoint) -> str:
+    """Return the text with this checkpoint in its mark; the mark alone where other hands have written it otherwise."""
+    mark = decode_mark(text)
     if mark is None:
         return text
+    changed = replace(mark, checkpoint=checkpoint)
+    new = _rewritten(text, mark, changed)
+    found = decode_mark(new)
+    return new if found is not None and found.checkpoint == checkpoint else encode_mark(changed)
+
+
+def _rewritten(text: str, mark: Mark, changed: Mark) -> str:
+    """Return the text with another mark in place of its own, without wishes if they are too long for slurmctld."""
     old = encode_mark(mark)
-    new = text.replace(old, encode_mark(replace(mark, wishes=wishes)))
-    return new if len(new.encode()) <= NAME_LIMIT else text.replace(old, encode_mark(replace(mark, wishes=())))
+    new = text.replace(old, encode_mark(changed))
+    return new if len(new.encode()) <= NAME_LIMIT else text.replace(old, encode_mark(replace(changed, wishes=())))
 
 
 def mark_of(job: JobView) -> Mark | None:

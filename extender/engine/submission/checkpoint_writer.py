@@ -73,6 +73,10 @@ class CheckpointWriter:
                 await self._write_next()
             return self._covering(seen)
 
+    async def has(self, checkpoint: Checkpoint) -> bool:
+        """Return whether Kubernetes has a checkpoint now. Raises PortError."""
+        return (await self._store.read()).get(checkpoint.writer, 0) >= checkpoint.number
+
     def _covering(self, seen: int) -> Checkpoint | None:
         written = self._written
         if written is None or written.number <= seen or self._clock.now() - written.at > SHARED_FOR:

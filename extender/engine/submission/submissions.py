@@ -10,19 +10,17 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.jobs.changes import FOLLOWED, changed, raises_limit
-from extender.domain.jobs.checkpoint import Checkpoint
 from extender.domain.jobs.identity import job_name, with_wishes
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView
 from extender.domain.jobs.time_limit import whence, within_partition
 from extender.domain.jobs.wishes import wishes_of
-from extender.domain.placeholder import Placeholder, State
+from extender.domain.placeholder import Placeholder
 from extender.domain.ports import Clock, PortError
 from extender.domain.rules import REFUSED_FOR, NoPlan, QueuedPlaceholders, SubmissionPlan, must_queue
 from extender.engine.engine_context import EnginePorts, EngineState
 from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.submission.planning import Planner
-from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
+from extender.engine.submission.pod_coverage import PodCoverage
 
 UNKNOWN_NODE = 2018
 """ESLURM_INVALID_NODE_NAME: an excluded node was deleted since the last read of Slurm's nodes."""
@@ -36,11 +34,11 @@ NOT_WANTED = "The Pod left or changed before its job was asked for."
 class Submissions:
     """Has jobs made and changed. What comes of it is an event; nothing is raised."""
 
-    def __init__(self, state: EngineState, ports: EnginePorts) -> None:
+    def __init__(self, state: EngineState, ports: EnginePorts, coverage: PodCoverage) -> None:
         self._state = state
         self._ports = ports
         self._partitions = PartitionBackpressure(ports.clock, state.placeholders, lambda: state.snapshot.picture)
-        self._seen_pods = SeenPods(ports.events, lambda: ports.checkpoints.begun)
+        self._coverage = coverage
         self._planner = Planner(ports.on_no_node, gangs_need_fence=ports.gangs_need_fence)
 
     async def submit(self, p: Placeholder, command: c.SubmitJob) -> list[e.Event]:
@@ -57,7 +55,7 @@ class Submissions:
             return [e.SubmitRefused(attempt, permanent=False, text=nowhere, nowhere=True)]
         if isinstance(chosen, NoPlan):
             return [e.SubmitRefused(attempt, chosen.permanent, f"{chosen.text[0].upper()}{chosen.text[1:]}.")]
-        checkpoint = await self._checkpoint(p)
+        checkpoint = await self._coverage.checkpoint(p)
         now = self._state.placeholders.get(p.key)
         if now is None or not now.wants or now.request != request:
             return [e.SubmitRefused(attempt, permanent=False, text=NOT_WANTED)]
@@ -72,7 +70,7 @@ class Submissions:
             wishes=wishes_of(request),
             grace_s=max(graces, default=None),
             pod=named,
-            checkpoint=_of_gang(checkpoint) if request.members > 1 else checkpoint,
+            checkpoint=checkpoint,
         )
         name = job_name(request.title, mark.cluster, mark.scheduler, p.key)
         order = JobOrder(
@@ -83,16 +81,13 @@ class Submissions:
         answer = await self._ports.jobs.submit(order)
         if chosen.immediate and any(isinstance(event, e.SubmitRefused) and event.queue for event in answer):
             self._partitions.refused_at_once(order.request.partition)
+        for event in answer:
+            if isinstance(event, e.SubmitAccepted):
+                self._coverage.submitted(p, event.job_id)
         return [
             replace(event, behind=behind) if isinstance(event, e.SubmitAccepted) else _explained(event, order.request)
             for event in answer
         ]
-
-    async def _checkpoint(self, p: Placeholder) -> Checkpoint | None:
-        """Return a checkpoint that was written after these Pods were seen; `None`: there is none."""
-        if len(self._ports.pods_of(p)) != len(p.refs):
-            return None
-        return await self._ports.checkpoints.write(self._seen_pods.of(p))
 
     def _plan(
         self, p: Placeholder, command: c.SubmitJob, candidates: frozenset[str]
@@ -128,14 +123,15 @@ class Submissions:
         names = changed(command.was, request) & FOLLOWED
         if within_partition(command.was, world.picture).time_limit_minutes != limited.time_limit_minutes:
             names |= {"time_limit_minutes"}
-        try:
-            job = await self._ports.jobs.read(job_id)
-        except PortError as error:
-            return e.UpdateAnswered(job_id, request, None, str(error))
-        if job is not None and "time_limit_minutes" in names and (why := raises_limit(job, limited)):
-            return e.UpdateAnswered(job_id, request, False, why)
-        marks = _marks_with(job, request) if job is not None else {}
-        answer = await self._ports.jobs.update(job_id, limited, names, excluded, marks)
+        async with self._coverage.editing(job_id):
+            try:
+                job = await self._ports.jobs.read(job_id)
+            except PortError as error:
+                return e.UpdateAnswered(job_id, request, None, str(error))
+            if job is not None and "time_limit_minutes" in names and (why := raises_limit(job, limited)):
+                return e.UpdateAnswered(job_id, request, False, why)
+            marks = _marks_with(job, request) if job is not None else {}
+            answer = await self._ports.jobs.update(job_id, limited, names, excluded, marks)
         sent = command.excluded_sent if excluded is None else excluded
         return e.UpdateAnswered(job_id, request, answer.done, answer.text, sent)
 
@@ -177,41 +173,6 @@ def _explained(event: e.Event, request: JobRequest) -> e.Event:
     if event.number in TOO_LONG:
         return replace(event, text=f"{event.text} {whence(request, request.time_limit_minutes)}".rstrip())
     return event
-
-
-def _of_gang(checkpoint: Checkpoint | None) -> Checkpoint | None:
-    return None if checkpoint is None else replace(checkpoint, members_may_join=True)
-
-
-class SeenPods:
-    """Remember for each workload which checkpoints cover its Pods: those whose write began after they were seen.
-
-    `begun` returns how many writes have begun.
-    """
-
-    def __init__(self, events: EventBus, begun: Callable[[], int]) -> None:
-        self._begun = begun
-        self._seen: dict[str, tuple[frozenset[str], int]] = {}
-        """By workload: the UIDs of its Pods, and how many writes had begun when the last of them was noted."""
-
-        events.subscribe(PlaceholderChanged, self._changed)
-        events.subscribe(PlaceholderForgotten, self._forget)
-
-    def of(self, p: Placeholder) -> int:
-        """Return how many writes had begun when the Pods of a workload had been seen."""
-        uids = frozenset(ref.uid for ref in p.refs)
-        known, seen = self._seen.get(p.key, (frozenset[str](), 0))
-        if not uids <= known:
-            seen = self._begun()
-            self._seen[p.key] = uids, seen
-        return seen
-
-    def _changed(self, event: PlaceholderChanged) -> None:
-        if event.after.state is State.SUBMITTING:
-            self.of(event.after)
-
-    def _forget(self, event: PlaceholderForgotten) -> None:
-        self._seen.pop(event.key, None)
 
 
 class PartitionBackpressure:
