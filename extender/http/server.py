@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 import uvicorn
@@ -81,20 +82,26 @@ async def serving(
         await _close(opened, stop_within_s)
 
 
-async def _open(
-    endpoint: Endpoint, tls: ReloadingTls | None, listen: Listen | None, refused: Callable[[str], None]
-) -> _OpenListener:
+def http_config(app: Any, keep_alive_s: int = KEEP_ALIVE_S) -> uvicorn.Config:
+    """Return the settings of uvicorn's HTTP protocol for an application, without anything of uvicorn's `Server`."""
     config = uvicorn.Config(
-        endpoint.around or endpoint.app,
+        app,
         http="httptools",
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_keep_alive=keep_alive_s,
     )
     config.load()
+    return config
+
+
+async def _open(
+    endpoint: Endpoint, tls: ReloadingTls | None, listen: Listen | None, refused: Callable[[str], None]
+) -> _OpenListener:
+    config = http_config(endpoint.around or endpoint.app)
     state = ServerState()
     loop = asyncio.get_running_loop()
     connections = ListenerConnections(endpoint.bounds, loop, endpoint.names, refused)

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from extender.http.server import http_config
 from simulator.network.memory import Listener, Network
 
 AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
@@ -48,17 +48,7 @@ async def serve_on_loopback(app: AsgiApp) -> AsyncIterator[int]:
 
 
 def _protocol(app: AsgiApp) -> tuple[Callable[[], HttpToolsProtocol], ServerState]:
-    config = uvicorn.Config(
-        app,
-        http="httptools",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
-    )
-    config.load()
+    config = http_config(app, KEEP_ALIVE_S)
     state = ServerState()
     loop = asyncio.get_running_loop()
     return lambda: HttpToolsProtocol(config=config, server_state=state, app_state={}, _loop=loop), state

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
 from typing import Any
 
 Path = tuple[str | int, ...]
@@ -106,3 +109,24 @@ def _at(value: Any, path: Path) -> Any:
     for key in path:
         value = value[key]
     return value
+
+
+def numbers_of(value: object) -> Iterator[float]:
+    """Yield every number in a value that was read, but for `raw`, which is kept as it was sent."""
+    if isinstance(value, bool):
+        return
+    if isinstance(value, int | float):
+        yield math.inf if isinstance(value, float) and math.isnan(value) else value
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            if field.name != "raw":
+                yield from numbers_of(getattr(value, field.name))
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from numbers_of(key)
+            yield from numbers_of(each)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for each in value:
+            yield from numbers_of(each)
+    elif isinstance(value, datetime):
+        yield value.timestamp()

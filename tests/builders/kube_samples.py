@@ -1,5 +1,6 @@
 """Objects of Kubernetes with every field that is read, each with some value of its form."""
 
+from copy import deepcopy
 from typing import Any
 
 Json = dict[str, Any]
@@ -16,6 +17,17 @@ METADATA: Json = {
     "deletionTimestamp": "2026-01-01T00:00:00Z",
     "deletionGracePeriodSeconds": 1,
     "generation": 1,
+}
+
+_CONTAINER_STATUS: Json = {
+    "name": "1",
+    "state": {
+        "running": {},
+        "terminated": {"exitCode": 1, "reason": "1", "finishedAt": "2026-01-01T00:00:00Z"},
+        "waiting": {"reason": "1"},
+    },
+    "resources": {"requests": {"example.com/key": "1"}, "limits": {"example.com/key": "1"}},
+    "allocatedResources": {"example.com/key": "1"},
 }
 
 POD: Json = {
@@ -90,30 +102,8 @@ POD: Json = {
         "reason": "1",
         "message": "1",
         "nominatedNodeName": "1",
-        "containerStatuses": [
-            {
-                "name": "1",
-                "state": {
-                    "running": {},
-                    "terminated": {"exitCode": 1, "reason": "1", "finishedAt": "2026-01-01T00:00:00Z"},
-                    "waiting": {"reason": "1"},
-                },
-                "resources": {"requests": {"example.com/key": "1"}, "limits": {"example.com/key": "1"}},
-                "allocatedResources": {"example.com/key": "1"},
-            }
-        ],
-        "initContainerStatuses": [
-            {
-                "name": "1",
-                "state": {
-                    "running": {},
-                    "terminated": {"exitCode": 1, "reason": "1", "finishedAt": "2026-01-01T00:00:00Z"},
-                    "waiting": {"reason": "1"},
-                },
-                "resources": {"requests": {"example.com/key": "1"}, "limits": {"example.com/key": "1"}},
-                "allocatedResources": {"example.com/key": "1"},
-            }
-        ],
+        "containerStatuses": [deepcopy(_CONTAINER_STATUS)],
+        "initContainerStatuses": [deepcopy(_CONTAINER_STATUS)],
         "conditions": [
             {"type": "1", "status": "1", "reason": "1", "message": "1", "lastTransitionTime": "2026-01-01T00:00:00Z"}
         ],

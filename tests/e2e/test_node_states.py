@@ -88,7 +88,7 @@ def test_a_cordon_drains_slurm_s_node_for_as_long_as_it_lasts_and_comes_to_no_co
 
 @pytest.mark.every_kubernetes
 @pytest.mark.modes("batch", slow=("24.11",))
-def test_a_person_s_drain_stands_on_the_node_until_it_is_resumed_and_is_not_lifted_by_us(stage: Stage) -> None:
+def test_the_drain_of_an_administrator_stands_on_the_node_until_it_is_resumed_and_is_not_lifted(stage: Stage) -> None:
     site, node = stage.site, stage.family.nodes[-1]
     site.slurm.run("scontrol", "update", f"nodename={node}", "state=drain", "reason=bad disk")
     try:

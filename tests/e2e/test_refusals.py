@@ -114,7 +114,7 @@ def test_a_closed_partition_is_waited_for(stage: Stage, state: str) -> None:
     assert site.bound(early, timeout_s=60) == stage.family.tiny_node
 
 
-def test_cancelling_a_waiting_job_is_a_persons_word(stage: Stage) -> None:
+def test_a_waiting_job_that_a_user_cancels_is_not_submitted_again(stage: Stage) -> None:
     site, tiny = stage.site, stage.family.tiny
     first = stage.pod("first", partition=tiny, cpus=4)
     site.bound(first)

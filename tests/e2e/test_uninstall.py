@@ -99,7 +99,9 @@ def ours_on(one: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.modes("batch", "external", slow=("24.11", "26.05-external"))
-def test_taints_cordons_conditions_and_drains_of_ours_are_taken_off_and_a_persons_stay(marked: Stage) -> None:
+def test_taints_cordons_conditions_and_drains_of_the_extender_are_removed_and_those_of_others_stay(
+    marked: Stage,
+) -> None:
     stage, site = marked, marked.site
     ill, cordoned, third = stage.family.nodes[:3]
     assert MANAGED_TAINT in ours_on(node(stage, third))

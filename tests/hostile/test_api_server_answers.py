@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
-from datetime import datetime
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -28,7 +26,13 @@ from extender.kube.wire.stream import (
 )
 from tests.builders import kube_samples
 from tests.builders.hostile_server import memory_at_most
-from tests.builders.hostile_values import BODIES, VALUES, with_each_field_replaced, with_each_key_twice
+from tests.builders.hostile_values import (
+    BODIES,
+    VALUES,
+    numbers_of,
+    with_each_field_replaced,
+    with_each_key_twice,
+)
 
 KINDS: dict[str, tuple[ResourceKind[Any], dict[str, Any]]] = {
     "pods": (POD, kube_samples.POD),
@@ -57,24 +61,6 @@ def escaping(cases: Iterator[tuple[object, Callable[[], object]]]) -> list[str]:
         if not all(-(2**63) <= number < 2**63 for number in numbers_of(result)):
             found.append(f"{case}: a number of more than 64 bits")
     return found
-
-
-def numbers_of(value: object) -> Iterator[float]:
-    if isinstance(value, bool):
-        return
-    if isinstance(value, int | float):
-        yield math.inf if isinstance(value, float) and math.isnan(value) else value
-    elif is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            yield from numbers_of(getattr(value, field.name))
-    elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from numbers_of(each)
-    elif isinstance(value, list | tuple | set | frozenset):
-        for each in value:
-            yield from numbers_of(each)
-    elif isinstance(value, datetime):
-        yield value.timestamp()
 
 
 @pytest.mark.parametrize("kind", KINDS)

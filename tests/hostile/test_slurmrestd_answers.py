@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields, is_dataclass
 
 import pytest
 
@@ -15,7 +13,14 @@ from slurmclient.models.job import Job
 from slurmclient.wire.envelope import LARGE_BYTES
 from slurmclient.wire.list_cache import ListCache
 from tests.builders.hostile_server import memory_at_most
-from tests.builders.hostile_values import BODIES, FEW, VALUES, with_each_field_replaced, with_each_key_twice
+from tests.builders.hostile_values import (
+    BODIES,
+    FEW,
+    VALUES,
+    numbers_of,
+    with_each_field_replaced,
+    with_each_key_twice,
+)
 from tests.builders.slurmrestd_answers import CALLS, JOB_ID, RECORDINGS, read, short
 
 LARGE = b" " * LARGE_BYTES
@@ -36,25 +41,6 @@ def escaping(cases: Iterator[tuple[object, Callable[[], object]]]) -> list[str]:
         if numeric and any(not -(2**64) < number < 2**64 for number in numbers_of(result)):
             found.append(f"{case}: a number of more than 64 bits")
     return found
-
-
-def numbers_of(value: object) -> Iterator[float]:
-    if isinstance(value, bool):
-        return
-    if isinstance(value, int | float):
-        yield math.inf if isinstance(value, float) and math.isnan(value) else value
-    elif is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            if field.name == "raw":
-                continue  # as it was sent, for people
-            yield from numbers_of(getattr(value, field.name))
-    elif isinstance(value, dict):
-        for key, each in value.items():
-            yield from numbers_of(key)
-            yield from numbers_of(each)
-    elif isinstance(value, list | tuple | set | frozenset):
-        for each in value:
-            yield from numbers_of(each)
 
 
 def as_viewed(result: object) -> object:

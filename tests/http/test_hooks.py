@@ -168,7 +168,7 @@ async def test_a_body_changes_nothing(body: bytes, kind: str) -> None:
     assert hooks.calls == [("started", 7, "t0k")]
 
 
-async def test_a_persons_word_about_a_node_is_passed_on_with_the_key() -> None:
+async def test_a_release_of_a_node_by_an_administrator_is_passed_on_with_the_key() -> None:
     hooks = FakeHooks(HookAnswer(200, {"pods": ["team/train"]}))
     reply = await post(hooks, "/hooks/nodes/gpu-1.rack/empty")
     assert (reply.status_code, reply.json()) == (200, {"pods": ["team/train"]})

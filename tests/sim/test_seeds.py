@@ -56,7 +56,7 @@ def test_every_promise_is_kept_while_machines_that_are_registered_change(seed: i
 
 
 @pytest.mark.parametrize("seed", [1001])
-def test_the_brake_holds_when_everything_is_forgotten_now_and_then(seed: int) -> None:
+def test_the_mass_deletion_guard_holds_when_everything_is_forgotten_now_and_then(seed: int) -> None:
     outcome = simulate(Options(seed, pods=18, days=SHORT_DAYS, faults=frozenset({FaultClass.AMNESIA})))
     assert not outcome.violations, outcome.report
     assert "an operator confirms what the mass-deletion guard holds back" in outcome.event_log

@@ -103,7 +103,7 @@ async def test_nothing_is_marked_on_a_node_that_somebody_has_changed_since(open_
             assert CORDONED_BY not in read_node(await raw(caller, name)).annotations
 
 
-async def test_a_cordon_that_a_person_put_on_in_place_of_ours_is_left_to_the_person(open_site: OpenSite) -> None:
+async def test_a_cordon_of_an_administrator_in_place_of_the_extenders_is_left_alone(open_site: OpenSite) -> None:
     async with open_site() as site:
         caller = Caller(site)
         async with a_fresh_node(caller) as name:

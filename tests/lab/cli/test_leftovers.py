@@ -149,7 +149,7 @@ def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
             process.terminate()
 
 
-def test_up_tells_a_person_what_to_try_and_down_ends_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_up_prints_what_to_try_and_down_ends_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # A list of its own of what runs, so that `down` ends this test's lab alone; ports and what is built are shared.
     for path in cache_folder().iterdir():
         if path.is_dir() and path.name != "running":

@@ -82,7 +82,7 @@ async def test_a_time_limit_that_is_put_off_is_followed(site: Site) -> None:
 
 
 @pytest.mark.parametrize("answered", [True, False])
-async def test_a_node_that_a_person_resumes_too_early_is_drained_again_before_it_takes_a_job(
+async def test_a_node_that_an_administrator_resumes_too_early_is_drained_again_before_it_takes_a_job(
     site: Site, answered: bool
 ) -> None:
     async with site.running():
@@ -189,7 +189,9 @@ async def test_a_pod_that_will_outlive_its_time_limit_has_its_node_held_before(s
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-async def test_what_a_person_said_of_a_node_that_is_down_outlives_our_drain(site: Site, restarted: bool) -> None:
+async def test_what_an_administrator_wrote_of_a_node_that_is_down_outlives_the_drain_of_the_extender(
+    site: Site, restarted: bool
+) -> None:
     async with site.running():
         site.kube.add_pod("web", grace_s=60)
         node = await site.bound("web")

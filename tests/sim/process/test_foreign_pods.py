@@ -283,7 +283,7 @@ async def test_a_start_finds_the_jobs_of_pods_that_are_there_and_ends_those_of_p
             assert foreign_pods(site, "stays") == [job]
 
 
-async def test_many_missing_pods_keep_their_jobs_until_a_person_looks() -> None:
+async def test_many_missing_pods_keep_their_jobs_until_an_administrator_looks() -> None:
     async with a_site() as site:
         names = [f"other-{number}" for number in range(12)]
         async with site.dying():

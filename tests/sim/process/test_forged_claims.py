@@ -58,7 +58,7 @@ async def test_a_pod_that_slurm_did_not_place_holds_no_node_when_it_is_removed_b
         assert not site.drained()
 
 
-def brake_is_held(site: Site) -> bool:
+def guard_is_engaged(site: Site) -> bool:
     return site.extender.guard.engaged
 
 
@@ -80,7 +80,7 @@ async def test_pods_with_forged_claims_hold_no_node_and_engage_no_guard(site: Si
             site.kube.delete_pod(name)
         await asyncio.sleep(60)
         assert not site.drained()
-        assert not brake_is_held(site)
+        assert not guard_is_engaged(site)
         assert "deletionTimestamp" not in site.pod("innocent")["metadata"]
 
 

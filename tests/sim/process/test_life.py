@@ -34,7 +34,7 @@ async def test_a_pod_that_finishes_ends_its_job(site: Site, annotation: str) -> 
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_job_cancelled_by_a_person_ends_the_running_pod(site: Site, mode: str) -> None:
+async def test_a_job_cancelled_by_a_user_ends_the_running_pod(site: Site, mode: str) -> None:
     async with site.running():
         site.kube.add_pod("web", annotations={MODE: mode}, grace_s=3)
         await site.bound("web")
@@ -47,11 +47,9 @@ async def test_a_job_cancelled_by_a_person_ends_the_running_pod(site: Site, mode
         )
 
 
-async def test_a_waiting_job_cancelled_by_a_person_is_not_made_again(site: Site) -> None:
+async def test_a_waiting_job_cancelled_by_a_user_is_not_submitted_again(site: Site) -> None:
     async with site.running():
-        for number in range(3):
-            site.kube.add_pod(f"first-{number}", cpu="8")
-            await site.bound(f"first-{number}")
+        await site.fill()
         site.kube.add_pod("second", cpu="8")
         await site.until(lambda: len(site.live_jobs()) == 4, "the second's job")
         (waiting,) = [job for job in site.live_jobs() if job.state == "PENDING"]
@@ -66,9 +64,7 @@ async def test_a_waiting_job_cancelled_by_a_person_is_not_made_again(site: Site)
 
 async def test_a_full_cluster_queues_the_pod_in_slurm_and_binds_it_when_room_comes(site: Site) -> None:
     async with site.running():
-        for number in range(3):
-            site.kube.add_pod(f"first-{number}", cpu="8")
-            await site.bound(f"first-{number}")
+        await site.fill()
         site.kube.add_pod("second", cpu="8")
         await site.until(lambda: len(site.live_jobs()) == 4, "the second's job")
         freed = site.node_of("first-0")

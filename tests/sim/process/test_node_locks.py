@@ -203,7 +203,7 @@ async def test_nobody_locks_a_node_without_the_key_or_where_the_site_wants_no_lo
 
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("jobs", ["9" * 5000, "4294967295,x,-1", "4000000000," * 5000])
-async def test_jobs_that_a_person_wrote_on_a_node_harm_nobody(keyed: Site, jobs: str) -> None:
+async def test_jobs_that_an_administrator_wrote_on_a_node_do_no_harm(keyed: Site, jobs: str) -> None:
     def write(node: Json) -> None:
         node["metadata"].setdefault("annotations", {})[NATIVE_JOBS] = f"slurm: {jobs}"
 

@@ -142,7 +142,7 @@ async def test_taint_and_cordon_come_and_go_where_the_site_wants_them_and_cause_
         assert (site.drained(), marks_in(site)) == ([], {})
 
 
-async def test_a_person_s_cordon_stays_and_who_uncordons_ours_is_obeyed() -> None:
+async def test_the_cordon_of_an_administrator_stays_and_an_uncordon_of_the_extenders_is_obeyed() -> None:
     async with unhurried_site() as site, site.running(changed=MARKS):
         site.cordon(FIRST)
         await asyncio.sleep(5)
@@ -176,7 +176,7 @@ async def test_a_restart_takes_its_own_marks_away_by_looking() -> None:
             assert (marks_in(site), taints(site)) == ({}, set())
 
 
-async def test_a_cordon_that_a_person_put_on_in_place_of_ours_while_no_extender_was_there_stays() -> None:
+async def test_a_cordon_of_an_administrator_in_place_of_the_extenders_while_no_extender_was_there_stays() -> None:
     async with unhurried_site() as site:
         async with site.running(changed=MARKS):
             site.slurm.controller.drain(FIRST, "disk")
@@ -259,7 +259,7 @@ async def test_no_slurmd_in_a_pod_is_kept_off_its_own_node(tolerates: bool) -> N
         "nodes: {managedTaint: {effect: NoSchedule}}",
     ],
 )
-async def test_a_node_that_a_person_takes_out_of_slurm_by_its_label_loses_the_marks(config: str) -> None:
+async def test_a_node_that_an_administrator_takes_out_of_slurm_by_its_label_loses_the_marks(config: str) -> None:
     async with unhurried_site(naming=NodeNaming.LABEL) as site, site.running(changed=f"\n{config}\n"):
         site.slurm.controller.drain(FIRST, "to be taken out")
         await site.until(lambda: bool(taints(site)), "the taint", within=15)

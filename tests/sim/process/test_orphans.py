@@ -53,7 +53,7 @@ async def test_a_dry_run_ends_no_job_and_says_which_it_would_end(site: Site) -> 
     assert events(logs, jobs) == ["orphaned_job_found", "orphaned_job_would_be_ended"]  # type: ignore[arg-type]
 
 
-async def test_many_jobs_without_pods_wait_and_a_person_lets_them_go(site: Site) -> None:
+async def test_many_jobs_without_pods_wait_until_an_administrator_confirms(site: Site) -> None:
     jobs = await site.left_alone(count=6, marked=False)
     with capture_logs() as logs:
         async with site.running() as extender:

@@ -115,7 +115,7 @@ async def test_a_pod_deleted_in_the_instant_of_its_binding_keeps_its_job_until_i
         await site.until(lambda: job.ended, "the end of its job", within=20)
 
 
-async def test_a_person_who_cancels_the_job_of_a_granted_pod_refuses_it(site: Site) -> None:
+async def test_a_user_who_cancels_the_job_of_a_granted_pod_refuses_it(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web")
         await site.until(lambda: bool(site.jobs_of("web")) and site.placeholder("web").cleared, "the grant")

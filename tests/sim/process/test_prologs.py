@@ -68,7 +68,9 @@ async def no_notes(site: Site) -> None:
     await site.until(lambda: not site.fence.notes, "no notes", within=30)
 
 
-async def test_a_node_that_a_person_sets_down_and_resumes_runs_its_next_job_when_the_pod_is_gone(site: Site) -> None:
+async def test_a_node_that_an_administrator_sets_down_and_resumes_runs_its_next_job_when_the_pod_is_gone(
+    site: Site,
+) -> None:
     async with site.running():
         site.kube.add_pod("web", cpu="8", grace_s=30)
         node = await site.bound("web")

@@ -219,7 +219,7 @@ async def test_a_restart_holds_the_node_for_whoever_takes_longest(
         await site.until(lambda: not site.drained(), "the end of the hold", within=100)
 
 
-async def test_a_person_with_the_site_key_may_say_that_nothing_runs_there(site: Site, site_key: str) -> None:
+async def test_an_administrator_with_the_site_key_may_say_that_nothing_runs_there(site: Site, site_key: str) -> None:
     async with site.running():
         node = await run_a_pod(site, grace_s=20)
         site.kubelets.take_down(node)
@@ -291,7 +291,9 @@ async def test_a_restart_goes_on_to_hold_for_a_pod_that_was_removed_before(site:
         await site.until(lambda: not site.drained(), "the end of the hold", within=130)
 
 
-async def test_a_person_lets_a_node_go_that_is_held_for_a_pod_removed_before(site: Site, site_key: str) -> None:
+async def test_an_administrator_releases_a_node_that_is_held_for_a_pod_removed_before(
+    site: Site, site_key: str
+) -> None:
     node = await removed_while_nobody_watched(site, grace_s=3000)
     async with site.running():
         await site.until(lambda: not site.live_jobs(), "the end of its job", within=30)

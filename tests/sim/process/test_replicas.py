@@ -76,6 +76,14 @@ async def test_a_leader_that_cannot_renew_stops_writing_before_another_one_leads
         await holds(both, pods.names)
 
 
+async def writes_nothing_more(site: Site, former: Replica, sent: int) -> None:
+    """Wait until a former leader, which had sent so many writes, has ended by itself."""
+    await former.wait()
+    assert former.exit_code == 1
+    await asyncio.sleep(5)
+    assert len(written(site, former)) == sent
+
+
 @pytest.mark.parametrize(
     "after", [0.011, pytest.param(0.0, marks=pytest.mark.slow), pytest.param(0.35, marks=pytest.mark.slow)]
 )
@@ -91,10 +99,7 @@ async def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothin
         assert 0.1 + seconds <= LEASE_S + 2
         await asyncio.sleep(20)
         first.go_on()
-        await first.wait()
-        assert first.exit_code == 1
-        await asyncio.sleep(5)
-        assert len(written(site, first)) == sent
+        await writes_nothing_more(site, first, sent)
         await pods.rest()
         await holds(both, pods.names)
 
@@ -171,10 +176,7 @@ async def test_a_leader_that_is_stopped_is_not_taken_for_dead_by_the_next_proces
         _, seconds = await both.led(other_than=first)
         assert seconds >= LEASE_S
         first.go_on()
-        await first.wait()
-        assert first.exit_code == 1
-        await asyncio.sleep(5)
-        assert len(written(site, first)) == sent
+        await writes_nothing_more(site, first, sent)
         await pods.rest()
         await holds(both, pods.names)
 

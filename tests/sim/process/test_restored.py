@@ -196,7 +196,7 @@ async def test_versions_that_etcd_gives_out_a_second_time_hide_nothing_for_long(
         await site.bound("stays")
 
 
-async def test_a_person_lets_the_jobs_of_missing_pods_go(site: Site) -> None:
+async def test_an_administrator_confirms_the_end_of_the_jobs_of_missing_pods(site: Site) -> None:
     site.config = PACE
     async with site.running() as extender:
         before = site.kube.storage.save()
@@ -284,7 +284,7 @@ async def test_a_pod_whose_deletion_is_undone_is_ended_again(site: Site) -> None
         await site.until(lambda: not site.drained(), "no drain")
 
 
-async def test_many_pods_whose_deletion_is_undone_run_until_a_person_looks(site: Site) -> None:
+async def test_many_pods_whose_deletion_is_undone_run_until_an_administrator_looks(site: Site) -> None:
     site.config = PACE
     async with site.running() as extender:
         await run(site, *MANY)
@@ -396,7 +396,9 @@ async def test_a_cancelled_job_that_an_older_state_brings_back_is_cancelled_agai
 
 
 @pytest.mark.parametrize("restart", [False, True])
-async def test_an_older_state_of_slurm_ends_few_pods_and_leaves_many_to_a_person(site: Site, restart: bool) -> None:
+async def test_an_older_state_of_slurm_ends_few_pods_and_leaves_many_to_an_administrator(
+    site: Site, restart: bool
+) -> None:
     site.config = PACE
     async with site.dying() as die:
         await run(site, "stays")

@@ -116,7 +116,7 @@ async def test_a_pod_whose_jobs_id_was_given_out_again_is_ended(site: Site) -> N
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_when_slurm_forgets_everything_all_pods_run_on_until_a_person_lets_them_go(site: Site) -> None:
+async def test_when_slurm_forgets_everything_all_pods_run_on_until_an_administrator_confirms(site: Site) -> None:
     async with site.running() as extender:
         names = await run_many(site)
         site.slurm.controller.forget(*[job.job_id for job in site.live_jobs()])
@@ -134,7 +134,7 @@ async def test_when_slurm_forgets_everything_all_pods_run_on_until_a_person_lets
 
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.slow
-async def test_the_brake_holds_across_a_restart(site: Site) -> None:
+async def test_the_mass_deletion_guard_holds_across_a_restart(site: Site) -> None:
     async with site.running():
         names = await run_many(site)
     site.slurm.controller.forget(*[job.job_id for job in site.live_jobs()])
@@ -151,7 +151,7 @@ async def test_the_brake_holds_across_a_restart(site: Site) -> None:
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_when_the_jobs_come_back_the_brake_lets_go_by_itself(site: Site) -> None:
+async def test_when_the_jobs_come_back_the_mass_deletion_guard_is_released_by_itself(site: Site) -> None:
     async with site.running():
         names = await run_many(site)
         jobs = dict(site.slurm.controller.jobs)
@@ -167,7 +167,7 @@ async def test_when_the_jobs_come_back_the_brake_lets_go_by_itself(site: Site) -
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_pods_that_a_person_deletes_while_the_brake_holds_are_over(site: Site) -> None:
+async def test_pods_that_an_administrator_deletes_while_the_mass_deletion_guard_holds_have_ended(site: Site) -> None:
     async with site.running():
         names = await run_many(site)
         site.slurm.controller.forget(*[job.job_id for job in site.live_jobs()])

@@ -341,7 +341,7 @@ def test_the_job_ends_while_the_binding_is_under_way_and_the_binding_fails() -> 
     assert life.timer().one(c.SubmitJob).attempt == 2
 
 
-def test_a_person_cancels_while_the_binding_is_under_way_and_it_fails() -> None:
+def test_a_user_cancels_while_the_binding_is_under_way_and_it_fails() -> None:
     life = binding().notify(e.JobEnded(JOB, e.EndKind.CANCELLED, "It was cancelled."), e.BindFailed(POD.uid, "409"))
     assert life.state is State.REFUSED
 

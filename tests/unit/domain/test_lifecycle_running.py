@@ -127,7 +127,7 @@ def test_a_pod_that_is_ending_already_is_asked_to_end_for_its_lost_job() -> None
     assert life.one(c.EndPod).member == POD
 
 
-def test_a_cancel_by_a_person_respects_disruption_budgets_for_a_while() -> None:
+def test_a_cancel_by_a_user_respects_disruption_budgets_for_a_while() -> None:
     life = lost(e.EndKind.CANCELLED)
     assert life.one(c.EndPod).voluntary is True
     ends = life.later(TIMING.eviction_deadline).asked(c.EndPod)

@@ -81,7 +81,7 @@ def test_a_found_job_of_a_pod_not_yet_translated_is_kept() -> None:
     assert life.notify(wanted(request=OTHER_REQUEST)).state is State.RELEASING
 
 
-def test_a_persons_cancel_of_a_found_job_is_obeyed_although_the_pod_is_translated_again() -> None:
+def test_a_manual_cancel_of_a_found_job_is_obeyed_although_the_pod_is_translated_again() -> None:
     life = started().notify(wanted(), e.CandidatesChanged(NODES), e.ProbeAnswered((PENDING,)))
     life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED, "It was cancelled."), wanted())
     assert life.state is State.REFUSED
@@ -194,7 +194,7 @@ def test_a_pod_that_is_gone_before_its_job_is_found_has_it_ended() -> None:
     assert life.one(c.CancelJob).job_id == JOB
 
 
-def test_what_a_person_cancelled_is_not_submitted_again_but_a_changed_wish_is() -> None:
+def test_what_a_user_cancelled_is_not_submitted_again_but_a_changed_request_is() -> None:
     said_no = Cancelled(JOB, digest(REQUEST))
     life = started(cancelled=said_no).notify(wanted(), e.CandidatesChanged(NODES)).later(TIMING.settle_at_start)
     life.notify(e.ProbeAnswered(()), e.ProbeAnswered(()))
@@ -205,7 +205,7 @@ def test_what_a_person_cancelled_is_not_submitted_again_but_a_changed_wish_is() 
     assert life.one(c.SubmitJob).request == OTHER_REQUEST
 
 
-def test_what_a_person_cancelled_is_refused_also_where_it_is_translated_late() -> None:
+def test_what_a_user_cancelled_is_refused_also_where_it_is_translated_late() -> None:
     """Its owner's annotations could not be read before Slurm had answered."""
     life = started(cancelled=Cancelled(JOB, digest(REQUEST))).later(TIMING.settle_at_start)
     life.notify(e.ProbeAnswered(()), e.ProbeAnswered(()))

@@ -101,14 +101,14 @@ def test_one_of_two_pods_that_leaves_keeps_the_job_for_the_other() -> None:
     assert life.notify(e.PodGone(SECOND.uid, e.PodEnd.FAILED)).one(c.CancelJob).job_id == JOB
 
 
-def test_a_person_who_cancels_the_waiting_job_is_obeyed() -> None:
+def test_a_user_who_cancels_the_waiting_job_is_obeyed() -> None:
     life = refused()
     assert life.state is State.REFUSED
     assert life.reasons() == ["SlurmJobCancelled"]
     assert life.later(3600).commands == []
 
 
-def test_after_a_persons_cancel_only_a_changed_request_submits_again() -> None:
+def test_after_a_manual_cancel_only_a_changed_request_submits_again() -> None:
     life = refused()
     assert life.notify(wanted(), e.CandidatesChanged(frozenset({"n2"})), e.PictureChanged()).commands == []
     assert life.notify(wanted(request=OTHER_REQUEST)).one(c.SubmitJob).request == OTHER_REQUEST
@@ -189,7 +189,7 @@ def test_a_bound_pod_whose_job_queues_again_is_ended() -> None:
     assert life.p.end_kind is e.EndKind.REQUEUED
 
 
-def test_a_persons_cancel_is_written_on_the_pod_until_that_is_done() -> None:
+def test_a_manual_cancel_is_written_on_the_pod_until_that_is_done() -> None:
     life = refused()
     note = life.one(c.NoteCancelled)
     assert (note.member, note.cancelled.job_id) == (POD, JOB)

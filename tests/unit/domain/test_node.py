@@ -200,7 +200,7 @@ def test_what_stood_on_a_node_that_is_down_is_read_back_from_our_drain_as_it_was
     assert with_earlier_reason(said, "") == said
 
 
-def test_many_pods_leave_room_for_what_a_person_said_and_a_novel_leaves_room_for_us() -> None:
+def test_many_pods_leave_room_for_the_reason_of_an_administrator_and_a_long_one_leaves_room_for_pods() -> None:
     many = [f"Pod team/train-{number} outlives its job {number}" for number in range(8)]
     said = with_earlier_reason(reason(ME, many), "ü" * 600)
     assert LONGEST - 4 < len(said.encode()) <= LONGEST
@@ -211,7 +211,7 @@ def test_many_pods_leave_room_for_what_a_person_said_and_a_novel_leaves_room_for
     assert "train-2 " in short
 
 
-def test_a_removed_pod_is_found_again_whatever_a_person_said_of_the_node() -> None:
+def test_a_removed_pod_is_found_again_whatever_an_administrator_wrote_of_the_node() -> None:
     known = removed(1, 600, pod="team/train", node="ip-10-12-134-201.eu-central-1.compute.internal")
     false = removed(2, 600).text
     said = with_earlier_reason(

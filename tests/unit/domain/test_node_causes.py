@@ -45,7 +45,7 @@ def test_each_cause_counts_as_the_site_says(node: NodeView | None, found: set[st
         ("x" * 300, f"Node k1 is cordoned ({'x' * 60})"),
     ],
 )
-def test_what_a_person_cordoned_a_node_for_stands_in_the_cause_and_reads_as_no_words_of_ours(
+def test_what_an_administrator_cordoned_a_node_for_stands_in_the_cause_and_does_not_read_as_the_extenders(
     said: str, words: str
 ) -> None:
     node = a_node("k1", unschedulable=True, annotations={"slurm-extender.io/drain-reason": said})

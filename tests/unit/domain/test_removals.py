@@ -94,7 +94,7 @@ def test_the_lease_is_asked_for_only_where_it_tells_something(held_s: float) -> 
 
 
 @pytest.mark.parametrize("node", [NODE, AWAY])
-def test_a_person_may_say_that_the_node_is_shut_down(node: NodeView) -> None:
+def test_an_administrator_may_say_that_the_node_is_shut_down(node: NodeView) -> None:
     taint = Taint("node.kubernetes.io/out-of-service", "NoExecute", "nodeshutdown")
     assert removed().see(replace(node, taints=(taint,))).proven
 

@@ -268,7 +268,7 @@ def test_of_more_that_are_missing_than_may_end_none_may() -> None:
     assert MassDeletionLimits().ask(0.0, 10, missing=5)[1] is True
 
 
-def test_the_limits_stays_on_until_a_person_releases_it() -> None:
+def test_the_limits_stay_on_until_an_administrator_confirms() -> None:
     limits, _ = ends(MassDeletionLimits(), 6, total=10)
     assert limits.ask(10_000.0, 10)[1] is False
     assert limits.release().ask(10_000.0, 10)[1] is True

@@ -226,7 +226,7 @@ def test_the_last_call_of_kube_scheduler_is_shown_by_who_answers_and_counted_fro
     assert counted.value("last_filter_timestamp_seconds") == answers + 60
 
 
-def test_the_brake_and_readiness_are_shown() -> None:
+def test_the_mass_deletion_guard_and_readiness_are_shown() -> None:
     counted = Counted()
     assert (counted.value("mass_deletion_guard_active"), counted.value("ready")) == (0, 0)
     counted.metrics.sources.guard_active = counted.metrics.sources.ready = lambda: True

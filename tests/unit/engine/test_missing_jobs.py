@@ -18,7 +18,7 @@ class Nobody:
         pass
 
 
-def test_a_job_that_is_there_again_after_a_person_let_its_workload_go_is_told_of() -> None:
+def test_a_job_that_is_there_again_after_an_administrator_confirmed_is_reported() -> None:
     clock, events, told = StillClock(), EventBus(), list[tuple[str, bool]]()
     events.subscribe(JobMissing, lambda event: told.append((event.key, event.missing)))
     guard = MassDeletionGuard(clock, events, GuardOptions(MassDeletionLimits(least=0)))

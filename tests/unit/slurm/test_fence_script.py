@@ -151,7 +151,7 @@ async def test_where_the_extender_does_not_drain_the_epilog_does_in_its_name(scr
         ("IDLE", "a drain that is over [root@2026-11-23T00:50:01]", ""),
     ],
 )
-async def test_what_a_person_said_of_a_node_that_is_down_stays_in_the_reason(
+async def test_what_an_administrator_wrote_of_a_node_that_is_down_stays_in_the_reason(
     script: Script, state: str, why: str, kept: str
 ) -> None:
     told = (await script(NOBODY, state=state, why=why)).said[2].partition("reason=")[2]
