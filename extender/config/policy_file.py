@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import structlog
 
@@ -22,13 +23,14 @@ from extender.config.document import ExtenderConfiguration
 from extender.config.faults import ConfigError
 from extender.config.keys import POLICY
 from extender.config.load import Overrides, held_to, read_map, text_of
-from extender.config.values import LabelSelector
-from extender.domain.policy.selectors import Selector
+from extender.config.values import Group, LabelSelector
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.policy.tenancy import ANY, Allowed, ClassValues, JobOwner, PodMatch, PodPolicy, Range, TenancyRule
 from extender.domain.translation.settings import GROUP_ID, USER_ID
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PolicyChanged, PolicyFileRead
+
+T = TypeVar("T")
 
 
 def load_policy(file: Path, configuration: ExtenderConfiguration) -> TranslationPolicy:
@@ -55,11 +57,18 @@ def parse_policy(text: str, name: str, configuration: ExtenderConfiguration) -> 
 def _policy(document: wire.PodPolicyDocument) -> PodPolicy:
     return PodPolicy(
         rules=tuple(
-            TenancyRule(one.name, _match(one.match), one.defaults, _allowed(one.allow), one.startup_deadline)
+            TenancyRule(
+                one.name,
+                _by_name(PodMatch, one.match),
+                one.defaults,
+                _by_name(Allowed, one.allow),
+                one.startup_deadline,
+            )
             for one in document.rules
         ),
         owners=tuple(
-            JobOwner(_match(one.match), one.user or "", one.group or "", one.account or "") for one in document.owners
+            JobOwner(_by_name(PodMatch, one.match), one.user or "", one.group or "", one.account or "")
+            for one in document.owners
         ),
         classes={
             name: ClassValues(one.priority, one.nice, one.qos or "") for name, one in document.priority_classes.items()
@@ -67,35 +76,18 @@ def _policy(document: wire.PodPolicyDocument) -> PodPolicy:
     )
 
 
-def _match(match: wire.MatchSettings) -> PodMatch:
-    return PodMatch(
-        match.namespaces, _selector(match.namespace_selector), _selector(match.pod_selector), match.service_accounts
-    )
+def _by_name(kind: type[T], group: Group) -> T:
+    """Build a value of the domain from the keys of the same names."""
+    return kind(**{one.name: _value(getattr(group, one.name)) for one in fields(cast(Any, kind))})
 
 
-def _selector(selector: LabelSelector | None) -> Selector | None:
-    return None if selector is None else selector.selector
-
-
-def _allowed(allow: wire.Allow) -> Allowed:
-    return Allowed(
-        account=allow.account,
-        partition=allow.partition,
-        qos=allow.qos,
-        reservation=allow.reservation,
-        user_id=allow.user_id,
-        group_id=allow.group_id,
-        priority=_range(allow.priority),
-        nice=_range(allow.nice),
-        time_limit_minutes=_range(allow.time_limit_minutes),
-        exclusive=allow.exclusive,
-        mode=allow.mode,
-        largest_gang=allow.largest_gang,
-    )
-
-
-def _range(bounds: wire.NumberBounds | None) -> Range | None:
-    return None if bounds is None else Range(bounds.at_least, bounds.at_most)
+def _value(given: Any) -> Any:
+    match given:
+        case LabelSelector():
+            return given.selector
+        case wire.NumberBounds():
+            return _by_name(Range, given)
+    return given
 
 
 def _unknown_people(document: wire.PodPolicyDocument, policy: TranslationPolicy) -> Iterator[str]:
