@@ -220,12 +220,7 @@ class Assembly:
                 self.engine,
                 self.gangs,
                 members,
-                site=GangContext(
-                    group=self.informers.pod_groups.group,
-                    groups_read=self.informers.pod_groups.sources,
-                    jobs=self.config.gangs.jobs,
-                    largest=self.config.gangs.largest,
-                ),
+                site=self.gang_context,
                 beyond_rule=translations.beyond_rule,
                 replace_within_s=self.config.gangs.replace_within,
                 placed_alone=one_by_one.placed_alone,
@@ -300,6 +295,16 @@ class Assembly:
     def writers(self) -> dict[str, Coroutine[None, None, None]]:
         """Return what runs besides where this process may write."""
         return {part.name: part.run() for part in self.parts if part.run is not None and not part.everywhere}
+
+    @property
+    def gang_context(self) -> GangContext:
+        """Return the site's choices about gangs, and the PodGroups."""
+        return GangContext(
+            group=self.informers.pod_groups.group,
+            groups_read=self.informers.pod_groups.sources,
+            jobs=self.config.gangs.jobs,
+            largest=self.config.gangs.largest,
+        )
 
     @property
     def ready(self) -> bool:

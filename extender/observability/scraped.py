@@ -40,11 +40,15 @@ def _gauge(name: str, text: str, *labels: str) -> Described:
 
 DRY_RUN_TRANSLATIONS = _counter(
     "dry_run_translations_total",
-    "Pods that `serve --dry-run` has translated, by what it would have done: `submitted`, `refused`.",
+    "Pods and gangs that `serve --dry-run` has judged, each gang once, by what it would have done: `submitted`, "
+    "`refused`, `incomplete` (Pods of a gang are missing).",
     "result",
 )
 DRY_RUN_PODS = _gauge(
-    "dry_run_pods", "Pods without a node in a dry run, by what would be done: `submitted`, `refused`.", "result"
+    "dry_run_pods",
+    "Pods without a node in a dry run, by what would be done: `submitted`, `refused`, `incomplete` (Pods of their gang "
+    "are missing).",
+    "result",
 )
 
 

@@ -11,6 +11,7 @@ import structlog
 from extender.assembly import Assembly
 from extender.controllers.dry_run import DryRun, NoopScheduling
 from extender.controllers.translations import Translations
+from extender.domain.wellknown import GATE
 from extender.http.inspection import Inspection
 from extender.kube.owners import OwnerReader
 from extender.observability.scraped import DRY_RUN_PODS, DRY_RUN_TRANSLATIONS, connect
@@ -39,6 +40,8 @@ async def dry_running(frontend: HttpFrontend, cluster: str) -> AsyncIterator[Ass
             lambda: assembly.engine.guarded,
         ),
         config.scheduler.name,
+        site=assembly.gang_context,
+        own_gates=[GATE],
     )
     assembly.events.subscribe(PolicyChanged, lambda _event: dry_run.reconsider())
     assembly.informers.namespaces.on_change(lambda _old, _new: dry_run.reconsider())

@@ -70,6 +70,42 @@ async def test_pods_are_translated_logged_and_counted_and_not_one_write_is_sent(
     assert all(line["uid"] and line["cause"] for line in said.values())
 
 
+async def test_a_gang_is_said_once_with_its_one_job_when_its_last_pod_is_there(site: Site) -> None:
+    annotations = {f"{WISHES}gang": "ring", f"{WISHES}gang-size": "3"}
+    with capture_logs() as logs:
+        async with dry_running(site):
+            for number in range(2):
+                site.kube.add_pod(f"ring-{number}", annotations=annotations, gates=(GATE,))
+            await asyncio.sleep(5)
+            assert await site.metric('dry_run_pods{result="incomplete"}') == 2
+            site.kube.add_pod("ring-2", annotations=annotations, cpu="2", gates=(GATE,))
+            site.kube.add_pod("web")
+            await asyncio.sleep(5)
+            assert await site.metric('dry_run_pods{result="incomplete"}') == 0
+            assert await site.metric('dry_run_pods{result="submitted"}') == 4
+            assert await counted(site, "submitted") == 2
+            site.edit_pod("ring-1", lambda pod: pod["metadata"]["annotations"].update({f"{WISHES}partition": "urgent"}))
+            await asyncio.sleep(5)
+            assert await site.metric('dry_run_pods{result="refused"}') == 3
+            site.kube.delete_pod("ring-1", grace_s=0)
+            await asyncio.sleep(5)
+            assert await site.metric('dry_run_pods{result="incomplete"}') == 2
+    lines = [(line["event"], line) for line in logs if line.get("gang") == "gang ring"]
+    assert [event for event, _ in lines][-4:] == [
+        "would_wait_for_its_gang",
+        "would_be_submitted",
+        "would_be_refused",
+        "would_wait_for_its_gang",
+    ]
+    waited, submitted, refused, again = (line for _, line in lines[-4:])
+    assert waited["missing"] == again["missing"] == "2 of 3 Pods of gang ring exist."
+    assert (submitted["pods"], submitted["job"]["members"], submitted["job"]["title"]) == (3, 3, "default/gang ring")
+    assert submitted["job"]["cpus"] == 2
+    assert any("requests less than the largest member of its gang" in text for text in submitted["notices"])
+    assert any("partition" in fault for fault in refused["faults"])
+    assert site.jobs() == []
+
+
 async def test_a_change_is_said_and_what_stays_is_not_said_again(site: Site) -> None:
     async with dry_running(site):
         site.kube.add_pod("web")
