@@ -13,6 +13,7 @@ from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock
 from extender.observability.metrics.described import PREFIX, Described, Sort
 from extender.observability.metrics.endpoints import kube_endpoint, slurm_endpoint
+from extender.observability.metrics.gang_waits import GangWaits
 from extender.observability.metrics.lives import Life, PlacementPhase
 from extender.observability.metrics.scrape import ALWAYS, AtScrape, Sources
 from extender.observability.metrics.slurm_labels import SlurmLabels
@@ -40,6 +41,7 @@ class Metrics:
         self._described: list[Described] = []
         self._clock = clock
         self._lives: dict[str, Life] = {}
+        self._gang_waits = GangWaits()
         self._asked_at: float | None = None
         self.sources.last_filter = lambda: self._asked_at
         self._filter = self._histogram(
@@ -81,6 +83,12 @@ class Metrics:
             + "; ".join(f"`{one}`: {one.text}" for one in PlacementPhase)
             + ".",
             self.labels.names("phase"),
+            LIFE_BUCKETS,
+        )
+        self._gang_wait = self._histogram(
+            "gang_wait_seconds",
+            "Time from all Pods of a gang being known to all of them being bound, over all jobs that this took.",
+            (),
             LIFE_BUCKETS,
         )
         self._moves = self._counter(
@@ -159,6 +167,8 @@ class Metrics:
         life = self._lives.get(after.key)
         if life is None:
             life = self._lives[after.key] = Life(self._clock.now())
+        if (waited := self._gang_waits.moved(before, after, self._clock.now())) is not None:
+            self._gang_wait.observe(waited)
         if before.state is not after.state:
             self._moves.labels(before.state.value, after.state.value).inc()
             if after.state is State.LOST:
@@ -173,11 +183,12 @@ class Metrics:
     def forgotten(self, key: str) -> None:
         """A workload is remembered no more; one that was no Pod after all never came to its end."""
         self._lives.pop(key, None)
+        self._gang_waits.forgotten(key)
 
     @property
     def followed(self) -> int:
         """Return how many placeholders are being timed."""
-        return len(self._lives)
+        return len(self._lives) + len(self._gang_waits)
 
     def render(self) -> tuple[bytes, str]:
         """The text of `/metrics` and its content type."""

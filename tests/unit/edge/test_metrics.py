@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from extender.domain.events import EndKind, MemberRef
+from extender.domain.jobs.job import JobRequest
 from extender.domain.placeholder import Member, Placeholder, State
 from extender.observability.metrics.described import PREFIX, Described, Sort
 from extender.observability.metrics.endpoints import kube_endpoint, slurm_endpoint
@@ -125,6 +126,67 @@ def test_an_end_of_a_job_that_is_taken_back_is_not_timed() -> None:
     counted.move(State.UNSURE, 2)
     counted.move(State.GONE, 2)
     assert counted.value("placeholder_phase_duration_seconds_count", phase="release") == 0
+
+
+class CountedGang(Counted):
+    """The same for a gang of two members."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        refs = [MemberRef(f"u{number}", "ns", f"p{number}") for number in range(2)]
+        self.now = Placeholder("gang-1", members=tuple(map(Member, refs)))
+
+    def complete(self, *, nodes: tuple[str, ...] = ("", "")) -> dict[str, object]:
+        members = tuple(replace(one, node=node) for one, node in zip(self.now.members, nodes, strict=True))
+        return {"request": JobRequest("g", members=2, cpus=1, memory_mb=1), "members": members}
+
+
+def test_a_gang_is_timed_from_its_last_pod_to_its_last_binding() -> None:
+    counted = CountedGang()
+    counted.move(State.ABSENT, 100)
+    counted.move(State.ABSENT, 10, **counted.complete())
+    counted.move(State.SUBMITTING, 1)
+    counted.move(State.WAITING, 2)
+    counted.move(State.GRANTED, 30)
+    counted.move(State.BOUND, 4, **counted.complete(nodes=("n1", "")))
+    assert counted.value("gang_wait_seconds_count") == 0
+    counted.move(State.BOUND, 1, **counted.complete(nodes=("n1", "n2")))
+    assert (counted.value("gang_wait_seconds_count"), counted.value("gang_wait_seconds_sum")) == (1, 38)
+    counted.move(State.BOUND, 1)
+    assert counted.value("gang_wait_seconds_count") == 1
+
+
+def test_a_gang_that_lost_a_pod_before_its_bindings_is_timed_from_its_successor() -> None:
+    counted = CountedGang()
+    counted.move(State.ABSENT, 0, **counted.complete())
+    counted.move(State.WAITING, 50)
+    counted.move(State.RELEASING, 5, request=None)
+    counted.move(State.ABSENT, 5)
+    counted.move(State.ABSENT, 100, **counted.complete())
+    counted.move(State.GRANTED, 3)
+    counted.move(State.BOUND, 1, **counted.complete(nodes=("n1", "n2")))
+    assert counted.value("gang_wait_seconds_sum") == 4
+
+
+def test_a_gang_that_a_start_finds_with_its_job_and_a_single_pod_are_not_timed() -> None:
+    gang = CountedGang()
+    gang.move(State.UNSURE)
+    gang.move(State.WAITING, 5)
+    gang.move(State.WAITING, 1, **gang.complete())
+    gang.move(State.GRANTED, 1)
+    gang.move(State.BOUND, 1, **gang.complete(nodes=("n1", "n2")))
+    single = Counted()
+    single.move(State.ABSENT, 0, request=JobRequest("p", members=1, cpus=1, memory_mb=1))
+    place(single)
+    assert gang.value("gang_wait_seconds_count") == single.value("gang_wait_seconds_count") == 0
+
+
+def test_a_gang_that_is_forgotten_is_timed_no_more() -> None:
+    counted = CountedGang()
+    counted.move(State.ABSENT, 0, **counted.complete())
+    followed = counted.metrics.followed
+    counted.metrics.forgotten("gang-1")
+    assert (followed, counted.metrics.followed) == (2, 0)
 
 
 def test_requests_to_both_sides_are_counted_by_endpoint_and_code() -> None:
