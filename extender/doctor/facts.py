@@ -9,6 +9,7 @@ from typing import Any
 from extender.config.document import ExtenderConfiguration
 from extender.doctor.slurm_conf import KnownSlurmConf
 from extender.domain.cluster import SlurmSnapshot
+from extender.domain.gangs.pod_groups import PodGroupApi
 from extender.domain.views import NodeView, PodView
 
 Json = Mapping[str, Any]
@@ -121,6 +122,15 @@ class Leader:
 
 
 @dataclass(frozen=True, slots=True)
+class ServedPodGroups:
+    """One API group of PodGroups. `may`: the extender's account may list and watch them; `None`: not known."""
+
+    api: PodGroupApi
+    served: bool
+    may: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class KubeFacts:
     """The answers of the API server. `None`: the doctor has no access."""
 
@@ -133,6 +143,7 @@ class KubeFacts:
     why_not: str = ""
     admission: AdmissionObjects = field(default_factory=AdmissionObjects)
     leaders: tuple[Leader, ...] | None = None
+    pod_groups: tuple[ServedPodGroups, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

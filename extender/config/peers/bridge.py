@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from extender.config.peers.plan import ImportPlan, TokenSecret
-from extender.config.peers.sunk import anybody_may
+from extender.config.peers.sunk import FENCED_GANGS, anybody_may
 
 Values = Mapping[str, Any]
 
@@ -108,6 +108,14 @@ def _as_there(plan: ImportPlan) -> None:
     )
     plan.put(("jobs", "missingRequests"), "whole-node", BRIDGE)
     anybody_may(plan, BRIDGE)
+    plan.put(("gangs", "podGroups"), ["scheduling.k8s.io", "scheduling.x-k8s.io"], BRIDGE)
+    plan.note(
+        BRIDGE,
+        "gangs.podGroups makes the Pods of a PodGroup a gang, as before; apply components/pod-groups, which allows to "
+        "read them. Groups of a LeaderWorkerSet are gangs without any setting, Jobs and JobSets where they say so "
+        "(docs/gangs.md)",
+    )
+    plan.note(BRIDGE, FENCED_GANGS)
     plan.note(
         BRIDGE,
         "the taint slinky.slurm.net/managed-node is nodes.managedTaint here, off until it is set; take the old one off",

@@ -121,10 +121,23 @@ def _port(value: Any) -> int | None:
 SUNK = "SUNK's defaults"
 
 
+FENCED_GANGS = (
+    "a gang gets nodes with a working fence alone: install the fence script first, or set gangs.unfenced: allow "
+    "(docs/fences.md)"
+)
+
+
 def as_in_sunk(plan: ImportPlan) -> None:
     """Jobs run as root, and authors of Pods may say otherwise."""
     plan.put(("jobs", "defaults", "userId"), "0", SUNK)
     plan.put(("jobs", "defaults", "groupId"), "0", SUNK)
+    plan.put(("gangs", "jobs"), "indexed", SUNK)
+    plan.note(
+        SUNK,
+        "SUNK 7.6 and later starts the Pods of a Job together; gangs.jobs: indexed does so for Indexed Jobs, all for "
+        "every parallel Job, and annotated for those that say so, as before 7.6 (docs/gangs.md)",
+    )
+    plan.note(SUNK, FENCED_GANGS)
     anybody_may(plan, SUNK)
     plan.note(
         SUNK,

@@ -288,7 +288,8 @@ def nodes(found: NodeMap, kubernetes: int, slurm: int) -> Iterator[Finding]:
         yield ok("nodes", pairs)
 
 
-def _fence_facts(facts: Facts) -> tuple[tuple[str, ...], frozenset[str]] | None:
+def fence_facts(facts: Facts) -> tuple[tuple[str, ...], frozenset[str]] | None:
+    """Return the Slurm nodes that are Nodes, and those of them with evidence of a fence; `None`: not known."""
     mapped = _node_facts(facts)
     if mapped is None:
         return None
@@ -297,7 +298,7 @@ def _fence_facts(facts: Facts) -> tuple[tuple[str, ...], frozenset[str]] | None:
     return tuple(sorted(pairs)), frozenset(slurm_node for slurm_node, node in pairs.items() if node in proven)
 
 
-@check(needs=_fence_facts)
+@check(needs=fence_facts)
 def fences(slurm_nodes: Sequence[str], proven: Collection[str]) -> Iterator[Finding]:
     """Say which Slurm nodes have no working fence. `proven`: those whose Node bears evidence of it."""
     unfenced = [name for name in slurm_nodes if name not in proven]

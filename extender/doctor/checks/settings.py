@@ -141,6 +141,12 @@ SETTINGS: tuple[SlurmSetting, ...] = (
          "SchedulerParameters has `defer`: Slurm refuses immediate allocations (error 2125), so each Pod is queued",
          "remove `defer`; `defer_batch` defers only what sbatch submits"),
         key="SchedulerParameters"),
+    SlurmSetting("disable_job_shrink", _parameter("SchedulerParameters", "disable_job_shrink"), "not set",
+        (warning, lambda v, _: v != "unset",
+         "SchedulerParameters has `disable_job_shrink`: the node of a gang's member that has ended stays allocated to "
+         "the gang until its last member ends",
+         "remove `disable_job_shrink`, so that a job may release single nodes"),
+        key="SchedulerParameters"),
     SlurmSetting("default memory", _memory, "DefMemPerCPU={v[0]}, DefMemPerNode={v[1]} (0: not set)",
         (warning, lambda v, _: max(v) <= 0,
          "neither DefMemPerCPU nor DefMemPerNode is set: a job without a memory request gets all memory of its node",

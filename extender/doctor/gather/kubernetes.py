@@ -11,12 +11,15 @@ from typing import Any
 
 from extender.config.document import ExtenderConfiguration
 from extender.doctor.checks.kubernetes import OWN, RIGHTS
-from extender.doctor.facts import AdmissionObjects, Json, KubeFacts, Leader, Right, Server
+from extender.doctor.facts import AdmissionObjects, Json, KubeFacts, Leader, Right, ServedPodGroups, Server
 from extender.doctor.tools import Tools
+from extender.domain.gangs.pod_groups import POD_GROUP_KINDS
 from extender.domain.wellknown import SCHEDULER_NAME, SCHEDULING_ADDRESS
 from extender.kube.connection import ApiConnection
 from extender.kube.errors import ApiError, ApiUnavailable, Forbidden, NotFound, Unauthorized
 from extender.kube.listing import list_all
+from extender.kube.pod_groups import PLURAL
+from extender.kube.served import ServedKind
 from extender.kube.wire.stream import NODE, POD
 
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"
@@ -46,7 +49,8 @@ async def ask_kubernetes(config: ExtenderConfiguration, tools: Tools) -> KubeFac
     namespace = config.leader_election.namespace
     themselves = user.startswith("system:serviceaccount:")
     account = user if themselves else ACCOUNT.format(namespace=namespace)
-    may, why = await _rights(connection, config, "" if themselves else account)
+    asked_for = "" if themselves else account
+    may, why = await _rights(connection, config, asked_for, RIGHTS)
     return KubeFacts(
         server=Server(connection.url, version, user),
         ahead_s=_ahead(answer.headers.get("date", ""), between),
@@ -57,6 +61,7 @@ async def ask_kubernetes(config: ExtenderConfiguration, tools: Tools) -> KubeFac
         why_not=why,
         admission=await _admission(connection),
         leaders=await _leaders(connection, tools.clock.wall()),
+        pod_groups=await _pod_groups(connection, config, asked_for),
     )
 
 
@@ -84,9 +89,9 @@ async def _user(connection: ApiConnection) -> str:
 
 
 async def _rights(
-    connection: ApiConnection, config: ExtenderConfiguration, account: str
+    connection: ApiConnection, config: ExtenderConfiguration, account: str, rights: Sequence[Right]
 ) -> tuple[dict[Right, bool] | None, str]:
-    """Review the rights of `account`, "": of the user who asks."""
+    """Review these rights of `account`, "": of the user who asks."""
     election = config.leader_election
     gate = asyncio.Semaphore(AT_A_TIME)
     kind = "SubjectAccessReview" if account else "SelfSubjectAccessReview"
@@ -115,9 +120,27 @@ async def _rights(
         return named, bool((json_of(answer.body).get("status") or {}).get("allowed"))
 
     try:
-        return dict(await asyncio.gather(*(may(right) for right in RIGHTS))), ""
+        return dict(await asyncio.gather(*(may(right) for right in rights))), ""
     except ApiError as error:
         return None, str(error)
+
+
+async def _pod_groups(
+    connection: ApiConnection, config: ExtenderConfiguration, account: str
+) -> tuple[ServedPodGroups, ...] | None:
+    found = []
+    for kind in POD_GROUP_KINDS:
+        try:
+            await ServedKind(connection, kind.api, kind.versions, PLURAL).path()
+        except NotFound:
+            found.append(ServedPodGroups(kind.api, served=False))
+            continue
+        except ApiError:
+            return None
+        wanted = [Right(verb, kind.api, PLURAL, "gangs of its PodGroups wait") for verb in ("list", "watch")]
+        may, _why = await _rights(connection, config, account, wanted)
+        found.append(ServedPodGroups(kind.api, True, None if may is None else all(may.values())))
+    return tuple(found)
 
 
 async def _listed(connection: ApiConnection, path: str, kind: Any) -> Any:

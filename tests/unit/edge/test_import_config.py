@@ -150,6 +150,20 @@ def test_helm_values_of_slurm_bridge_become_a_configuration() -> None:
     }
 
 
+def test_jobs_that_sunk_starts_as_a_whole_are_gangs_and_what_that_needs_is_said() -> None:
+    assert taken(SUNK_VALUES)["gangs"] == {"jobs": "indexed"}
+    said = call(SUNK_VALUES).stderr
+    assert "SUNK 7.6 and later starts the Pods of a Job together" in said
+    assert "a gang gets nodes with a working fence alone" in said
+
+
+def test_pod_groups_of_slurm_bridge_stay_gangs_and_jobs_stay_single_pods() -> None:
+    assert taken(BRIDGE_VALUES)["gangs"] == {"podGroups": ["scheduling.k8s.io", "scheduling.x-k8s.io"]}
+    said = call(BRIDGE_VALUES).stderr
+    assert "apply components/pod-groups" in said
+    assert "a gang gets nodes with a working fence alone" in said
+
+
 def test_a_value_that_cannot_be_used_is_left_out_and_said() -> None:
     result = call("--slurm-kill-wait=soon --scheduler-name=x")
     assert "killWait" not in yaml.safe_load(result.stdout)["slurm"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -136,7 +137,7 @@ class CountedGang(Counted):
         refs = [MemberRef(f"u{number}", "ns", f"p{number}") for number in range(2)]
         self.now = Placeholder("gang-1", members=tuple(map(Member, refs)))
 
-    def complete(self, *, nodes: tuple[str, ...] = ("", "")) -> dict[str, object]:
+    def complete(self, *, nodes: tuple[str, ...] = ("", "")) -> dict[str, Any]:
         members = tuple(replace(one, node=node) for one, node in zip(self.now.members, nodes, strict=True))
         return {"request": JobRequest("g", members=2, cpus=1, memory_mb=1), "members": members}
 

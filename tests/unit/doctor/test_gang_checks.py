@@ -1,0 +1,68 @@
+"""The doctor says whether gangs find nodes with a fence, and whether their PodGroups can be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.config.jobs import UnfencedGangs
+from extender.doctor.checks.gangs import fenced_nodes, pod_groups
+from extender.doctor.facts import ServedPodGroups
+from extender.doctor.finding import Finding, Verdict
+from extender.domain.gangs.membership import GangSource
+from extender.domain.gangs.pod_groups import PodGroupApi
+
+OK, WARNING, ERROR, SKIPPED = Verdict
+REFUSE, ALLOW = UnfencedGangs.REFUSE, UnfencedGangs.ALLOW
+ACCOUNT = "system:serviceaccount:slurm-extender:slurm-extender"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "proven", "unfenced", "verdict", "text"),
+    [
+        (4, 4, REFUSE, OK, "gangs of up to 4 members"),
+        (4, 2, REFUSE, OK, "gangs of up to 2 members"),
+        (4, 1, REFUSE, WARNING, "1 of 4 Slurm nodes have a working fence"),
+        (4, 0, REFUSE, WARNING, "every gang waits"),
+        (4, 3, ALLOW, WARNING, "1 of 4 Slurm nodes have no working fence"),
+        (4, 4, ALLOW, OK, "each of 4 Slurm nodes"),
+    ],
+)
+def test_a_gang_needs_as_many_fences_as_members(
+    nodes: int, proven: int, unfenced: UnfencedGangs, verdict: Verdict, text: str
+) -> None:
+    names = [f"n{number}" for number in range(nodes)]
+    (found,) = fenced_nodes(names, frozenset(names[:proven]), unfenced)
+    assert (found.verdict, text in found.seen) == (verdict, True)
+
+
+def test_a_cluster_of_one_node_has_no_gangs_to_judge() -> None:
+    assert list(fenced_nodes(["n1"], frozenset(), REFUSE)) == []
+
+
+def judged(one: ServedPodGroups, *, read: bool, pods: int = 0) -> list[Finding]:
+    named = {GangSource.COSCHEDULING: pods} if pods else {}
+    return list(pod_groups([one], {one.api} if read else set(), named, ACCOUNT))
+
+
+@pytest.mark.parametrize(
+    ("served", "may", "read", "pods", "verdict", "text"),
+    [
+        (True, True, True, 0, OK, "are served and read"),
+        (True, False, True, 0, ERROR, "may not list and watch podgroups.scheduling.x-k8s.io"),
+        (True, None, True, 0, OK, "are served and read"),
+        (False, None, True, 3, WARNING, "3 Pods name a PodGroup of scheduling.x-k8s.io, which the API server does not"),
+        (True, False, False, 3, WARNING, "3 Pods name a PodGroup of scheduling.x-k8s.io, which is not read"),
+        (False, None, False, 3, WARNING, "which is not read"),
+    ],
+)
+def test_pod_groups_that_gangs_need_are_served_read_and_allowed(
+    served: bool, may: bool | None, read: bool, pods: int, verdict: Verdict, text: str
+) -> None:
+    (found,) = judged(ServedPodGroups(PodGroupApi.COSCHEDULING, served, may), read=read, pods=pods)
+    assert (found.verdict, text in found.seen) == (verdict, True)
+
+
+def test_pod_groups_that_nobody_names_need_no_line() -> None:
+    api = PodGroupApi.COSCHEDULING
+    assert judged(ServedPodGroups(api, served=True, may=False), read=False) == []
+    assert judged(ServedPodGroups(api, served=False), read=True) == []
