@@ -53,7 +53,7 @@ LONGEST_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _WrittenStatus:
     """The last write for one PodGroup, and when another may follow."""
 
     uid: str
@@ -96,7 +96,7 @@ class PodGroupStatusController:
         self._clock = clock
         self._groups = groups
         self._claims = claims
-        self._written: dict[GroupRef, _Written] = {}
+        self._written: dict[GroupRef, _WrittenStatus] = {}
         self.results: Counter[StatusResult] = Counter()
         self._controller = Controller(
             "status of PodGroups",
@@ -156,10 +156,10 @@ class PodGroupStatusController:
         now = self._clock.now()
         match answer.result:
             case StatusResult.WRITTEN:
-                self._written[ref] = _Written(group.uid, group.resource_version, wanted, now)
+                self._written[ref] = _WrittenStatus(group.uid, group.resource_version, wanted, now)
                 return None
             case StatusResult.CONFLICT:
-                self._written[ref] = _Written(group.uid, "", wanted, now, now + CONFLICT_RETRY)
+                self._written[ref] = _WrittenStatus(group.uid, "", wanted, now, now + CONFLICT_RETRY)
                 self._report_conflict(group, answer.text, pods[0])
                 return Requeue(CONFLICT_RETRY)
             case StatusResult.GONE:

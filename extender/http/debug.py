@@ -25,6 +25,14 @@ MOST_ACCOUNTS = 100
 def router(service: DebugService, description: Callable[[], Mapping[str, Any]]) -> APIRouter:
     """The routes. `description` is the OpenAPI document of this process."""
     routes = APIRouter(prefix=PREFIX, tags=["debug"])
+    _add_workloads(routes, service)
+    _add_slurm(routes, service)
+    _add_process(routes, service, description)
+    return routes
+
+
+def _add_workloads(routes: APIRouter, service: DebugService) -> None:
+    """Add the routes of placeholders and gangs."""
 
     @routes.get("/placeholders", operation_id="placeholders")
     async def placeholders() -> Response:
@@ -54,6 +62,10 @@ def router(service: DebugService, description: Callable[[], Mapping[str, Any]]) 
             return _not_leader(service) or JSONResponse({"error": f"no gang of a Pod with UID {uid!a} is known"}, 404)
         return JSONResponse(dict(found))
 
+
+def _add_slurm(routes: APIRouter, service: DebugService) -> None:
+    """Add the routes of Slurm's partitions, accounts and nodes."""
+
     @routes.get("/queue", operation_id="queue")
     async def queue() -> JSONResponse:
         """The partitions with their nodes, CPUs and GPUs, and the Pods that wait for each, by reason."""
@@ -76,6 +88,10 @@ def router(service: DebugService, description: Callable[[], Mapping[str, Any]]) 
     async def orphans() -> JSONResponse:
         """Jobs without a Pod, and running Pods without a job, as long as they are not ended."""
         return _not_leader(service) or JSONResponse(dict(service.orphans()))
+
+
+def _add_process(routes: APIRouter, service: DebugService, description: Callable[[], Mapping[str, Any]]) -> None:
+    """Add the routes of the process itself."""
 
     @routes.get("/config", operation_id="config")
     async def config() -> JSONResponse:
@@ -102,8 +118,6 @@ def router(service: DebugService, description: Callable[[], Mapping[str, Any]]) 
     async def openapi() -> JSONResponse:
         """This document: the routes of all listeners of the process."""
         return JSONResponse(dict(description()))
-
-    return routes
 
 
 async def _in_slices(rows: Iterable[Mapping[str, Any]]) -> Response:

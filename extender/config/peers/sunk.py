@@ -98,10 +98,10 @@ def from_flags(given: dict[str, str]) -> Overrides:
             continue
         if flag.path is not None:
             values.append(Override(flag.path, value, f"--{flag.name}"))
-    return Overrides((*values, *_scheduling_elsewhere(values)), tuple(faults))
+    return Overrides((*values, *_scheduling_on_another_address(values)), tuple(faults))
 
 
-def _scheduling_elsewhere(given: list[Override]) -> Iterator[Override]:
+def _scheduling_on_another_address(given: list[Override]) -> Iterator[Override]:
     """Yield another port for the scheduling routes, which SUNK has not, where a flag takes the default one."""
     taken: dict[KeyPath, int] = {one.path: port for one in given if (port := _port(one.value)) is not None}
     if SCHEDULING_PORT not in taken.values():

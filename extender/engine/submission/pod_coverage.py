@@ -1,6 +1,6 @@
 """Know which checkpoints cover which Pods, and have the mark of a running job name one that covers later members.
 
-No member of a gang is bound before the checkpoint in the mark of its job covers it: so the checkpoint tells for every
+No member of a gang is bound before the checkpoint in the mark of its job covers it: so the checkpoint decides for every
 Pod that runs on a job whether it was deleted (`domain.jobs.checkpoint`).
 """
 
