@@ -90,7 +90,7 @@ class PodCoverage:
 
     def submitted(self, p: Placeholder, job_id: int) -> None:
         """Take note that a job was submitted for these members, with a checkpoint that covers them or with none."""
-        if len(p.members) > 1:
+        if any(ref.uid != p.key for ref in p.refs):
             self._covered[p.key] = job_id, _uids(p)
 
     def is_incomplete(self, p: Placeholder) -> bool:
