@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from extender.domain.wellknown import DRAIN_PREFIX, GATE
+from extender.domain.wellknown import DRAIN_PREFIX, GANG, GANG_SIZE, GATE
 from simulator.kube.kubelet import RUN_FOR
-from simulator.kube.objects import a_pod, owner_reference
+from simulator.kube.objects import Json, a_pod, owner_reference
 from simulator.kube.resources import LEASES, PODS
 from simulator.kube.storage import ObjectKey
 from simulator.slurm.faults import SlurmFault
@@ -144,6 +144,17 @@ async def succeed(site: Site) -> None:
     site.kube.add_pod("web", annotations={**BATCH, RUN_FOR: "3"}, grace_s=2)
 
 
+async def a_member_finishes(site: Site) -> None:
+    for number in range(2):
+        said = {GANG: "ring", GANG_SIZE: "2", "slurm-extender.io/mode": "allocation"}
+        soon = {RUN_FOR: "3"} if number else {}
+        site.kube.add_pod(f"ring-{number}", annotations=said | soon, grace_s=2)
+
+
+async def its_node_is_free(site: Site) -> None:
+    await site.until(lambda: len(site.jobs_of("gang ring")[0].nodes) == 1, "the end of its share", within=200)
+
+
 async def cancelled_by_a_person(site: Site) -> None:
     site.slurm.controller.cancel(site.jobs_of("web")[0].job_id)
 
@@ -250,6 +261,7 @@ LEFT_ALONE = Occasion(leave, bound, alone=True)
 GONE_ALONE = Occasion(leave_and_be_gone, bound, alone=True)
 FORCED = Occasion(leave_by_force, bound)
 SUCCEEDS = Occasion(succeed)
+SHRINKS = Occasion(a_member_finishes, after=its_node_is_free, survive=(BYSTANDER, "ring-0"))
 TIMES_OUT = Occasion(over_its_time, bound)
 DOWN = Occasion(node_lost, bound, node_back)
 EVICTED = Occasion(cancelled_by_a_person, bound)
@@ -267,6 +279,7 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "ReadJob": (COMES,),
     "FollowCandidates": (EXCLUDED,),
     "UpdateJob": (CHANGED,),
+    "ShrinkJob": (SHRINKS,),
     "CancelJob": (LEAVES, SUCCEEDS),
     "AllocationChecker.recheck": (COMES,),
     "WakePod": (COMES,),
@@ -284,6 +297,7 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "SlurmJobs.comment": (SUCCEEDS,),
     "SlurmJobs.update": (CHANGED,),
     "SlurmJobs.follow": (EXCLUDED,),
+    "SlurmJobs.shrink": (SHRINKS,),
     "SlurmForeignPods.hold": (FOREIGN_POD_COMES,),
     "SlurmForeignPods.find": (FOREIGN_POD_COMES,),
     "SlurmNodes.picture": (COMES,),
@@ -378,8 +392,13 @@ async def promises(site: Site, occasion: Occasion) -> AsyncIterator[Promises]:
 def in_order(site: Site) -> bool:
     """Every Pod runs on its one job, and every job of ours has its Pod; no node is drained."""
     pods = list(site.kube.storage.of(PODS))
-    jobs = 0
+    jobs, gangs = 0, set[str]()
     for pod in pods:
+        if gang := (pod["metadata"].get("annotations") or {}).get(GANG):
+            gangs.add(gang)
+            if not _runs_in_gang(site, pod, gang):
+                return False
+            continue
         own = site.jobs_of(pod["metadata"]["name"])
         if pod["status"]["phase"] in {"Succeeded", "Failed"}:
             jobs += len(own)
@@ -391,7 +410,14 @@ def in_order(site: Site) -> bool:
         if len(own) != 1 or not node or own[0].nodes != (node,) or own[0].state != "RUNNING":
             return False
     ours = [job for job in site.live_jobs() if job.name.startswith("default/")]
-    return len(ours) == jobs and not held(site)
+    return len(ours) == jobs + len(gangs) and not held(site)
+
+
+def _runs_in_gang(site: Site, pod: Json, gang: str) -> bool:
+    """The one job of the gang runs on the node of this member, or on nothing of it if the member has finished."""
+    own, node = site.jobs_of(f"gang {gang}"), pod["spec"].get("nodeName", "")
+    finished = pod["status"]["phase"] in {"Succeeded", "Failed"}
+    return len(own) == 1 and own[0].state == "RUNNING" and bool(node) and (node in own[0].nodes) is not finished
 
 
 def held(site: Site) -> list[str]:

@@ -162,8 +162,13 @@ def _busy(p: Placeholder, granted: GrantedState, event: e.AllocationBusy, at: At
 
 
 def _unusable(p: Placeholder, _granted: GrantedState, event: e.AllocationMisfits | e.NodeRefused, at: At) -> Step:
-    """Kubernetes cannot use a node: release the job and submit another without that node."""
-    return (p, []) if p.job_occupied else _release_for(p, event.node, event.text, at)
+    """Kubernetes cannot use a node: release the job and submit another without that node.
+
+    Pods that run on the job keep it. If it is lost, the next one is submitted without the node.
+    """
+    if not p.job_occupied:
+        return _release_for(p, event.node, event.text, at)
+    return replace(p, refused_nodes=p.refused_nodes | {event.node}), []
 
 
 def _unfenced(p: Placeholder, _granted: GrantedState, event: e.AllocationUnfenced, at: At) -> Step:

@@ -184,6 +184,7 @@ class GangBarrier:
         text = f"kube-scheduler did not accept {name} there within {self._bind_within_s:g} s. {said}".strip()
         if any(member.placed for member in p.members):
             self.outcomes[BarrierOutcome.BROKEN] += 1
+            self._engine.handle(key, e.NodeRefused(node, text), "gang barrier")  # the next job excludes it
             text = f"The gang cannot start as a whole: node {node}: {text}"
             self._engine.handle(key, e.JobEnded(job_id, e.EndKind.FAILED, text, alive=True), "gang barrier")
         else:
