@@ -85,14 +85,15 @@ class GangVacancies:
     async def _reconcile(self, key: str) -> Requeue | None:
         """Return the nodes whose slots have been vacant for long enough, and say when the next are."""
         p, now = self._placeholders.get(key), self._clock.now()
-        vacant = () if p is None else vacancies(p)
+        size = self._gangs.size_of(key)
+        vacant = vacancies(p, size) if p is not None and size else ()
         if p is None or not vacant:
             self._since.pop(key, None)
             return None
         known = self._since.get(key, {})
         since = self._since[key] = {one: known.get(one, now) for one in vacant}
         due = {one: since[one] + self._kept_for(key, one) for one in vacant}
-        over = unused_nodes(p, lambda one: due[one] <= now and not self._may_come(key, one))
+        over = unused_nodes(p, (one for one in vacant if due[one] <= now and not self._may_come(key, one)))
         self._report_empty(p, [one for one in vacant if due[one] <= now and self._may_come(key, one)])
         self._return(p, over)
         later = [at for at in due.values() if at > now]

@@ -46,7 +46,8 @@ def seating(
     }
     seated = {ref.uid for ref in stays.values()}
     displaced = any(member.wanting and member.ref.uid not in seated for member in p.members)
-    free = [slot for slot in range(p.size) if slot not in stays and p.has_node_for(slot)]
+    places = max(p.size, request.members)
+    free = [slot for slot in range(places) if slot not in stays and p.has_node_for(slot)]
     refused: list[tuple[GangCandidate, str]] = []
     waiting: list[GangCandidate] = []
     slots = dict(stays)

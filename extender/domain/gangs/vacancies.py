@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from extender.domain.events import PodEnd
@@ -20,8 +20,8 @@ class Vacancy:
     """How its last Pod ended; `None`: it had none, as far as is known."""
 
 
-def vacancies(p: Placeholder) -> tuple[Vacancy, ...]:
-    """Return the vacant slots of a gang whose members are all bound."""
+def vacancies(p: Placeholder, size: int) -> tuple[Vacancy, ...]:
+    """Return the vacant slots of a gang of this size whose members are all bound."""
     job = p.job
     if p.state is not State.BOUND or job is None or len(job.slots) < 2:
         return ()
@@ -29,15 +29,15 @@ def vacancies(p: Placeholder) -> tuple[Vacancy, ...]:
     used = {slot for slot, member in p.by_slot if not member.end}
     return tuple(
         Vacancy(slot, node, ends.get(slot))
-        for slot, node in enumerate(job.slots)
+        for slot, node in enumerate(job.slots[: max(size, p.size)])
         if slot not in used and p.has_node_for(slot)
     )
 
 
-def unused_nodes(p: Placeholder, is_over: Callable[[Vacancy], bool]) -> tuple[str, ...]:
-    """Return the nodes of the job all of whose slots are vacant for good, in Slurm's order."""
+def unused_nodes(p: Placeholder, vacant: Iterable[Vacancy]) -> tuple[str, ...]:
+    """Return the nodes of the job all of whose slots are among these, in Slurm's order."""
     job = p.job
-    over = {one.slot for one in vacancies(p) if is_over(one)}
+    over = {one.slot for one in vacant}
     if job is None or not over:
         return ()
     open_ones = {node for slot, node in enumerate(job.slots) if slot not in over}

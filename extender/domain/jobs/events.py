@@ -87,7 +87,7 @@ def _slots(p: Placeholder, job: JobView, stays: Mapping[str, Member]) -> tuple[s
     shrunk = known is not None and known.job_id == job.job_id and set(job.nodes) <= set(known.slurm_nodes)
     kept = {slot: node for slot, node in enumerate(known.slots) if node} if known is not None and shrunk else {}
     kept |= {slot: stays[member.ref.uid].slurm_node for slot, member in p.by_slot if member.ref.uid in stays}
-    return assigned(job.nodes, p.size, kept)
+    return assigned(job.nodes, max(p.size, len(job.nodes)), kept)
 
 
 def _lacking(request: JobRequest | None, job: JobView) -> str:

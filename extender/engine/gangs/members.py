@@ -109,6 +109,11 @@ class GangMembers:
         """Return whether the owner of the gang creates another Pod for each that succeeds."""
         return any(one.membership.further for one in self._joined.get(key, {}).values())
 
+    def size_of(self, key: str) -> int:
+        """Return how many members the gang had at first; 0: no gang, or not known."""
+        joined = self._joined.get(key, {}).values()
+        return max((one.membership.most or one.membership.expected or 0 for one in joined), default=0)
+
     def starts_by_leader(self, key: str) -> bool:
         """Return whether the owner creates later members only once earlier ones are Ready."""
         return any(one.membership.by_leader for one in self._joined.get(key, {}).values())
