@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from extender.config.jobs import Gangs
 from extender.domain.gangs.agreement import Disagreed, MemberRequest, agreed
-from extender.domain.gangs.context import GangContext
-from extender.domain.gangs.membership import SHARED_NAMES, Membership, gang_title
+from extender.domain.gangs.context import GangContext, GroupView
+from extender.domain.gangs.membership import SHARED_NAMES, GangSource, Membership, gang_title
 from extender.domain.gangs.one_by_one import parallel_of
+from extender.domain.gangs.pod_groups import POD_GROUP_KINDS, PodGroupView
 from extender.domain.gangs.recognition import GangRefused, recognise
 from extender.domain.gangs.tenancy import tenant_of
 from extender.domain.jobs.job import JobRequest
@@ -31,6 +32,18 @@ class Site:
     gangs: Gangs
     namespace_labels: Mapping[str, str]
     now: float
+    groups: Sequence[PodGroupView] = ()
+    """The PodGroups of all files."""
+
+    configured: bool = True
+    """A configuration was given. Without one every PodGroup of the files is read."""
+
+    @property
+    def groups_read(self) -> frozenset[GangSource]:
+        """Return the sources whose PodGroups make gangs."""
+        if not self.configured:
+            return frozenset(one.kind.source for one in self.groups)
+        return frozenset(kind.source for kind in POD_GROUP_KINDS if kind.api in self.gangs.pod_groups)
 
 
 @dataclass(slots=True)
@@ -78,8 +91,10 @@ class ManifestWorkload:
 def grouped(found: Sequence[ManifestPod], site: Site) -> list[ManifestWorkload]:
     """Return the workloads in the order of their first Pods."""
     workloads: dict[tuple[object, ...], ManifestWorkload] = {}
+    groups = {one.ref: GroupView(one.uid, one.least) for one in site.groups}
+    read = site.groups_read
     for number, one in enumerate(found):
-        context = GangContext(one.controllers, jobs=site.gangs.jobs, largest=site.gangs.largest)
+        context = GangContext(one.controllers, groups.get, read, jobs=site.gangs.jobs, largest=site.gangs.largest)
         gang = recognise(one.created, context)
         key: tuple[object, ...] = (number,)
         if isinstance(gang, Membership) and gang.expected is not None:

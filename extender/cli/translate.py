@@ -18,14 +18,15 @@ from extender.cli.yaml_output import as_yaml
 from extender.config.jobs import Gangs
 from extender.config.load import from_settings
 from extender.config.yaml_text import YamlFault, read_stream
-from extender.domain.gangs.membership import Membership
+from extender.domain.gangs.membership import POD_GROUPS, Membership
+from extender.domain.gangs.pod_groups import PodGroupView
 from extender.domain.jobs.job import JobRequest
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.printable import printable
 from extender.domain.translation.translate import TranslationRefused
 from extender.domain.wellknown import GANG
 from extender.kube.wire.fields import OddObject
-from extender.kube.wire.manifest import ManifestPod, SkippedObject, read_manifest
+from extender.kube.wire.manifest import ManifestObject, ManifestPod, SkippedObject, read_manifest
 
 LONGEST_ERROR = 1000
 """Characters of what is wrong with a manifest that are shown."""
@@ -84,9 +85,11 @@ def translate_manifests(  # noqa: PLR0917 - click names them
     if said.pods.asks_of_namespaces and not labels:
         click.echo("# the policy asks for labels of Namespaces; without --namespace-label they have none here")
     now = time.time()  # noqa: TID251 - a command has no other clock; it only decides whether a deadline has passed
-    site = Site(said, scheduler, gangs, of_namespace, now)
     read = [one for file in files for one in _objects(file.name, file, namespace)]
+    groups = [one for one in read if isinstance(one, PodGroupView)]
+    site = Site(said, scheduler, gangs, of_namespace, now, groups, configured=config is not None)
     skipped = [one for one in read if isinstance(one, SkippedObject)]
+    skipped += [_unread(one) for one in groups if one.kind.source not in site.groups_read]
     workloads = grouped([one for one in read if isinstance(one, ManifestPod)], site)
     refused = [one for one in workloads if not _shown(one, site)]
     _show_skipped(skipped)
@@ -98,7 +101,7 @@ def translate_manifests(  # noqa: PLR0917 - click names them
         sys.exit(1)
 
 
-def _objects(name: str, text: Iterable[str], namespace: str) -> list[ManifestPod | SkippedObject]:
+def _objects(name: str, text: Iterable[str], namespace: str) -> list[ManifestObject]:
     try:
         documents = read_stream("".join(text))
         return [found for document in documents for found in read_manifest(document, namespace)]
@@ -122,7 +125,9 @@ def _shown(workload: ManifestWorkload, site: Site) -> bool:
         click.echo(as_yaml({"refused": list(outcome.faults)}), nl=False)
         return False
     _remark(counted(workload))
-    if isinstance(workload.gang, Membership) and workload.gang.unknown:
+    if isinstance(workload.gang, Membership) and workload.gang.unknown and workload.gang.source in POD_GROUPS:
+        _remark(f"{workload.gang.name} is not in what was given; it says how many of these Pods start together")
+    elif isinstance(workload.gang, Membership) and workload.gang.unknown:
         _remark(f"a gang whose size is not known: {workload.gang.unknown}")
     elif workload.parallel:
         _remark(f"if the Pods need each other, make them a gang by the annotation {GANG} (docs/gangs.md)")
@@ -133,6 +138,11 @@ def _shown(workload: ManifestWorkload, site: Site) -> bool:
     _remark(sbatch_line(outcome.request))
     click.echo(as_yaml({"job": _said(outcome.request)}), nl=False)
     return True
+
+
+def _unread(group: PodGroupView) -> SkippedObject:
+    why = f"gangs.podGroups of the configuration does not name {group.kind.api}, so it makes no gang"
+    return SkippedObject(f"PodGroup {group.name}", why)
 
 
 def _show_skipped(skipped: Sequence[SkippedObject]) -> None:

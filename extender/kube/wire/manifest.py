@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from extender.domain.gangs.context import ControllerView
+from extender.domain.gangs.pod_groups import POD_GROUP_KINDS, PodGroupView
 from extender.domain.views import PodView
 from extender.kube.wire.fields import OddObject
-from extender.kube.wire.manifest_gangs import as_created
+from extender.kube.wire.manifest_gangs import UID, as_created
 from extender.kube.wire.manifest_templates import SearchStopped, templates_of
 from extender.kube.wire.pod import read_pod
+from extender.kube.wire.pod_group import pod_group_reader
 
 _OTHER_SOURCES = {
     "TrainJob": "its Pods come from the training runtime that it names; set schedulerName in the runtime's template",
@@ -57,8 +59,11 @@ class SkippedObject:
     why: str
 
 
-def read_manifest(document: object, namespace: str = "default") -> Iterator[ManifestPod | SkippedObject]:
-    """Yield every Pod of one document, or of each item of a List, and the objects without one.
+ManifestObject = ManifestPod | PodGroupView | SkippedObject
+
+
+def read_manifest(document: object, namespace: str = "default") -> Iterator[ManifestObject]:
+    """Yield every Pod of one document, or of each item of a List, PodGroups, and the objects without a Pod.
 
     `namespace` stands in where the document names none. Raises OddObject.
     """
@@ -79,6 +84,9 @@ def read_manifest(document: object, namespace: str = "default") -> Iterator[Mani
         raise OddObject(f"{kind}: metadata must be a map")
     name = str(metadata.get("name") or metadata.get("generateName") or "unnamed").rstrip("-")
     here = str(metadata.get("namespace") or namespace)
+    if kind == "PodGroup" and (group := _pod_group(document, metadata, here, name)) is not None:
+        yield group
+        return
     if kind == "Pod":
         pod = _named(read_pod(document), here, name)
         yield ManifestPod(f"Pod {name}", pod, {}, pod)
@@ -86,6 +94,18 @@ def read_manifest(document: object, namespace: str = "default") -> Iterator[Mani
     annotations = metadata.get("annotations") or {}
     roots = {str(key): str(value) for key, value in annotations.items()} if isinstance(annotations, Mapping) else {}
     yield from _of_templates(document, kind, name, here, roots)
+
+
+def _pod_group(
+    document: Mapping[str, Any], metadata: Mapping[str, Any], namespace: str, name: str
+) -> PodGroupView | None:
+    """Return a PodGroup that may make a gang; `None` for one of another API group."""
+    group = str(document.get("apiVersion") or "").partition("/")[0]
+    kind = next((one for one in POD_GROUP_KINDS if one.api == group), None)
+    if kind is None:
+        return None
+    meta = {**metadata, "namespace": namespace, "name": name, "uid": f"{UID}: PodGroup {namespace}/{name}"}
+    return pod_group_reader(kind)({**document, "metadata": meta})
 
 
 def _of_templates(
