@@ -331,9 +331,11 @@ class StatusResult(StrEnum):
 
     WRITTEN = "written"
     CONFLICT = "conflict"
-    """Another controller owns a field of it, or the PodGroup is another one of the same name. Nothing was written."""
+    """Another controller owns a field of it. Nothing was written."""
 
     GONE = "gone"
+    """The PodGroup is not there, or another one has its name. Nothing was written."""
+
     FAILED = "failed"
     """Nothing is known to be written: try again later."""
 

@@ -14,7 +14,7 @@ from extender.domain.gangs.pod_groups import GroupProgress, GroupStatus, PodGrou
 from extender.domain.ports import PodGroupStatuses, StatusAnswer, StatusResult
 from extender.domain.wellknown import GROUP_STATUS_MANAGER
 from extender.kube.connection import APPLY_PATCH, ApiConnection
-from extender.kube.errors import ApiError, Conflict, NotFound
+from extender.kube.errors import ApiError, Conflict, Invalid, NotFound
 from extender.kube.pod_groups import PodGroupInformers
 
 _log = structlog.get_logger(__name__)
@@ -48,8 +48,9 @@ class PodGroupStatusWriter:
                 content_type=APPLY_PATCH,
                 timeout_s=self._timeout_s,
             )
-        except NotFound:
-            return StatusAnswer(StatusResult.GONE)
+        except (NotFound, Invalid) as error:  # another one of the same name has another UID, which cannot be changed
+            _log.info("pod_group_status_refused", group=group.name, namespace=group.namespace, error=str(error))
+            return StatusAnswer(StatusResult.GONE, str(error))
         except Conflict as error:
             return StatusAnswer(StatusResult.CONFLICT, error.message)
         except ApiError as error:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulator.kube.objects import Json, timestamp
-from simulator.kube.status_errors import StatusError, bad_request
+from simulator.kube.status_errors import StatusError, bad_request, invalid
 
 APPLY = "application/apply-patch+yaml"
 
@@ -77,8 +77,7 @@ def _check_identity(old: Json, body: Json) -> None:
     meta = body.get("metadata") or {}
     uid = meta.get("uid")
     if uid and uid != old["metadata"]["uid"]:
-        text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
-        raise StatusError(409, "Conflict", text)
+        raise invalid(old["kind"], old["metadata"]["name"], "metadata.uid", uid, "field is immutable")
 
 
 def _noted(

@@ -6,19 +6,21 @@ import asyncio
 import json
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Protocol
 
 from extender.domain.ports import Clock
 from extender.kube.connection import JSON, MERGE_PATCH, ApiConnection, connect, connect_plainly
-from extender.kube.errors import ApiRefused, NotFound
+from extender.kube.errors import ApiRefused, Conflict, NotFound
 from extender.kube.guard import Guard
 from lab.clock import elapsed, now
 from lab.kube import Kubernetes
 from simulator.kube.kubelet import Kubelets
 from simulator.kube.objects import Json, a_pod
+from simulator.kube.resources import COSCHEDULING_POD_GROUPS
 from simulator.network.aiohttp_connector import MemoryConnector
 from tests.builders.fake_api import URL, FakeApi, fake_api, running
+from tests.builders.pod_group_kinds import COSCHEDULING, DEFINITIONS
 
 NODE = "node-1"
 """A Node that is there and Ready; bound Pods run on it."""
@@ -33,6 +35,10 @@ class Site(Protocol):
 
     async def too_old(self) -> str:
         """A resource version from which no watch can begin any more."""
+        ...
+
+    async def serve_pod_groups(self) -> None:
+        """From now on it serves the PodGroups of scheduler-plugins."""
         ...
 
     def stranger(self) -> AbstractAsyncContextManager[ApiConnection]:
@@ -57,6 +63,9 @@ class SimSite:
         version = str(self._api.server.storage.version)
         self._api.server.storage.forget_history()
         return version
+
+    async def serve_pod_groups(self) -> None:
+        self._api.server.resources = (*self._api.server.resources, COSCHEDULING_POD_GROUPS)
 
     @asynccontextmanager
     async def stranger(self) -> AsyncIterator[ApiConnection]:
@@ -101,6 +110,19 @@ class LabSite:
         """A new API server remembers nothing of what was before it."""
         await asyncio.to_thread(self._kubernetes.restart_apiserver)
         return "1"
+
+    async def serve_pod_groups(self) -> None:
+        with suppress(Conflict):
+            await self.connection.request("POST", DEFINITIONS, body=COSCHEDULING)
+
+        async def served() -> bool:
+            try:
+                await self.connection.request("GET", "/apis/scheduling.x-k8s.io/v1alpha1/podgroups")
+            except NotFound:
+                return False
+            return True
+
+        await until(served, "PodGroups are served")
 
     @asynccontextmanager
     async def stranger(self) -> AsyncIterator[ApiConnection]:
