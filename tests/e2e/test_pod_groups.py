@@ -6,6 +6,7 @@ The API server gets their definitions alone; their controllers do not run.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -36,13 +37,17 @@ def reading(stage: Stage) -> Iterator[Site]:
         status, answer = site.kube.api("POST", DEFINITIONS, definition)
         assert status in {201, 409}, answer
         path = f"/apis/{group}/{version}/podgroups"
-        site.wait_for(lambda path=path: site.kube.api("GET", path)[0] == 200, f"{path} is served", timeout_s=60)
+        site.wait_for(partial(_is_served, site, path), f"{path} is served", timeout_s=60)
     site.reconfigure({"gangs": {"unfenced": "allow", "podGroups": list(GROUPS)}})
     try:
         yield site
     finally:
         stage.finish()
         site.reconfigure()
+
+
+def _is_served(site: Site, path: str) -> bool:
+    return bool(site.kube.api("GET", path)[0] == 200)
 
 
 def path_of(stage: Stage, group: str) -> str:
