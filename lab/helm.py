@@ -32,8 +32,13 @@ def template(
         wanted = build_kubernetes.kubernetes_build(minor)
         version = build_kubernetes.required_version(wanted.module / "go.mod", "k8s.io/kubernetes")
     where = [f"--namespace={namespace}", f"--kube-version={version}"]
-    text = helm("template", "slurm-extender", str(chart), *where, values=values)
+    text = helm("template", "slurm-extender", str(chart), *where, values=with_image(values))
     return [document for document in yaml.safe_load_all(text) if document]
+
+
+def with_image(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with a repository for the extender's image, which the chart has no default for."""
+    return {**values, "image": {"repository": "slurm-extender", **(values.get("image") or {})}}
 
 
 def helm(*arguments: str, values: Mapping[str, Any] | None = None) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from docs.generate import rooms, schemas
 from docs.generate.alerts import render as alerts_page
 from docs.generate.annotations import render as annotations_page
+from docs.generate.chart_readme import render as chart_readme
 from docs.generate.cli import render as cli_page
 from docs.generate.configuration import render as configuration_page
 from docs.generate.http_api import render as http_api_page
@@ -36,6 +37,7 @@ PAGES = {
     Path("docs/slurm-states.md"): slurm_states_page,
     Path("docs/versions.md"): versions_page,
     Path("docs/why.md"): why_page,
+    Path("manifests/chart/README.md"): chart_readme,
     Path("manifests/chart/values.schema.json"): values_schema,
 }
 

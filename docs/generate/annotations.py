@@ -70,6 +70,8 @@ Two habits of theirs are settings of the site here: slurm-bridge gives a Pod wit
 * When the Pod runs, its job follows a change of `comment`, and of `time-limit` to less. More time is an operator's to
   give: `scontrol update TimeLimit`, which is followed. Other changes have no effect then; an Event says so.
 * Two Pods of one job must agree in all of them.
+* `slurm-extender.io/opt-out: "true"` is no setting: it keeps a Pod with its own scheduler in a Namespace with the label
+  `slurm-extender.io/scheduler-name`.
 
 ## Settings
 

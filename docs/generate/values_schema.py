@@ -49,7 +49,7 @@ def _image(whose: str, tag: str) -> Schema:
     return _group(
         f"The image of {whose}.",
         "repository",
-        repository=_text("Where it comes from, without a tag.", minLength=1),
+        repository=_text("Where it comes from, without a tag."),
         tag=_text(f'Its tag; "": {tag}.'),
         pullPolicy=_one_of("When it is pulled.", "Always", "IfNotPresent", "Never"),
     )
@@ -64,7 +64,18 @@ def _resources(whose: str) -> Schema:
     )
 
 
-_OWN: Schema = {
+def _texts(description: str) -> Schema:
+    return {"type": "object", "description": description, "additionalProperties": {"type": "string"}}
+
+
+def _list(description: str, of: Schema) -> Schema:
+    return {"type": "array", "description": description, "items": of}
+
+
+_ANYTHING: Schema = {"type": "object"}
+"""A part of a Pod, which the API server checks."""
+
+OWN: Schema = {
     "image": _image("the extender", "the chart's appVersion"),
     "imagePullSecrets": {
         "type": "array",
@@ -76,6 +87,20 @@ _OWN: Schema = {
     "hooksKeySecret": _text(
         "The Secret with the key hooks-key, which the chart makes once and keeps. Empty: hooks-key is in secretName."
     ),
+    "tokenKey": _text("The key of secretName with the token of Slurm.", minLength=1),
+    "hooksKey": _text("The key of hooksKeySecret.", minLength=1),
+    "podAnnotations": _texts("Annotations of every Pod of the chart."),
+    "podLabels": _texts("Labels of every Pod of the chart."),
+    "serviceAccounts": _group(
+        "The ServiceAccounts slurm-extender and slurm-scheduler.",
+        "create",
+        create=_yes_or_no("Make them; without it they must be there."),
+        annotations=_texts("Annotations of both."),
+    ),
+    "extraArgs": _list("More arguments of `serve`.", {"type": "string"}),
+    "extraEnv": _list("More environment variables of the extender, as in a Pod.", _ANYTHING),
+    "extraVolumes": _list("More volumes of the extender's Pods, as in a Pod.", _ANYTHING),
+    "extraVolumeMounts": _list("More mounts of the extender's container, as in a Pod.", _ANYTHING),
     "nodeSelector": {
         "type": "object",
         "description": "Labels of the Nodes on which the Pods of the chart may run.",
@@ -113,10 +138,14 @@ _OWN: Schema = {
             "type": ["string", "null"],
             "description": "Its --feature-gates; null: what the cluster's version needs; empty: none.",
         },
+        extraArgs=_list("More arguments of kube-scheduler.", {"type": "string"}),
         resources=_resources("kube-scheduler"),
     ),
     "tls": _one_of("Mutual TLS between kube-scheduler and the extender.", "none", "certificates", "cert-manager"),
-    "gate": _one_of("What puts the scheduling gate on Pods.", "none", "policy", "webhook"),
+    "schedulingGate": _one_of(
+        "What puts the scheduling gate on Pods; auto: a policy where the API server serves it, else the webhook.",
+        *("auto", "policy", "webhook", "none"),
+    ),
     "podGroups": {
         "type": "array",
         "description": "API groups whose PodGroups make gangs; the extender gets the rights that it needs for them.",
@@ -141,9 +170,22 @@ _OWN: Schema = {
             "minimum": 1,
             "maximum": 65535,
         },
+        annotations=_texts("Annotations of the Service, as a cloud's load balancer wants them."),
+        loadBalancerSourceRanges=_list(
+            "With LoadBalancer: the only addresses that may call; empty: any.", {"type": "string"}
+        ),
+        loadBalancerClass=_text('With LoadBalancer: its class; "": the default one.'),
     ),
     "closed": _yes_or_no("Close everything that is not named by NetworkPolicies, both ways."),
     "prometheus": _yes_or_no("PodMonitor and ServiceMonitor of the Prometheus operator."),
+    "monitors": _group(
+        "The monitors of prometheus, and the rules of alerts.",
+        "labels",
+        labels=_texts("Their labels, by which a Prometheus selects them."),
+        interval=_text('How often they are scraped; "": as Prometheus says.'),
+    ),
+    "dashboardLabels": _texts("Labels of the ConfigMap with the dashboard."),
+    "dashboardAnnotations": _texts("Annotations of the ConfigMap with the dashboard, such as Grafana's folder."),
     "alerts": _yes_or_no("PrometheusRule of the Prometheus operator; docs/runbooks has a page for each alert."),
     "site": _text(
         'Where the pages of `make site` are served, for the links of the alerts; "": the links are paths on it.',
@@ -154,7 +196,10 @@ _OWN: Schema = {
 }
 
 
-_NEEDED = ("config", "gate", "hooks", "image", "scheduler", "secretName", "tls")
+_NEEDED = (
+    *("config", "hooks", "hooksKey", "image", "monitors", "scheduler", "schedulingGate", "secretName"),
+    *("serviceAccounts", "tls", "tokenKey"),
+)
 """What the templates cannot do without."""
 
 
@@ -166,7 +211,7 @@ def render() -> str:
     # What else the file does not say comes from the environment, and what is missing is found at the start.
     config["required"] = ["slurm"]
     properties = {
-        **_OWN,
+        **OWN,
         "config": {**config, "description": "The configuration, without apiVersion and kind (docs/configuration.md)."},
         "podPolicy": {
             "description": "A policy for Pods, without apiVersion and kind (docs/policy.md); null: none.",

@@ -17,7 +17,6 @@ from extender.kube.connection import CredentialsError, connect
 from extender.kube.errors import ApiError
 
 SCHEDULER = "slurm-scheduler"
-WEBHOOK = "slurm-extender-gate"
 
 
 class CertificatesError(Exception):
@@ -54,7 +53,7 @@ def in_folder(order: RenewalOptions, path: Path, now: datetime) -> list[str]:
 async def _in_secrets(order: RenewalOptions, cluster: Cluster, now: datetime) -> list[str]:
     connection = await connect(cluster.kubeconfig, cluster.context, connections=1, environ=cluster.environ)
     try:
-        consumers = Consumers(Restarts(connection, order.namespace, SCHEDULER), Webhook(connection, WEBHOOK))
+        consumers = Consumers(Restarts(connection, order.namespace, SCHEDULER), Webhook(connection, order.webhook))
         return await renew(Secrets(connection, order.namespace), order, consumers, now)
     finally:
         await connection.close()

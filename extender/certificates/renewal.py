@@ -73,6 +73,8 @@ class RenewalOptions:
     renew: bool = False
     dry_run: bool = False
     service: str = "slurm-extender"
+    webhook: str = "slurm-extender-gate"
+    """The MutatingWebhookConfiguration that trusts the authority."""
 
     @property
     def authority(self) -> str:

@@ -19,6 +19,12 @@ from extender.config.values import read_duration
 )
 @click.option("--kubeconfig", help="Default: in a Pod its ServiceAccount, elsewhere as kubectl.")
 @click.option("--context", help="A context of the kubeconfig.")
+@click.option(
+    "--webhook",
+    default="slurm-extender-gate",
+    show_default=True,
+    help="The MutatingWebhookConfiguration that the API server finds the webhook by.",
+)
 @click.option("--san", "names", multiple=True, metavar="NAME", help="One more name or address of the extender.")
 @click.option(
     "--overlap",
@@ -53,7 +59,8 @@ def certificates(namespace: str, names: tuple[str, ...], overlap: str, out: Path
         names, namespace = tuple(map(checked_name, names)), checked_namespace(namespace)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    order = RenewalOptions(namespace, timedelta(seconds=wait), names, renew=given["renew"], dry_run=given["dry_run"])
+    how: dict[str, Any] = {key: given[key] for key in ("renew", "dry_run", "webhook")}
+    order = RenewalOptions(namespace, timedelta(seconds=wait), names, **how)
     now = datetime.fromtimestamp(time.time(), UTC)  # noqa: TID251 - certificates end by the clock of the world
     try:
         if out is not None:

@@ -24,6 +24,15 @@ READ_PREFIXES = (OWN_PREFIX, STATUS_PREFIX, SUNK_PREFIX, BRIDGE_PREFIX, "slinky.
 GATE = f"{DOMAIN}/allocation"
 """Pod scheduling gate: the Pod waits for Slurm; kube-scheduler does not see it."""
 
+OPT_IN_LABEL = f"{DOMAIN}/scheduler-name"
+"""Namespace label: the scheduler name that new Pods there get which name none."""
+
+OPT_OUT = f"{DOMAIN}/opt-out"
+"""Pod annotation: `true` keeps the Pod with its own scheduler in a Namespace with the label."""
+
+DEFAULT_SCHEDULER = "default-scheduler"
+"""The API server's default of `spec.schedulerName`."""
+
 JOB_ID_LABEL = f"{DOMAIN}/job-id"
 """Pod label: the placeholder job, for selectors and `kubectl get pods -L`. Nothing is decided by it."""
 

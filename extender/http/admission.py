@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import structlog
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from extender.domain.pods.admission import changes, tolerating
+from extender.domain.pods.admission import changes, named_scheduler, opted_in, tolerating
 from extender.domain.views import Taint
 from extender.http.go_route import limited_route
 from extender.kube.wire.fields import OddObject
@@ -51,13 +52,14 @@ class AdmissionReview(AdmissionModel):
 
 
 def router(
-    schedulers: Collection[str],
+    schedulers: Sequence[str],
     namespaces: Collection[str] | None,
     max_body: int,
     tolerated: Collection[Taint] = (),
 ) -> APIRouter:
-    """Return the route. `namespaces`: those that are served, `None` for all; `max_body` is in bytes.
+    """Return the routes. Pods that are opted in get the first of `schedulers`.
 
+    `namespaces`: those that are served, `None` for all; `max_body` is in bytes.
     `tolerated`: taints that Pods of this scheduler have to tolerate.
     """
     routes = APIRouter(prefix=PREFIX, route_class=limited_route(max_body), tags=["admission"])
@@ -65,21 +67,31 @@ def router(
     @routes.post("/mutate", operation_id="mutate")
     async def mutate(review: AdmissionReview) -> Json:
         """Return the changes of this Pod. It is allowed in any case."""
-        request = review.request
-        response: Json = {"uid": request.uid, "allowed": True}
-        if patch := _patch(request, schedulers, namespaces, tolerated):
-            encoded = base64.b64encode(json.dumps(patch).encode()).decode()
-            response |= {"patchType": "JSONPatch", "patch": encoded}
-        return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+        return _allowed(review.request, _patch(review.request, schedulers, namespaces, tolerated))
+
+    @routes.post("/opt-in", operation_id="opt_in")
+    async def opt_in(review: AdmissionReview) -> Json:
+        """The same for a Pod of a Namespace that is put on Slurm: it gets the name of the scheduler first."""
+        return _allowed(review.request, _patch(review.request, schedulers, namespaces, tolerated, opt_in=True))
 
     return routes
 
 
+def _allowed(request: AdmissionRequest, patch: list[dict[str, object]]) -> Json:
+    response: Json = {"uid": request.uid, "allowed": True}
+    if patch:
+        encoded = base64.b64encode(json.dumps(patch).encode()).decode()
+        response |= {"patchType": "JSONPatch", "patch": encoded}
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+
+
 def _patch(
     request: AdmissionRequest,
-    schedulers: Collection[str],
+    schedulers: Sequence[str],
     namespaces: Collection[str] | None,
     tolerated: Collection[Taint],
+    *,
+    opt_in: bool = False,
 ) -> list[dict[str, object]]:
     if request.operation != "CREATE" or request.object is None:
         return []
@@ -92,5 +104,8 @@ def _patch(
         return []
     spec = request.object.get("spec")
     given = {key for key, value in spec.items() if value is not None} if isinstance(spec, dict) else set()
+    first: list[dict[str, object]] = []
+    if opt_in and schedulers and opted_in(pod) and (namespaces is None or pod.namespace in namespaces):
+        first, pod = [named_scheduler(schedulers[0])], replace(pod, scheduler_name=schedulers[0])
     gate = changes(pod, schedulers, namespaces, gates_given="schedulingGates" in given)
-    return gate + tolerating(pod, schedulers, namespaces, tolerated, tolerations_given="tolerations" in given)
+    return first + gate + tolerating(pod, schedulers, namespaces, tolerated, tolerations_given="tolerations" in given)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.domain.wellknown import GATE
+from extender.domain.wellknown import GATE, OPT_IN_LABEL, OPT_OUT
 from lab import manifests
 from lab.cache import cache_folder
 from lab.pods import pod
@@ -58,11 +58,13 @@ def webhook_objects(site: Site, port: int) -> list[manifests.Document]:
     """The shipped webhook and its Service, which leads to a port of loopback."""
     documents = manifests.shipped(site.kube, OVERLAYS / "gate-webhook")
     [configuration] = manifests.of_kind(documents, ["MutatingWebhookConfiguration"])
-    [called] = [hook["clientConfig"]["service"] for hook in configuration["webhooks"]]
-    [service] = [one for one in manifests.of_kind(documents, ["Service"]) if one["metadata"]["name"] == called["name"]]
+    every = [hook["clientConfig"]["service"] for hook in configuration["webhooks"]]
+    [name] = {called["name"] for called in every}
+    [service] = [one for one in manifests.of_kind(documents, ["Service"]) if one["metadata"]["name"] == name]
     # Such a Service keeps its name and has no ports: they are the caller's (apiserver `util/proxy/proxy.go`).
     service["spec"] = {"type": "ExternalName", "externalName": "127.0.0.1"}
-    called["port"] = port
+    for called in every:
+        called["port"] = port
     return [service, configuration]
 
 
@@ -110,3 +112,37 @@ def test_a_new_pod_waits_behind_our_gate_until_slurm_has_its_node(stage: Stage) 
         site.delete(first)
         site.bound(waits, timeout_s=40)
         assert gates(site.read(waits)) == []
+
+
+@contextmanager
+def opt_in_policy(site: Site) -> Iterator[None]:
+    documents = manifests.render(site.kube, manifests.BASE, ["gate-policy", "namespace-opt-in"])
+    with applied(site, manifests.of_kind(documents, ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"])):
+        yield
+
+
+@pytest.mark.every_kubernetes
+@pytest.mark.modes("batch", slow=("24.11",))
+def test_pods_of_a_namespace_with_the_label_go_to_slurm_as_they_are(stage: Stage) -> None:
+    site = stage.site
+    way = opt_in_policy if has_policies(site) else webhook
+    tried = f"/api/v1/namespaces/{stage.namespace}/pods?dryRun=All"
+    plain = pod("plain", stage.namespace)
+    plain["spec"]["schedulerName"] = "default-scheduler"
+
+    def placed(**changed: Any) -> str:
+        one = {**plain, "metadata": {**plain["metadata"], **changed.pop("metadata", {})}}
+        one["spec"] = {**plain["spec"], **changed}
+        found = site.kube.api("POST", tried, one)[1]
+        assert gates(found) == ([GATE] if found["spec"]["schedulerName"] != "default-scheduler" else [])
+        return str(found["spec"]["schedulerName"])
+
+    name = "slurm"
+    with way(site):
+        site.kube.kubectl("label", "namespace", stage.namespace, f"{OPT_IN_LABEL}={name}", "--overwrite")
+        try:
+            site.wait_for(lambda: placed() == name, "the API server has taken it up", timeout_s=60, every_s=0.3)
+            assert placed(hostNetwork=True) == "default-scheduler"
+            assert placed(metadata={"annotations": {OPT_OUT: "true"}}) == "default-scheduler"
+        finally:
+            site.kube.kubectl("label", "namespace", stage.namespace, f"{OPT_IN_LABEL}-")

@@ -28,9 +28,10 @@ async def post(
     namespaces: tuple[str, ...] | None = None,
     max_body: int = 1 << 20,
     tolerated: tuple[Taint, ...] = (),
+    route: str = "mutate",
 ) -> httpx.Response:
     async with client(application([router(["slurm"], namespaces, max_body, tolerated)])) as http:
-        return await http.post("/admission/mutate?timeout=10s", json=body)
+        return await http.post(f"/admission/{route}?timeout=10s", json=body)
 
 
 async def patch(
@@ -38,10 +39,11 @@ async def patch(
     operation: str = "CREATE",
     namespaces: tuple[str, ...] | None = None,
     tolerated: tuple[Taint, ...] = (),
+    route: str = "mutate",
 ) -> Any:
     request = {"uid": "u-1", "operation": operation, "namespace": "default", "object": pod, "oldObject": None}
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    reply = await post(review, namespaces, tolerated=tolerated)
+    reply = await post(review, namespaces, tolerated=tolerated, route=route)
     assert reply.status_code == 200
     answer = reply.json()
     assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
@@ -127,3 +129,45 @@ async def test_a_pod_of_ours_tolerates_what_keeps_others_off_the_nodes_of_slurm(
 async def test_gate_and_tolerations_come_in_one_patch() -> None:
     found = await patch(a_pod("web"), tolerated=TAINTS[:1])
     assert found == [*GATED, {"op": "add", "path": "/spec/tolerations", "value": BOTH[:1]}]
+
+
+NAMED = {"op": "add", "path": "/spec/schedulerName", "value": "slurm"}
+UNDECIDED = a_pod("web", scheduler="default-scheduler")
+
+
+def undecided(**changed: Any) -> Any:
+    pod = a_pod("web", scheduler="default-scheduler", annotations=changed.pop("annotations", {}))
+    pod["metadata"].update(changed.pop("metadata", {}))
+    pod["spec"].update(changed)
+    return pod
+
+
+async def test_a_pod_of_a_namespace_on_slurm_gets_scheduler_gate_and_tolerations() -> None:
+    found = await patch(UNDECIDED, tolerated=TAINTS[:1], route="opt-in")
+    assert found == [NAMED, *GATED, {"op": "add", "path": "/spec/tolerations", "value": BOTH[:1]}]
+    assert await patch(undecided(schedulerName=""), route="opt-in") == [NAMED, *GATED]
+    assert await patch(UNDECIDED, route="opt-in", namespaces=("elsewhere",)) == []
+
+
+DAEMON = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d-1", "controller": True}
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        a_pod("web", scheduler="volcano"),
+        undecided(nodeName="n1"),
+        undecided(hostNetwork=True),
+        undecided(metadata={"ownerReferences": [DAEMON]}),
+        undecided(annotations={"slurm-extender.io/opt-out": "true"}),
+    ],
+    ids=["another scheduler", "bound", "network of the Node", "DaemonSet", "opted out"],
+)
+async def test_a_pod_that_belongs_to_the_cluster_or_to_another_scheduler_stays_there(pod: Any) -> None:
+    assert await patch(pod, route="opt-in", tolerated=TAINTS) == []
+
+
+async def test_a_pod_that_names_the_scheduler_is_gated_whatever_it_says_of_opting_out() -> None:
+    pod = a_pod("web", annotations={"slurm-extender.io/opt-out": "true"})
+    assert await patch(pod, route="opt-in") == GATED
+    assert await patch(pod) == GATED

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from extender.certificates.command import SCHEDULER, WEBHOOK
+from extender.certificates.command import SCHEDULER
 from extender.certificates.renewal import RenewalOptions
 from extender.cli.certificates import certificates
 from extender.cli.generate import generate
@@ -339,7 +339,7 @@ def test_the_jobs_call_the_command_as_it_is(file: str) -> None:
     context = certificates.make_context("certificates", one["args"][2:])
     assert one["args"][:2] == [generate.name, certificates.name]
     assert context.params["namespace"] == NAMESPACE
-    assert (WEBHOOK, SCHEDULER) == ("slurm-extender-gate", "slurm-scheduler")
+    assert (context.params["webhook"], SCHEDULER) == ("slurm-extender-gate", "slurm-scheduler")
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert one["securityContext"]["readOnlyRootFilesystem"] is True
 
@@ -360,7 +360,7 @@ def test_the_jobs_call_the_command_as_it_is(file: str) -> None:
 def test_each_minor_has_its_image_and_its_gates(minor: str, gates: str | None) -> None:
     [component] = documents(COMPONENTS / f"kubernetes-{minor}" / "kustomization.yaml")
     [image] = component["images"]
-    assert image["name"] == "kube-scheduler"
+    assert image["name"] == "registry.k8s.io/kube-scheduler"
     assert image["newTag"].startswith(f"v{minor}.")
     [operation] = yaml.safe_load(component["patches"][0]["patch"])
     at = int(operation["path"].rpartition("/")[2])

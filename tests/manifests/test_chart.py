@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from docs.generate.chart_readme import render as page
 from docs.generate.values_schema import render as schema
 from extender import __version__
 from lab.errors import LabError
@@ -24,11 +25,11 @@ ALIKE: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "graces-unbounded": ([], {"maxGraceSeconds": None}, "1.36"),
     "tls": (["tls", "certificates"], {"tls": "certificates"}, "1.36"),
     "cert-manager": (["tls", "cert-manager"], {"tls": "cert-manager"}, "1.36"),
-    "gate-policy": (["gate-policy"], {"gate": "policy"}, "1.36"),
-    "gate-webhook": (["gate-webhook", "certificates"], {"gate": "webhook"}, "1.36"),
+    "gate-policy": (["gate-policy", "namespace-opt-in"], {"schedulingGate": "policy"}, "1.36"),
+    "gate-webhook": (["gate-webhook", "certificates"], {"schedulingGate": "webhook"}, "1.36"),
     "gate-webhook-cert-manager": (
         ["tls", "gate-webhook", "cert-manager", "cert-manager-webhook"],
-        {"gate": "webhook", "tls": "cert-manager"},
+        {"schedulingGate": "webhook", "tls": "cert-manager"},
         "1.36",
     ),
     "everything": (
@@ -36,6 +37,7 @@ ALIKE: dict[str, tuple[list[str], dict[str, Any], str]] = {
             "tls",
             "certificates",
             "gate-policy",
+            "namespace-opt-in",
             "no-growth",
             "pod-groups",
             "no-force-deletion",
@@ -48,7 +50,7 @@ ALIKE: dict[str, tuple[list[str], dict[str, Any], str]] = {
         ],
         {
             "tls": "certificates",
-            "gate": "policy",
+            "schedulingGate": "policy",
             "noGrowth": True,
             "podGroups": ["scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.volcano.sh"],
             "noForceDeletion": True,
@@ -76,6 +78,11 @@ ALIKE: dict[str, tuple[list[str], dict[str, Any], str]] = {
     },
 }
 """What stands for what: components on the base, values of the chart, and the cluster's version."""
+
+PLAIN = {"tls": "none", "schedulingGate": "none"}
+"""Values for what the base has without components."""
+
+IMAGE = {"image": {"repository": "slurm-extender"}}
 
 SAID_BY_EACH = {"app.kubernetes.io/managed-by", "app.kubernetes.io/instance", "helm.sh/chart"}
 
@@ -113,6 +120,8 @@ def by_name(found: list[Document]) -> dict[tuple[str, str, str], Document]:
     """What counts of each object: not who made it, not how a changed ConfigMap makes its Pods change."""
     plain = {}
     for one in deepcopy(found):
+        if "helm.sh/hook" in one["metadata"].get("annotations", {}):
+            continue  # kustomize has no tests
         text = yaml.safe_dump(one)
         one = yaml.safe_load(re.sub(r"((?:extender|scheduler)-config)-[a-z0-9]{10}\b", r"\1", text))
         meta = one["metadata"]
@@ -151,7 +160,7 @@ def test_chart_and_kustomize_give_the_same_objects(case: str) -> None:
     if values.get("maxGraceSeconds", True):
         components = ["grace-policy", *components]  # the chart bounds graces unless it is told not to
     theirs = by_name(kustomize(BASE, components))
-    ours = by_name(template({"createNamespace": True, "hooksKeySecret": "", **values}, minor=minor))
+    ours = by_name(template({"createNamespace": True, "hooksKeySecret": "", **PLAIN, **values}, minor=minor))
     assert ours.keys() == theirs.keys()
     for name, one in ours.items():
         assert one == theirs[name], name
@@ -159,13 +168,208 @@ def test_chart_and_kustomize_give_the_same_objects(case: str) -> None:
 
 @pytest.mark.lab
 def test_the_chart_can_live_in_another_namespace() -> None:
-    found = template({"tls": "certificates", "gate": "webhook", "closed": True}, namespace="elsewhere")
+    found = template({"tls": "certificates", "schedulingGate": "webhook", "closed": True}, namespace="elsewhere")
     assert "slurm-extender.svc" not in yaml.safe_dump_all(found).replace("slurm-extender.elsewhere.svc", "")
     homes = {one["metadata"].get("namespace") for one in found}
     assert homes == {None, "elsewhere", "kube-system", "kube-node-lease"}
     for one in found:
         for subject in one.get("subjects", ()):
             assert subject["namespace"] == "elsewhere"
+
+
+EVERYTHING: dict[str, Any] = {
+    **dict.fromkeys(("noGrowth", "noForceDeletion", "closed", "prometheus", "alerts", "dashboard"), True),
+    "podGroups": ["scheduling.x-k8s.io"],
+    "config": {"scope": {"namespaces": ["ml"]}},
+}
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("gate", ["policy", "webhook"])
+def test_two_releases_in_two_namespaces_have_no_object_in_common(gate: str) -> None:
+    def named(namespace: str) -> dict[tuple[str, str, str], Document]:
+        found = template({**EVERYTHING, "schedulingGate": gate}, namespace=namespace)
+        return {(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in found}
+
+    first, second = named("slurm-extender"), named("other")
+    assert len(first) == len(second) > 70
+    assert not first.keys() & second.keys()
+    for one in second.values():
+        if (role := one.get("roleRef")) and not role["name"].startswith(("system:", "extension-")):
+            home = one["metadata"]["namespace"] if role["kind"] == "Role" else ""
+            assert (role["kind"], home, role["name"]) in second
+        if one["kind"].endswith("PolicyBinding"):
+            assert (one["kind"].removesuffix("Binding"), "", one["spec"]["policyName"]) in second
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("minor", "found"), [("1.34", "MutatingWebhookConfiguration"), ("1.36", "MutatingAdmissionPolicy")]
+)
+def test_gates_and_certificates_are_on_by_default(minor: str, found: str) -> None:
+    shown = template({}, minor=minor)
+    assert found in {one["kind"] for one in shown}
+    assert "slurm-extender-tls" in yaml.safe_dump_all(shown)
+    [profile] = [one["data"]["kube-scheduler.yaml"] for one in shown if one["metadata"]["name"] == "scheduler-config"]
+    assert yaml.safe_load(profile)["extenders"][0]["urlPrefix"].startswith("https://")
+
+
+@pytest.mark.lab
+def test_a_policy_that_an_administrator_turned_on_is_used_as_a_beta() -> None:
+    beta = "--api-versions=admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy"
+    text = helm("template", "x", str(CHART), "--kube-version=v1.34.2", beta, values=IMAGE)
+    found = [one for one in yaml.safe_load_all(text) if one and one["kind"] == "MutatingAdmissionPolicy"]
+    assert {one["apiVersion"] for one in found} == {"admissionregistration.k8s.io/v1beta1"}
+    assert len(found) == 3
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("values", "version", "said"),
+    [
+        ({"schedulingGate": "policy"}, "v1.34.2", "this is v1.34.2. Set schedulingGate: webhook"),
+        ({"noGrowth": True}, "v1.32.9", "noGrowth needs Kubernetes 1.33"),
+        ({"image": {"repository": ""}}, "v1.36.3", "image.repository: no registry has the image of the extender yet"),
+    ],
+    ids=["policy", "resize", "image"],
+)
+def test_what_this_cluster_cannot_have_is_refused_with_a_sentence(
+    values: dict[str, Any], version: str, said: str
+) -> None:
+    with pytest.raises(LabError, match=said):
+        helm("template", "x", str(CHART), f"--kube-version={version}", values=IMAGE | values)
+
+
+@pytest.mark.lab
+def test_rights_to_write_are_roles_of_the_namespaces_that_are_served() -> None:
+    found = template({"config": {"scope": {"namespaces": ["ml", "web"]}}})
+    [cluster] = [one for one in found if one["kind"] == "ClusterRole" and one["metadata"]["name"] == "slurm-extender"]
+    allowed = {(name, verb) for rule in cluster["rules"] for name in rule["resources"] for verb in rule["verbs"]}
+    assert allowed == {
+        *(("pods", verb) for verb in ("get", "list", "watch")),
+        *(("nodes", verb) for verb in ("get", "list", "watch", "patch")),
+        *(("namespaces", verb) for verb in ("get", "list", "watch")),
+        *(("deviceclasses", verb) for verb in ("list", "watch")),
+        ("nodes/status", "patch"),
+    }
+    roles = [one for one in found if one["kind"] == "Role" and one["metadata"]["name"] == "slurm-extender-pods"]
+    assert {one["metadata"]["namespace"] for one in roles} == {"ml", "web"}
+    everywhere = next(one for one in documents(BASE / "rbac-extender.yaml") if one["kind"] == "ClusterRole")
+    events = [one for one in found if one["kind"] == "Role" and one["metadata"]["name"] == "slurm-extender-events"]
+    assert {one["metadata"]["namespace"] for one in events} == {"slurm-extender", "default", "ml", "web"}
+    together = allowed | {
+        (name, verb)
+        for one in (roles[0], events[0])
+        for rule in one["rules"]
+        for name in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert together == {
+        (name, verb) for rule in everywhere["rules"] for name in rule["resources"] for verb in rule["verbs"]
+    }
+
+
+@pytest.mark.lab
+def test_a_site_adds_to_the_pods_of_the_chart_what_it_needs() -> None:
+    volume = {"name": "authority", "configMap": {"name": "slurmrestd"}}
+    mount = {"name": "authority", "mountPath": "/etc/authority"}
+    found = template(
+        {
+            "extraVolumes": [volume],
+            "extraVolumeMounts": [mount],
+            "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy"}],
+            "extraArgs": ["--set=slurm.killWait=60s"],
+            "podAnnotations": {"team": "hpc"},
+            "podLabels": {"cost": "7"},
+            "serviceAccounts": {"annotations": {"role": "arn"}},
+            "scheduler": {"extraArgs": ["--v=4"]},
+        }
+    )
+    by = {(one["kind"], one["metadata"]["name"]): one for one in found}
+    [extender] = pods_of(by["Deployment", "slurm-extender"])
+    [container] = extender["spec"]["containers"]
+    assert volume in extender["spec"]["volumes"]
+    assert mount in container["volumeMounts"]
+    assert {"name": "HTTPS_PROXY", "value": "http://proxy"} in container["env"]
+    assert container["args"][-1] == "--set=slurm.killWait=60s"
+    [scheduler] = pods_of(by["Deployment", "slurm-scheduler"])
+    assert scheduler["spec"]["containers"][0]["command"][-1] == "--v=4"
+    for pod in (pod for one in found for pod in pods_of(one)):
+        assert pod["metadata"]["annotations"]["team"] == "hpc"
+        assert pod["metadata"]["labels"]["cost"] == "7"
+    for name in ("slurm-extender", "slurm-scheduler"):
+        assert by["ServiceAccount", name]["metadata"]["annotations"] == {"role": "arn"}
+    there = template({"serviceAccounts": {"create": False}})
+    assert not {"slurm-extender", "slurm-scheduler"} & {
+        one["metadata"]["name"] for one in there if one["kind"] == "ServiceAccount"
+    }
+
+
+@pytest.mark.lab
+def test_existing_secrets_are_read_by_the_keys_that_they_have() -> None:
+    found = template({"secretName": "slurm-token", "tokenKey": "auth-token", "hooksKeySecret": "k", "hooksKey": "own"})
+    [extender] = [one for one in found if one["metadata"]["name"] == "slurm-extender" and one["kind"] == "Deployment"]
+    [volume] = [one for one in pods_of(extender)[0]["spec"]["volumes"] if one["name"] == "secret"]
+    items = [(one["secret"]["name"], one["secret"].get("items")) for one in volume["projected"]["sources"]]
+    assert items == [
+        ("slurm-token", None),
+        ("slurm-token", [{"key": "auth-token", "path": "token"}]),
+        ("k", [{"key": "own", "path": "hooks-key"}]),
+    ]
+    [key] = [one for one in found if one["kind"] == "Secret"]
+    assert list(key["data"]) == ["own"]
+
+
+@pytest.mark.lab
+def test_a_load_balancer_and_monitors_have_what_their_controllers_look_for() -> None:
+    hooks = {
+        "type": "LoadBalancer",
+        "annotations": {"internal": "true"},
+        "loadBalancerSourceRanges": ["10.0.0.0/8"],
+        "loadBalancerClass": "metallb",
+    }
+    monitors = {"labels": {"release": "prometheus"}, "interval": "15s"}
+    found = template({"hooks": hooks, "monitors": monitors, "prometheus": True, "alerts": True})
+    by = {(one["kind"], one["metadata"]["name"]): one for one in found}
+    service = by["Service", "slurm-extender-hooks"]
+    assert service["metadata"]["annotations"] == {"internal": "true"}
+    assert (service["spec"]["loadBalancerSourceRanges"], service["spec"]["loadBalancerClass"]) == (
+        ["10.0.0.0/8"],
+        "metallb",
+    )
+    chosen = [one for (kind, _), one in by.items() if kind in {"PodMonitor", "ServiceMonitor", "PrometheusRule"}]
+    assert [one["metadata"]["labels"]["release"] for one in chosen] == ["prometheus"] * 3
+    assert by["PodMonitor", "slurm-extender"]["spec"]["podMetricsEndpoints"][0]["interval"] == "15s"
+
+
+@pytest.mark.lab
+def test_helm_test_runs_the_doctor_as_the_extender() -> None:
+    found = template({"podPolicy": {"rules": []}})
+    [test] = [one for one in found if one["metadata"].get("annotations", {}).get("helm.sh/hook") == "test"]
+    [extender] = [
+        pods_of(one)[0]["spec"]
+        for one in found
+        if one["kind"] == "Deployment" and one["metadata"]["name"] == "slurm-extender"
+    ]
+    [doctor], [served] = test["spec"]["containers"], extender["containers"]
+    assert doctor["args"] == ["doctor", "--config=/etc/slurm-extender/config/config.yaml"]
+    assert (doctor["volumeMounts"], test["spec"]["volumes"]) == (served["volumeMounts"], extender["volumes"])
+    own = {"SLURM_EXTENDER__LEADER_ELECTION__IDENTITY"}
+    assert {one["name"] for one in doctor["env"]} == {one["name"] for one in served["env"]} - own
+    # No Service leads there.
+    assert test["metadata"]["labels"]["app.kubernetes.io/name"] == "slurm-extender-test"
+
+
+def test_the_files_of_the_chart_are_those_of_the_components() -> None:
+    for path, name in (("alerts", "rules.yaml"), ("dashboard", "dashboard.json")):
+        copy = CHART / "files" / name
+        assert not copy.is_symlink()
+        assert copy.read_text() == (BASE.parent / "components" / path / name).read_text(), f"cp it over {copy}"
+
+
+def test_the_page_of_the_chart_names_every_value() -> None:
+    stale = "stale: python -m docs.generate.chart_readme > manifests/chart/README.md"
+    assert (CHART / "README.md").read_text() == page(), stale
 
 
 @pytest.mark.lab
@@ -186,7 +390,6 @@ def test_the_chart_can_live_in_another_namespace() -> None:
         ({"tolerations": [{"keys": "a"}]}, r"(?s)/tolerations/0.*'keys'"),
         ({"tls": None}, r"(?s)missing property 'tls'"),
         ({"hooks": None}, r"(?s)missing property 'hooks'"),
-        ({"image": {"repository": None}}, r"(?s)/image.*missing property 'repository'"),
         ({"config": {"slurm": None}}, r"(?s)/config.*missing property 'slurm'"),
         ({"config": {"scheduler": None}}, r'config.scheduler.name is ""'),
         ({"config": {"scheduler": {"name": "it's"}}}, r"config.scheduler.name is \"it's\""),
@@ -211,7 +414,7 @@ def test_wrong_values_are_refused_by_the_name_of_their_key(values: dict[str, Any
 
 @pytest.mark.lab
 def test_a_name_that_looks_like_a_number_stays_a_name() -> None:
-    found = template({"config": {"scheduler": {"name": "1.5"}}, "gate": "policy"})
+    found = template({"config": {"scheduler": {"name": "1.5"}}, "schedulingGate": "policy"})
     [profile] = [one["data"]["kube-scheduler.yaml"] for one in found if "scheduler-config" in one["metadata"]["name"]]
     assert yaml.safe_load(profile)["profiles"][0]["schedulerName"] == "1.5"
 
@@ -226,14 +429,18 @@ def test_without_hooks_nothing_is_said_of_them() -> None:
 @pytest.mark.lab
 @pytest.mark.parametrize("version", ["v1.34.2", "v1.34.2-eks-3025e55", "v1.34.2+k3s1", "v1.34.2-gke.1060000"])
 def test_the_image_of_kube_scheduler_has_no_suffix_of_a_distribution(version: str) -> None:
-    found = [one for one in yaml.safe_load_all(helm("template", "x", str(CHART), f"--kube-version={version}")) if one]
+    found = [
+        one
+        for one in yaml.safe_load_all(helm("template", "x", str(CHART), f"--kube-version={version}", values=IMAGE))
+        if one
+    ]
     [scheduler] = [
         pod["spec"]["containers"][0]
         for one in found
         if one["metadata"]["name"] == "slurm-scheduler"
         for pod in pods_of(one)
     ]
-    assert scheduler["image"] == "kube-scheduler:v1.34.2"
+    assert scheduler["image"] == "registry.k8s.io/kube-scheduler:v1.34.2"
     assert "--feature-gates=SchedulerPopFromBackoffQ=false,SchedulerAsyncAPICalls=false" in scheduler["command"]
 
 
@@ -265,7 +472,7 @@ def test_a_closed_namespace_opens_the_way_to_what_is_configured() -> None:
 def test_the_chart_is_installed_changed_and_taken_out_again(tmp_path: Path) -> None:
     with Kubernetes(controllers=False, workdir=tmp_path) as kube:
         where = ("slurm-extender", str(CHART), f"--kubeconfig={kube.kubeconfig}", "--namespace=elsewhere")
-        said = helm("install", *where, "--create-namespace", values={"gate": "policy"})
+        said = helm("install", *where, "--create-namespace", values=IMAGE | {"schedulingGate": "policy", "tls": "none"})
         assert "kubectl -n elsewhere create secret generic slurm-extender" in said
         assert "--from-literal=hooks-key" not in said
         made = hooks_key(kube)
@@ -273,12 +480,13 @@ def test_the_chart_is_installed_changed_and_taken_out_again(tmp_path: Path) -> N
         assert "--set tls=certificates" in said
         assert "config.hooks.url is not set" in said
         hooks = {"config": {"hooks": {"url": "http://hooks.example.org:8000"}}}
-        said = helm("upgrade", *where, values={"gate": "webhook", "tls": "certificates", "noGrowth": True, **hooks})
+        said = helm("upgrade", *where, values=IMAGE | {"schedulingGate": "webhook", "noGrowth": True, **hooks})
         assert "--set tls" not in said
-        with pytest.raises(LabError, match=r"ClusterRole \"slurm-extender\" .*invalid ownership metadata"):
-            helm("install", "second", *where[1:-1], "--namespace=another", "--create-namespace")
+        second = IMAGE | {"config": {"scheduler": {"name": "second"}}}
+        helm("install", "second", *where[1:-1], "--namespace=another", "--create-namespace", values=second)
+        helm("uninstall", "second", *where[2:-1], "--namespace=another")
         # Its Job has not begun, and cannot be changed.
-        more = {"gate": "webhook", "tls": "certificates", "image": {"repository": "elsewhere/slurm-extender"}}
+        more = {"schedulingGate": "webhook", "image": {"repository": "elsewhere/slurm-extender"}}
         helm("upgrade", *where, values={**more, **hooks})
         [job] = kube.kubectl("get", "jobs", "-n", "elsewhere", "-o", "name").split()
         assert job == "job.batch/slurm-extender-certificates-3"
@@ -286,14 +494,17 @@ def test_the_chart_is_installed_changed_and_taken_out_again(tmp_path: Path) -> N
         assert hooks_key(kube) == made
         kinds = "deployment,configmap,service,role,clusterrole,mutatingwebhookconfiguration,cronjob,networkpolicy"
         ours = ("get", kinds, "-A", "-l", "app.kubernetes.io/instance=slurm-extender", "-o", "name")
-        assert "mutatingwebhookconfiguration.admissionregistration.k8s.io/slurm-extender-gate" in kube.kubectl(*ours)
+        assert (
+            "mutatingwebhookconfiguration.admissionregistration.k8s.io/slurm-extender-gate-elsewhere"
+            in kube.kubectl(*ours)
+        )
         helm("uninstall", *where[:1], *where[2:])
         assert kube.kubectl(*ours) == ""
         assert hooks_key(kube) == made
-        helm("install", *where)
+        helm("install", *where, values=IMAGE)
         assert hooks_key(kube) == made
         kube.kubectl("create", "secret", "generic", "own", "-n", "elsewhere", "--from-literal=hooks-key=mine")
-        helm("upgrade", *where, values={"hooksKeySecret": "own"})
+        helm("upgrade", *where, values=IMAGE | {"hooksKeySecret": "own"})
         assert hooks_key(kube, "own") == b"mine"
 
 

@@ -6,7 +6,14 @@ import re
 from typing import Any
 
 from extender.config.load import from_environment, load
-from extender.domain.wellknown import GATE, MANAGED_TAINT, NATIVE_JOB_TAINT
+from extender.domain.wellknown import (
+    DEFAULT_SCHEDULER,
+    GATE,
+    MANAGED_TAINT,
+    NATIVE_JOB_TAINT,
+    OPT_IN_LABEL,
+    OPT_OUT,
+)
 from extender.http.admission import router
 from tests.builders.kustomize import BASE, ROOT, documents
 
@@ -14,7 +21,7 @@ COMPONENTS = ROOT / "manifests" / "components"
 [POLICY, BINDING] = documents(COMPONENTS / "gate-policy" / "policy.yaml")
 [TOLERATIONS, TOLERATING] = documents(COMPONENTS / "gate-policy" / "tolerations.yaml")
 [WEBHOOKS] = documents(COMPONENTS / "gate-webhook" / "webhook.yaml")
-[WEBHOOK] = WEBHOOKS["webhooks"]
+[WEBHOOK, OPT_IN_WEBHOOK] = WEBHOOKS["webhooks"]
 [SERVICE, NETWORK] = documents(COMPONENTS / "gate-webhook" / "service.yaml")
 [PATCH] = documents(COMPONENTS / "gate-webhook" / "extender.yaml")
 [CONTAINER] = PATCH["spec"]["template"]["spec"]["containers"]
@@ -31,6 +38,32 @@ def test_both_are_about_new_pods_of_our_scheduler_and_no_others() -> None:
     [rule] = policy["matchConstraints"]["resourceRules"]
     assert WEBHOOK["rules"] == [rule | {"scope": "Namespaced"}]
     assert (rule["resources"], rule["operations"]) == (["pods"], ["CREATE"])
+
+
+[OPT_IN, OPT_IN_BINDING] = documents(COMPONENTS / "namespace-opt-in" / "policy.yaml")
+
+
+def test_namespaces_are_put_on_slurm_by_a_label_with_the_name_of_the_scheduler_in_both_ways() -> None:
+    policy = OPT_IN["spec"]
+    chosen = {"matchLabels": {OPT_IN_LABEL: NAME}}
+    assert policy["matchConstraints"]["namespaceSelector"] == OPT_IN_WEBHOOK["namespaceSelector"] == chosen
+    assert OPT_IN_WEBHOOK["rules"] == [policy["matchConstraints"]["resourceRules"][0] | {"scope": "Namespaced"}]
+    conditions_of_policy = conditions(policy)
+    for name, expression in conditions(OPT_IN_WEBHOOK).items():
+        assert conditions_of_policy[name] == expression
+    assert f"'{OPT_OUT}'" in conditions_of_policy["not-opted-out"]
+    assert f"'{DEFAULT_SCHEDULER}'" in conditions_of_policy["undecided"]
+    # A Pod that passed would run beside Slurm.
+    assert policy["failurePolicy"] == OPT_IN_WEBHOOK["failurePolicy"] == "Fail"
+    assert OPT_IN_BINDING["spec"] == {"policyName": OPT_IN["metadata"]["name"]}
+
+
+def test_the_policy_for_namespaces_gives_the_same_as_those_for_pods_of_the_scheduler() -> None:
+    first, *tolerations = OPT_IN["spec"]["mutations"]
+    text = first["applyConfiguration"]["expression"]
+    assert f'schedulerName: "{NAME}"' in text
+    assert f'schedulingGates: [Object.spec.schedulingGates{{name: "{GATE}"}}]' in text
+    assert tolerations == TOLERATIONS["spec"]["mutations"]
 
 
 def test_both_fail_open_and_look_again_at_what_others_change() -> None:

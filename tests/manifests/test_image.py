@@ -81,9 +81,9 @@ def test_the_image_says_what_it_is() -> None:
         assert f"org.opencontainers.image.{key}=" in label
 
 
-def test_images_are_named_without_a_registry() -> None:
+def test_the_image_of_kube_scheduler_comes_from_its_registry_and_the_extenders_from_none() -> None:
     names = [container["image"] for deployment in DEPLOYMENTS for container in pod_spec(deployment)["containers"]]
-    assert names == ["slurm-extender", "kube-scheduler"]
+    assert names == ["slurm-extender", "registry.k8s.io/kube-scheduler"]
     assert all("/" not in name.split(" ")[0] for name in instructions("FROM"))
 
 

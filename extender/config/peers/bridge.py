@@ -15,8 +15,8 @@ JWT_SECRET, JWT_KEY = "slurm-bridge-token", "auth-token"
 """The Secret that its chart mounts by default, and the key in it: that of slurm-operator's Token."""
 
 _NAMESPACES = (
-    "Pods there get the scheduler's name from slurm-bridge's webhook; here a Pod names it itself, or an admission "
-    "policy of yours does. scope.namespaces would refuse the others instead"
+    "Pods there get the scheduler's name from slurm-bridge's webhook; here the label "
+    "slurm-extender.io/scheduler-name of the Namespace does that. scope.namespaces would refuse the others instead"
 )
 _OF_FILE = {
     "managedNamespaces": _NAMESPACES,
@@ -65,7 +65,7 @@ def take_values(document: Values, plan: ImportPlan) -> None:
                     plan.note(f"admission.{key}", _OF_FILE[key])
             plan.note(
                 "admission",
-                "components/gate-policy or gate-webhook take its place; without either Pods wait too",
+                "the chart's schedulingGate takes its place, by kustomize components/gate-policy or gate-webhook",
             )
         else:
             plan.note(str(group), "nothing here is like it")

@@ -6,6 +6,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from extender.doctor.checks.slurm import clock
 from extender.doctor.facts import AdmissionObjects, Facts, Json, Leader, Right, Server
@@ -13,7 +14,7 @@ from extender.doctor.finding import Finding, error, ok, skipped, warning
 from extender.doctor.registry import CheckGroup
 from extender.domain.nodes.mapping import NodeMap, map_nodes
 from extender.domain.nodes.slurmds import slurmd_nodes
-from extender.domain.wellknown import FENCE_EVIDENCE, GATE
+from extender.domain.wellknown import FENCE_EVIDENCE, GATE, OPT_IN_LABEL
 
 check = CheckGroup()
 
@@ -78,6 +79,26 @@ RIGHTS: tuple[Right, ...] = (
 )
 """Every verb of the shipped ClusterRole and Roles, and what fails without it."""
 
+_OF_THE_CLUSTER = frozenset({"nodes", "nodes/status", "namespaces", "deviceclasses"})
+_READING = frozenset({"get", "list", "watch"})
+
+
+def rights_in(namespaces: Sequence[str] | None) -> tuple[Right, ...]:
+    """Return the rights where only these namespaces are served: there Roles allow what is written in namespaces.
+
+    Pods are read everywhere: those of others take room on the same Nodes.
+    """
+    if namespaces is None:
+        return RIGHTS
+    found: list[Right] = []
+    for right in RIGHTS:
+        everywhere = right.resource in _OF_THE_CLUSTER or (right.resource == "pods" and right.verb in _READING)
+        if right.namespace or everywhere:
+            found.append(right)
+        else:
+            found += [replace(right, namespace=name) for name in namespaces]
+    return tuple(found)
+
 
 @check(needs=lambda facts: (facts.kube.server,))
 def server(given: Server) -> Iterator[Finding]:
@@ -141,7 +162,9 @@ def rights(may: Mapping[Right, bool] | None, account: str, why: str) -> Iterator
 )
 def gates(given: AdmissionObjects, scheduler: str, webhook_served: bool) -> Iterator[Finding]:
     """Check what adds the scheduling gate to new Pods. `webhook_served`: the configuration has admission.bind."""
-    policies = [one for one in given.policies or () if GATE in json.dumps(one, default=str)]
+    texts = [(one, json.dumps(one, default=str)) for one in given.policies or ()]
+    # The policy that puts Namespaces on Slurm is about Pods of no scheduler yet.
+    policies = [one for one, text in texts if GATE in text and OPT_IN_LABEL not in text]
     hooks = [hook for one in given.webhooks or () for hook in one.get("webhooks") or () if _path(hook) == ROUTE]
     for one in policies:
         yield from _policy(one, given.bindings, scheduler)

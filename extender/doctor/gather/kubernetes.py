@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from extender.config.document import ExtenderConfiguration
-from extender.doctor.checks.kubernetes import OWN, RIGHTS
+from extender.doctor.checks.kubernetes import OWN, rights_in
 from extender.doctor.facts import AdmissionObjects, Json, KubeFacts, Leader, Right, ServedPodGroups, Server
 from extender.doctor.tools import Tools
 from extender.domain.gangs.pod_groups import POD_GROUP_KINDS
@@ -50,7 +50,7 @@ async def ask_kubernetes(config: ExtenderConfiguration, tools: Tools) -> KubeFac
     themselves = user.startswith("system:serviceaccount:")
     account = user if themselves else ACCOUNT.format(namespace=namespace)
     asked_for = "" if themselves else account
-    may, why = await _rights(connection, config, asked_for, RIGHTS)
+    may, why = await _rights(connection, config, asked_for, rights_in(config.scope.namespaces))
     return KubeFacts(
         server=Server(connection.url, version, user),
         ahead_s=_ahead(answer.headers.get("date", ""), between),

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from extender.domain.placing.taints import not_tolerated
 from extender.domain.views import PodView, Taint
-from extender.domain.wellknown import GATE
+from extender.domain.wellknown import DEFAULT_SCHEDULER, GATE, OPT_OUT
 
 Operation = dict[str, object]
 
@@ -48,3 +48,21 @@ def tolerating(
     if missing and not tolerations_given:
         return [{"op": "add", "path": "/spec/tolerations", "value": missing}]
     return [{"op": "add", "path": "/spec/tolerations/-", "value": each} for each in missing]
+
+
+def opted_in(pod: PodView) -> bool:
+    """Return whether a Pod of a Namespace that is put on Slurm gets the scheduler's name.
+
+    Not a Pod that names a scheduler or its node, one of a DaemonSet, one in the network of its Node, and one whose
+    annotation says otherwise: these are parts of the cluster itself, or their author decided.
+    """
+    if pod.scheduler_name not in {"", DEFAULT_SCHEDULER} or pod.node_name or pod.host_network:
+        return False
+    if pod.owner is not None and pod.owner.kind == "DaemonSet":
+        return False
+    return pod.annotations.get(OPT_OUT) != "true"
+
+
+def named_scheduler(scheduler: str) -> Operation:
+    """Give a Pod this scheduler's name."""
+    return {"op": "add", "path": "/spec/schedulerName", "value": scheduler}

@@ -107,6 +107,8 @@ def read_settings(
 
     for key, text in _under(wellknown.OWN_PREFIX, annotations):
         name = key.removeprefix(wellknown.OWN_PREFIX)
+        if key == wellknown.OPT_OUT:
+            continue  # it is for admission, and means nothing on a Pod that names the scheduler
         if name not in BY_NAME:
             faults.append(_no_such_setting(name) if len(faults) < MOST_FAULTS else "")
         elif text.strip():

@@ -7,13 +7,41 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{/*
+Behind the names of objects that are in no namespace or not in the release's: its namespace, so that releases for several
+Slurm clusters do not collide. A namespace holds one release.
+*/}}
+{{- define "slurm-extender.suffix" -}}
+{{- if ne .Release.Namespace "slurm-extender" }}-{{ .Release.Namespace }}{{ end }}
+{{- end }}
+
 {{- define "slurm-extender.image" -}}
-"{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+"{{ required "image.repository: no registry has the image of the extender yet. Build it (docs/quickstart.md), and name the repository that you pushed it to" .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+{{- end }}
+
+{{/*
+The version in which the API server serves MutatingAdmissionPolicy: by default from 1.36 on, before that as a beta where an
+administrator turned it on. Empty: it does not.
+*/}}
+{{- define "slurm-extender.policy-version" -}}
+{{- $has := .Capabilities.APIVersions }}
+{{- if or ($has.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") (semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version) }}v1
+{{- else if $has.Has "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy" }}v1beta1
+{{- end }}
+{{- end }}
+
+{{/* What puts the scheduling gate on Pods: policy, webhook or none. */}}
+{{- define "slurm-extender.gate" -}}
+{{- $served := include "slurm-extender.policy-version" . }}
+{{- if and (eq .Values.schedulingGate "policy") (not $served) }}
+{{- fail (printf "schedulingGate: policy needs a MutatingAdmissionPolicy, which Kubernetes serves from 1.36 on, and 1.34 and 1.35 where an administrator turned it on; this is %s. Set schedulingGate: webhook" .Capabilities.KubeVersion.Version) }}
+{{- end }}
+{{- if eq .Values.schedulingGate "auto" }}{{ ternary "policy" "webhook" (ne $served "") }}{{ else }}{{ .Values.schedulingGate }}{{ end }}
 {{- end }}
 
 {{/* Whether the certificates are made by our own command. */}}
 {{- define "slurm-extender.makes-certificates" -}}
-{{- if or (eq .Values.tls "certificates") (and (eq .Values.tls "none") (eq .Values.gate "webhook")) }}true{{ end }}
+{{- if or (eq .Values.tls "certificates") (and (eq .Values.tls "none") (eq (include "slurm-extender.gate" .) "webhook")) }}true{{ end }}
 {{- end }}
 
 {{/*
@@ -32,6 +60,114 @@ SchedulerAsyncAPICalls was on by default in the first releases of 1.34 and 1.35,
 {{/* Distributions put a suffix of their own behind the version, which no image of kube-scheduler has. */}}
 {{- define "slurm-extender.kube-version" -}}
 {{ regexReplaceAll "[-+].*$" .Capabilities.KubeVersion.Version "" }}
+{{- end }}
+
+{{/* The namespaces in config.scope; with them, what is written in namespaces is allowed by Roles. */}}
+{{- define "slurm-extender.scoped" -}}
+{{- dig "scope" "namespaces" list .Values.config | default list | join " " }}
+{{- end }}
+
+{{/* What is read of all Pods then: what they take of a node, and whether one of them still runs there. */}}
+{{- define "slurm-extender.reading" -}}
+- {apiGroups: [""], resources: [pods], verbs: [get, list, watch]}
+{{- end }}
+
+{{/* Metadata that every Pod of the chart gets besides its own, and no other object. */}}
+{{- define "slurm-extender.pod-annotations" -}}
+{{- with .Values.podAnnotations }}{{ toYaml . }}{{ end }}
+{{- end }}
+
+{{- define "slurm-extender.pod-labels" -}}
+{{- with .Values.podLabels }}{{ toYaml . }}{{ end }}
+{{- end }}
+
+{{/* The environment of the extender but for its part in the election. */}}
+{{- define "slurm-extender.env" -}}
+{{- if ne .Values.tls "none" }}
+- {name: SLURM_EXTENDER__HTTP__TLS__CERTIFICATE_FILE, value: /etc/slurm-extender/tls/tls.crt}
+- {name: SLURM_EXTENDER__HTTP__TLS__KEY_FILE, value: /etc/slurm-extender/tls/tls.key}
+- {name: SLURM_EXTENDER__HTTP__TLS__CLIENT_CA_FILE, value: /etc/slurm-extender/tls/ca.crt}
+- {name: SLURM_EXTENDER__LEADER_ELECTION__TLS_SERVER_NAME, value: slurm-extender.{{ .Release.Namespace }}.svc}
+{{- end }}
+{{- if eq (include "slurm-extender.gate" .) "webhook" }}
+- {name: SLURM_EXTENDER__ADMISSION__BIND, value: ":8443"}
+- {name: SLURM_EXTENDER__ADMISSION__TLS__CERTIFICATE_FILE, value: /etc/slurm-extender/webhook-tls/tls.crt}
+- {name: SLURM_EXTENDER__ADMISSION__TLS__KEY_FILE, value: /etc/slurm-extender/webhook-tls/tls.key}
+{{- end }}
+{{- if .Values.podPolicy }}
+- {name: SLURM_EXTENDER__JOBS__POLICY_FILE, value: /etc/slurm-extender/policy/policy.yaml}
+{{- end }}
+{{- with .Values.podGroups }}
+- {name: SLURM_EXTENDER__GANGS__POD_GROUPS, value: {{ toJson . | squote }}}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* The files of the extender, and where they come from. */}}
+{{- define "slurm-extender.mounts" -}}
+- {name: config, mountPath: /etc/slurm-extender/config, readOnly: true}
+- {name: secret, mountPath: /etc/slurm-extender/secret, readOnly: true}
+{{- if ne .Values.tls "none" }}
+- {name: tls, mountPath: /etc/slurm-extender/tls, readOnly: true}
+{{- end }}
+{{- if eq (include "slurm-extender.gate" .) "webhook" }}
+- {name: webhook-tls, mountPath: /etc/slurm-extender/webhook-tls, readOnly: true}
+{{- end }}
+{{- if .Values.podPolicy }}
+- {name: policy, mountPath: /etc/slurm-extender/policy, readOnly: true}
+{{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "slurm-extender.volumes" -}}
+- name: config
+  configMap:
+    name: extender-config
+- name: secret
+  {{- if or .Values.hooksKeySecret (ne .Values.tokenKey "token") }}
+  projected:
+    defaultMode: 0440
+    sources: # of the same key the last one counts
+      - secret: {name: {{ .Values.secretName }}}
+      {{- if ne .Values.tokenKey "token" }}
+      - secret:
+          name: {{ .Values.secretName }}
+          items: [{key: {{ .Values.tokenKey | quote }}, path: token}]
+      {{- end }}
+      {{- with .Values.hooksKeySecret }}
+      - secret:
+          name: {{ . }}
+          items: [{key: {{ $.Values.hooksKey }}, path: hooks-key}]
+      {{- end }}
+  {{- else }}
+  secret:
+    secretName: {{ .Values.secretName }}
+    defaultMode: 0440
+  {{- end }}
+{{- if ne .Values.tls "none" }}
+- name: tls
+  secret:
+    secretName: slurm-extender-tls
+    defaultMode: 0440
+{{- end }}
+{{- if eq (include "slurm-extender.gate" .) "webhook" }}
+- name: webhook-tls
+  secret:
+    secretName: slurm-extender-webhook-tls
+    defaultMode: 0440
+{{- end }}
+{{- if .Values.podPolicy }}
+- name: policy
+  configMap:
+    name: extender-policy
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/* Where Pods of the chart may run. */}}
@@ -70,7 +206,7 @@ affinity: {{ toJson . }}
 {{- fail "config.http.tls: the chart sets it, and what kube-scheduler is told of it, by tls: certificates or tls: cert-manager" }}
 {{- end }}
 {{- if or (dig "admission" "bind" nil $config) (dig "admission" "tls" nil $config) }}
-{{- fail "config.admission: the chart sets it, and the webhook with it, by gate: webhook" }}
+{{- fail "config.admission: the chart sets it, and the webhook with it, by schedulingGate: webhook" }}
 {{- end }}
 {{- if dig "gangs" "podGroups" nil $config }}
 {{- fail "config.gangs.podGroups: the chart sets it, and the rights that it needs, by podGroups" }}

@@ -13,7 +13,18 @@ import yaml
 from extender.assembly.io_context import LoopClock
 from extender.config.load import parse
 from extender.doctor.checks.files import mounts
-from extender.doctor.checks.kubernetes import NODE_LEASES, OWN, RIGHTS, fences, gates, leaders, nodes, rights, server
+from extender.doctor.checks.kubernetes import (
+    NODE_LEASES,
+    OWN,
+    RIGHTS,
+    fences,
+    gates,
+    leaders,
+    nodes,
+    rights,
+    rights_in,
+    server,
+)
 from extender.doctor.facts import AdmissionObjects, Leader, Mount, Server
 from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.kubernetes import ask_kubernetes, items
@@ -109,6 +120,20 @@ def test_the_rights_asked_for_are_those_of_the_shipped_manifests() -> None:
     assert {(one.verb, one.group, one.resource, one.namespace, one.name) for one in RIGHTS} == shipped
 
 
+def test_where_namespaces_are_named_only_reading_and_nodes_are_rights_everywhere() -> None:
+    assert rights_in(None) == RIGHTS
+    asked = rights_in(("ml", "web"))
+    everywhere = {(one.resource, one.verb) for one in asked if not one.namespace}
+    assert everywhere == {
+        *(("pods", verb) for verb in ("get", "list", "watch")),
+        *(("nodes", verb) for verb in ("get", "list", "watch", "patch")),
+        *(("namespaces", verb) for verb in ("get", "list", "watch")),
+        *(("deviceclasses", verb) for verb in ("list", "watch")),
+        ("nodes/status", "patch"),
+    }
+    assert {one.namespace for one in asked if one.resource == "pods/binding"} == {"ml", "web"}
+
+
 def test_a_right_that_is_missing_is_named_with_what_it_is_for() -> None:
     may = dict.fromkeys(RIGHTS, True)
     assert verdicts(rights(may, "me", "")) == [OK]
@@ -127,13 +152,14 @@ def shipped(path: str) -> list[Mapping[str, Any]]:
 
 
 POLICY, BINDING = shipped("gate-policy/policy.yaml")
+OPT_IN, OPT_IN_BINDING = shipped("namespace-opt-in/policy.yaml")
 [HOOK] = shipped("gate-webhook/webhook.yaml")
 
 
 def with_authority(hook: Mapping[str, Any], **more: Any) -> Mapping[str, Any]:
     """As cert-manager leaves it."""
-    [one] = hook["webhooks"]
-    return {**hook, "webhooks": [{**one, "clientConfig": {**one["clientConfig"], "caBundle": "eA=="}, **more}]}
+    trusted = [{**one, "clientConfig": {**one["clientConfig"], "caBundle": "eA=="}, **more} for one in hook["webhooks"]]
+    return {**hook, "webhooks": trusted}
 
 
 @pytest.mark.parametrize(
@@ -141,6 +167,8 @@ def with_authority(hook: Mapping[str, Any], **more: Any) -> Mapping[str, Any]:
     [
         (AdmissionObjects([POLICY], [BINDING], []), "slurm", False, [OK]),
         (AdmissionObjects([POLICY], [], []), "slurm", False, [ERROR]),
+        (AdmissionObjects([POLICY, OPT_IN], [BINDING, OPT_IN_BINDING], []), "slurm", False, [OK]),
+        (AdmissionObjects([OPT_IN], [OPT_IN_BINDING], []), "slurm", False, [WARNING]),
         (AdmissionObjects([POLICY], [BINDING], []), "other", False, [ERROR]),
         (AdmissionObjects([], [], [with_authority(HOOK)]), "slurm", True, [OK]),
         (AdmissionObjects([], [], [HOOK]), "slurm", True, [ERROR]),

@@ -304,3 +304,8 @@ def test_a_time_limit_that_slurm_could_not_have_is_a_fault_with_examples(text: s
 
 def test_a_node_for_one_job_can_be_asked_for_in_the_word_of_a_node() -> None:
     assert read({OWN + "exclusive": "node"}).chosen.get(settings.EXCLUSIVE) is Exclusive.NONE
+
+
+def test_the_annotation_for_admission_is_no_setting() -> None:
+    reading = read({OWN + "opt-out": "true"})
+    assert (reading.faults, reading.notices) == ((), ())
