@@ -18,7 +18,7 @@ _OF_JOBS = {
     "would_be_ended": "`scancel {job}`, since orphans.dryRun is on and nothing is ended",
 }
 _OF_FINISHED = "nothing: its Pod is over, and it is being ended"
-_UNKNOWN = "see docs/bad-input.md; `scancel {job}` ends it"
+_UNKNOWN = "see docs/failures.md; `scancel {job}` ends it"
 _OF_PODS = (
     "`squeue -j {job}`: if Slurm has lost its jobs, bring them back or send SIGUSR1 to the leader, which then ends the "
     "Pod; `kubectl delete pod` ends it now"

@@ -61,7 +61,7 @@ _SLURM_TAIL = """
 The oldest release that is taken is {oldest}. Of the API versions that both know the newest is spoken. The simulator
 does what was seen of each release; one suite (`tests/contract`) holds it and the real parts to the same, where there
 are real parts. External jobs need 25.05. Nodes that are registered need 25.11.6, and 26.05.3 to be made again
-([external nodes](external-nodes.md)). slurmrestd and slurmctld were of the same release in every run.
+([external nodes](nodes.md#register-nodes-in-slurm)). slurmrestd and slurmctld were of the same release in every run.
 """
 
 _PYTHON = """

@@ -38,7 +38,7 @@ from extender.config.values import read_duration
 def certificates(namespace: str, names: tuple[str, ...], overlap: str, out: Path | None, **given: Any) -> None:
     """Create the certificates of the extender and of kube-scheduler, and renew those that expire soon.
 
-    The command is idempotent: valid certificates stay. See docs/certificates.md.
+    The command is idempotent: valid certificates stay. See docs/security.md.
 
     \b
     Examples:

@@ -104,7 +104,7 @@ class Ignored(Group):
 class ForeignPods(Group):
     """Pods that Slurm did not place, on Nodes that are nodes of Slurm: what it holds for them.
 
-    See docs/foreign-pods.md.
+    See docs/nodes.md.
     """
 
     mode: ForeignPodsMode = Field(

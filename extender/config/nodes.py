@@ -158,7 +158,7 @@ class TopologyUnits(Group):
 
 class External(Group):
     """Nodes that are registered in Slurm as external ones, without a slurmd (Slurm 25.11.6 or newer;
-    docs/external-nodes.md).
+    docs/nodes.md).
 
     What is asked of Slurm follows the Node: allocatable less what the Pods of DaemonSets and static Pods request, its
     GPUs by `jobs.gres` and `jobs.gpuTypes`. Slurm nodes that others made are left alone. A Node without the labels
