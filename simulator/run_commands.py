@@ -11,6 +11,7 @@ import click
 
 from simulator.campaign import SeedResult, report, run_seeds
 from simulator.options import (
+    DAY_S,
     Options,
     read_faults,
     read_naming,
@@ -20,6 +21,7 @@ from simulator.options import (
     say_naming,
     say_release,
 )
+from simulator.progress import progress_lines
 from simulator.runner import simulate
 
 
@@ -40,7 +42,9 @@ def run_one(
     """Run one seed, print its summary, and return whether every invariant held. Raises ValueError."""
     seed = secrets.randbelow(10**6) if seed is None else seed
     kinds, release, naming = read_faults(faults, seed), read_release(slurm, seed), read_naming(names, seed)
-    outcome = simulate(Options(seed, pods, nodes, days, kinds, release, naming, foreign, gangs))
+    options = Options(seed, pods, nodes, days, kinds, release, naming, foreign, gangs)
+    with progress_lines(days * DAY_S) as watch:
+        outcome = simulate(options, watch)
     click.echo(outcome.summary, nl=False)
     if story is not None:
         story.write_text(outcome.event_log, encoding="utf-8")

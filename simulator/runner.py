@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,10 +109,13 @@ class _Scenario:
     gangs: GangControllers
 
 
-def simulate(options: Options) -> RunResult:
-    """Run one seed on virtual time and return its result."""
+def simulate(options: Options, watch: Callable[[Callable[[], float]], None] | None = None) -> RunResult:
+    """Run one seed on virtual time and return its result. `watch` is given the virtual clock, in seconds.
+
+    It may read the clock from another thread; nothing of the run depends on it.
+    """
     with _silence():
-        return run_virtual(_run(options))
+        return run_virtual(_run(options, watch))
 
 
 @contextmanager
@@ -132,8 +135,10 @@ def _drop(_logger: object, _method: str, _event: object) -> NoReturn:
     raise structlog.DropEvent
 
 
-async def _run(options: Options) -> RunResult:
+async def _run(options: Options, watch: Callable[[Callable[[], float]], None] | None) -> RunResult:
     duration = options.days * DAY_S
+    if watch is not None:
+        watch(asyncio.get_running_loop().time)
     async with _scenario(options, duration) as stage:
         await asyncio.sleep(duration)
         await _come_to_rest(stage)

@@ -83,6 +83,8 @@ def doctor(  # noqa: PLR0917 - click names them
             probe_partition=probe_partition,
             probe_timeout_s=probe_timeout,
         )
+        if probe:
+            click.echo(f"The probe job may wait in Slurm for up to {probe_timeout:g} s ...", err=True)
         findings = run(configuration, given)
     except InterruptedError as error:
         click.echo(error, err=True)

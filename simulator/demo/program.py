@@ -9,7 +9,8 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ import httpx
 import yaml
 
 from simulator.cluster import in_background
+from simulator.demo.changes import Sight, changes, observe
 from simulator.demo.environment import DemoEnvironment, nodes, partitions
 from simulator.demo.scenario import run_steps
 from simulator.demo.table import render_table
@@ -35,10 +37,15 @@ from simulator.slurm.slurmrestd import Slurmrestd
 
 READY_WITHIN_S = 30.0
 DRAW_EVERY_S = 0.5
-PRINT_EVERY_S = 5.0
-"""Interval if the output is no terminal."""
+WIDTH = 120
+"""Columns if the output is no terminal."""
 
-CLEAR = "\x1b[H\x1b[2J"
+LINES_OF_CHANGES = 10
+"""Changes that a terminal shows below the table."""
+
+CLEAR, HOME = "\x1b[2J", "\x1b[H"
+END_OF_LINE, END_OF_SCREEN = "\x1b[K", "\x1b[J"
+"""Clear the rest of a line, or of the screen: a redraw without them flickers."""
 
 
 class DemoFailed(Exception):
@@ -69,29 +76,58 @@ class Ports:
 
 
 class Screen:
-    """Write the table: redrawn in place on a terminal, printed at intervals elsewhere."""
+    """Show steps, changes and the table: redrawn in place on a terminal, elsewhere one line for each change.
 
-    def __init__(self, out: TextIO) -> None:
+    Without a terminal the table follows each step. `now` is in seconds, from any beginning.
+    """
+
+    def __init__(self, out: TextIO, now: Callable[[], float]) -> None:
         self._out = out
         self._live = out.isatty()
-        self._said: list[str] = []
+        self._now = now
+        self._began = now()
+        self._step = ""
+        self._changed: deque[str] = deque(maxlen=LINES_OF_CHANGES)
+        self._sight = Sight()
+        self._table_is_due = False
 
     def say(self, text: str) -> None:
         """Show the text of a step."""
-        self._said.append(text)
+        self._step = f"{self._clock()}  {text}"
+        self._table_is_due = True
         if not self._live:
-            self._out.write(f"\n{text}\n")
+            self._out.write(f"\n{self._step}\n")
             self._out.flush()
 
     async def show(self, stage: DemoEnvironment) -> None:
-        """Render the table until cancelled."""
+        """Show changes until cancelled."""
+        if self._live:
+            self._out.write(CLEAR)
         while True:
-            await asyncio.sleep(DRAW_EVERY_S if self._live else PRINT_EVERY_S)
-            columns = shutil.get_terminal_size().columns if self._live else 120
-            table = render_table(stage, await stage.placeholders(), columns)
-            sentence = self._said[-1] if self._said else ""
-            self._out.write(f"{CLEAR}{sentence}\n\n{table}" if self._live else f"\n{table}")
-            self._out.flush()
+            await asyncio.sleep(DRAW_EVERY_S)
+            self.draw(stage, await stage.placeholders())
+
+    def draw(self, stage: DemoEnvironment, placeholders: Sequence[Mapping[str, Any]]) -> None:
+        """Show the state as it is now."""
+        after = observe(stage, placeholders, self._sight)
+        lines = [f"{self._clock()}  {text}" for text in changes(self._sight, after)]
+        self._sight = after
+        self._changed.extend(lines)
+        columns = shutil.get_terminal_size().columns if self._live else WIDTH
+        known = {name: pod.job for name, pod in after.pods.items()}
+        table = render_table(stage, placeholders, columns, known)
+        if self._live:
+            shown = [self._step, "", *table.splitlines(), "", *self._changed]
+            self._out.write(HOME + "".join(f"{line[:columns]}{END_OF_LINE}\n" for line in shown) + END_OF_SCREEN)
+        else:
+            self._out.write("".join(f"{line}\n" for line in lines))
+            if self._table_is_due and lines:
+                self._out.write(f"\n{table}\n")
+                self._table_is_due = False
+        self._out.flush()
+
+    def _clock(self) -> str:
+        return f"+{self._now() - self._began:.0f} s".rjust(6)
 
 
 def run(out: TextIO) -> None:
@@ -100,7 +136,7 @@ def run(out: TextIO) -> None:
 
 
 async def _run(out: TextIO) -> None:
-    screen = Screen(out)
+    screen = Screen(out, asyncio.get_running_loop().time)
     screen.say("Starting a simulated Kubernetes and Slurm, and the extender against them ...")
     with tempfile.TemporaryDirectory(prefix="slurm-extender-demo-") as folder:
         async with _staged(Path(folder)) as (stage, extender):

@@ -79,7 +79,6 @@ def test_why_of_a_pod_that_has_its_node_says_so(api: PlainApi) -> None:
     [
         (("why", "nobody"), 1, "there is no Pod nobody in namespace default"),
         (("why", "other"), 1, "its schedulerName is 'default-scheduler', not 'slurm'"),
-        (("why",), 2, "specify Pod names or a label selector"),
         (("why", "web", "-o", "xml"), 2, "xml"),
         (("why", "web", "--context", "there"), 2, 'contexts has no "there"; there is: here'),
         (("why", "web", "--kubeconfig", "/no/such/file"), 2, "/no/such/file"),
