@@ -10,7 +10,7 @@ not tried again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -94,6 +94,21 @@ class SimScheduler:
         self._binding: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()
         self._nodes: dict[str, NodeView] = {}
+        self.judge: Callable[[Json, str], str] | None = None
+        """Another filter: why a Pod does not fit a Node; "" if it does."""
+
+    def set_timeout(self, seconds: float) -> None:
+        """Give up on the extender after this time: `httpTimeout`."""
+        self._client.timeout = seconds
+
+    def restart(self) -> None:
+        """Forget everything, as a new process does, and read the Pods again. Calls that are open are dropped."""
+        for task in self._binding:
+            task.cancel()
+        self._queue.clear()
+        self._assumed.clear()
+        for pod in tuple(self._server.storage.of(PODS)):
+            self._consider(pod)
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -181,9 +196,9 @@ class SimScheduler:
         if pod is None or pod["metadata"]["uid"] != queued.uid:
             self._queue.pop(queued.uid, None)
             return
-        names = self._feasible(pod)
+        names, why = self._judged(pod, self._feasible(pod))
         if not names:  # The extender is not asked where the built-in filters leave nothing.
-            self._reject(queued, "0 nodes are available")
+            self._reject(queued, f"0 nodes are available{why}")
             return
         try:
             chosen, why = await self._filter(pod, names)
@@ -211,6 +226,13 @@ class SimScheduler:
                 self._nodes[uid] = read_node(node)
         self._nodes = {uid: self._nodes[uid] for uid in nodes}
         return [node.name for node in self._nodes.values() if node.ready and wanted.met_by(node)]
+
+    def _judged(self, pod: Json, names: list[str]) -> tuple[list[str], str]:
+        if self.judge is None:
+            return names, ""
+        found = {name: self.judge(pod, name) for name in names}
+        reasons = sorted({why for why in found.values() if why})
+        return [name for name, why in found.items() if not why], f": {', '.join(reasons)}." if reasons else ""
 
     async def _filter(self, pod: Json, names: list[str]) -> tuple[list[str], str]:
         """The nodes that pass, or why none does. Raises ExtenderCallFailed, httpx.HTTPError."""

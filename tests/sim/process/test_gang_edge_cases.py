@@ -1,0 +1,249 @@
+"""Edge cases of gangs in which Kubernetes, its scheduler or an administrator acts; docs/proof/gangs.md lists all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from extender.domain.gangs.labels import JOB_INDEX
+from extender.domain.wellknown import GANG, GANG_SIZE, GATE
+from simulator.kube.objects import Json, owner_reference
+from simulator.kube.resources import JOBS
+from simulator.kube.storage import ObjectKey
+from tests.builders.process_site import Site
+
+pytestmark = pytest.mark.looptime
+
+TAINT = {"key": "x", "value": "y", "effect": "NoSchedule"}
+
+
+def gang(site: Site, numbers: range, size: int, **fields: Any) -> list[str]:
+    names = [f"ring-{number}" for number in numbers]
+    for one in names:
+        site.kube.add_pod(one, annotations={GANG: "ring", GANG_SIZE: str(size)}, gates=(GATE,), **fields)
+    return names
+
+
+def bound(site: Site, names: list[str]) -> int:
+    return sum(bool(site.pod(name)["spec"].get("nodeName")) for name in names)
+
+
+def a_job(site: Site, pods: int) -> Json:
+    meta: Json = {"name": "train", "namespace": "default", "annotations": {GANG: "true"}}
+    spec = {"parallelism": pods, "completions": pods}
+    return site.kube.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec})
+
+
+def job_pods(site: Site, job: Json, numbers: range, cpu: str = "1") -> list[str]:
+    names = [f"train-{number}" for number in numbers]
+    for number, name in zip(numbers, names, strict=True):
+        site.kube.add_pod(name, cpu=cpu, owner=owner_reference(job), labels={JOB_INDEX: str(number)}, gates=(GATE,))
+    return names
+
+
+def scale(site: Site, pods: int) -> None:
+    spec = {"parallelism": pods, "completions": pods}
+    site.kube.change(ObjectKey(JOBS, "default", "train"), lambda job: job.update(spec=spec))
+
+
+async def held_at_the_barrier(site: Site) -> list[str]:
+    """A gang of three of which two members have voted: the node of the third is tainted."""
+    names = gang(site, range(3), 3)
+    site.edit_node("n3", lambda node: node["spec"].update(taints=[TAINT]))
+    await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+    await site.until(lambda: site.scheduler.status.binds >= 2, "two votes")
+    return names
+
+
+async def test_edge_case_10_calls_that_kube_scheduler_cuts_leave_each_member_bound_once(site: Site) -> None:
+    async with site.running():
+        site.scheduler.set_timeout(0.5)
+        names = await held_at_the_barrier(site)
+        await asyncio.sleep(5)
+        assert bound(site, names) == 0
+        site.edit_node("n3", lambda node: node["spec"].pop("taints"))
+        assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
+        assert len(site.live_jobs()) == len(site.jobs()) == 1
+
+
+async def test_edge_case_11_a_kube_scheduler_that_restarts_during_the_barrier_offers_all_members_again(
+    site: Site,
+) -> None:
+    async with site.running():
+        names = await held_at_the_barrier(site)
+        site.scheduler.restart()
+        await asyncio.sleep(3)
+        assert bound(site, names) == 0
+        site.edit_node("n3", lambda node: node["spec"].pop("taints"))
+        assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
+        assert len(site.jobs()) == 1
+
+
+async def test_edge_case_12_an_extender_that_starts_during_the_barrier_binds_all_members(site: Site) -> None:
+    async with site.running():
+        names = await held_at_the_barrier(site)
+    assert bound(site, names) == 0
+    async with site.running():
+        site.edit_node("n3", lambda node: node["spec"].pop("taints"))
+        assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
+        assert len(site.live_jobs()) == 1
+
+
+async def test_edge_case_17_a_drained_node_keeps_its_member(site: Site) -> None:
+    async with site.running():
+        names = gang(site, range(3), 3)
+        for name in names:
+            await site.bound(name)
+        before = site.live_jobs()
+        await site.ask_slurm("POST", "node/n2", {"state": ["DRAIN"], "reason": "disk"})
+        await asyncio.sleep(60)
+        assert bound(site, names) == 3
+        assert all("deletionTimestamp" not in site.pod(name)["metadata"] for name in names)
+        assert site.live_jobs() == before
+
+
+async def test_edge_case_21_a_job_that_is_scaled_up_while_its_gang_waits_gets_nodes_for_all(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        job = a_job(site, 2)
+        names = job_pods(site, job, range(2), cpu="8")
+        await site.until(lambda: any(one.state == "PENDING" for one in site.live_jobs()), "its job")
+        scale(site, 3)
+        names += job_pods(site, job, range(2, 3), cpu="8")
+        for name in ("first-0", "first-1", "first-2"):
+            site.kube.delete_pod(name, grace_s=1)
+        assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
+        assert len(site.live_jobs()) == 1
+
+
+async def test_edge_case_21_a_pod_beyond_the_slots_of_a_gang_that_runs_waits_for_a_slot(site: Site) -> None:
+    async with site.running():
+        job = a_job(site, 2)
+        names = job_pods(site, job, range(2))
+        for name in names:
+            await site.bound(name)
+        scale(site, 3)
+        job_pods(site, job, range(2, 3))
+        await asyncio.sleep(60)
+        assert not site.pod("train-2")["spec"].get("nodeName")
+        assert any("this Pod waits until a slot of its job is free" in note for note in site.notes("train-2"))
+        site.kube.delete_pod(names[1], grace_s=1)
+        await site.bound("train-2")
+        assert len(site.jobs()) == 1
+
+
+async def test_edge_case_22_a_job_that_is_scaled_down_while_its_gang_waits_needs_fewer_nodes(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        job = a_job(site, 3)
+        names = job_pods(site, job, range(3), cpu="8")
+        await site.until(lambda: any(one.state == "PENDING" for one in site.live_jobs()), "its job")
+        scale(site, 2)
+        site.kube.delete_pod(names[2], grace_s=0)
+        for name in ("first-0", "first-1"):
+            site.kube.delete_pod(name, grace_s=1)
+        for name in names[:2]:
+            await site.bound(name, within=900)
+
+
+async def test_edge_case_22_a_job_that_is_scaled_down_while_it_runs_goes_on_with_the_others(site: Site) -> None:
+    async with site.running():
+        job = a_job(site, 3)
+        names = job_pods(site, job, range(3))
+        for name in names:
+            await site.bound(name)
+        (before,) = site.live_jobs()
+        scale(site, 2)
+        site.kube.delete_pod(names[2], grace_s=1)
+        await site.gone(names[2])
+        await asyncio.sleep(60)
+        assert bound(site, names[:2]) == 2
+        assert [one.job_id for one in site.live_jobs()] == [before.job_id]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_edge_case_23_a_suspended_job_ends_the_job_of_its_gang(site: Site, waits: bool) -> None:
+    async with site.running():
+        if waits:
+            await site.fill()
+        others = site.live_jobs()
+        job = a_job(site, 3)
+        names = job_pods(site, job, range(3), cpu="8")
+        await site.until(lambda: len(site.live_jobs()) == len(others) + 1, "its job")
+        if not waits:
+            for name in names:
+                await site.bound(name)
+        for name in names:
+            site.kube.delete_pod(name, grace_s=0 if waits else 1)
+        await site.until(lambda: site.live_jobs() == others, "the end of its job")
+
+
+async def test_edge_case_28_members_that_exclude_each_other_are_on_nodes_of_their_own(site: Site) -> None:
+    ports = [{"containerPort": 80, "hostPort": 80}]
+    async with site.running():
+        names = gang(site, range(3), 3)
+        for name in names:
+            site.edit_pod(name, lambda pod: pod["spec"]["containers"][0].update(ports=ports))
+        assert sorted([await site.bound(name) for name in names]) == ["n1", "n2", "n3"]
+
+
+@pytest.mark.parametrize("layout", ["pack", "spread"])
+async def test_edge_case_28_and_30_a_layout_that_puts_two_members_on_one_node_is_refused(
+    site: Site, layout: str
+) -> None:
+    async with site.running():
+        annotations = {GANG: "ring", GANG_SIZE: "2", "slurm-extender.io/gang-layout": layout}
+        for number in range(2):
+            site.kube.add_pod(f"ring-{number}", annotations=annotations, gates=(GATE,))
+        await site.until(lambda: any("slurm-extender.io/gang-layout" in note for note in site.notes("ring-0")), "it")
+        assert site.jobs() == []
+
+
+async def test_edge_case_29_a_rule_between_members_that_no_nodes_meet_releases_the_job_and_names_the_rule(
+    site: Site,
+) -> None:
+    rule = "node(s) didn't match pod affinity rules"
+
+    def together(pod: Json, node: str) -> str:
+        """`ring-1` has to be on the node of `ring-0`."""
+        return rule if pod["metadata"]["name"] == "ring-1" and node != "n1" else ""
+
+    async with site.running():
+        site.scheduler.judge = together
+        names = gang(site, range(2), 2)
+        await site.until(lambda: any(rule in note for name in names for note in site.notes(name)), "the rule", 120)
+        assert bound(site, names) == 0
+        expired = site.extender.gang_barrier.outcomes["expired"]
+        assert expired >= 1
+        site.scheduler.judge = None
+        for name in names:
+            await site.bound(name)
+
+
+async def test_edge_case_34_another_size_on_all_pods_while_the_job_waits_changes_the_job(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        others = site.live_jobs()
+        names = gang(site, range(2), 2, cpu="8")
+        await site.until(lambda: len(site.live_jobs()) == len(others) + 1, "its job")
+        names += gang(site, range(2, 3), 3, cpu="8")
+        for name in names[:2]:
+            site.edit_pod(name, lambda pod: pod["metadata"]["annotations"].update({GANG_SIZE: "3"}))
+        for name in ("first-0", "first-1", "first-2"):
+            site.kube.delete_pod(name, grace_s=1)
+        assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
+        assert len(site.live_jobs()) == 1
+
+
+async def test_edge_case_34_another_size_while_the_gang_runs_changes_nothing(site: Site) -> None:
+    async with site.running():
+        names = gang(site, range(2), 2)
+        for name in names:
+            await site.bound(name)
+        before = site.live_jobs()
+        for name in names:
+            site.edit_pod(name, lambda pod: pod["metadata"]["annotations"].update({GANG_SIZE: "3"}))
+        await asyncio.sleep(60)
+        assert (bound(site, names), site.live_jobs()) == (2, before)
