@@ -121,7 +121,7 @@ prove-simulation: setup
 
 prove-gangs: setup
 	$(BIN)/slurm-extender simulate --seeds 0:1000 --pods 4 --nodes 5 --days 0.004 --gangs 5 --slurm each --faults drawn --jobs 2 \
-		--report docs/proof/gangs.md --state $(VENV)/gangs-$(shell git rev-parse --short HEAD).jsonl
+		--report docs/proof/gang-seeds.md --state $(VENV)/gangs-$(shell git rev-parse --short HEAD).jsonl
 
 prove-nodes: setup
 	$(BIN)/slurm-extender simulate --seeds 0:50 --pods 40 --days 0.042 --slurm each --names each --foreign 6 --faults drawn --jobs 2 \

@@ -28,7 +28,7 @@ KINDS = {
 
 
 def kind_of(text: str) -> str:
-    return [one["kind"] for one in yaml.safe_load_all(text)][-1]
+    return str(list(yaml.safe_load_all(text))[-1]["kind"])
 
 
 def paths(document: Any) -> Iterator[str]:
