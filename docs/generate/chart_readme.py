@@ -35,7 +35,7 @@ helm test slurm-extender --namespace slurm-extender
 ```
 
 `helm test` runs `slurm-extender doctor` with the configuration and the rights of the extender. `helm` refuses a value
-that [values.schema.json](values.schema.json) does not know, by the name of its key.
+that `values.schema.json` does not know, by the name of its key.
 
 Several Slurm clusters: one release for each, in a namespace of its own, with a `config.scheduler.name` of its own.
 Objects outside of the namespace carry its name (`slurm-extender-gate-NAMESPACE`), but for the namespace

@@ -17,7 +17,8 @@ from extender.domain import wellknown
 from extender.domain.gangs import labels
 
 FORM = re.compile(
-    r"(?P<object>Pod|Node|Lease) (?P<kind>annotation|label|label or annotation|taint|condition|scheduling gate)"
+    r"(?P<object>Pod|Node|Lease|Namespace) "
+    r"(?P<kind>annotation|label|label or annotation|taint|condition|scheduling gate)"
     r"(?P<setting>, a setting)?: (?P<text>.+)",
     re.DOTALL,
 )

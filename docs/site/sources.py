@@ -23,6 +23,7 @@ PAGES = (
     "*.md",
     "examples/README.md",
     "manifests/README.md",
+    "manifests/chart/README.md",
     "lab/README.md",
 )
 INDEX = "docs/site/index.md"

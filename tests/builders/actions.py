@@ -24,6 +24,7 @@ from extender.kube.checkpoints import CheckpointLease
 from extender.kube.lease import KubeNodeLeases, LeaseLock
 from extender.kube.node_writes import NodeWriter
 from extender.kube.owners import OwnerReader
+from extender.kube.pod_group_status import PodGroupStatusWriter
 from extender.kube.pod_reads import PodReader
 from extender.kube.writes import PodWriter
 from extender.slurm.external_nodes import Registrar
@@ -44,6 +45,7 @@ ADAPTERS: Mapping[type, type] = {
     ports.NodeLeases: KubeNodeLeases,
     ports.CheckpointStore: CheckpointLease,
     ports.Owners: OwnerReader,
+    ports.PodGroupStatuses: PodGroupStatusWriter,
 }
 """By port. One without a method that waits for somebody asks nobody anything."""
 
@@ -80,12 +82,16 @@ def waiting_methods(port: type) -> list[str]:
     return [name for name, one in vars(port).items() if inspect.iscoroutinefunction(one)]
 
 
+ASKED_BY_USERS = {ports.SlurmShares}
+"""Ports that a user's request alone reads, and nothing depends on."""
+
+
 def ports_that_ask() -> list[type]:
-    """Every port that has such a method."""
+    """Every other port that has such a method."""
     return [
         one
         for one in vars(ports).values()
-        if isinstance(one, type) and Protocol in one.__bases__ and waiting_methods(one)
+        if isinstance(one, type) and Protocol in one.__bases__ and waiting_methods(one) and one not in ASKED_BY_USERS
     ]
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from extender.domain.wellknown import DRAIN_PREFIX, GANG, GANG_SIZE, GATE
 from simulator.kube.kubelet import RUN_FOR
 from simulator.kube.objects import Json, a_pod, owner_reference
-from simulator.kube.resources import LEASES, PODS
+from simulator.kube.resources import COSCHEDULING_POD_GROUPS, LEASES, PODS
 from simulator.kube.storage import ObjectKey
 from simulator.slurm.faults import SlurmFault
 from tests.builders.process_site import FOREIGN_PODS, IMPATIENT, NAMES, REGISTERED, REGISTERING, UNHURRIED, Site
+from tests.builders.rights import shipped_rights
 
 BATCH = {"slurm-extender.io/mode": "batch"}
 COMMENT = "slurm-extender.io/comment"
@@ -151,6 +152,21 @@ async def a_member_finishes(site: Site) -> None:
         site.kube.add_pod(f"ring-{number}", annotations=said | soon, grace_s=2)
 
 
+async def a_member_of_a_pod_group_comes(site: Site) -> None:
+    """The extender reads PodGroups from its next life on; the gang lacks a member: only its status is written."""
+    site.kube.rbac = shipped_rights("pod-groups")
+    site.kube.resources = (*site.kube.resources, COSCHEDULING_POD_GROUPS)
+    site.config += f"gangs: {{podGroups: [{COSCHEDULING_POD_GROUPS.group}]}}\n"
+    meta = {"name": "ring", "namespace": "default"}
+    kind = COSCHEDULING_POD_GROUPS.api_version
+    site.kube.create({"apiVersion": kind, "kind": "PodGroup", "metadata": meta, "spec": {"minMember": 2}})
+    site.kube.create(a_pod("web", labels={f"{COSCHEDULING_POD_GROUPS.group}/pod-group": "ring"}, grace_s=1))
+
+
+async def the_member_goes(site: Site) -> None:
+    site.kube.delete_pod("web", grace_s=1)
+
+
 async def its_node_is_free(site: Site) -> None:
     await site.until(lambda: len(site.jobs_of("gang ring")[0].nodes) == 1, "the end of its share", within=200)
 
@@ -262,6 +278,7 @@ GONE_ALONE = Occasion(leave_and_be_gone, bound, alone=True)
 FORCED = Occasion(leave_by_force, bound)
 SUCCEEDS = Occasion(succeed)
 SHRINKS = Occasion(a_member_finishes, after=its_node_is_free, survive=(BYSTANDER, "ring-0"))
+GROUPED = Occasion(a_member_of_a_pod_group_comes, after=the_member_goes, alone=True)
 TIMES_OUT = Occasion(over_its_time, bound)
 DOWN = Occasion(node_lost, bound, node_back)
 EVICTED = Occasion(cancelled_by_a_person, bound)
@@ -322,6 +339,7 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "Owners.controllers": (OWNED,),
     "Pods.explain": (EXPLAINED,),
     "Pods.report": (STUCK,),
+    "PodGroupStatuses.write": (GROUPED,),
 }
 """By deed: everything that makes it happen in its own way."""
 

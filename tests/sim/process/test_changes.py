@@ -32,7 +32,7 @@ def annotate(site: Site, **settings: str) -> None:
 async def test_a_waiting_job_follows_its_pod_in_place(site: Site) -> None:
     async with site.running():
         job = await a_waiting_pod(site)
-        annotate(site, partition="urgent", timeout="7", qos="high", comment="mine")
+        annotate(site, partition="urgent", time_limit="7", qos="high", comment="mine")
         await site.until(lambda: "SlurmJobUpdated" in site.events("second"), "an Event")
         assert (job.partition, job.time_limit_s, job.qos, job.comment) == ("urgent", 420.0, "high", "mine")
         assert len(site.live_jobs()) <= 4
@@ -44,7 +44,7 @@ async def test_a_change_whose_answer_is_lost_is_made_all_the_same(site: Site, fa
     async with site.running():
         job = await a_waiting_pod(site)
         site.slurm.restd.faults.add(fault, "POST", f"/job/{job.job_id}", times=1)
-        annotate(site, timeout="7")
+        annotate(site, time_limit="7")
         await site.until(lambda: "SlurmJobUpdated" in site.events("second"), "an Event")
         assert job.time_limit_s == 420.0
         assert [job] == site.jobs_of("second")
@@ -72,7 +72,7 @@ async def left_waiting(site: Site, **settings: str) -> SimJob:
     """The job of a Pod that waits, and that nobody looks after any more."""
     async with site.dying():
         await site.fill()
-        given = {f"{OURS}{name}": value for name, value in settings.items()}
+        given = {f"{OURS}{name.replace('_', '-')}": value for name, value in settings.items()}
         site.kube.add_pod("second", cpu="8", annotations=given)
         await site.until(lambda: len(site.live_jobs()) == 4, "the second's job")
         (job,) = site.jobs_of("second")
@@ -80,8 +80,8 @@ async def left_waiting(site: Site, **settings: str) -> SimJob:
 
 
 async def test_a_waiting_job_follows_what_changed_while_nobody_watched(site: Site) -> None:
-    job = await left_waiting(site, timeout="9", comment="old")
-    annotate(site, partition="urgent", timeout="7", comment="new")
+    job = await left_waiting(site, time_limit="9", comment="old")
+    annotate(site, partition="urgent", time_limit="7", comment="new")
     async with site.running():
         await site.until(lambda: "SlurmJobUpdated" in site.events("second"), "an Event", within=30)
         assert (job.partition, job.time_limit_s, job.comment) == ("urgent", 420.0, "new")
@@ -89,8 +89,8 @@ async def test_a_waiting_job_follows_what_changed_while_nobody_watched(site: Sit
 
 
 async def test_a_wish_added_while_nobody_watched_is_told_to_the_waiting_job(site: Site) -> None:
-    job = await left_waiting(site, timeout="9", qos="low")
-    annotate(site, timeout="7", constraints="", comment="mine")
+    job = await left_waiting(site, time_limit="9", qos="low")
+    annotate(site, time_limit="7", constraints="", comment="mine")
     async with site.running():
         await site.until(lambda: "SlurmJobUpdated" in site.events("second"), "an Event", within=30)
         assert (job.qos, job.time_limit_s, job.comment) == ("low", 420.0, "mine")
@@ -107,10 +107,10 @@ async def test_a_change_that_no_job_can_follow_makes_another_after_a_start(site:
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("before", ["start", "change"])
 async def test_what_an_administrator_changed_is_not_undone_by_a_start(site: Site, before: str) -> None:
-    job = await left_waiting(site, timeout="9", comment="mine", qos="low")
+    job = await left_waiting(site, time_limit="9", comment="mine", qos="low")
     say(job, qos="high", partition="urgent")
     if before == "change":
-        annotate(site, timeout="7")
+        annotate(site, time_limit="7")
     async with site.running():
         await asyncio.sleep(60)
         assert (job.qos, job.partition) == ("high", "urgent")
@@ -119,8 +119,8 @@ async def test_what_an_administrator_changed_is_not_undone_by_a_start(site: Site
 
 
 async def test_a_followed_change_is_known_to_the_next_start(site: Site) -> None:
-    job = await left_waiting(site, timeout="9")
-    annotate(site, timeout="7")
+    job = await left_waiting(site, time_limit="9")
+    annotate(site, time_limit="7")
     async with site.dying():
         await site.until(lambda: job.time_limit_s == 420.0, "the change", within=30)
     say(job, time_limit_s=1200.0)
@@ -131,12 +131,12 @@ async def test_a_followed_change_is_known_to_the_next_start(site: Site) -> None:
 
 
 async def test_a_mark_that_does_not_say_what_was_asked_changes_nothing(site: Site) -> None:
-    job = await left_waiting(site, timeout="9")
+    job = await left_waiting(site, time_limit="9")
     for place in ("extra", "admin_comment"):
         mark = decode_mark(getattr(job, place))
         assert mark is not None
         setattr(job, place, encode_mark(replace(mark, wishes=())))
-    annotate(site, timeout="7")
+    annotate(site, time_limit="7")
     async with site.running():
         await asyncio.sleep(60)
         assert job.time_limit_s == 540.0
@@ -157,11 +157,11 @@ async def test_a_running_pod_that_changed_while_nobody_watched_keeps_its_job_and
 
 async def test_a_running_job_follows_its_pods_comment_and_a_shorter_time_limit(site: Site) -> None:
     async with site.running():
-        site.kube.add_pod("second", annotations={f"{OURS}timeout": "60"}, grace_s=10)
+        site.kube.add_pod("second", annotations={f"{OURS}time-limit": "60"}, grace_s=10)
         await site.bound("second")
         (job,) = site.jobs_of("second")
         await asyncio.sleep(5)
-        annotate(site, timeout="3", comment="mine")
+        annotate(site, time_limit="3", comment="mine")
         await site.until(lambda: "SlurmJobUpdated" in site.events("second"), "an Event", within=30)
         assert (job.time_limit_s, job.comment) == (180.0, "mine")
         await site.gone("second", within=200)
@@ -170,10 +170,10 @@ async def test_a_running_job_follows_its_pods_comment_and_a_shorter_time_limit(s
 
 async def test_a_running_pod_is_not_given_more_time_than_an_operator_gives_it(site: Site) -> None:
     async with site.running():
-        site.kube.add_pod("second", annotations={f"{OURS}timeout": "5"})
+        site.kube.add_pod("second", annotations={f"{OURS}time-limit": "5"})
         await site.bound("second")
         (job,) = site.jobs_of("second")
-        annotate(site, timeout="60")
+        annotate(site, time_limit="60")
         await site.until(lambda: "SlurmJobUpdateRejected" in site.events("second"), "an Event", within=30)
         assert any(f"scontrol update jobid={job.job_id} timelimit=60" in note for note in site.notes("second"))
         assert job.time_limit_s == 300.0
@@ -181,10 +181,10 @@ async def test_a_running_pod_is_not_given_more_time_than_an_operator_gives_it(si
 
 async def test_a_running_job_follows_what_changed_while_nobody_watched(site: Site) -> None:
     async with site.dying():
-        site.kube.add_pod("second", annotations={f"{OURS}timeout": "60"})
+        site.kube.add_pod("second", annotations={f"{OURS}time-limit": "60"})
         await site.bound("second")
         (job,) = site.jobs_of("second")
-    annotate(site, timeout="30")
+    annotate(site, time_limit="30")
     async with site.running():
         await site.until(lambda: job.time_limit_s == 1800.0, "the change", within=30)
         assert [job] == site.jobs_of("second")

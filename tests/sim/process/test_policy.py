@@ -52,7 +52,9 @@ def waiting(site: Site, name: str) -> SimJob:
 async def one_that_waits(site: Site, **settings: str) -> SimJob:
     """`second`, whose job queues behind Pods on every node."""
     await site.fill()
-    site.kube.add_pod("second", cpu="8", annotations={OURS + name: value for name, value in settings.items()})
+    site.kube.add_pod(
+        "second", cpu="8", annotations={OURS + name.replace("_", "-"): value for name, value in settings.items()}
+    )
     await site.until(lambda: bool(site.jobs_of("second")), "its job")
     return waiting(site, "second")
 
@@ -90,7 +92,7 @@ async def test_the_job_of_a_waiting_pod_follows_a_changed_policy_in_place(site: 
 
 async def test_what_waits_and_is_not_allowed_any_more_loses_its_job_and_says_why(site: Site, policy: Policy) -> None:
     async with site.running(changed=policy.given):
-        job = await one_that_waits(site, timeout="99")
+        job = await one_that_waits(site, time_limit="99")
         running = [one for one in site.live_jobs() if one is not job]
         policy.says("rules: [{name: short, allow: {timeLimitMinutes: {atMost: 60}}}]\n")
         await site.until(lambda: not site.jobs_of("second"), "the end of its job")
