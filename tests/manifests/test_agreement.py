@@ -391,7 +391,7 @@ def test_every_file_beside_a_kustomization_is_used_by_it(folder: Path) -> None:
         assert (folder.parent / name).exists()
 
 
-PLAIN = [path for path in sorted((ROOT / "manifests").rglob("*.yaml")) if path.parent.name != "templates"]
+PLAIN = [path for path in sorted((ROOT / "manifests").rglob("*.yaml")) if "templates" not in path.parts]
 
 
 @pytest.mark.parametrize("path", PLAIN, ids=lambda path: path.name)
