@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from lab.probe import request
 from lab.site import PodRef
 from tests.builders.stage import Stage
 
@@ -111,11 +112,12 @@ def test_jobs_of_few_pods_that_a_restored_etcd_does_not_have_are_kept_too(stage:
         site.scheduler.restart()
     there = jobs(stage, pods)
 
-    def suspected() -> bool:
-        _, answer = site.kube.api("GET", "/apis/events.k8s.io/v1/events")
-        return any(event.get("reason") == "RestoreSuspected" for event in answer["items"])
-
-    site.wait_for(suspected, "the extender has seen that the Pods are missing", timeout_s=120)
+    url = f"http://127.0.0.1:{site.addresses.health}/readyz?verbose"
+    site.wait_for(
+        lambda: b"2 missing Pods" in request("GET", url)[1],
+        "the extender has seen that Pods are missing",
+        timeout_s=120,
+    )
     site.elapse(20)
     assert jobs(stage, pods) == there
     os.kill(site.extender.pid, signal.SIGUSR1)

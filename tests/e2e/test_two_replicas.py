@@ -45,7 +45,7 @@ def two(site: Site) -> Iterator[dict[str, Daemon]]:
         daemons["b"].start()
         yield daemons
         for switch in (scheduling, hooks):
-            assert all(switch.taken.values()) or not any(switch.taken.values()), f"not called by turns: {switch.taken}"
+            assert all(switch.taken.values()) or sum(switch.taken.values()) < 2, f"not called by turns: {switch.taken}"
 
 
 @contextmanager

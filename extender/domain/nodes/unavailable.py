@@ -33,6 +33,10 @@ REASONS = tuple(_WORDS.values())
 _SAID = frozenset({"FAIL", "DRAIN", "MAINTENANCE"})
 """States that a user or administrator set; slurmctld derives the others from slurmd."""
 
+_REASONED = frozenset({"DOWN", "FAIL", "DRAIN"})
+"""States that a reason is given for. Slurm 24.11 keeps the reason of an earlier one after `state=resume`, and shows it
+with the others."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
@@ -58,7 +62,8 @@ def unavailable(node: SlurmNode, silent_s: float = 0.0) -> Unavailable | None:
         return None
     return Unavailable(
         _WORDS[found[0]],
-        f"Slurm node {node.name} is {' and '.join(found)}{_quoted(node, drained_by_us)}",
+        f"Slurm node {node.name} is {' and '.join(found)}"
+        f"{_quoted(node, drained_by_us) if _REASONED.intersection(found) else ''}",
         any(word in _SAID for word in found),
     )
 

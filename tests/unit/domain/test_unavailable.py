@@ -22,6 +22,8 @@ def a_node(state: str = "IDLE", *flags: str, reason: str = "", user: str = "") -
         (a_node("MIXED", "FAIL", reason="fan"), "SlurmFail", "FAIL: fan", True),
         (a_node("IDLE", "MAINTENANCE", "RESERVED"), "SlurmMaintenance", "MAINTENANCE", True),
         (a_node("IDLE", "NOT_RESPONDING"), "SlurmNotResponding", "NOT_RESPONDING", False),
+        (a_node("IDLE", "MAINTENANCE", reason="an old disk"), "SlurmMaintenance", "MAINTENANCE", True),
+        (a_node("IDLE", "NOT_RESPONDING", reason="an old disk"), "SlurmNotResponding", "NOT_RESPONDING", False),
         (a_node("DOWN", "DRAIN", reason="slurm-extender: [01234567] cordoned"), "SlurmDown", "DOWN", False),
         (
             a_node(
