@@ -87,7 +87,7 @@ def keys() -> list[Key]:
 def render() -> str:
     """The whole page, with a newline at its end."""
     parts = [_HEAD]
-    for of in ("Pod", "Node", "Lease"):
+    for of in ("Pod", "Node", "Namespace", "Lease"):
         parts.append(f"\n## {of}\n{_TABLE}")
         parts += [
             f"| `{one.key}` | {one.kind} | {'yes' if one.setting else ''} | {one.text} |\n"

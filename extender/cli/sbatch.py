@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from extender.domain.jobs.job import Exclusive, JobRequest
+from extender.domain.jobs.job import Exclusive, JobRequest, OnNodeFailure
 from extender.slurm.describe import tres_per_node
 
 _OPTIONS = {
@@ -25,6 +25,7 @@ _OPTIONS = {
     "priority": "priority",
     "nice": "nice",
     "switches": "switches",
+    "segment": "segment",
 }
 """Fields that an option of `sbatch` takes as they are."""
 
@@ -66,6 +67,8 @@ def _options(request: JobRequest) -> Iterator[str]:
     sharing = Exclusive.NONE if request.whole_node else request.exclusive
     if sharing is not None:
         yield _SHARING[sharing]
+    if request.on_node_failure is OnNodeFailure.KEEP:
+        yield "--no-kill"
     if request.run_as is not None:
         yield f"--uid={request.run_as.uid}"
         yield f"--gid={request.run_as.gid}"

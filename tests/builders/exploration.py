@@ -57,6 +57,9 @@ def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     yield e.AllocationBusy("busy")
     yield e.AllocationMisfits("n1", "full")
     yield e.AllocationUnfenced("no fence")
+    yield e.NodesVacated(("n1",))
+    for job in (mine, other):
+        yield from (e.ShrinkAnswered(job, done) for done in (True, False, None))
     yield e.TimerFired()
 
 
@@ -121,6 +124,20 @@ def beginnings(refs: tuple[e.MemberRef, ...]) -> Iterator[Placeholder]:
         e.PodWanted(refs, REQUESTS[0]),
     )
     for event in later:
+        p, _ = step(p, event, NOW, TIMING)
+        yield p
+    p = Placeholder("u")  # it comes to a node of its own, which Slurm may take back before it is bound
+    two = ("n1", "n2")
+    apart: tuple[e.Event, ...] = (
+        e.PodWanted(earlier, REQUESTS[0]),
+        e.CandidatesChanged(frozenset(two)),
+        e.SubmitAccepted(1, 1),
+        e.JobGranted(1, {ref.uid: "n1" for ref in earlier}, two, slots=two),
+        *(e.PodBound(ref.uid, "n1", 1) for ref in earlier),
+        e.PodWanted(refs, REQUESTS[0]),
+        e.JobGranted(1, dict(zip((ref.uid for ref in refs), two, strict=False)), two, slots=two),
+    )
+    for event in apart:
         p, _ = step(p, event, NOW, TIMING)
         yield p
     for node, job, ending in product(("", "n1"), (None, 1), (False, True)):

@@ -67,7 +67,9 @@ def cases() -> Iterator[object]:
 
 def test_every_command_is_there() -> None:
     named = {name.partition(" ")[0] for name in CRASHES}
-    assert named == {one.__name__ for one in (*get_args(Command), *get_args(NodeCommand))} | {"Binding", CHECK}
+    commands = {one.__name__ for one in (*get_args(Command), *get_args(NodeCommand))}
+    # Gangs need nodes with a fence, which these sites lack: tests/sim/process/test_crash_matrix.py kills it there.
+    assert named == commands - {"ShrinkJob"} | {"Binding", CHECK}
 
 
 @pytest.mark.modes(slow=("26.05", "24.11-allocation", "auto"))

@@ -26,7 +26,7 @@ def test_a_broken_promise_is_told_with_its_story_and_the_command_that_shows_it_a
         Invariant.FENCE, 12.5, ("Pod web", "node n1"), "job 7 starts while Pod web is there", ("  12.1 bound",)
     )
 
-    def breaks(options: Options) -> RunResult:
+    def breaks(options: Options, _watch: object) -> RunResult:
         return RunResult(options, (told,), "a summary\n", "", "", Counter(), Counter(), Counter(), 1)
 
     monkeypatch.setattr(run_commands, "simulate", breaks)

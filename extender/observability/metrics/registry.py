@@ -86,7 +86,7 @@ class Metrics:
             LIFE_BUCKETS,
         )
         self._gang_wait = self._histogram(
-            "gang_wait_seconds",
+            "gang_wait_duration_seconds",
             "Time from all Pods of a gang being known to all of them being bound, over all jobs that this took.",
             (),
             LIFE_BUCKETS,

@@ -56,7 +56,7 @@ async def test_a_gang_is_shown_from_its_first_pod_to_its_last_binding(site: Site
         assert unneeded["why"] == "gang ring has all of its Pods; this Pod waits until a slot of its job is free."
         listed = (await site.get(8083, "/debug/gangs?namespace=default")).json()
         assert [(one["name"], one["jobId"]) for one in listed] == [("gang ring", found["jobId"])]
-        assert await site.metric("gang_wait_seconds_count") == 1
+        assert await site.metric("gang_wait_duration_seconds_count") == 1
         assert (await site.get(8083, "/debug/gangs?namespace=other")).json() == []
 
 

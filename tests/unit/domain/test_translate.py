@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.domain.jobs.job import Exclusive, JobRequest, Mode, RunAs
+from extender.domain.jobs.job import Exclusive, JobRequest, Mode, OnNodeFailure, RunAs
 from extender.domain.policy.site import (
     RESTRICTED_KEYS,
     MissingRequests,
@@ -88,6 +88,8 @@ REACHES = {
     "begin": ("now+1hour", "begin", 1003600),
     "deadline": ("2030-03-17T17:46:40Z", "deadline", 1_900_000_000),
     "switches": ("1", "switches", 1),
+    "segment": ("2", "segment", 2),
+    "on-node-failure": ("keep", "on_node_failure", OnNodeFailure.KEEP),
     "mode": ("batch", "mode", Mode.BATCH),
     "gres": ("gpu:a100:2", "tres_per_node", "gres/gpu:a100:2"),
     "gpu-type": ("l4", "gres", {"gpu:l4": 1}),

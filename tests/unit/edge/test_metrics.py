@@ -150,11 +150,14 @@ def test_a_gang_is_timed_from_its_last_pod_to_its_last_binding() -> None:
     counted.move(State.WAITING, 2)
     counted.move(State.GRANTED, 30)
     counted.move(State.BOUND, 4, **counted.complete(nodes=("n1", "")))
-    assert counted.value("gang_wait_seconds_count") == 0
+    assert counted.value("gang_wait_duration_seconds_count") == 0
     counted.move(State.BOUND, 1, **counted.complete(nodes=("n1", "n2")))
-    assert (counted.value("gang_wait_seconds_count"), counted.value("gang_wait_seconds_sum")) == (1, 38)
+    assert (counted.value("gang_wait_duration_seconds_count"), counted.value("gang_wait_duration_seconds_sum")) == (
+        1,
+        38,
+    )
     counted.move(State.BOUND, 1)
-    assert counted.value("gang_wait_seconds_count") == 1
+    assert counted.value("gang_wait_duration_seconds_count") == 1
 
 
 def test_a_gang_that_lost_a_pod_before_its_bindings_is_timed_from_its_successor() -> None:
@@ -166,7 +169,7 @@ def test_a_gang_that_lost_a_pod_before_its_bindings_is_timed_from_its_successor(
     counted.move(State.ABSENT, 100, **counted.complete())
     counted.move(State.GRANTED, 3)
     counted.move(State.BOUND, 1, **counted.complete(nodes=("n1", "n2")))
-    assert counted.value("gang_wait_seconds_sum") == 4
+    assert counted.value("gang_wait_duration_seconds_sum") == 4
 
 
 def test_a_gang_that_a_start_finds_with_its_job_and_a_single_pod_are_not_timed() -> None:
@@ -179,7 +182,7 @@ def test_a_gang_that_a_start_finds_with_its_job_and_a_single_pod_are_not_timed()
     single = Counted()
     single.move(State.ABSENT, 0, request=JobRequest("p", members=1, cpus=1, memory_mb=1))
     place(single)
-    assert gang.value("gang_wait_seconds_count") == single.value("gang_wait_seconds_count") == 0
+    assert gang.value("gang_wait_duration_seconds_count") == single.value("gang_wait_duration_seconds_count") == 0
 
 
 def test_a_gang_that_is_forgotten_is_timed_no_more() -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from extender.cli.sbatch import sbatch_line
 from extender.cli.translate import translate_manifests
-from extender.domain.jobs.job import Exclusive, JobRequest, RunAs
+from extender.domain.jobs.job import Exclusive, JobRequest, OnNodeFailure, RunAs
 from extender.kube.wire.manifest_templates import DEEPEST_TEMPLATE, MOST_SEARCHED, MOST_TEMPLATES
 
 SIZE = "resources: {requests: {cpu: 100m, memory: 100M}}"
@@ -182,6 +182,7 @@ def test_each_field_of_a_request_but_the_mode_changes_the_line_for_sbatch() -> N
             "required_nodes": ("n",),
             "exclusive": Exclusive.USER,
             "run_as": RunAs(1, 1),
+            "on_node_failure": OnNodeFailure.KEEP,
         }.get(one.name, 77 if "int" in str(one.type) else "text")
         changes: dict[str, Any] = {one.name: value}
         changed = sbatch_line(dataclasses.replace(plain, **changes))
