@@ -44,5 +44,8 @@ def answers_ok(url: str, *, headers: Mapping[str, str] | None = None, ca_file: P
 
 
 def decoded(body: bytes) -> Any:
-    """The JSON value of an answer."""
-    return json.loads(body)
+    """The JSON value of an answer; its text where it is none, as of a path that the API server does not serve."""
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body.decode(errors="replace")

@@ -14,8 +14,10 @@ from extender.domain.gangs.pod_groups import GroupProgress, GroupStatus, PodGrou
 from extender.domain.ports import PodGroupStatuses, StatusAnswer, StatusResult
 from extender.domain.wellknown import GROUP_STATUS_MANAGER
 from extender.kube.connection import APPLY_PATCH, ApiConnection
-from extender.kube.errors import ApiError, Conflict, Invalid, NotFound
+from extender.kube.errors import ApiError, ApiUnavailable, Conflict, Invalid, NotFound
 from extender.kube.pod_groups import PodGroupInformers
+from extender.kube.wire.fields import Unreadable
+from extender.kube.wire.stream import POD_GROUPS
 
 _log = structlog.get_logger(__name__)
 
@@ -40,6 +42,8 @@ class PodGroupStatusWriter:
             "status": _applied(status),
         }
         try:
+            if await self._uid(path.removesuffix(f"/{group.name}/status"), group) != group.uid:
+                return StatusAnswer(StatusResult.GONE, f"another PodGroup has the name {group.name}")
             await self._connection.request(
                 "PATCH",
                 path,
@@ -57,6 +61,21 @@ class PodGroupStatusWriter:
             _log.info("pod_group_status_not_written", group=group.name, namespace=group.namespace, error=str(error))
             return StatusAnswer(StatusResult.FAILED, str(error))
         return StatusAnswer(StatusResult.WRITTEN)
+
+    async def _uid(self, path: str, group: PodGroupView) -> str:
+        """Return the UID of the PodGroup that has this name now, "" without one.
+
+        The API server ignores the UID in a write of the status of a custom resource (apiextensions-apiserver
+        `status_strategy.go` keeps the metadata that is there). The extender may list and watch, and not get.
+        """
+        answer = await self._connection.request(
+            "GET", path, query={"fieldSelector": f"metadata.name={group.name}"}, timeout_s=self._timeout_s
+        )
+        try:
+            found = POD_GROUPS[group.kind.api].page(answer.body).views
+        except Unreadable as error:
+            raise ApiUnavailable(f"GET {path}: {error}") from error
+        return found[0].uid if found else ""
 
 
 def _applied(status: GroupStatus) -> dict[str, Any]:

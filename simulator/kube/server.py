@@ -196,9 +196,9 @@ class FakeApiServer:
         return obj
 
     def _list(self, request: ApiRequest, target: Target) -> Json:
-        for selector in ("fieldSelector", "labelSelector"):
-            if request.query.get(selector):
-                raise bad_request(f"{selector}: the fake API server has no selectors")
+        field, _, named = request.query.get("fieldSelector", "").partition("=")
+        if (field and field != "metadata.name") or request.query.get("labelSelector"):
+            raise bad_request("the fake API server selects by metadata.name alone")
         limit = int(request.query.get("limit") or 0)
         token = request.query.get("continue", "")
         if token:
@@ -209,6 +209,8 @@ class FakeApiServer:
             version, items = still.version, self.caches.of(still, target.resource, target.namespace)
         else:
             version, items = self.storage.version, list(self.storage.of(target.resource, target.namespace))
+        if named:
+            items = [one for one in items if one["metadata"]["name"] == named]
         meta: Json = {"resourceVersion": str(version)}
         if limit and len(items) > limit:
             items, rest = items[:limit], items[limit:]

@@ -237,10 +237,10 @@ class Slurmctld:
     def shrink(self, job_id: int, kept: Sequence[str]) -> None:
         """Take all nodes of a running job but these. Raises `SlurmRefusal` as slurmctld refuses it."""
         job, source = self.jobs[job_id], "slurm_update_job2()"
-        if not self.config.job_shrink or not set(kept) <= set(job.nodes):
+        if not self.config.job_shrink:
             raise SlurmRefusal(2036, source)
-        if not kept or (job.script is not None and job.nodes[0] not in kept):
-            raise SlurmRefusal(2018, source)  # the batch host cannot go
+        if not kept or not set(kept) <= set(job.nodes) or (job.script is not None and job.nodes[0] not in kept):
+            raise SlurmRefusal(2018, source)  # a running job gets no more nodes, and its batch host cannot go
         if set(kept) != set(job.nodes):
             self._lives.shrink(job, kept)
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from extender.domain.ports import Clock
 from extender.kube.connection import JSON, MERGE_PATCH, ApiConnection, connect, connect_plainly
-from extender.kube.errors import ApiRefused, Conflict, NotFound
+from extender.kube.errors import ApiRefused, Conflict, NotFound, Throttled
 from extender.kube.guard import Guard
 from lab.clock import elapsed, now
 from lab.kube import Kubernetes
@@ -118,7 +118,7 @@ class LabSite:
         async def served() -> bool:
             try:
                 await self.connection.request("GET", "/apis/scheduling.x-k8s.io/v1alpha1/podgroups")
-            except NotFound:
+            except (NotFound, Throttled):  # "storage is (re)initializing"
                 return False
             return True
 

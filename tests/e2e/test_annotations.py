@@ -65,7 +65,7 @@ def test_every_setting_of_ours_is_in_the_job(stage: Stage) -> None:
         "mode": stage.mode,
     }
     elsewhere = {"gres", "gpu-type"}  # contradict each other; test_accounting.py has both
-    unseen = {"qos", "mcs-label", "gang", "gang-size"}  # gangs: test_gangs.py
+    unseen = {"qos", "mcs-label", "gang", "gang-size", "segment", "on-node-failure"}  # gangs: test_gangs.py
     assert said.keys() | elsewhere | unseen == BY_NAME.keys()
     with reservation(site, "ours", node):
         pod = site.pod("all", stage.namespace, annotations={OWN + key: value for key, value in said.items()})

@@ -46,7 +46,11 @@ def installable(form: InstallForm, plan: ImportPlan, write: Writer) -> str:
     document = plan.document | {"slurm": {"user": "slurm"} | plan.document["slurm"]}
     if form is InstallForm.HELM:
         config = {key: value for key, value in document.items() if key not in _SAID_BY_THE_CHART}
-        return "# Values of the chart.\n" + write({"config": config})
+        values: dict[str, Any] = {"config": config}
+        gangs = dict(config.get("gangs", {}))
+        if groups := gangs.pop("podGroups", None):  # the chart gives the rights with it
+            values |= {"config": config | {"gangs": gangs}, "podGroups": groups}
+        return "# Values of the chart.\n" + write(values)
     return "# A kustomization, in a folder of manifests/overlays.\n" + write(_kustomization(document, write))
 
 
@@ -116,10 +120,11 @@ def _kustomization(document: dict[str, Any], write: Writer) -> dict[str, Any]:
     whole: dict[str, Any] = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
-        "resources": ["../../base"],
-        "components": ["../../components/tls", "../../components/certificates"],
+        "resources": ["../tls"],  # kustomize applies components last: those of this file would undo its ConfigMaps
         "configMapGenerator": config_maps,
     }
+    if document.get("gangs", {}).get("podGroups"):
+        whole["components"] = ["../../components/pod-groups"]
     if name != DEFAULT_NAME:
         config_maps.append(_config_map("scheduler-config", "kube-scheduler.yaml", write(scheduler_configuration(name))))
         whole["patches"] = [_patch(policy, path, name, write) for policy, path in _NAMED]

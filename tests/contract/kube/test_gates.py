@@ -68,10 +68,10 @@ def webhook(kube: Kubernetes, folder: Path) -> Iterator[None]:
         wait_until(lambda: server.started, "the webhook listens", timeout_s=10)
         port = server.servers[0].sockets[0].getsockname()[1]
         [configuration] = documents(COMPONENTS / "gate-webhook" / "webhook.yaml")
-        [hook] = configuration["webhooks"]
-        path = hook["clientConfig"].pop("service")["path"]
         bundle = base64.b64encode(certificate.ca_file.read_bytes()).decode()
-        hook["clientConfig"] |= {"url": f"https://127.0.0.1:{port}{path}", "caBundle": bundle}
+        for hook in configuration["webhooks"]:
+            path = hook["clientConfig"].pop("service")["path"]
+            hook["clientConfig"] |= {"url": f"https://127.0.0.1:{port}{path}", "caBundle": bundle}
         kube.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(configuration))
         yield
         kube.kubectl("delete", "-f", "-", stdin=yaml.safe_dump(configuration))

@@ -64,10 +64,11 @@ def resized(kube: Kubernetes, name: str, cpu: str, memory: str = "1Gi", *, dry: 
 
 
 def test_growth_is_refused_with_what_to_do_and_shrinking_is_not(kube: Kubernetes) -> None:
-    status, answer = resized(kube, "web", "3")
-    assert status == 200, answer
+    wait_until(partial(resizable, kube, "web"), "kwok has said its own word of it", timeout_s=60)
     kube.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(POLICY))
-    wait_until(lambda: resized(kube, "web", "3")[0] == 422, "the API server has taken it up", timeout_s=60)
+    refused = "its Slurm job cannot grow while it runs"
+    wait_until(lambda: refused in str(resized(kube, "web", "3")[1]), "the API server has taken it up", timeout_s=60)
+    runs(kube, "web", SIZES)
     status, answer = resized(kube, "web", "2", "1025Mi")
     assert status == 422
     assert "its Slurm job cannot grow while it runs" in answer["message"]

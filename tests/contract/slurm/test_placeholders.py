@@ -267,7 +267,7 @@ async def test_a_running_job_gives_back_the_nodes_that_are_not_kept_and_another_
         await observed(jobs, other, Running)
         assert (await read(jobs, other)).nodes == had[1:2]
         again = await jobs.shrink(job_id, had)
-        assert (again.done, again.refused_for) == (False, Unshrinkable.SITE)
+        assert (again.done, again.refused_for) == (False, Unshrinkable.JOB)
         if mode is Mode.BATCH:
             first = await jobs.shrink(job_id, kept[1:])
             assert (first.done, first.refused_for) == (False, Unshrinkable.JOB)
