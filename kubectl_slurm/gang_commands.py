@@ -137,13 +137,18 @@ def _from_pods(ask: Asking, pod: Json) -> Json:
         "name": f"gang of {row['name']}",
         "state": "bound",
         "job": row["job"],
-        "size": int(size) if size.isdecimal() and size.isascii() and len(size) < 10 else None,
+        "size": _number(size),
         "pods": None,
         "bound": len(_bound_members(ask, pod)),
         "source": "",
         "missing": "",
         "why": "",
     }
+
+
+def _number(text: str) -> int | None:
+    """Read a whole number of at most nine digits, which any author of a Pod may have written; `None`: it is none."""
+    return int(text) if text.isdecimal() and text.isascii() and len(text) < 10 else None
 
 
 def _bound_members(ask: Asking, pod: Json) -> list[Json]:
@@ -153,12 +158,12 @@ def _bound_members(ask: Asking, pod: Json) -> list[Json]:
         return []
     members = []
     for one in of_pods.pods_of(ask.api, ask.given.scheduler, namespace):
-        row, rank = of_pods.row_of(one), (one["metadata"].get("annotations") or {}).get(GANG_RANK, "")
-        if row["job"] == job and rank.isdecimal() and rank.isascii() and len(rank) < 10:
+        row, rank = of_pods.row_of(one), _number((one["metadata"].get("annotations") or {}).get(GANG_RANK, ""))
+        if row["job"] == job and rank is not None:
             phase = str((one.get("status") or {}).get("phase", ""))
             members.append(
                 {
-                    "rank": int(rank),
+                    "rank": rank,
                     "pod": f"{row['namespace']}/{row['name']}",
                     "state": "bound" if row["state"] == "Placed" else str(row["state"]).lower(),
                     "phase": phase,

@@ -10,9 +10,9 @@ from typing import Any
 from bench.figures import ratio, summary
 from bench.real.counts import check
 from bench.real.fleet import BARE, OURS
-from bench.real.jobs import LATE_S, settled
+from bench.real.jobs import settled
 from bench.real.load import Load
-from bench.real.placing import SETTINGS, STARTS_IN_S, burst, order_of_round
+from bench.real.placing import SETTINGS, STARTS_IN_S, all_bound, burst, order_of_round
 from bench.real.waiting import SETTLED_S, WAITING, fill, pending
 from extender.domain.wellknown import GANG, GANG_SIZE
 from lab.clock import now
@@ -26,13 +26,6 @@ Json = dict[str, Any]
 async def create_gang(load: Load, name: str, size: int, scheduler: str, settings: Mapping[str, str]) -> list[str]:
     """Create all members of one gang at once; return their names."""
     return await load.burst(size, scheduler, {**settings, GANG: name, GANG_SIZE: str(size)}, gated=True)
-
-
-async def all_bound(load: Load, names: list[str], within_s: float = LATE_S) -> float:
-    """Wait for the Binding of each; return the seconds from the first creation to the last Binding."""
-    lives = [load.lives[name] for name in names]
-    bound = await asyncio.wait_for(asyncio.gather(*(life.bound for life in lives)), within_s)
-    return max(bound) - min(life.created for life in lives)
 
 
 async def measure_gang(load: Load, slurm: SlurmClient, rounds: int, count: int, size: int) -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import statistics
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -51,10 +51,14 @@ async def idle(
 
 async def burst(load: Load, count: int, scheduler: str, settings: Mapping[str, str], *, gated: bool) -> float:
     """Pods a second, from the first creation to the last Binding; they stay."""
-    names = await load.burst(count, scheduler, settings, gated=gated)
+    return count / await all_bound(load, await load.burst(count, scheduler, settings, gated=gated))
+
+
+async def all_bound(load: Load, names: Sequence[str]) -> float:
+    """Wait for the Binding of each; return the seconds from the first creation to the last Binding."""
     lives = [load.lives[name] for name in names]
-    bound = await asyncio.wait_for(asyncio.gather(*(life.bound for life in lives)), 300)
-    return count / (max(bound) - min(life.created for life in lives))
+    bound = await asyncio.wait_for(asyncio.gather(*(life.bound for life in lives)), LATE_S)
+    return max(bound) - min(life.created for life in lives)
 
 
 async def slurm_alone(slurm: SlurmClient, count: int, partition: str, *, submit: bool) -> tuple[float, list[float]]:

@@ -6,12 +6,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from extender.domain.gangs.agreement import Disagreed, MemberRequest, agreed
+from extender.domain.gangs.agreement import Disagreed
 from extender.domain.gangs.completeness import GangCandidate, Incomplete, completeness
-from extender.domain.gangs.membership import SHARED_NAMES, Membership, gang_title
+from extender.domain.gangs.membership import Membership
 from extender.domain.gangs.recognition import GangRefused, Recognition
-from extender.domain.gangs.tenancy import tenant_of
+from extender.domain.gangs.tenancy import gang_key
 from extender.domain.jobs.job import JobRequest
+from extender.domain.translation.gang_request import gang_request
 from extender.domain.translation.translate import Translated, Translation, TranslationRefused
 from extender.domain.views import PodView
 
@@ -57,11 +58,8 @@ def dry_read(pod: PodView, found: Recognition, translation: Translation, beyond_
         return DryRead(pod, pod.uid, None, TranslationRefused((fault, *others)))
     if not isinstance(found, Membership):
         return DryRead(pod, pod.uid, None, translation)
-    if found.source not in SHARED_NAMES:
-        return DryRead(pod, found.key(), found, translation)
-    if isinstance(translation, Translated):
-        return DryRead(pod, found.key(tenant_of(translation.request)), found, translation)
-    return DryRead(pod, pod.uid, None, translation)
+    key = gang_key(found, translation.request if isinstance(translation, Translated) else None)
+    return DryRead(pod, pod.uid, None, translation) if key is None else DryRead(pod, key, found, translation)
 
 
 def outcome_of(reads: Sequence[DryRead], own_gates: Collection[str]) -> DryOutcome:
@@ -75,19 +73,11 @@ def outcome_of(reads: Sequence[DryRead], own_gates: Collection[str]) -> DryOutco
     if isinstance(found, Incomplete):
         return DryOutcome(DryResult.INCOMPLETE, first.gang.name, missing=found.text)
     said = {one.pod.uid: one.translation for one in reads}
-    faults, asked, notices = list[str](), list[MemberRequest](), list[str]()
-    for member in found.members:
-        translation = said[member.pod.uid]
-        if isinstance(translation, TranslationRefused):
-            faults += [f"Pod {member.pod.full_name}: {fault}" for fault in translation.faults]
-        else:
-            asked.append(MemberRequest(member.pod.full_name, translation.request))
-            notices += [notice.text for notice in translation.notices]
-    if faults:
-        return DryOutcome(DryResult.REFUSED, first.gang.name, faults=tuple(faults))
-    together = agreed(gang_title(found.members[0].membership), asked, found.size)
+    together = gang_request(found, said)
     if isinstance(together, Disagreed):
         return DryOutcome(DryResult.REFUSED, first.gang.name, faults=together.faults)
+    members = (said[one.pod.uid] for one in found.members)
+    notices = [notice.text for one in members if isinstance(one, Translated) for notice in one.notices]
     notices += [together.notice] if together.notice else []
     unique = tuple(dict.fromkeys(notices))
     return DryOutcome(DryResult.SUBMITTED, first.gang.name, together.request, notices=unique)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from extender.domain.events import MemberRef
 from extender.domain.gangs.context import ControllerView, GangContext
-from extender.domain.gangs.membership import SHARED_NAMES, Membership, gang_title
+from extender.domain.gangs.membership import Membership, gang_title
 from extender.domain.gangs.recognition import GangRefused, recognise
-from extender.domain.gangs.tenancy import tenant_of
+from extender.domain.gangs.tenancy import gang_key
 from extender.domain.jobs.job import Charge
 from extender.domain.placeholder import State
 from extender.domain.translation.translate import Translation, TranslationRefused
@@ -51,9 +51,7 @@ class GangIntake:
     def key_of(self, pod: PodView, controllers: tuple[ControllerView, ...], charged: Charge) -> str | None:
         """Return the workload of a Pod that is a member of a gang, also where it would be refused now."""
         found = recognise(pod, self._context(controllers))
-        if not isinstance(found, Membership):
-            return None
-        return found.key(tenant_of(charged)) if found.source in SHARED_NAMES else found.key()
+        return gang_key(found, charged) if isinstance(found, Membership) else None
 
     def title_of(self, pod: PodView, controllers: tuple[ControllerView, ...], title: str) -> str:
         """Return the readable part of the name of a gang's job, whose member would be called `title` by itself."""

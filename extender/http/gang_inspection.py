@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from extender.assembly import Assembly
+from extender.domain.gangs.completeness import waits_for_slot
 from extender.domain.placeholder import State
 from extender.observability.gang_rosters import GangRoster, MemberState, roster
 
@@ -64,7 +65,7 @@ class GangInspection:
 
     def _why(self, found: GangRoster, *, unneeded: bool) -> str:
         if unneeded:
-            return f"{found.name} has all of its Pods; this Pod waits until a slot of its job is free."
+            return waits_for_slot(found.name)
         p = self._assembly.engine.placeholders.get(found.key)
         return found.missing if p is None else self._assembly.pod_controllers.explanations.of(p).text
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from extender.domain.events import PodEnd
 from extender.domain.gangs.membership import Membership
 from extender.domain.placeholder import Member, Placeholder, State
+from extender.domain.printable import shortened
 from extender.domain.views import PodView
 from extender.observability.gangs import GangState, gang_state
 
@@ -152,7 +153,9 @@ def _unvoted(p: Placeholder | None, rows: Collection[RosterRow]) -> str:
     if p is None or p.state is not State.GRANTED:
         return ""
     waiting = [one.pod for one in rows if one.state is MemberState.WAITING]
-    return f"kube-scheduler has not accepted {few(waiting)} on a node; none is bound before all are." if waiting else ""
+    if not waiting:
+        return ""
+    return f"kube-scheduler has not accepted {shortened(waiting, NAMED)} on a node; none is bound before all are."
 
 
 def _vacant(p: Placeholder | None, empty: Collection[tuple[int, str]]) -> str:
@@ -162,10 +165,5 @@ def _vacant(p: Placeholder | None, empty: Collection[tuple[int, str]]) -> str:
     ranks = [str(rank) for rank, _ in empty if rank not in succeeded]
     if not ranks:
         return ""
-    return f"{len(ranks)} of {p.size} slots of Slurm job {p.job_id} wait for their Pods: rank {few(ranks)}."
-
-
-def few(names: Sequence[str]) -> str:
-    """Return the first of these names, and how many more there are."""
-    shown = ", ".join(names[:NAMED])
-    return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED} more"
+    named = shortened(ranks, NAMED)
+    return f"{len(ranks)} of {p.size} slots of Slurm job {p.job_id} wait for their Pods: rank {named}."

@@ -14,6 +14,7 @@ from extender.doctor.finding import Finding, error, ok, skipped, warning
 from extender.doctor.registry import CheckGroup
 from extender.domain.nodes.mapping import NodeMap, map_nodes
 from extender.domain.nodes.slurmds import slurmd_nodes
+from extender.domain.printable import shortened
 from extender.domain.wellknown import FENCE_EVIDENCE, GATE, OPT_IN_LABEL
 
 check = CheckGroup()
@@ -301,10 +302,9 @@ def nodes(found: NodeMap, kubernetes: int, slurm: int) -> Iterator[Finding]:
     pairs = f"{len(found.kubernetes)} pairs of {kubernetes} Nodes and {slurm} Slurm nodes"
     missing = found.without_kubernetes
     if missing and len(missing) >= len(found.kubernetes):
-        more = len(missing) - _LISTED
         yield warning(
             "nodes",
-            f"{pairs}; without a Node: {', '.join(missing[:_LISTED])}{f' and {more} more' if more > 0 else ''}",
+            f"{pairs}; without a Node: {shortened(missing, _LISTED)}",
             "jobs are kept off those; if they are Nodes, label them with slurm-extender.io/slurm-node",
         )
     else:
@@ -326,11 +326,10 @@ def fences(slurm_nodes: Sequence[str], proven: Collection[str]) -> Iterator[Find
     """Say which Slurm nodes have no working fence. `proven`: those whose Node bears evidence of it."""
     unfenced = [name for name in slurm_nodes if name not in proven]
     if unfenced:
-        more = len(unfenced) - _LISTED
         yield warning(
             "fences",
             f"the fence script has not called for {len(unfenced)} of {len(slurm_nodes)} Slurm nodes: "
-            f"{', '.join(unfenced[:_LISTED])}{f' and {more} more' if more > 0 else ''}; jobs that may get them are "
+            f"{shortened(unfenced, _LISTED)}; jobs that may get them are "
             "batch jobs, and on nodes without slurmd nothing holds the next job",
             "install the output of `slurm-extender generate fence-script`; it calls after each placeholder job",
         )

@@ -13,6 +13,7 @@ from extender.domain.cluster import SlurmSnapshot
 from extender.domain.nodes.fences import weak
 from extender.domain.policy.named import guarded_partitions
 from extender.domain.policy.selectors import fits
+from extender.domain.printable import shortened
 
 check = CheckGroup()
 
@@ -264,9 +265,7 @@ def partition_access(picture: SlurmSnapshot, listed: Sequence[str]) -> Iterator[
 
 
 def _shortly(guarded: Mapping[str, str]) -> str:
-    said = [f"{name} ({why})" for name, why in sorted(guarded.items())]
-    more = len(said) - _NAMED
-    return ", ".join(said[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return shortened([f"{name} ({why})" for name, why in sorted(guarded.items())], _NAMED)
 
 
 def with_modes(picture: SlurmSnapshot, conf: KnownSlurmConf | None) -> SlurmSnapshot:

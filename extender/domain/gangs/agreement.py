@@ -71,7 +71,7 @@ class Agreed:
 
 @dataclass(frozen=True, slots=True)
 class Disagreed:
-    """Name every setting in which members differ, a sentence each."""
+    """Name every setting in which members differ, or every fault of one, a sentence each."""
 
     faults: tuple[str, ...]
 

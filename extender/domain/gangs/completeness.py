@@ -66,5 +66,10 @@ def completeness(candidates: Sequence[GangCandidate], own_gates: Collection[str]
     return Complete(tuple(members), size, tuple(beyond))
 
 
+def waits_for_slot(gang: str) -> str:
+    """Return why a Pod beyond the size of its gang has no node, as a sentence."""
+    return f"{gang} has all of its Pods; this Pod waits until a slot of its job is free."
+
+
 def _turn(one: GangCandidate) -> tuple[object, float, str]:
     return one.membership.order.key, one.pod.created_at, one.pod.uid

@@ -6,6 +6,7 @@ controller (it is part of the gang's identity) and one Slurm user, account and Q
 
 from __future__ import annotations
 
+from extender.domain.gangs.membership import SHARED_NAMES, Membership
 from extender.domain.jobs.job import Charge, JobRequest
 
 Tenant = tuple[str, ...]
@@ -17,3 +18,10 @@ def tenant_of(charged: JobRequest | Charge) -> Tenant:
     person = charged.run_as
     numbers = ("", "") if person is None else (str(person.uid), str(person.gid))
     return (*numbers, charged.account, charged.qos)
+
+
+def gang_key(membership: Membership, charged: JobRequest | Charge | None) -> str | None:
+    """Return the key of a gang. `None`: its tenant is needed and not known, so that the Pod joins none."""
+    if charged is None:
+        return None if membership.source in SHARED_NAMES else membership.key()
+    return membership.key(tenant_of(charged))

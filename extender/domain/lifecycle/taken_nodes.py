@@ -13,6 +13,7 @@ from extender.domain.backoff import Backoff
 from extender.domain.lifecycle.rules import At, Step
 from extender.domain.lifecycle.transitions import lose_allocation
 from extender.domain.placeholder import Placeholder
+from extender.domain.printable import shortened
 from extender.domain.renewal import replace
 from extender.domain.states import BoundState, PlaceholderJob
 from extender.domain.wellknown import Reason
@@ -68,6 +69,5 @@ def _settled(bound: BoundState) -> BoundState:
 
 
 def _text(job_id: int, nodes: Sequence[str]) -> str:
-    more = f" and {len(nodes) - MOST_NAMED} more" if len(nodes) > MOST_NAMED else ""
-    named = f"node {nodes[0]}" if len(nodes) == 1 else f"nodes {', '.join(nodes[:MOST_NAMED])}{more}"
+    named = f"node{'' if len(nodes) == 1 else 's'} {shortened(nodes, MOST_NAMED)}"
     return f"Slurm took {named} from job {job_id}; members on the other nodes go on."

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.nodes.fence_evidence import FencedNodes
+from extender.domain.printable import shortened
 
 _NAMED = 10
 """Nodes that a message names; the number of the others stands behind them."""
@@ -89,6 +90,4 @@ def no_safe_mode(picture: SlurmSnapshot, fenced: FencedNodes) -> tuple[str, ...]
 
 def few(nodes: Collection[str]) -> str:
     """Return the first of these names, and how many there are besides."""
-    named = sorted(nodes)
-    more = len(named) - _NAMED
-    return ", ".join(named[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return shortened(sorted(nodes), _NAMED)

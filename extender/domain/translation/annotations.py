@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from extender.domain import wellknown
 from extender.domain.policy.site import TimeoutUnit, TranslationPolicy
-from extender.domain.printable import printable
+from extender.domain.printable import printable, shortened
 from extender.domain.translation import forms
 from extender.domain.translation.forms import Form
 from extender.domain.translation.hostnames import HostnamesError
@@ -153,8 +153,7 @@ def _without_effect(keys: list[str]) -> str:
     """Return one sentence about every unknown key of a peer: one Event, however many there are."""
     if len(keys) == 1:
         return f"{keys[0]} is not known here and has no effect"
-    more = f" and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else ""
-    return f"{', '.join(keys[:MOST_NAMED])}{more} are not known here and have no effect"
+    return f"{shortened(keys, MOST_NAMED)} are not known here and have no effect"
 
 
 def _shown_name(name: str) -> str:

@@ -9,15 +9,16 @@ from dataclasses import dataclass, replace
 from extender.domain import events as e
 from extender.domain.backoff import Backoff
 from extender.domain.gangs.agreement import Disagreed, MemberRequest, agreed
-from extender.domain.gangs.completeness import Complete, GangCandidate, completeness
+from extender.domain.gangs.completeness import Complete, GangCandidate, completeness, waits_for_slot
 from extender.domain.gangs.layout import ranks
 from extender.domain.gangs.membership import POD_GROUPS, SHARED_NAMES, SIZE_ON_PODS, Membership, gang_title
 from extender.domain.gangs.successors import seating
-from extender.domain.gangs.tenancy import tenant_of
+from extender.domain.gangs.tenancy import gang_key
 from extender.domain.jobs.job import JobRequest
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, PodCache
 from extender.domain.states import BoundState
+from extender.domain.translation.gang_request import gang_request
 from extender.domain.translation.translate import Translated, Translation
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
@@ -140,9 +141,7 @@ class GangMembers:
 
     def key_for(self, membership: Membership, translation: Translation) -> str | None:
         """Return the key of the gang; `None`: the tenant is not known, so that the Pod joins none."""
-        if membership.source not in SHARED_NAMES:
-            return membership.key()
-        return membership.key(tenant_of(translation.request)) if isinstance(translation, Translated) else None
+        return gang_key(membership, translation.request if isinstance(translation, Translated) else None)
 
     def take_unread(self, now: float) -> list[str]:
         """Return a Pod of each incomplete gang whose owner should be read again, less and less often.
@@ -278,8 +277,7 @@ class GangMembers:
 
     def _report_full(self, beyond: Collection[GangCandidate]) -> None:
         for one in beyond:
-            text = f"{one.membership.name} has all of its Pods; this Pod waits until a slot of its job is free."
-            self._announce(one.pod, Reason.WAITING, text)
+            self._announce(one.pod, Reason.WAITING, waits_for_slot(one.membership.name))
 
     def _withdraw(self, key: str, candidates: Collection[GangCandidate]) -> None:
         """Keep the gang without a request; a job that waits is released."""
@@ -289,23 +287,8 @@ class GangMembers:
         p = self._placeholders.get(key)
         slots = _slots(found, p)
         refs = tuple(_ref(one.pod) for one in sorted(found.members, key=lambda one: slots[one.pod.uid]))
-        said = {one.pod.uid: joined[one.pod.uid].translation for one in found.members}
-        faults = [
-            f"Pod {one.pod.full_name}: {fault}"
-            for one in found.members
-            if not isinstance(translation := said[one.pod.uid], Translated)
-            for fault in translation.faults
-        ]
-        if faults:
-            self._engine.handle(key, e.PodRefused(refs, tuple(faults)), "gang")
-            return
-        asked = [
-            MemberRequest(one.pod.full_name, translation.request)
-            for one in found.members
-            if isinstance(translation := said[one.pod.uid], Translated)
-        ]
         first = found.members[0]
-        outcome = agreed(gang_title(first.membership), asked, found.size)
+        outcome = gang_request(found, {one.pod.uid: joined[one.pod.uid].translation for one in found.members})
         if isinstance(outcome, Disagreed):
             self._engine.handle(key, e.PodRefused(refs, outcome.faults), "gang")
             return

@@ -9,6 +9,7 @@ from extender.domain.events import MemberRef, PodEnd
 from extender.domain.gangs.membership import GangSource, MemberOrder, Membership
 from extender.domain.jobs.job import JobRequest
 from extender.domain.placeholder import Member, Placeholder
+from extender.domain.printable import shortened
 from extender.domain.states import BoundState, GrantedState, PlaceholderJob
 from extender.domain.views import PodView
 from extender.observability import gang_rosters
@@ -120,7 +121,7 @@ def test_a_roster_is_bounded_and_says_how_many_are_left_out() -> None:
 
 def test_a_sentence_names_a_few_pods_and_counts_the_others() -> None:
     waiting = [f"team/train-{number}" for number in range(8)]
-    assert gang_rosters.few(waiting) == (
+    assert shortened(waiting, gang_rosters.NAMED) == (
         "team/train-0, team/train-1, team/train-2, team/train-3, team/train-4 and 3 more"
     )
 
