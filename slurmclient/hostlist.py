@@ -27,19 +27,20 @@ class HostlistError(ValueError):
     """Report a text that is not a hostlist, or names that cannot be written as one."""
 
 
-def expand(hostlist: str) -> tuple[str, ...]:
+def expand(hostlist: str, most: int = MOST_NAMES) -> tuple[str, ...]:
     """Return every name of a hostlist, in its order, repeated names repeated.
 
-    Empty text and Slurm's `(null)` and `None assigned` give no names.
+    Empty text and Slurm's `(null)` and `None assigned` give no names. Sizes are multiplied before any name is made.
 
     Raises:
-        HostlistError: unbalanced brackets, a range that is none, or more than :data:`MOST_NAMES` names.
+        HostlistError: unbalanced brackets, a range that is none, an empty name, a name of more than
+            :data:`LONGEST_NAME` characters, or more than `most` names.
     """
     if hostlist.strip() in ("", "(null)", "None assigned"):
         return ()
     names: list[str] = []
     for item in _split(hostlist):
-        names.extend(_expand_item(item, hostlist, MOST_NAMES - len(names)))
+        names.extend(_expand_item(item, hostlist, most, len(names)))
     return tuple(names)
 
 
@@ -91,7 +92,8 @@ def _split(hostlist: str) -> Iterator[str]:
     yield hostlist[start:]
 
 
-def _expand_item(item: str, hostlist: str, room: int) -> list[str]:
+def _expand_item(item: str, hostlist: str, most: int, before: int) -> list[str]:
+    """Return the names of one item. `before` is how many names of at most `most` other items have."""
     item = item.strip()
     if not item:
         raise HostlistError(f"hostlist {_clip(hostlist)!r} has an empty name")
@@ -100,8 +102,10 @@ def _expand_item(item: str, hostlist: str, room: int) -> list[str]:
     size = 1
     for ranges in brackets:
         size *= sum(len(numbers) for numbers, _ in ranges)
-        if size > room:
-            raise HostlistError(f"hostlist {_clip(hostlist)!r} has more than {MOST_NAMES} names")
+        if size > most:
+            break
+    if before + size > most:
+        raise HostlistError(f"hostlist {_clip(hostlist)!r} has more than {most} names")
     longest = sum(map(len, pieces[::2]))
     longest += sum(max(max(width, len(str(numbers[-1]))) for numbers, width in ranges) for ranges in brackets)
     if longest > LONGEST_NAME:
