@@ -28,9 +28,9 @@ TIME_LIMIT = "slurm-extender.io/time-limit"
 
 
 class Kind(StrEnum):
-    """Who ends what, and how."""
+    """How a Pod or its job ends."""
 
-    CANCEL = "a person cancels the job"
+    CANCEL = "an administrator cancels the job"
     DELETE = "the Pod is deleted by its owner"
     FORCED = "the Pod is deleted by force, and its processes run on for its grace"
     WARNED = "preemption with GraceTime"
@@ -38,19 +38,19 @@ class Kind(StrEnum):
     LIMIT = "time limit"
     NODE_FAIL = "slurmd away for longer than SlurmdTimeout, and back"
     DOWN = "DOWN and RESUME by scontrol"
-    DRAINED = "a person cancels the job on a node that an administrator drained"
+    DRAINED = "an administrator cancels the job on a node that is drained for another reason"
     DEAF = "slurmd killed while the Epilog holds, and back"
 
 
 NEEDS_SLURMD = {Kind.NODE_FAIL, Kind.DEAF}
 FENCED_BY_THE_JOB_ITSELF = (Kind.FORCED, Kind.CANCEL, Kind.DELETE, Kind.WARNED, Kind.PREEMPT, Kind.LIMIT, Kind.DRAINED)
-"""What the placeholder's own script and our drain hold, with nothing installed at the site."""
+"""Ends that the script of the placeholder job and the drain hold cover, with nothing installed at the site."""
 
 KILLS_NEIGHBOURS = {Kind.NODE_FAIL, Kind.DOWN}
-"""Slurm's own word: every job of a node that fails is ended."""
+"""Slurm ends every job of a node that fails."""
 
 SHORT = tuple(kind for kind in Kind if kind is not Kind.FORCED)
-"""Without those that take minutes: kubelet has to give two words 80 s apart."""
+"""Without those that take minutes: the kubelet has to report twice, 80 s apart."""
 
 REMOVED_WITHIN_S = 360.0
 """For which a node may be held after a Pod was deleted by force."""
@@ -70,7 +70,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What came of it: the names by which the logs know everybody."""
+    """One end that happened, with the names by which the logs know the Pods and jobs of it."""
 
     end: End
     node: str
@@ -85,7 +85,7 @@ class Ended:
     """When the last process of a Pod that was deleted by force ended; 0.0: the audit log tells."""
 
     trouble: str = ""
-    """What happened to others that should not have."""
+    """What happened to other Pods, jobs or drains although it must not."""
 
 
 def ends(mode: str, count: int, seed: int, *, once: bool = False, among: Iterable[Kind] = Kind) -> list[End]:

@@ -68,7 +68,7 @@ def judged(site: Site, wanted: list[End]) -> list[Gaps]:
     """Let them happen, and look up what the logs say."""
     found = play(site, wanted, site.namespace(f"ends-{next(_numbers)}"))
     assert len(found) == len(wanted)
-    assert not [ended.trouble for ended in found if ended.trouble], "somebody else was hurt"
+    assert not [ended.trouble for ended in found if ended.trouble], "another Pod, job or drain was affected"
     kube, slurm = kube_instants(site.kube.home), slurm_instants(site.slurm.home / "log" / "slurmctld.log")
     assert not slurm.epilog_errors
     assert not site.slurm.run("sinfo", "-h", "-R", "-o", "%N %E").strip(), "a node stayed drained"
