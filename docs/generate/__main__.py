@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.generate import rooms, schemas
+from docs.generate import pod_ends, rooms, schemas, slurm_states, state_diagram
 from docs.generate.alerts import render as alerts_page
 from docs.generate.annotations import render as annotations_page
 from docs.generate.chart_readme import render as chart_readme
@@ -14,10 +14,7 @@ from docs.generate.http_api import render as http_api_page
 from docs.generate.metrics import render as metrics_page
 from docs.generate.object_metadata import render as object_metadata_page
 from docs.generate.performance import write as write_performance
-from docs.generate.pod_ends import render as pod_ends_page
 from docs.generate.policy import render as policy_page
-from docs.generate.slurm_states import render as slurm_states_page
-from docs.generate.state_diagram import draw
 from docs.generate.values_schema import render as values_schema
 from docs.generate.versions import render as versions_page
 from docs.generate.why import render as why_page
@@ -31,10 +28,8 @@ PAGES = {
     Path("docs/http-api.md"): http_api_page,
     Path("docs/metrics.md"): metrics_page,
     Path("docs/object-metadata.md"): object_metadata_page,
-    Path("docs/pod-ends.md"): pod_ends_page,
     Path("docs/policy.md"): policy_page,
     Path("docs/policy.schema.json"): schemas.policy,
-    Path("docs/slurm-states.md"): slurm_states_page,
     Path("docs/versions.md"): versions_page,
     Path("docs/why.md"): why_page,
     Path("manifests/chart/README.md"): chart_readme,
@@ -44,6 +39,6 @@ PAGES = {
 if __name__ == "__main__":
     for page, render in PAGES.items():
         page.write_text(render(), encoding="utf-8")
-    draw()
-    rooms.draw()
+    for part in (slurm_states, pod_ends, state_diagram, rooms):
+        part.draw()
     write_performance()

@@ -1,12 +1,13 @@
-"""Print `docs/slurm-states.md` from the tables of `extender.domain.job_outcomes`.
+"""Print the states of Slurm in `docs/states.md` from the tables of `extender.domain.job_outcomes`.
 
-Run from the top of the repository: `python -m docs.generate.slurm_states > docs/slurm-states.md`
+Run from the top of the repository: `python -m docs.generate.slurm_states` writes the page with fresh tables.
 """
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 
+from docs.generate.marked import renewed
 from extender.domain.job_outcomes.pod_ends import ENDS
 from extender.domain.job_outcomes.slurm_states import (
     REASONS,
@@ -22,34 +23,36 @@ from extender.domain.job_outcomes.transition_table import COLUMNS, TRANSITIONS, 
 from extender.domain.jobs.job import JobView
 from extender.domain.placeholder import Timing
 
+PAGE = Path("docs/states.md")
+BEGIN = "<!-- Printed by `python -m docs.generate.slurm_states` from `extender/domain/job_outcomes`. -->"
+END = "<!-- The states of Slurm end here. -->"
+
 _HEAD = """\
-# What Slurm's states mean here
+## States and reasons of Slurm jobs
 
-<!-- Printed by `python -m docs.generate.slurm_states` from `extender/domain/job_outcomes`. -->
+A job has one base state and any number of flags. A job that has ended while `COMPLETING` has ended: its nodes are being
+cleaned up and no longer belong to it. The extender ends nothing because of a state or flag that is not listed here.
 
-A job has one base state and any number of flags. A job that is over while `COMPLETING` is over: its nodes are being
-cleaned up and no longer belong to it. A word that is not listed proves nothing, and nothing is ended because of it.
-
-Every word comes to one line of the next table, which the state machine executes. It says what follows where the Pod
-waits, where its job was granted and the Pod is not bound, and where a Pod runs on the job; in brackets the reason of
-the Pod's Event.
+Each state leads to one row of this table, which the state machine executes. The columns are: the Pod waits; Slurm
+allocated a node and the Pod is not bound; the Pod runs on the job. The reason of the Pod's Event is in brackets.
 """
 
 _UNKNOWN = """
-*Not known to Slurm any more* is a job whose record was purged, MinJobAge after it ended while nobody looked, or lost
-with slurmctld's state, or whose number is another job's now. Two reads a second apart have to say so; where Pods run on
-it, 10 s pass besides, and where many jobs are missing nothing is ended before an administrator has looked (the
-mass-deletion guard). The nodes of such Pods are drained from the first of these reads on.
+*Not in Slurm* is a job whose record slurmctld removed (MinJobAge after its end, while the extender could not read it),
+lost with its state, or replaced by another job with the same id. Two reads a second apart have to confirm this, and 10
+s more if Pods run on the job. If many jobs are missing, the mass-deletion guard ends nothing before an administrator
+confirms. The extender drains the nodes of such Pods at the first of these reads.
 """
 
 _STATES = """\
-The last two columns are the line of the first table, and the reason of the `DisruptionTarget` condition that a running
-Pod gets. A flag that says nothing by itself is shown beside `RUNNING`.
+*Condition of the job* is the row of the first table. *DisruptionTarget* is the reason of this condition on a running
+Pod. A flag without a meaning of its own is shown as if beside `RUNNING`.
 """
 
 _ENDS = """\
-*Voluntary*: through the Eviction API until `limits.evictionDeadline`. *Hurried*: the Pod's grace is cut to KillWait, or
-to the end that Slurm announced. All others have their own grace, up to `limits.maxGrace`.
+*Voluntary*: through the Eviction API until `limits.evictionDeadline`, then by deletion. *Shortened*: the grace period of
+the Pod is shortened to KillWait, or to the end that Slurm announced. All others keep their own grace period, up to
+`limits.maxGrace`.
 """
 
 
@@ -65,37 +68,47 @@ def waiting_for(rule: ReasonRule) -> JobView:
 
 
 def render() -> str:
-    """The whole page, with a newline at its end."""
-    lines = [_HEAD, "| the job | the Pod waits | granted | bound |", "|---|---|---|---|"]
+    """The part of the page, without a newline at its end."""
+    lines = [_HEAD, "| condition of the job | the Pod waits | granted | bound |", "|---|---|---|---|"]
     lines += [
         f"| {word} | {' | '.join(_cell(TRANSITIONS[word][state]) for state in COLUMNS)} |" for word in JobCondition
     ]
     lines += [
         _UNKNOWN,
-        "## Ends of running Pods",
+        "### Ends of running Pods",
         "",
         _ENDS,
-        "| end | condition | voluntary | hurried |",
+        "| end | DisruptionTarget | voluntary | shortened |",
         "|---|---|---|---|",
     ]
     lines += [
         f"| {kind} | `{rule.reason}` | {_yes(rule.voluntary)} | {_yes(rule.hurried)} |" for kind, rule in ENDS.items()
     ]
-    lines += ["", "## Base states", "", _STATES, *_states(flag=False)]
-    lines += ["", "## Flags", "", *_states(flag=True)]
+    lines += ["", "### Base states", "", _STATES, *_states(flag=False)]
+    lines += ["", "### Flags", "", *_states(flag=True)]
     lines += [
         "",
-        "## Reasons of a job that waits",
+        "### Reasons of a pending job",
         "",
-        "A trailing `*` stands for every reason that starts so.",
+        "A trailing `*` stands for every reason with this prefix.",
         "",
-        "| class | the job is |",
+        "| class | condition of the job |",
         "|---|---|",
     ]
     lines += [f"| {each} | {_class(each)} |" for each in ReasonClass]
-    lines += ["", "| reason | means | in words |", "|---|---|---|"]
+    lines += ["", "| reason | class | explanation |", "|---|---|---|"]
     lines += [f"| {_code(rule.reason)} | {rule.means} | {rule.text}. |" for rule in REASONS]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
+
+
+def redrawn(page: str) -> str:
+    """The page with fresh tables between its two markers. Raises `ValueError` where a marker is missing."""
+    return renewed(page, PAGE, BEGIN, END, render())
+
+
+def draw() -> None:
+    """Write the page with fresh tables, from the top of the repository."""
+    PAGE.write_text(redrawn(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _cell(transition: Transition) -> str:
@@ -104,7 +117,7 @@ def _cell(transition: Transition) -> str:
 
 
 def _states(flag: bool) -> list[str]:
-    rows = ["| state | the job | means | comes to | condition |", "|---|---|---|---|---|"]
+    rows = ["| state | the job | meaning | condition of the job | DisruptionTarget |", "|---|---|---|---|---|"]
     return rows + [_row(rule) for rule in STATES if rule.flag is flag]
 
 
@@ -128,4 +141,4 @@ def _code(word: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(render())
+    draw()

@@ -63,7 +63,7 @@ _SLURM = """
 ## Slurm's reasons
 
 What Slurm says of a job that waits (`squeue`, column REASON), in words, and the cause that it comes to. A trailing `*`
-stands for every reason that starts so. `docs/slurm-states.md` says what each does to the Pod.
+stands for every reason that starts so. [States](states.md) lists the effect of each on the Pod.
 """
 
 

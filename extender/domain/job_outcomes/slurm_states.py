@@ -3,7 +3,7 @@
 A job has one base state and any number of flags (`slurm.h`, `enum job_states` and the JOB_* bits), and a reason
 (`src/common/job_state_reason.c`). `observe` reads a whole job, `seen_by_states` the words of `GET /jobs/state` alone,
 where reason, preemption and restart count are missing. A word that is in no table proves nothing: the job is `Unclear`,
-and nothing is ended because of it. `docs/slurm-states.md` is generated from these tables.
+and nothing is ended because of it. `docs/states.md` is generated from these tables.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class Meaning(StrEnum):
     """The meaning of a state word for the job's nodes."""
 
     WAITING = "waits"
-    STARTING = "starts: the nodes are not ready yet"
+    STARTING = "starts: its nodes are not ready"
     RUNNING = "runs"
     TAKEN = "nodes taken, the job may run again"
     OVER = "over"
-    NOTE = "nothing by itself: the other words decide"
+    NOTE = "none by itself: the other states decide"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +98,14 @@ ENDED_STATES = frozenset(rule.word for rule in STATES if rule.meaning is Meaning
 class ReasonClass(StrEnum):
     """The meaning of a reason of a pending job."""
 
-    QUEUED = "waits its turn"
-    UNAVAILABLE = "waits for nodes or a partition to come back"
-    LIMIT = "waits below a limit of its account, user or QOS"
+    QUEUED = "waits in the queue"
+    UNAVAILABLE = "waits for unavailable nodes or an unavailable partition"
+    LIMIT = "waits for a limit of its account, user or QOS"
     HELD = "held until a user or an administrator releases it"
-    IMPOSSIBLE = "can never run as asked"
+    IMPOSSIBLE = "can never run as requested"
     STARTING = "nodes are being prepared"
-    FAILURE = "says why an earlier start failed"
-    UNKNOWN = "not known to this program"
+    FAILURE = "states why an earlier start failed"
+    UNKNOWN = "unknown to the extender"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,8 @@ class ReasonRule:
 
 _REASONS: dict[ReasonClass, dict[str, str]] = {
     ReasonClass.QUEUED: {
-        "": "Slurm has not looked at it yet",
-        "None": "Slurm has not looked at it yet",
+        "": "Slurm has not considered it yet",
+        "None": "Slurm has not considered it yet",
         "Priority": "Higher-priority jobs are ahead of it in the queue",
         "Resources": "It is next, and waits for free resources",
         "BeginTime": "Its earliest start time has not come",
@@ -129,7 +129,7 @@ _REASONS: dict[ReasonClass, dict[str, str]] = {
         "Reservation": "Its reservation has not begun or is full",
         "Cleaning": "Its last run is still being cleaned up",
         "SchedDefer": "Slurm defers scheduling",
-        "JobArrayTaskLimit": "Its array runs as many tasks as it may",
+        "JobArrayTaskLimit": "Its array has reached its limit of running tasks",
         "FedJobLock": "It waits for its federation",
         "BurstBufferResources": "It waits for burst buffer space",
         "BurstBufferStageIn": "Its burst buffer is being filled",
@@ -137,11 +137,11 @@ _REASONS: dict[ReasonClass, dict[str, str]] = {
         "MpiPortsBusy": "It waits for MPI ports",
         "PowerNotAvail": "It waits for electrical power",
         "PowerReserved": "It waits for electrical power that a reservation holds",
-        "MaxPoweredUpNodes": "As many nodes are powered up as may be",
+        "MaxPoweredUpNodes": "The maximum number of powered-up nodes has been reached",
     },
     ReasonClass.UNAVAILABLE: {
         # The resource limits guide: outside the partition's limits, or the nodes needed are down or drained.
-        "PartitionNodeLimit": "It asks for more or fewer nodes than its partition allows or has up",
+        "PartitionNodeLimit": "It requests more or fewer nodes than its partition allows or has up",
         "PartitionDown": "Its partition is down",
         "PartitionInactive": "Its partition starts no jobs",
         "ReqNodeNotAvail": "Nodes that it needs are down, drained or reserved",
@@ -151,24 +151,24 @@ _REASONS: dict[ReasonClass, dict[str, str]] = {
     },
     ReasonClass.LIMIT: {
         # An administrator may raise a limit at any time, and Slurm then starts the job: so none of these is "never".
-        "AccountingPolicy": "A limit of its association or QOS holds it",
-        "AssociationJobLimit": "A limit of its association holds it",
-        "AssociationResourceLimit": "A limit of its association holds it",
-        "AssociationTimeLimit": "A limit of its association holds it",
-        "AssocGrp*": "Its account uses as much as it may",
+        "AccountingPolicy": "It waits for a limit of its association or QOS",
+        "AssociationJobLimit": "It waits for a limit of its association",
+        "AssociationResourceLimit": "It waits for a limit of its association",
+        "AssociationTimeLimit": "It waits for a limit of its association",
+        "AssocGrp*": "Its account has reached a limit on its total use",
         "AssocMaxWall*": "Its time limit is longer than its association allows",
-        "AssocMax*": "It, or its association's jobs together, ask for more than one association may use",
-        "QOSGrp*": "The jobs of its QOS use as much as they may together",
+        "AssocMax*": "It, or the jobs of its association together, exceed a limit of the association",
+        "QOSGrp*": "The jobs of its QOS have reached a limit on their total use",
         "QOSMaxWall*": "Its time limit is longer than its QOS allows",
-        "QOSMax*": "It, or its user's jobs together, ask for more than its QOS allows",
-        "QOSMin*": "It asks for less than its QOS demands of a job",
-        "QOSJobLimit": "A limit of its QOS holds it",
-        "QOSResourceLimit": "A limit of its QOS holds it",
-        "QOSTimeLimit": "A limit of its QOS holds it",
-        "QOSUsageThreshold": "The usage threshold of its QOS holds it",
-        "MaxMemPerLimit": "It asks for more memory on a node or CPU than its partition allows",
+        "QOSMax*": "It, or the jobs of its user together, exceed a limit of its QOS",
+        "QOSMin*": "It requests less than its QOS requires",
+        "QOSJobLimit": "It waits for a limit of its QOS",
+        "QOSResourceLimit": "It waits for a limit of its QOS",
+        "QOSTimeLimit": "It waits for a limit of its QOS",
+        "QOSUsageThreshold": "It waits for the usage threshold of its QOS",
+        "MaxMemPerLimit": "It requests more memory per node or CPU than its partition allows",
         # MaxCpuPerAccount, MaxGRESRunMinsPerUser and their like.
-        "Max*": "Its account or user uses as much as its QOS allows",
+        "Max*": "Its account or user has reached a limit of its QOS",
     },
     ReasonClass.HELD: {
         "JobHeldAdmin": "An administrator, or Slurm after a failed start, holds it",
@@ -177,16 +177,16 @@ _REASONS: dict[ReasonClass, dict[str, str]] = {
         "ReservationDeleted": "It is held because its reservation was deleted",
     },
     ReasonClass.IMPOSSIBLE: {
-        "BadConstraints": "No node of the partition can ever satisfy what it asks for",
+        "BadConstraints": "No node of the partition can ever satisfy its request",
         "Constraints": "No node of the partition can ever satisfy its constraints",
-        "PartitionConfig": "Its partition cannot run it as asked",
+        "PartitionConfig": "Its partition cannot run it as requested",
         "PartitionTimeLimit": "Its time limit is above that of its partition",
         "DependencyNeverSatisfied": "The job that it depends on can no longer end as required",
-        "InvalidAccount": "Its account does not exist or is not its user's",
-        "InvalidQOS": "Its QOS does not exist or is not its user's",
-        "AccountNotAllowed": "Its account may not use the partition",
-        "QOSNotAllowed": "Its QOS may not be used in the partition",
-        "ReservationInvalid": "Its reservation does not exist or may not be used by it",
+        "InvalidAccount": "Its account does not exist or does not belong to its user",
+        "InvalidQOS": "Its QOS does not exist or does not belong to its user",
+        "AccountNotAllowed": "Its partition does not allow its account",
+        "QOSNotAllowed": "Its partition does not allow its QOS",
+        "ReservationInvalid": "Its reservation does not exist or does not allow it",
     },
     ReasonClass.STARTING: {
         "Prolog": "The Prolog runs on its nodes",
@@ -288,7 +288,7 @@ def reason_rule(reason: str) -> ReasonRule:
     for prefix, rule in _REASON_PREFIX:
         if word.startswith(prefix):
             return rule
-    return ReasonRule(word, ReasonClass.UNKNOWN, "Slurm gives a reason that this program does not know")
+    return ReasonRule(word, ReasonClass.UNKNOWN, "Slurm states a reason that the extender does not know")
 
 
 _WANT_OF_NODES = frozenset({"BadConstraints", "Constraints", "PartitionConfig"})

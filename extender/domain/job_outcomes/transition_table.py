@@ -1,7 +1,7 @@
 """The table "what Slurm says of a job -> what the workload does", for a Pod that waits, was granted nodes, or runs.
 
 The rules of WAITING, GRANTED and BOUND execute it (`lifecycle.transitions.follow_job`), and the first table of
-`docs/slurm-states.md` is generated from it.
+`docs/states.md` is generated from it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class JobCondition(StrEnum):
     CANCELLED = "cancelled"
     REJECTED = "ended because it can never run"
     ENDED = "ended"
-    TAKEN_BACK = "taken back, may run again"
-    UNKNOWN = "not known to Slurm any more"
+    TAKEN_BACK = "nodes taken away, the job may run again"
+    UNKNOWN = "not in Slurm"
     UNCLEAR = "unclear"
 
 
@@ -64,29 +64,29 @@ WAITING, GRANTED, BOUND = State.WAITING, State.GRANTED, State.BOUND
 COLUMNS = (WAITING, GRANTED, BOUND)
 """BOUND also stands for a workload in WAITING or GRANTED of which a Pod runs on the job already."""
 
-_END_POD_THEN_JOB = Transition(State.LOST, "the Pod is ended, then the job", Reason.LOST)
-_END_POD = Transition(State.LOST, "the Pod is ended; its node is drained until it is gone", Reason.LOST)
-_EVICT = Transition(State.LOST, "the Pod is evicted, budgets respected for a while, then deleted", Reason.LOST)
-_REPLACE = Transition(State.RELEASING, "the job is released, and another is submitted", Reason.GIVEN_BACK)
-_RETRY = Transition(State.ABSENT, "another job is submitted after a pause", Reason.RETRYING)
-_UNTIL_CHANGED = "no job is submitted until the Pod requests something else"
+_END_POD_THEN_JOB = Transition(State.LOST, "the extender ends the Pod, then the job", Reason.LOST)
+_END_POD = Transition(State.LOST, "the extender ends the Pod, and drains its node until the Pod is gone", Reason.LOST)
+_EVICT = Transition(State.LOST, "the extender evicts the Pod, after `limits.evictionDeadline` deletes it", Reason.LOST)
+_REPLACE = Transition(State.RELEASING, "the extender releases the job and submits another one", Reason.GIVEN_BACK)
+_RETRY = Transition(State.ABSENT, "the extender submits another job after a back-off", Reason.RETRYING)
+_UNTIL_CHANGED = "the extender submits no job until the Pod's request changes"
 _CANCELLED = Transition(State.REFUSED, _UNTIL_CHANGED, Reason.CANCELLED)
 _REFUSE = Transition(State.REFUSED, _UNTIL_CHANGED, Reason.REFUSED)
 
 
-def _stays(state: State, text: str = "nothing", event: Reason | None = None) -> Transition:
+def _stays(state: State, text: str = "no action", event: Reason | None = None) -> Transition:
     return Transition(state, text, event)
 
 
 TRANSITIONS: Mapping[JobCondition, Mapping[State, Transition]] = {
     JobCondition.QUEUED: {
-        WAITING: _stays(WAITING, "it waits; the Event gives Slurm's reason", Reason.WAITING),
-        GRANTED: _stays(WAITING, "Slurm took its nodes back: it waits"),
+        WAITING: _stays(WAITING, "it waits; the Event states Slurm's reason", Reason.WAITING),
+        GRANTED: _stays(WAITING, "Slurm took its nodes away: it waits"),
         BOUND: _END_POD_THEN_JOB,
     },
     JobCondition.IMPOSSIBLE: {
         WAITING: Transition(
-            State.RELEASING, "it waits; still so after {doubt} s, it is refused", Reason.WAITING, doubted=True
+            State.RELEASING, "it waits; if this lasts {doubt} s, the extender refuses the Pod", Reason.WAITING, doubted=True
         ),
         GRANTED: _REPLACE,
         BOUND: _END_POD_THEN_JOB,

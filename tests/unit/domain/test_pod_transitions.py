@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.generate.pod_ends import POD_TRANSITIONS, PodEvent, Stage, render
+from docs.generate.pod_ends import POD_TRANSITIONS, PodEvent, Stage, redrawn
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.placeholder import State
@@ -38,5 +38,5 @@ def test_the_machine_does_what_the_table_says(what: PodEvent, stage: Stage) -> N
 
 
 def test_the_page_is_the_table() -> None:
-    page = Path(__file__).parents[3] / "docs" / "pod-ends.md"
-    assert page.read_text(encoding="utf-8") == render(), "docs/pod-ends.md is stale: python -m docs.generate.pod_ends"
+    page = (Path(__file__).parents[3] / "docs" / "states.md").read_text(encoding="utf-8")
+    assert redrawn(page) == page, "docs/states.md is stale: python -m docs.generate.pod_ends"
