@@ -17,12 +17,14 @@ _HEAD = """\
 
 <!-- Printed by `python -m docs.generate.alerts` from `manifests/components/alerts/rules.yaml`. -->
 
-They come with `components/alerts`, for the Prometheus operator (`--set alerts=true` with the chart). Each has a page
-that says what it means, what users see, and what to do. [Failures](failures.md) says it from the other side: what
-breaks, and what is seen then. `runbook_url` of an alert is the path of its page on the site of these pages (`make
-site`): `components/runbook-links`, or `--set site=https://…` with the chart, puts the address of yours before it.
+Use this page to find the runbook of an alert. Install the alerts with `components/alerts`, or with the chart by `--set
+alerts=true`; they need the Prometheus operator. Each runbook states the meaning, the effect on users, and the steps to
+take. [Failures](failures.md) lists the same problems by cause, [Metrics](metrics.md) the metrics.
 
-| alert | severity | after | says |
+`runbook_url` is the path of a runbook on the site that `make site` builds. `components/runbook-links`, or `--set
+site=https://…` with the chart, puts the address of your site before it.
+
+| alert | severity | after | summary |
 |---|---|---|---|
 """
 

@@ -16,18 +16,17 @@ _HEAD = """\
 
 <!-- Printed by `python -m docs.generate.metrics` from `extender/observability`. -->
 
-`/metrics` on `observability.metricsBind`, in Prometheus' text form; every replica answers for itself. No label holds
-the name of a Pod, a job or a node: `/debug/placeholders` and the log tell of single ones. Durations are seconds.
-Besides these
-there are `process_*` and `python_gc_*` of the Prometheus client.
+Use this page to look up a metric for a dashboard or an alert. Every replica serves `/metrics` on
+`observability.metricsBind`, in Prometheus' text format, together with `process_*` and `python_gc_*` of the Prometheus
+client. Durations are in seconds. No label holds the name of a Pod, a job or a node: `/debug/placeholders` and the log
+show single objects.
 
-What follows from placeholders, polls and requests is counted by the replica that leads (`slurm_extender_leader` is 1):
-sum over replicas. A restart begins at 0; a placeholder whose job was there before is not timed.
+Only the leader (`slurm_extender_leader` is 1) counts placeholders, polls and requests: sum over replicas. A restart
+begins at 0, and does not time placeholders whose job existed before.
 
-The alerts of `manifests/components/alerts` and the dashboard of `manifests/components/dashboard` use these;
-`docs/runbooks` says what to do about each alert.
+[Alerts](alerts.md) and the dashboard (`manifests/components/dashboard`) use these metrics.
 
-| metric | type | labels | |
+| metric | type | labels | meaning |
 |---|---|---|---|
 """
 

@@ -90,12 +90,12 @@ _UNPROVEN = f"""\
 *Held*: the extender drains the Slurm node first, with a reason that names the Pod, then ends the job. It lifts the
 drain, while the Node is Ready, after two signs of life of the kubelet:
 
-1. The first is later than the removal. The kubelet then learns of the removal within {HEARS_S:g} s, since it detects and
-   restarts a broken watch in that time. It ends the containers with the Pod's own grace period, also after a forced
-   deletion.
+1. The first is later than the removal. The kubelet then learns of the removal within {HEARS_S:g} s, since it detects
+   and restarts a broken watch in that time. It ends the containers with the Pod's own grace period, also after a
+   forced deletion.
 2. The second is later than these {HEARS_S:g} s plus the grace period: the kubelet has lived until then, and ended the
-   containers. The node is free {SETTLE_S:g} s later; a kubelet that restarted meanwhile ends the remaining containers in
-   this time.
+   containers. The node is free {SETTLE_S:g} s later; in this time a kubelet that restarted meanwhile ends the
+   remaining containers.
 
 A sign of life is a renewal of the kubelet's Lease in the namespace `kube-node-lease` (every 10 s), or an update of the
 status of its Node (every 5 min). Neither alone proves that a container has ended: both use other connections than the

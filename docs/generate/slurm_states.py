@@ -50,8 +50,8 @@ Pod. A flag without a meaning of its own is shown as if beside `RUNNING`.
 """
 
 _ENDS = """\
-*Voluntary*: through the Eviction API until `limits.evictionDeadline`, then by deletion. *Shortened*: the grace period of
-the Pod is shortened to KillWait, or to the end that Slurm announced. All others keep their own grace period, up to
+*Voluntary*: through the Eviction API until `limits.evictionDeadline`, then by deletion. *Shortened*: the grace period
+of the Pod is shortened to KillWait, or to the end that Slurm announced. All others keep their own grace period, up to
 `limits.maxGrace`.
 """
 

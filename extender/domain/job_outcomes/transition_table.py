@@ -86,7 +86,7 @@ TRANSITIONS: Mapping[JobCondition, Mapping[State, Transition]] = {
     },
     JobCondition.IMPOSSIBLE: {
         WAITING: Transition(
-            State.RELEASING, "it waits; if this lasts {doubt} s, the extender refuses the Pod", Reason.WAITING, doubted=True
+            State.RELEASING, "it waits; after {doubt} s the extender refuses the Pod", Reason.WAITING, doubted=True
         ),
         GRANTED: _REPLACE,
         BOUND: _END_POD_THEN_JOB,
