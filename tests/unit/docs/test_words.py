@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 import pytest
 
+from docs.site.sources import pages
 from extender.cli.program import main as service
 from extender.domain.wellknown import Reason
 from kubectl_slurm.program import main as plugin
@@ -24,7 +25,9 @@ from kubectl_slurm.program import main as plugin
 TOP = Path(__file__).parents[3]
 WORDS, EXEMPT = TOP / "docs" / "style-words.txt", TOP / "docs" / "style-exempt.txt"
 PACKAGES = ("extender", "slurmclient", "kubectl_slurm", "simulator")
-PAGES = ("docs/glossary.md",)
+RECORDS = "docs/proof/"
+"""Results of runs, which are written as they come."""
+FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -135,8 +138,8 @@ def found() -> dict[str, list[Hit]]:
         for path in sorted((TOP / package).rglob("*.py")):
             if hits := python(path):
                 by_file[str(path.relative_to(TOP))] = hits
-    for page in PAGES:
-        if hits := list(prose(page, (TOP / page).read_text(encoding="utf-8"))):
+    for page in [str(one) for one in pages(TOP) if not str(one).startswith(RECORDS)]:
+        if hits := list(prose(page, FENCED.sub("", (TOP / page).read_text(encoding="utf-8")))):
             by_file[page] = hits
     return by_file
 
