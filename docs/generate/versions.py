@@ -26,12 +26,10 @@ _HEAD = """\
 
 <!-- Printed by `python -m docs.generate.versions` from `lab/`, `manifests/` and `simulator/slurm/release.py`. -->
 
-What is meant to work, and what of it was run. *Real parts* are the programs themselves, built by `lab/` and used by
-`make e2e` and `make prove`; [docs/proof](proof) has the exact versions, the date and every case. kubelet alone is
-not among them: kwok stands in for it. What is only imitated or only rendered is said to be so.
-"""
+This page shows the supported versions, and which of them were run. *Real parts* are the programs themselves, built by
+`lab/` and used by `make e2e` and `make prove`. [docs/proof](proof) has the exact versions, the date and every case.
+kwok replaces the kubelet in all runs. Rows of imitated or rendered versions say so.
 
-_KUBERNETES = """
 ## Kubernetes
 
 | minor | manifests | feature gates of kube-scheduler | real parts |
@@ -123,7 +121,7 @@ def _others() -> Iterable[str]:
     run = ", ".join(sorted(set(re.findall(r"\bPython (\d+\.\d+)\.\d+", shown))))
     yield f"| Python | {project['requires-python'].removeprefix('>=')} or later; run with {run} |"
     name = image.split("@")[0]
-    ran = "built and run with 3.13.5, see the [quickstart](quickstart.md#what-of-this-was-run)"
+    ran = "built and run with 3.13.5, see [the proof](proof/install.md#image)"
     yield f"| Python of the image | {name}; {ran} |"
     yield f"| kwok, in place of kubelet | {required_version(HERE / 'kwok/go.mod', 'sigs.k8s.io/kwok')} |"
     yield f"| helm, which renders the chart | {required_version(HERE / 'helm/go.mod', 'helm.sh/helm/v3')} |"

@@ -41,7 +41,7 @@ def test_the_base_image_is_named_by_a_digest_that_the_builder_has_to_give() -> N
 
 
 def test_the_documented_build_names_the_base_and_makes_a_list_of_what_the_image_holds() -> None:
-    page = (ROOT / "docs" / "quickstart.md").read_text()
+    page = (ROOT / "docs" / "administration.md").read_text()
     [build] = re.findall(r"docker buildx build (?:[^\n]*\\\n)*[^\n]*", page)
     assert "PYTHON_DIGEST=" in build
     assert "--sbom=true" in build
