@@ -29,6 +29,9 @@ _HEAD = """\
 This page shows the supported versions, and which of them were run. *Real parts* are the programs themselves, built by
 `lab/` and used by `make e2e` and `make prove`. [docs/proof](proof) has the exact versions, the date and every case.
 kwok replaces the kubelet in all runs. Rows of imitated or rendered versions say so.
+"""
+
+_KUBERNETES = """
 
 ## Kubernetes
 
