@@ -32,7 +32,6 @@ kwok replaces the kubelet in all runs. Rows of imitated or rendered versions say
 """
 
 _KUBERNETES = """
-
 ## Kubernetes
 
 | minor | manifests | feature gates of kube-scheduler | real parts |
