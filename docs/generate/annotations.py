@@ -11,24 +11,13 @@ from typing import Any
 from extender.domain.policy.site import RESTRICTED_KEYS
 from extender.domain.translation.settings import SETTINGS, Setting
 from extender.domain.wellknown import (
-    ALLOCATION_PROOF,
     BRIDGE_PREFIX,
-    CANCELLED,
-    DEVICES,
-    GANG_KEY,
-    GANG_MEMBERS,
-    GANG_NODES,
-    GANG_RANK,
-    GPUS,
-    JOB_ID,
     JOB_ID_LABEL,
-    NODE,
+    OPT_IN_LABEL,
+    OPT_OUT,
     OWN_PREFIX,
-    POD_UID,
-    REQUEUED_AT,
     STATUS_PREFIX,
     SUNK_PREFIX,
-    Reason,
 )
 
 _HEAD = f"""\
@@ -36,106 +25,90 @@ _HEAD = f"""\
 
 <!-- Printed by `python -m docs.generate.annotations` from `extender/domain/translation/settings.py`. -->
 
-All of them are optional. What is not said is not sent, so that Slurm's own default holds, unless the site sets one.
+After reading this page you know every annotation that changes the Slurm job of a Pod, its values, and the
+effect of a later change. All annotations are optional. Without an annotation, the default of the site
+applies, otherwise that of Slurm.
 
 ```yaml
 metadata:
   annotations:
     {OWN_PREFIX}partition: gpu
-    {OWN_PREFIX}timeout: "90"
+    {OWN_PREFIX}time-limit: "90"
 ```
 
-Three prefixes are read, so that manifests written for SUNK or slurm-bridge work unchanged:
+The extender accepts three prefixes, so that manifests for SUNK and slurm-bridge work unchanged:
 
-| prefix | stands on |
+| prefix | on |
 |---|---|
 | `{OWN_PREFIX}` | the Pod |
 | `{SUNK_PREFIX}` | the Pod |
-| `{BRIDGE_PREFIX}` | the Pod, or its topmost owner (Deployment, Job, LeaderWorkerSet …); the Pod's goes first |
+| `{BRIDGE_PREFIX}` | the Pod or its topmost owner (Deployment, Job, LeaderWorkerSet …); the Pod takes precedence |
 
-Two habits of theirs are settings of the site here: slurm-bridge gives a Pod without `exclusive` a whole node (default
-`exclusive: none`), and SUNK runs jobs as user and group 0.
+[Migration](migrate.md) describes the differences. The site configures two habits of these products:
+slurm-bridge gives a Pod without `exclusive` a whole node (default `exclusive: none`), and SUNK runs jobs as
+user and group 0.
 
-* A setting under two prefixes must have one meaning (as `true` and `none` of `exclusive` have), or the Pod is refused.
-* An empty value says nothing.
-* A key under `{OWN_PREFIX}` that is not in the table makes the Pod refused, with the nearest key that exists. One under
-  the other prefixes has no effect, and an Event says so.
-* Values are checked for form. Whether a partition or an account exists is Slurm's to say; its words appear on the Pod.
-* Everything that is wrong is said at once, in one Event. Nothing is tried again until the Pod or the
-  configuration changes.
-* While the Pod waits, its job follows a change of `account`, `partition`, `qos`, `wckey`, `comment`, `constraints`,
-  `prefer`, `licenses`, `dependency`, `time-limit`, `nice` and `excluded-nodes` in place, and keeps its age in the
-  queue. Any other change, and taking away `account`, `partition`, `qos`, `wckey` or `time-limit`, ends the waiting
-  job and submits another. What Slurm refuses leaves the job as it is; its words appear on the Pod.
-* When the Pod runs, its job follows a change of `comment`, and of `time-limit` to less. More time is an operator's to
-  give: `scontrol update TimeLimit`, which is followed. Other changes have no effect then; an Event says so.
-* Two Pods of one job must agree in all of them.
-* `slurm-extender.io/opt-out: "true"` is no setting: it keeps a Pod with its own scheduler in a Namespace with the label
-  `slurm-extender.io/scheduler-name`.
+## Validation
+
+* A setting under two prefixes must have one meaning, as `true` and `none` of `exclusive` have. Otherwise
+  the extender rejects the Pod.
+* An empty value counts as unset.
+* The extender rejects a Pod with an unknown key under `{OWN_PREFIX}`, and suggests the nearest key. An
+  unknown key under another prefix has no effect; an Event names it.
+* The extender checks the form of values. Slurm checks whether a partition or an account exists; an Event
+  shows its message.
+* One Event lists all errors of a Pod. The extender retries when the Pod or the configuration changes.
+* The members of a gang must agree in all settings of their job.
+
+## Changes
+
+* *Waiting Pod, in place*: the job follows a change of `account`, `partition`, `qos`, `wckey`, `comment`,
+  `constraints`, `prefer`, `licenses`, `dependency`, `time-limit`, `nice` and `excluded-nodes`. It keeps its
+  age in the queue.
+* *Waiting Pod, new job*: any other change ends the waiting job and submits another one. So does the removal
+  of `account`, `partition`, `qos`, `wckey` or `time-limit`.
+* *Rejected by Slurm*: the job stays as it is, and an Event shows Slurm's message.
+* *Running Pod*: the job follows a change of `comment`, and a shorter `time-limit`. Only an operator of
+  Slurm can extend the time limit (`scontrol update TimeLimit`); the extender follows that change. Other
+  changes have no effect; an Event names them.
 
 ## Settings
 
-A key marked with * needs the site's permission, unless it asks for what the Pod would get without it. A `nice` below 0
-needs the permission for `priority`. A site may bound others too, by namespace, label or ServiceAccount: docs/policy.md.
+A key marked with * needs a permission of the site, unless its value is the default of the Pod. A `nice`
+below 0 needs the permission for `priority`. The [policy](policy.md) can bound other settings by namespace,
+label or ServiceAccount.
 """
 
 _TAIL = f"""
-## What is taken from the Pod itself
+## Fields of the Pod
 
 | field of the Pod | in the job |
 |---|---|
-| effective requests of `cpu` | CPUs, rounded up to whole ones; none or 0 is refused, unless the site says otherwise |
+| effective requests of `cpu` | CPUs, rounded up to whole ones; by default none or 0 is rejected |
 | effective requests of `memory` | memory, rounded up to MiB; none or 0 as with `cpu` |
-| extended resources | GRES and licences, by the site's map; one that the map does not name is not counted |
-| node selector or required node affinity on a GPU label of the site | type of the GPUs, if it comes to exactly one |
-| `activeDeadlineSeconds` | time limit: with the grace and a minute for the start, rounded up; not with `time-limit` |
-| `activeDeadlineSeconds` of its Job | the same, as it is, rounded up to minutes; the shorter of both holds |
-| `priorityClassName` | priority, nice or QOS, by the site's map (docs/policy.md) |
-| namespace and ServiceAccount | user and account, where the site's policy names their owner |
-| `namespace/name` | readable part of the job's name, where `job-name` is not given |
+| extended resources | GRES and licences, by the map of the site; resources without a line are not counted |
+| node selector or required node affinity on a GPU label of the site | type of the GPUs, if exactly one type results |
+| `activeDeadlineSeconds` | time limit: with grace period and a minute for the start; not with `time-limit` |
+| `activeDeadlineSeconds` of its Job | the same without additions, rounded up to minutes; the shorter of both applies |
+| `priorityClassName` | priority, nice or QOS, by the [policy](policy.md#priorityclasses) |
+| namespace and ServiceAccount | user and account, if the [policy](policy.md#owners) names their owner |
+| `namespace/name` | readable part of the job's name, without `job-name` |
 
-Effective requests are counted as kube-scheduler and kubelet count them. docs/resources.md says how, and what becomes of
-resources that Slurm does not know.
+kube-scheduler and the kubelet compute effective requests in the same way. [Resources](resources.md)
+describes them, and resources that Slurm does not know.
 
-Where a node selector or affinity allows several GPU types, or a label value that the site's map of GPU types does not
-name, the GPUs are asked for without a type: the labels restrict the nodes all the same. If the map is not empty, an
-Event names the unknown value.
+Node selector and affinity can allow several GPU types, and `jobs.gpuTypes` may not name the value of a
+label. The job then requests GPUs without a type. The labels still restrict the nodes. An Event names an
+unknown value, unless the map is empty.
 
-## What the author is told
+## Other keys
 
-Events on the Pod. With the first three the Pod gets no job; the others do not keep it from one.
+The extender writes annotations under `{STATUS_PREFIX}` and the label `{JOB_ID_LABEL}`. They are not
+settings: [labels, annotations, taints and conditions](object-metadata.md) lists them. On a copy of a Pod
+they have no effect. `{OPT_OUT}: "true"` keeps a Pod with its own scheduler in a Namespace with the label
+`{OPT_IN_LABEL}`.
 
-| reason | said when |
-|---|---|
-| `{Reason.INVALID}` | a setting is wrong or not allowed; every fault is named |
-| `{Reason.NO_POLICY}` | the site's policy cannot be used since the start; the Pod waits until it can |
-| `{Reason.NO_SUITABLE_NODE}` | no node that there is could ever hold the Pod; it is tried again when nodes change |
-| `{Reason.UNKNOWN_SETTING}` | a key of SUNK or slurm-bridge is not known here |
-| `{Reason.WITHOUT_EFFECT}` | a setting is known, and the Pod asks for nothing that it could apply to |
-| `{Reason.UNACCOUNTED}` | Slurm is asked for less than the Pod requests, or does not know what it asks for |
-| `{Reason.WHOLE_NODE}` | the Pod requests no CPU or no memory, and its job gets a whole node (`jobs.missingRequests`) |
-| `{Reason.UNKNOWN_GPU_TYPE}` | a GPU label has a value that the site's map of GPU types does not name |
-
-## Written by the extender
-
-Annotations under `{STATUS_PREFIX}`. They are no settings. The label `{JOB_ID_LABEL}` has the job too, for selectors and
-`kubectl get pods -L`; nothing is decided by it.
-
-* `{JOB_ID}`, `{NODE}`, `{POD_UID}`: the job and the node that Slurm gave, and the UID of the
-  Pod to which they were given: on a copy of it they mean nothing, and an Event says so. On a running Pod they are
-  written again where somebody edits them.
-* `{ALLOCATION_PROOF}`: that the extender wrote the job and the nodes on this very Pod. It is made with the
-  key of the hooks. Without it nothing of the above is believed: Slurm is asked which job is the Pod's.
-* `{DEVICES}`, `{GPUS}`: the devices that Slurm gave on the node, and the numbers of the GPUs among them
-  (docs/resources.md).
-* `{GANG_RANK}`, `{GANG_MEMBERS}`,
-  `{GANG_NODES}`: of a member of a gang, its rank from 0, how many members there are, and the Slurm nodes
-  of the gang in the order of ranks (docs/gangs.md).
-* `{GANG_KEY}`: the gang of a bound member. It stays a member after a restart of the extender, whatever
-  its labels, its PodGroup or the policy say by then.
-* `{CANCELLED}`: somebody cancelled the job for which the Pod waited. This Pod gets another when a setting of it is
-  changed; its successor, or a copy of it, gets one in any case.
-* `{REQUEUED_AT}`: when the extender, at its start, made kube-scheduler requeue the Pod.
+Each error or notice about annotations is an Event; [Events](events.md) lists the actions.
 """
 
 

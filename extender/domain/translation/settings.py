@@ -109,7 +109,7 @@ COMMENT = Setting(
 JOB_NAME = Setting(
     "job-name",
     forms.LINE,
-    "Readable part of the job's name; the Pod's `namespace/name` if not given.",
+    "Readable part of the job's name; the default is the Pod's `namespace/name`.",
     bridge="job-name",
     request="title",
     slurm="name",
@@ -152,7 +152,7 @@ EXCLUDED_NODES = Setting(
 MIN_NODES = Setting(
     "min-nodes",
     forms.COUNT,
-    "Fewest nodes; at most one for each Pod.",
+    "Minimum number of nodes; at most one for each Pod.",
     bridge="min-nodes",
     request="min_nodes",
     slurm="minimum_nodes",
@@ -160,7 +160,7 @@ MIN_NODES = Setting(
 MAX_NODES = Setting(
     "max-nodes",
     forms.COUNT,
-    "Most nodes.",
+    "Maximum number of nodes.",
     bridge="max-nodes",
     request="max_nodes",
     slurm="maximum_nodes",
@@ -168,11 +168,11 @@ MAX_NODES = Setting(
 EXCLUSIVE = Setting(
     "exclusive",
     forms.SHARING,
-    "Jobs that may share the node: `none` no other job, this one gets all CPUs of the node (`--exclusive`); `user` "
-    "jobs of the same user; `mcs` jobs with the same setting and `mcs-label` (Slurm with MCSPlugin=mcs/label; "
-    "otherwise all jobs); `topo` no other job, on any node of its block (topology/block; otherwise all jobs); `ok` "
-    "all jobs, and they may share its CPUs where the partition allows that (`--oversubscribe`). `node` and "
-    "`true` mean `none`; `false` leaves the choice to the partition.",
+    "Jobs that may share the node. `none`: no other job; this one gets all CPUs (`--exclusive`). `user`: jobs of the "
+    "same user. `mcs`: jobs with the same `mcs-label` (MCSPlugin=mcs/label; otherwise all jobs). `topo`: no other job "
+    "on any node of its block (topology/block; otherwise all jobs). `ok`: all jobs, which may share its CPUs if the "
+    "partition allows it (`--oversubscribe`). `node` and `true` mean `none`. `false` leaves the choice to the "
+    "partition.",
     sunk="exclusive",
     bridge="exclusive",
     request="exclusive",
@@ -182,7 +182,7 @@ EXCLUSIVE = Setting(
 USER_ID = Setting(
     "user-id",
     forms.PERSON,
-    "User that the job runs as; names are those of the site's `slurm.users`.",
+    "User of the job: a number, or a name of `slurm.users`.",
     sunk="user-id",
     bridge="user-id",
     slurm="user_id",
@@ -192,9 +192,8 @@ USER_ID = Setting(
 GROUP_ID = Setting(
     "group-id",
     forms.PERSON,
-    "Group that the job runs as, for a job with a user; names are those of the site's `slurm.groups`. If not "
-    "given: the site's for its own user, else the primary group of a named `user-id`, the same number as a "
-    "numeric one.",
+    "Group of a job with a user: a number, or a name of `slurm.groups`. The default is the site's group for the site's "
+    "user, the primary group of a named `user-id`, or the number of a numeric one.",
     sunk="group-id",
     bridge="group-id",
     slurm="group_id",
@@ -204,7 +203,7 @@ GROUP_ID = Setting(
 PRIORITY = Setting(
     "priority",
     forms.whole(0, forms.UINT32_LARGEST),
-    "Priority of the job instead of the computed one; 0 holds it.",
+    "Priority of the job instead of the computed one; 0 holds the job.",
     sunk="priority",
     bridge="priority",
     request="priority",
@@ -214,7 +213,7 @@ PRIORITY = Setting(
 NICE = Setting(
     "nice",
     forms.whole(-forms.NICE_LARGEST, forms.NICE_LARGEST),
-    "Taken off the computed priority. Below 0 it needs the permission for `priority`.",
+    "Subtracted from the computed priority. A value below 0 needs the permission for `priority`.",
     request="nice",
     slurm="nice",
     site_default="Taken off the computed priority.",
@@ -231,10 +230,9 @@ WORKING_DIR = Setting(
 TIME_LIMIT = Setting(
     "time-limit",
     forms.MINUTES,
-    "Time limit, in minutes or as `sbatch --time` reads it (`1-00:00:00`), from the start of the job; the Pod "
-    "gets SIGTERM earlier by its grace period. Without it, the Pod's "
-    "`activeDeadlineSeconds` and grace and a minute for its start, rounded up to minutes. A site can declare "
-    "that SUNK's key counts seconds.",
+    "Time limit of the job, in minutes or in the format of `sbatch --time` (`1-00:00:00`). The Pod gets SIGTERM "
+    "earlier by its grace period. The default is `activeDeadlineSeconds`, the grace period and a minute for the start, "
+    "rounded up to minutes. A site can declare that SUNK's key counts seconds.",
     sunk="timeout",
     bridge="timelimit",
     request="time_limit_minutes",
@@ -258,14 +256,14 @@ DEADLINE = Setting(
 DEPENDENCY = Setting(
     "dependency",
     forms.WORD,
-    "Jobs that have to start or end before (`--dependency`).",
+    "Jobs that must start or end before this one (`--dependency`).",
     request="dependency",
     slurm="dependency",
 )
 LICENSES = Setting(
     "licenses",
     forms.LINE,
-    "Licences that the job holds (`--licenses`), besides those that the Pod's extended resources stand for.",
+    "Licences of the job (`--licenses`), in addition to those of the Pod's extended resources.",
     bridge="licenses",
     request="licenses",
     slurm="licenses",
@@ -274,7 +272,7 @@ LICENSES = Setting(
 GRES = Setting(
     "gres",
     forms.GRES,
-    "GRES on the node, instead of those that the Pod's extended resources stand for.",
+    "GRES on the node, instead of those of the Pod's extended resources.",
     bridge="gres",
     request="tres_per_node",
     slurm="tres_per_node",
@@ -282,7 +280,7 @@ GRES = Setting(
 GPU_TYPE = Setting(
     "gpu-type",
     forms.TYPE,
-    "Slurm's type of the GPUs, instead of the one that node affinity says.",
+    "Slurm's type of the GPUs, instead of the one from node affinity.",
 )
 CPUS = Setting(
     "cpus-per-task",
@@ -303,22 +301,22 @@ MEMORY = Setting(
 SWITCHES = Setting(
     "switches",
     forms.COUNT,
-    "Most leaf switches that the nodes may hang on (`--switches`).",
+    "Maximum number of leaf switches of the nodes (`--switches`).",
     request="switches",
     slurm="required_switches",
 )
 SEGMENT = Setting(
     "segment",
     forms.COUNT,
-    "Nodes of a gang that have to be beside each other in one block, where Slurm knows blocks (`--segment`).",
+    "Number of nodes of a gang that must be in one block, with topology/block (`--segment`).",
     request="segment",
     slurm="segment_size",
 )
 ON_NODE_FAILURE = Setting(
     "on-node-failure",
     forms.word_of(OnNodeFailure),
-    "What becomes of a gang when one of its nodes fails: `end` (also when not given) the whole job ends; `keep` its "
-    "member there is ended and the others go on (`--no-kill`).",
+    "Effect of a failed node on a gang: `end` (the default) ends the whole job, `keep` only the member there "
+    "(`--no-kill`).",
     request="on_node_failure",
 )
 MCS_LABEL = Setting(
@@ -332,7 +330,7 @@ MCS_LABEL = Setting(
 MODE = Setting(
     "mode",
     forms.word_of(Mode),
-    "How the placeholder exists in Slurm: with a script, as an allocation, without slurmd, or decided by its nodes.",
+    "Mode of the placeholder job ([modes](concepts.md#modes)).",
     request="mode",
     site_default="How placeholders exist in Slurm: `batch` a script, `allocation` no process, `external` for nodes "
     "without slurmd, `auto` (also when not given) decided for each job from its nodes.",
@@ -341,10 +339,10 @@ MODE = Setting(
 GANG = Setting(
     "gang",
     forms.GANG,
-    "Name of the gang of the Pod, together with `gang-size`; on a Job `true` or `false`, on a JobSet `job`, "
-    "`replicated-job` or `set`: which of its Pods are one gang.",
+    "Name of the gang of the Pod, together with `gang-size`. On a Job `true` or `false`; on a JobSet the Pods that are "
+    "one gang: `job`, `replicated-job` or `set`.",
 )
-GANG_SIZE = Setting("gang-size", forms.GANG_SIZE, "How many Pods the gang has that `gang` names.")
+GANG_SIZE = Setting("gang-size", forms.GANG_SIZE, "Number of Pods in the gang that `gang` names.")
 
 SETTINGS: tuple[Setting[Any], ...] = (
     *(ACCOUNT, PARTITION, QOS, RESERVATION, WCKEY, MCS_LABEL, JOB_NAME, COMMENT),
