@@ -50,48 +50,56 @@ _HEAD = f"""\
 
 <!-- Printed by `python -m docs.generate.policy` from `extender/config/pod_policy.py`. -->
 
-A second YAML document, named by `jobs.policyFile` of the configuration. `components/pod-policy` of the manifests mounts
-it from a ConfigMap.
+After reading this page you can decide which Pods may use which Slurm user, account, partition, QOS and limits. The
+policy is a YAML document beside the configuration; `jobs.policyFile` names it. `components/pod-policy` of the
+manifests mounts it from a ConfigMap.
 
 ```yaml
 {EXAMPLE}```
 
-* A Pod gets what its annotation asks, else what its PriorityClass stands for, else what its owner and the defaults of
-  its rule say, else the defaults of the configuration (namespace, then site), else Slurm's own.
-* Without a policy, and in a Pod of which no rule says more, nobody runs as another user or group and nobody raises a
-  priority: these need `jobs.allow`, which is empty, or a rule.
-* A Pod that asks for more than its rule allows gets no job. The Event `InvalidSlurmSettings` names the rule, the value
-  and what is allowed; every fault of the Pod at once.
-* What a Pod gets without asking needs no permission, also when it asks for it. What neither Pod nor site says would
-  be chosen by Slurm: where a rule lists accounts, partitions, QOS, modes or words of `exclusive`, it must list that
-  too (an empty text, `auto`, `"false"`), or give a default.
-* User and group are always sent together. Names are those of `slurm.users` and `slurm.groups`.
-* Which account a user may charge is for Slurm to say as well (`AccountingStorageEnforce=associations`); without a rule
-  that lists accounts a Pod may name those of `jobs.accounts`. Without a rule that says more, `jobs.partitions`,
-  `jobs.qos`, `jobs.reservations` and `jobs.mcsLabels` list what else Pods may name; all are empty, and a
-  partition that Slurm lets everybody use needs no list.
-* Admission is not repeated here: who may use a namespace, a ServiceAccount or a PriorityClass, Kubernetes decides.
-* `slurm-extender check-config FILE --policy POLICY` says everything that is wrong with it;
-  `slurm-extender translate --config FILE --policy POLICY MANIFEST` shows what becomes of a Pod;
-  [its JSON schema](policy.schema.json) is what `slurm-extender generate schema --policy` prints.
+Check a policy, and show its effect on a manifest:
 
-## When it changes
+    slurm-extender check-config FILE --policy POLICY
+    slurm-extender translate --config FILE --policy POLICY MANIFEST
 
-The file is looked at every 2 s and needs no restart; kubelet brings a changed ConfigMap within a minute or so.
-What somebody writes into the file itself, and does not rename into its place, counts when it was the same at two
-looks: it may be half of it.
+`slurm-extender generate schema --policy` prints [its JSON schema](policy.schema.json).
 
-* *Running Pods* are left alone, and so are Pods that have their node: nothing is ended, and no limit is shortened,
-  neither at once nor after a restart. A limit that the Pod itself asks for by annotation is followed as always.
-* *Waiting Pods* are translated anew, as after a restart. Where Slurm changes a waiting job in place
-  (docs/annotations.md) it keeps its age in the queue, otherwise it ends and another is submitted. A Pod that is not
-  allowed any more loses its waiting job and is told why; one that was refused and is allowed now gets a job.
-* *Labels of a Namespace* that change do the same for the Pods there. A Pod whose Namespace is not known yet waits.
-* *A policy that cannot be used* leaves the last good one in force: log line `policy_unusable` with every fault, metric
-  `slurm_extender_policy_usable` 0, and the check `policy` of `/readyz?verbose` and `/debug/checks`.
+## Rules
+
+* *Order*: the value of a setting comes from the first of these that has one: the annotation of the Pod, its
+  PriorityClass, its owner, the defaults of its rule, `jobs` of the configuration (namespace, then site), Slurm.
+* *Without a policy*, or without a rule for the Pod, no Pod may set its user or group or raise its priority. Only
+  `jobs.allow` permits these keys then; it is empty by default.
+* *Violation*: a Pod that asks for more than its rule allows gets no job. The Event `InvalidSlurmSettings` names the
+  rule, the value and the allowed values, for all errors of the Pod.
+* *Defaults need no permission*, even if the Pod sets the same value itself.
+* *Lists must cover unset values*: if neither the Pod nor the site sets a value, Slurm chooses it. This applies to rules
+  that list accounts, partitions, QOS, modes or words of `exclusive`. Such a rule must list the unset value (an empty
+  text, `auto`, `"false"`), or set a default.
+* *User and group* are always sent together. Names are those of `slurm.users` and `slurm.groups`.
+* *Accounts*: Slurm checks the account of a user too (`AccountingStorageEnforce=associations`). Without a rule that
+  lists accounts, a Pod may use those of `jobs.accounts`.
+* *Other lists*: without a rule, Pods may use the values of `jobs.partitions`, `jobs.qos`, `jobs.reservations` and
+  `jobs.mcsLabels`. All are empty by default. A partition that Slurm opens to all users needs no list.
+* *Admission stays in Kubernetes*: it decides who may use a namespace, a ServiceAccount or a PriorityClass.
+
+## Changes of the policy
+
+The extender checks the file every 2 s and needs no restart. The kubelet updates a mounted ConfigMap within about a
+minute. If the file is written in place and not replaced by a rename, the extender waits until two checks read the same
+content.
+
+* *Running and placed Pods* continue unchanged, also after a restart: no job ends, and no time limit gets shorter. The
+  job still follows the time limit of an annotation.
+* *Waiting Pods* are translated again. Slurm changes the job in place if it can ([annotations](annotations.md#changes));
+  otherwise the extender submits another job. A Pod without permission loses its waiting job and gets an Event. A
+  rejected Pod that has permission now gets a job.
+* *Labels of a Namespace*: a change has the same effect on its Pods. A Pod waits until its Namespace has been read.
+* *Invalid policy*: the last valid policy applies. The log line `policy_unusable` lists all errors, the metric
+  `slurm_extender_policy_usable` is 0, and the check `policy` of `/readyz?verbose` and `/debug/checks` fails.
   `slurm_extender_policy_loads_total` counts reads by `result`.
-* *At a start* there is no last good one. The process starts all the same, since what runs has to be ended when its job
-  is; but nothing new is asked of Slurm, and waiting Pods are told (`SlurmPolicyUnusable`), until the file can be used.
+* *Invalid policy at the start*: no last valid policy exists. The extender starts, because running Pods must end with
+  their jobs, but submits no job. Waiting Pods get the Event `SlurmPolicyUnusable`.
 """
 
 

@@ -19,7 +19,8 @@ _HEAD = f"""\
 
 <!-- Printed by `python -m docs.generate.why` from `extender/domain/pods/why.py` and `extender/domain/job_outcomes`. -->
 
-One sentence says it, and it is the same wherever it is asked for:
+After reading this page you can find out why a Pod waits, and act on each cause. One sentence explains it. These
+commands show the same sentence:
 
     kubectl slurm why POD
     kubectl get pod POD -o jsonpath='{{.status.conditions[?(@.type=="slurm-extender.io/Allocated")].message}}'
@@ -31,30 +32,31 @@ For example:
     Slurm job 4711 waits: Higher-priority jobs are ahead of it in the queue (Priority). Partition: batch.
     About 40 other Pods are ahead of it in this partition. Slurm expects it to start at about 2026-11-22 17:00Z.
 
+## Parts of the sentence
+
+* *Position*: the number of jobs of the extender that are ahead in the same partition: with a higher priority, or
+  with the same priority and a lower number. Jobs of others are not counted, because Slurm shows its whole queue
+  only in a list of all jobs.
+* *Expected start*: the last estimate of Slurm's backfill scheduler. The job can start earlier if other jobs end
+  before their time limit, and later if other jobs overtake it. Without an estimate, the sentence has no start.
+* *Slurm has not answered since*: no poll succeeded for 30 s. The rest of the sentence is the last known state.
+
+The extender reads waiting jobs in round-robin order (`limits.refreshRate`), so the sentence can be slightly out
+of date.
+
 ## The condition `slurm-extender.io/Allocated`
 
-It is `False` while the Pod waits. Its reason is one of the first table, its message the sentence. Once the Pod is bound
-to the node that Slurm gave, it is `True`.
+The condition is `False` while the Pod waits: its reason is a cause of the next table, its message the sentence.
+The condition is `True` once the Pod is bound to the node that Slurm allocated.
 
-A Pod that is placed within {_STEADY} does not get the condition: the two writes that place it are all that it costs.
-Its annotations `status.slurm-extender.io/job-id` and `status.slurm-extender.io/node` say the rest. So do not wait for
-the condition with `kubectl wait`; wait for `PodScheduled`.
-
-It is written when its cause has lasted for {_STEADY}, and changed every {_APART} at most. All Pods together are
-written to {_WRITES} times a second at most, one after the other: where ten thousand wait, a change can take a quarter
-of an hour to show. `kubectl slurm why` shows the present one where it reaches `/debug`. Nothing is written while
-nothing changes. The times are rounded for that: to five minutes within an hour, to an hour within a day. kube-scheduler
-is never told any of it.
-
-A sentence of the queue is as old as the last reading of the job: those that wait are read in turn
-(`limits.refreshRate`).
-
-* *Position*: how many other jobs of this extender wait in the same partition with a higher priority, or with the same
-  one and a lower number. Slurm does not tell the place in its whole queue without telling all jobs, so those of others
-  are not counted.
-* *Expected start*: what Slurm's backfill scheduler has worked out last. It can be earlier where jobs end before their
-  time limit, and later where others overtake. Where it has not looked at the job, nothing is said.
-* *Slurm has not answered since*: no poll was answered for half a minute. What follows is what Slurm said last.
+* A Pod that is placed within {_STEADY} does not get the condition, to save writes. To wait for a Pod with
+  `kubectl wait`, use `PodScheduled`. The annotations `status.slurm-extender.io/job-id` and
+  `status.slurm-extender.io/node` show job and node.
+* The extender writes the condition when its cause has lasted for {_STEADY}, and changes it at most every
+  {_APART}. It writes at most {_WRITES} conditions per second for all Pods. With ten thousand waiting Pods a
+  change can take 15 minutes to appear; `kubectl slurm why` with access to `/debug` shows the current sentence.
+* Times are rounded to 5 minutes within an hour, and to an hour within a day, so that the condition rarely
+  changes.
 
 ## Causes
 """
@@ -62,16 +64,16 @@ A sentence of the queue is as old as the last reading of the job: those that wai
 _SLURM = """
 ## Slurm's reasons
 
-What Slurm says of a job that waits (`squeue`, column REASON), in words, and the cause that it comes to. A trailing `*`
-stands for every reason that starts so. [States](states.md) lists the effect of each on the Pod.
+Slurm's reason of a waiting job (`squeue`, column REASON), its meaning, and the cause in the condition. A trailing
+`*` matches every reason with this beginning. [Slurm states](slurm-states.md) describes the effect on the Pod.
 """
 
 
 def render() -> str:
     """The whole page, with a newline at its end."""
-    lines = [_HEAD, "| reason of the condition | what it means |", "|---|---|"]
+    lines = [_HEAD, "| reason of the condition | meaning |", "|---|---|"]
     lines += [f"| `{cause}` | {MEANINGS[cause]}. |" for cause in Cause]
-    lines += [_SLURM, "| reason of Slurm | cause | in words |", "|---|---|---|"]
+    lines += [_SLURM, "| reason of Slurm | cause | meaning |", "|---|---|---|"]
     lines += [
         f"| {f'`{rule.reason}`' if rule.reason else '(none)'} | `{cause_of_reason(rule.means)}` | {rule.text}. |"
         for rule in REASONS

@@ -38,29 +38,29 @@ Sharing = Annotated[str, BeforeValidator(_sharing_word)]
 
 
 class MatchSettings(Group):
-    """Selects the Pods that meet all conditions that are given. None given: all Pods."""
+    """Selects the Pods that meet all configured conditions; without a condition, all Pods."""
 
     namespaces: tuple[Pattern, ...] | None = Field(
-        None, description="Names of namespaces; each `*` stands for any characters."
+        None, description="Names of namespaces; each `*` matches any characters."
     )
     namespace_selector: LabelSelector | None = Field(None, description="Labels of the Namespace.")
     pod_selector: LabelSelector | None = Field(
         None,
-        description="Labels of the Pod. Its author writes them: grant only permissions by them that all authors "
-        "in the namespace may have.",
+        description="Labels of the Pod. Its author writes them, so grant by them only permissions for all authors of "
+        "the namespace.",
     )
     service_accounts: tuple[Pattern, ...] | None = Field(
         None,
-        description="Names of ServiceAccounts; each `*` stands for any characters. A user who may create Pods in a "
-        "namespace may use any of its ServiceAccounts.",
+        description="Names of ServiceAccounts; each `*` matches any characters. Users with the right to create Pods in "
+        "a namespace can use all of its ServiceAccounts.",
     )
 
 
 class NumberBounds(Group):
-    """Bounds of a number; what is not given does not bound it."""
+    """Bounds of a number; each is optional."""
 
-    at_least: int | None = Field(None, description="Smallest number that is allowed.")
-    at_most: int | None = Field(None, description="Largest number that is allowed.")
+    at_least: int | None = Field(None, description="Smallest allowed number.")
+    at_most: int | None = Field(None, description="Largest allowed number.")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -69,83 +69,83 @@ class NumberBounds(Group):
         return self
 
 
-_LEFT = "`*` stands for any characters, an empty text for leaving it to Slurm."
+_LEFT = "`*` matches any characters, an empty text a Pod that leaves the choice to Slurm."
 
 
 class Allow(Group):
-    """Values that Pods may ask for. Values that are not given here are not restricted, except users, groups and
-    priority: for these `jobs.allow` of the configuration decides, which is empty by default. An empty list allows none.
+    """Values that Pods may set. Unset keys restrict nothing, except users, groups and priority: for these `jobs.allow`
+    of the configuration applies, which is empty by default. An empty list allows no value.
     """
 
     account: tuple[str, ...] | None = Field(None, description=f"Accounts. {_LEFT}")
     partition: tuple[str, ...] | None = Field(None, description=f"Partitions. {_LEFT}")
     qos: tuple[str, ...] | None = Field(None, description=f"QOS. {_LEFT}")
     reservation: tuple[str, ...] | None = Field(
-        None, description="Reservations; `*` stands for any characters. None needs no permission."
+        None, description="Reservations; `*` matches any characters. A Pod without a reservation needs no permission."
     )
     user_id: tuple[Somebody, ...] | None = Field(
         None,
-        description="Users, by a name from `slurm.users` or as quoted number, each with its own group, and "
-        "with others where `groupId` allows them; `*` allows all, root too.",
+        description="Users: a name of `slurm.users` or a quoted number. Each may use its own group; `groupId` allows "
+        "others. `*` allows all users, including root.",
     )
     group_id: tuple[Somebody, ...] | None = Field(
-        None, description="Groups, by a name from `slurm.groups` or as quoted number; `*` is any."
+        None, description="Groups: a name of `slurm.groups` or a quoted number; `*` allows all groups."
     )
     priority: NumberBounds | None = Field(
-        None, description="Priorities that may be set. A priority that is set stands still; 0 holds the job."
+        None, description="Priorities. A priority that is set does not change with age; 0 holds the job."
     )
     nice: NumberBounds | None = Field(None, description="Nice values. Those below 0 raise the priority.")
     time_limit_minutes: NumberBounds | None = Field(
-        None, description="Time limits in minutes. A Pod that says none gets `atMost` where no default is given."
+        None, description="Time limits in minutes. A Pod without a time limit gets the default, otherwise `atMost`."
     )
     exclusive: tuple[Sharing, ...] | None = Field(
-        None, description="Words of `exclusive`; `false` is to leave it to the partition."
+        None, description="Words of `exclusive`; `false` leaves the choice to the partition."
     )
-    mode: tuple[Mode, ...] | None = Field(None, description="Modes; `auto` is that of a Pod that says none.")
+    mode: tuple[Mode, ...] | None = Field(None, description="Modes; a Pod without a mode has `auto`.")
     largest_gang: int | None = Field(
         None,
         ge=1,
         le=forms.LARGEST_GANG,
-        description="Most members of a gang (docs/gangs.md); 1 allows no gang. `gangs.largest` of the configuration "
-        "bounds every gang.",
+        description="Maximum number of members of a gang ([gangs](gangs.md)); 1 allows no gang. `gangs.largest` of the "
+        "configuration bounds every gang.",
     )
 
 
 class PolicyRule(Group):
-    """A rule. The first one that matches a Pod is the only one that does."""
+    """A rule. Only the first rule that matches a Pod applies."""
 
     name: Annotated[str, of_form(forms.LINE), Field(min_length=1, max_length=63)] = Field(
-        description="Name that messages to the authors of refused Pods give."
+        description="Name of the rule in messages to authors of rejected Pods."
     )
-    match: MatchSettings = Field(MatchSettings(), description="Which Pods it speaks of.")
+    match: MatchSettings = Field(MatchSettings(), description="The Pods to which it applies.")
     defaults: Defaults = Field(
         JobDefaults(),
-        description="What a Pod gets where it says nothing; what is not said here comes from `jobs` of the "
-        "configuration. A default needs no permission.",
+        description="Values for settings that the Pod does not set. Unset values come from `jobs` of the configuration."
+        " A default needs no permission.",
     )
-    allow: Allow = Field(Allow(), description="What a Pod may ask for.")
+    allow: Allow = Field(Allow(), description="Values that a Pod may set.")
     startup_deadline: Duration | None = Field(
         None,
         ge=0,
-        description="How long a Pod may hold its node before all its containers start, in place of "
-        "`startupDeadline.duration` of the configuration; 0: without a limit.",
+        description="Time for which a Pod may hold its node before all its containers start. It replaces "
+        "`startupDeadline.duration` of the configuration; 0 removes the limit.",
     )
 
 
 class PolicyOwner(Group):
-    """Owner of the jobs of the matching Pods, so that fairshare and accounting see the real owner. The first one
-    that matches counts, and goes before the defaults of the rule.
+    """Owner of the jobs of the matching Pods, for fairshare and accounting. The first matching owner applies, and takes
+    precedence over the defaults of the rule.
     """
 
-    match: MatchSettings = Field(MatchSettings(), description="Which Pods it speaks of.")
+    match: MatchSettings = Field(MatchSettings(), description="The Pods to which it applies.")
     user: Text | None = Field(
         None,
-        description="User, by a name from `slurm.users` or as quoted number. `{namespace}` and `{serviceAccount}` "
-        "stand for the Pod's: then the result must be a name, and not that of an administrator of Slurm.",
+        description="User: a name of `slurm.users` or a quoted number. `{namespace}` and `{serviceAccount}` are "
+        "replaced by those of the Pod. The result must then be a name, and not an administrator of Slurm.",
     )
-    group: Person | None = Field(None, description="Group; not given: the one that comes with the user.")
+    group: Person | None = Field(None, description="Group; the default is that of the user.")
     account: Word | None = Field(
-        None, description="Account that is charged. `{namespace}` and `{serviceAccount}` stand for the Pod's."
+        None, description="Account to charge. `{namespace}` and `{serviceAccount}` are replaced by those of the Pod."
     )
 
     @model_validator(mode="after")
@@ -160,7 +160,7 @@ class PolicyOwner(Group):
 
 
 class PriorityClassValues(Group):
-    """Values of a PriorityClass in Slurm. An annotation of the Pod goes before them."""
+    """Values of a PriorityClass in Slurm. An annotation of the Pod takes precedence."""
 
     priority: int | None = Field(None, ge=0, le=forms.UINT32_LARGEST, description="Priority; 0 holds the job.")
     nice: int | None = Field(
@@ -178,14 +178,14 @@ class PriorityClassValues(Group):
 class PodPolicyDocument(Group):
     """Policy of the extender."""
 
-    api_version: Literal["slurm-extender.io/v1alpha1"] = Field(description="Version of this form.")
-    kind: Literal["PodPolicy"] = Field(description="What the document is.")
+    api_version: Literal["slurm-extender.io/v1alpha1"] = Field(description="Version of the document.")
+    kind: Literal["PodPolicy"] = Field(description="Kind of the document.")
     rules: tuple[PolicyRule, ...] = Field((), description="Rules, in order.")
     owners: tuple[PolicyOwner, ...] = Field((), description="Owners, in order.")
     priority_classes: dict[Text, PriorityClassValues] = Field(
         {},
-        description="PriorityClasses by name, and what they stand for in Slurm. Where a rule allows a list of QOS, or "
-        "bounds of priority or nice, it holds of these too; otherwise they need no permission.",
+        description="Values in Slurm of PriorityClasses, by name. A rule with a list of QOS, or with bounds of "
+        "priority or nice, applies to these values too. Otherwise they need no permission.",
     )
 
     @model_validator(mode="after")
