@@ -65,7 +65,7 @@ _SLURM = """
 ## Slurm's reasons
 
 Slurm's reason of a waiting job (`squeue`, column REASON), its meaning, and the cause in the condition. A trailing
-`*` matches every reason with this beginning. [Slurm states](slurm-states.md) describes the effect on the Pod.
+`*` matches every reason with this beginning. [States](states.md) describes the effect on the Pod.
 """
 
 
