@@ -268,7 +268,7 @@ ROWS = (
         "cancelled",
         _at_most(lambda f: f["one"]["s"], 0.3),
     ),
-    Row("the same, EpilogSlurmctld tells of it", "≤ 0.1 s", "cancelled", _at_most(lambda f: f["pushed"]["s"], 0.1)),
+    Row("the same, EpilogSlurmctld reports it", "≤ 0.1 s", "cancelled", _at_most(lambda f: f["pushed"]["s"], 0.1)),
     Row("`scancel` of 300 running", "≤ 1.3 times bare loop", "cancelled", lambda f: _beside(f["many"])),
     Row("300 Pods finish at once", "≤ 1.3 times bare loop", "finishing", _beside),
     Row("a Node is cordoned → its Slurm node is drained (p50, p99)", "p99 ≤ 0.5 s", "cordoned", _drained),
