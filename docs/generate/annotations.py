@@ -103,10 +103,12 @@ unknown value, unless the map is empty.
 
 ## Other keys
 
-The extender writes annotations under `{STATUS_PREFIX}` and the label `{JOB_ID_LABEL}`. They are not
-settings: [labels, annotations, taints and conditions](object-metadata.md) lists them. On a copy of a Pod
-they have no effect. `{OPT_OUT}: "true"` keeps a Pod with its own scheduler in a Namespace with the label
-`{OPT_IN_LABEL}`.
+The extender writes annotations under `{STATUS_PREFIX}` and the label `{JOB_ID_LABEL}`.
+They are not settings: [labels, annotations, taints and conditions](object-metadata.md) lists them. On a copy of a Pod
+they have no effect.
+
+`{OPT_OUT}: "true"` keeps a Pod with its own scheduler in a Namespace with the
+label `{OPT_IN_LABEL}`.
 
 Each error or notice about annotations is an Event; [Events](events.md) lists the actions.
 """

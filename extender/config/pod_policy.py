@@ -120,8 +120,7 @@ class PolicyRule(Group):
     match: MatchSettings = Field(MatchSettings(), description="The Pods to which it applies.")
     defaults: Defaults = Field(
         JobDefaults(),
-        description="Values for settings that the Pod does not set. Unset values come from `jobs` of the configuration."
-        " A default needs no permission.",
+        description="Values for settings that the Pod does not set. `jobs` of the configuration has the others.",
     )
     allow: Allow = Field(Allow(), description="Values that a Pod may set.")
     startup_deadline: Duration | None = Field(
