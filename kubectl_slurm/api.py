@@ -27,7 +27,7 @@ PAGE = "500"
 """Objects in one answer."""
 
 MERGE_PATCH = "application/merge-patch+json"
-HOLDS_ALL = "the ClusterRole slurm-extender-view holds all that is read"
+HOLDS_ALL = "the ClusterRole slurm-extender-view has the permissions"
 
 
 class NotThere(Exception):

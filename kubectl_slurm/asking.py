@@ -64,7 +64,7 @@ class Asking:
         if scheduler != wanted:
             meta = pod["metadata"]
             raise click.ClickException(
-                f"Pod {meta.get('namespace', '')}/{meta['name']} is not Slurm's to place: its schedulerName is "
+                f"Pod {meta.get('namespace', '')}/{meta['name']} is not placed by Slurm: its schedulerName is "
                 f"{scheduler!r}, not {wanted!r}"
             )
 

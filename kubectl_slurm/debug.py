@@ -113,7 +113,9 @@ class Debug:
         try:
             return self._api.by_port(namespace, leader, port, f"/debug/{path}", within_s=WITHIN_S)
         except NotThere as error:
-            raise Unreached(f"/debug of Pod {namespace}/{leader} is not reached at its port {port}: {error}") from error
+            raise Unreached(
+                f"/debug of Pod {namespace}/{leader} cannot be reached at its port {port}: {error}"
+            ) from error
         except (NotAllowed, Away) as error:
             answer = self._by_proxy(leader, path)
             if answer is not None:
@@ -139,8 +141,11 @@ def objects(found: Any) -> list[Json]:
 
 
 def _without(path: str) -> str:
-    return f"the extender knows no /debug/{path}: is it of another version than this program?"
+    return f"the extender has no /debug/{path}: check that it has the same version as this program"
 
 
 def _another_version(path: str, found: object) -> str:
-    return f"/debug/{path} of the extender answers {type(found).__name__}: is it of another version than this program?"
+    return (
+        f"/debug/{path} of the extender answers {type(found).__name__}: "
+        "check that it has the same version as this program"
+    )

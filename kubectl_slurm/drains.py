@@ -46,7 +46,7 @@ def drain(api: Api, node: Json, reason: str, dry: DryRun) -> Done:
     _patch(api, node, True, wanted, dry)
     if cordoned:
         return Done(name, "annotated", "it is cordoned already, and has another reason now", wanted)
-    return Done(name, "cordoned", "the extender drains it in Slurm, and what runs there goes on", wanted)
+    return Done(name, "cordoned", "the extender drains it in Slurm, and running Pods and jobs continue", wanted)
 
 
 def resume(api: Api, node: Json, dry: DryRun) -> Done:

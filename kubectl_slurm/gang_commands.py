@@ -81,7 +81,7 @@ def _members(ask: Asking, pod: Json) -> None:
     try:
         said = ask.debug.find(f"gangs/{pod['metadata']['uid']}")
         if said is None:
-            raise click.ClickException(f"Pod {name} is a member of no gang; `kubectl slurm why` says why it waits")
+            raise click.ClickException(f"Pod {name} is a member of no gang; `kubectl slurm why` shows why it waits")
         gang: Mapping[str, Any] = {**_gang(said), "why": str(said.get("why", ""))}
         members = [_member(one) for one in objects(said.get("members"))]
         left_out = said.get("membersLeftOut")
@@ -89,7 +89,7 @@ def _members(ask: Asking, pod: Json) -> None:
         remark(error, "the bound members are read from their Pods")
         gang, members, left_out = _from_pods(ask, pod), _bound_members(ask, pod), 0
         if not members:
-            text = f"Pod {name} does not say that it is a bound member of a gang; its condition may say more"
+            text = f"Pod {name} has no record of a gang; see its condition"
             raise click.ClickException(text) from None
     if ask.given.form in {Form.JSON, Form.YAML}:
         ask.show([{**gang, "members": members}], [], "gang", one=True)

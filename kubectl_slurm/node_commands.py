@@ -40,7 +40,7 @@ def list_nodes(given: Common, names: tuple[str, ...], selector: str) -> None:
       kubectl slurm nodes n1 n2 -o wide
     """
     if names and selector:
-        raise click.UsageError("name the Nodes, or some of their labels (-l); not both")
+        raise click.UsageError("specify Node names or a label selector (-l), not both")
     with asking(given) as ask:
         found = [ask.node(name) for name in names] if names else of_nodes.nodes_of(ask.api, selector)
         rows = [of_nodes.row_of(node) for node in found]
@@ -120,7 +120,7 @@ def _each_node(
     given: Common, names: tuple[str, ...], selector: str, dry: DryRun, act: Callable[[Api, Json], Done]
 ) -> None:
     if bool(names) == bool(selector):
-        raise click.UsageError("name the Nodes, or some of their labels (-l); not both")
+        raise click.UsageError("specify Node names or a label selector (-l), not both")
     rows, failed = [], False
     with asking(given) as ask:
         found = (

@@ -10,17 +10,17 @@ from kubectl_slurm.debug import objects
 Json = dict[str, Any]
 
 _OF_JOBS = {
-    "found": "nothing: it is ended after orphans.gracePeriod, unless its Pod appears; `scancel {job}` ends it now",
-    "held": "look whether Pods are missing, since many jobs lost theirs at once: all end after "
-    "orphans.massGracePeriod; SIGUSR1 to the leader ends them now, where the Pods are really gone",
-    "ended": "nothing: it is being ended",
-    "spared": "nothing: the API server has its Pod, but not in its lists; look at its caches if that lasts",
+    "found": "none: it is ended after orphans.gracePeriod, unless its Pod appears; `scancel {job}` ends it now",
+    "held": "check whether Pods are missing, since many jobs lost theirs at once: all jobs end after "
+    "orphans.massGracePeriod; if the Pods are gone, SIGUSR1 to the leader ends the jobs now",
+    "ended": "none: it is being ended",
+    "spared": "none: the API server has its Pod, but not in its lists; check its caches if this lasts",
     "would_be_ended": "`scancel {job}`, since orphans.dryRun is on and nothing is ended",
 }
-_OF_FINISHED = "nothing: its Pod is over, and it is being ended"
+_OF_FINISHED = "none: its Pod has ended, and it is being ended"
 _UNKNOWN = "see docs/failures.md; `scancel {job}` ends it"
 _OF_PODS = (
-    "`squeue -j {job}`: if Slurm has lost its jobs, bring them back or send SIGUSR1 to the leader, which then ends the "
+    "`squeue -j {job}`: if Slurm lost its jobs, restore them or send SIGUSR1 to the leader, which then ends the "
     "Pod; `kubectl delete pod` ends it now"
 )
 _OF_PODS_DRY = "`kubectl delete pod`, since orphans.dryRun is on and nothing is ended"

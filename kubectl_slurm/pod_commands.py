@@ -133,7 +133,7 @@ def history(given: Common, pod: str) -> None:
         columns = [Column("TIME", "time"), Column("SOURCE", "source"), Column("MESSAGE", "message")]
         if given.form is Form.NAME:
             del named[1:]
-        ask.show(named, columns, "pod", f"nothing is known of {pod}")
+        ask.show(named, columns, "pod", f"there is no record of {pod}")
 
 
 def _with_events(ask: Asking, name: str) -> tuple[Json, list[Json]]:
@@ -163,7 +163,7 @@ def _why(ask: Asking, pod: Json, row: Mapping[str, Any], *, one: bool) -> tuple[
             # A Pod beyond the size of its gang has no placeholder.
             said = ask.debug.find(f"placeholders/{row['uid']}") or ask.debug.find(f"gangs/{row['uid']}") or {}
         except Unreached as error:
-            remark(error, "what stands on the Pod is shown")
+            remark(error, "the status on the Pod is shown")
             said = {}
         if said.get("why"):
             return str(said["why"]), "the extender"

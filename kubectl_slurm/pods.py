@@ -91,8 +91,8 @@ def without_condition(pod: Json, events: list[Json]) -> str:
     if notes:
         return str(notes[-1]["note"])
     return (
-        "The extender has not said why yet. It does so once a Pod has waited for ten seconds; where it does not, the "
-        "extender does not run, or does not know the Pod's schedulerName."
+        "The extender has not written a reason yet. It does so after ten seconds, unless it does not run or does not "
+        "serve the Pod's schedulerName."
     )
 
 

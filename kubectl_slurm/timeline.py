@@ -32,7 +32,9 @@ def of_pod(pod: Json) -> Iterator[Json]:
     gone = seconds_of(str(meta.get("deletionTimestamp", "")))
     if gone is not None:
         # The API server writes when it is to be gone, not when that was asked for.
-        yield _row("Pod", instant(gone - (grace or 0)), f"its deletion was asked for, with a grace of {grace or 0} s")
+        yield _row(
+            "Pod", instant(gone - (grace or 0)), f"its deletion was requested, with a grace period of {grace or 0} s"
+        )
 
 
 def of_events(events: Iterable[Json]) -> Iterator[Json]:

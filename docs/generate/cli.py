@@ -23,7 +23,7 @@ _HEAD = """\
 <!-- Printed by `python -m docs.generate.cli` from `extender/cli`, `simulator/commands.py` and `kubectl_slurm`. -->
 
 After reading this page you know every command, its arguments and its options. `--help` of a command prints the same.
-Exit codes: 0 done; 1 not done, or something is wrong; 2 wrong words on the command line; 130 interrupted.
+Exit codes: 0 success; 1 failure; 2 invalid command line; 130 interrupted.
 
 """
 

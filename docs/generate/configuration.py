@@ -94,16 +94,16 @@ def table(title: str, description: str, inside: list[Key], defaults: Mapping[str
 
 def _default(key: Key, defaults: Mapping[str, Any]) -> str:
     if key.required:
-        return "must be given"
+        return "required"
     value: Any = defaults
     if key.path[:2] == ("slurm", "addresses"):
         return "`http://127.0.0.1:6820`"
     if key.path[:2] == ("slurm", "tokenFile"):
-        return "not given"
+        return "unset"
     for part in key.path:
         value = value.get(part) if isinstance(value, dict) else None
     if value is None:
-        return "not given"
+        return "unset"
     if value in ([], {}):
         return "none"
     if isinstance(value, list):

@@ -26,42 +26,42 @@ _HEAD = """\
 
 <!-- Printed by `python -m docs.generate.versions` from `lab/`, `manifests/` and `simulator/slurm/release.py`. -->
 
-This page shows the supported versions, and which of them were run. *Real parts* are the programs themselves, built by
-`lab/` and used by `make e2e` and `make prove`. [docs/proof](proof) has the exact versions, the date and every case.
-kwok replaces the kubelet in all runs. Rows of imitated or rendered versions say so.
+Use this page to find out which releases are supported, and which of them were tested. *Real components* are the
+programs themselves, built by `lab/` and used by `make e2e` and `make prove`; [docs/proof](proof) has the exact
+versions, the date and every case. The kubelet is not among them: kwok replaces it.
 """
 
 _KUBERNETES = """
 ## Kubernetes
 
-| minor | manifests | feature gates of kube-scheduler | real parts |
+| minor | manifests | feature gates of kube-scheduler | real components |
 |---|---|---|---|
 """
 
 _KUBERNETES_TAIL = """
-Each component is rendered, and gives the same objects as the chart. All of them are taken by the API servers that were
-run, but for the policies of `gate-policy`, which are there from 1.36 on: before, the scheduling gate needs
-`components/gate-webhook`. On the newest minor everything is run. On an older one what depends on the minor is run, and
-what no installation can do without: the manifests' RBAC, with every right shown to be used and none to be missing;
-kube-scheduler with the shipped profile and the flags of the component, and its back-off; the gate by the webhook;
-mutual TLS; Pods that end and jobs that end; drains in both directions; `doctor`, `uninstall`. These are the tests that
-`tests/e2e` marks `every_kubernetes` or `audited`, and those of `tests/contract/kube` and `tests/manifests` that have
-the minor in their names; kube-controller-manager was not there. Of a minor that was not run no program was started: its
-feature gates were looked up. Another minor in the lab is another folder under `lab/kubernetes`.
+A test renders each component and compares it with the chart. The tested API servers accept all of them, except the
+policies of `gate-policy`, which need 1.36: on older minors use `components/gate-webhook` for the scheduling gate.
+
+The newest minor runs every test. An older one runs the tests that depend on the minor, or that every installation
+needs: the manifests' RBAC, with every permission used and none missing; kube-scheduler with the shipped profile and the
+flags of the component, and its back-off; the gate by the webhook; mutual TLS; ends of Pods and of jobs; drains in both
+directions; `doctor`, `uninstall`. kube-controller-manager was not part of these tests. For a minor that was not run,
+only the feature gates were checked. To add a minor to the lab, add a folder under `lab/kubernetes`.
 """
 
 _SLURM = """
 ## Slurm
 
-| release | API versions | real parts | simulator |
+| release | API versions | real components | simulator |
 |---|---|---|---|
 """
 
 _SLURM_TAIL = """
-The oldest release that is taken is {oldest}. Of the API versions that both know the newest is spoken. The simulator
-does what was seen of each release; one suite (`tests/contract`) holds it and the real parts to the same, where there
-are real parts. External jobs need 25.05. Nodes that are registered need 25.11.6, and 26.05.3 to be made again
-([external nodes](nodes.md#register-nodes-in-slurm)). slurmrestd and slurmctld were of the same release in every run.
+The oldest supported release is {oldest}. The extender uses the newest API version that both sides know. The simulator
+implements the observed behaviour of each release; contract tests check it and the real components alike, where these
+are available. External jobs need 25.05. Registered nodes need 25.11.6, and 26.05.3 to be registered again after a
+deletion ([external nodes](nodes.md#register-nodes-in-slurm)). slurmrestd and slurmctld had the same release in every
+run.
 """
 
 _PYTHON = """
@@ -112,7 +112,7 @@ def _slurm() -> Iterable[str]:
     for release in map(SimRelease, IMITATED):
         name = f"{release.number[0]}.{release.number[1]:02d}"
         versions = ", ".join(f"v0.0.{one}" for one in release.api_versions)
-        run = f"Debian {BUILT[name].suite}: [what was run](proof/slurm-{name}.md)" if name in BUILT else "not run"
+        run = f"Debian {BUILT[name].suite}: [results](proof/slurm-{name}.md)" if name in BUILT else "not run"
         yield f"| {name} | {versions} | {run} | {release.text} |"
 
 
@@ -125,9 +125,9 @@ def _others() -> Iterable[str]:
     name = image.split("@")[0]
     ran = "built and run with 3.13.5, see [the proof](proof/install.md#image)"
     yield f"| Python of the image | {name}; {ran} |"
-    yield f"| kwok, in place of kubelet | {required_version(HERE / 'kwok/go.mod', 'sigs.k8s.io/kwok')} |"
+    yield f"| kwok, instead of the kubelet | {required_version(HERE / 'kwok/go.mod', 'sigs.k8s.io/kwok')} |"
     yield f"| helm, which renders the chart | {required_version(HERE / 'helm/go.mod', 'helm.sh/helm/v3')} |"
-    yield "| machines | Linux on x86-64; nothing was run on others |"
+    yield "| machines | Linux on x86-64; no other machine was tested |"
 
 
 if __name__ == "__main__":

@@ -383,10 +383,8 @@ class Assembly:
         own = next((pod for pod in self.informers.pods.all() if pod.name == self.io_context.host), None)
         if own is None or not self.pod_controller.ready:
             return  # not in a Pod, or not leading
-        stays = "The last good one stays in force" if self.policy_file.policy is not None else NO_POLICY.rstrip(".")
-        text = (
-            f"The policy file cannot be used: {trouble}. {stays}." if trouble else "The policy file is in force again."
-        )
+        stays = "The last valid one stays in force" if self.policy_file.policy is not None else NO_POLICY.rstrip(".")
+        text = f"The policy file is invalid: {trouble}. {stays}." if trouble else "The policy file is valid again."
         reason = Reason.POLICY_BROKEN if trouble else Reason.POLICY_RESTORED
         said = Announcement("Pod", own.namespace, own.name, own.uid, reason, text, warning=bool(trouble))
         self.announcer.announce(said)

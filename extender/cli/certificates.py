@@ -17,13 +17,13 @@ from extender.config.values import read_duration
 @click.option(
     "--namespace", "-n", default="slurm-extender", show_default=True, help="Namespace of the Secrets and Services."
 )
-@click.option("--kubeconfig", help="Default: in a Pod its ServiceAccount, elsewhere as kubectl.")
+@click.option("--kubeconfig", help="Default: the ServiceAccount in a Pod, the kubeconfig of kubectl elsewhere.")
 @click.option("--context", help="A context of the kubeconfig.")
 @click.option(
     "--webhook",
     default="slurm-extender-gate",
     show_default=True,
-    help="The MutatingWebhookConfiguration that the API server finds the webhook by.",
+    help="Name of the MutatingWebhookConfiguration of the webhook.",
 )
 @click.option("--san", "names", multiple=True, metavar="NAME", help="One more name or address of the extender.")
 @click.option(
@@ -34,7 +34,7 @@ from extender.config.values import read_duration
 )
 @click.option("--renew", is_flag=True, help="Renew every certificate and the next authority.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write to this folder instead of Secrets.")
-@click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the planned changes, and change nothing.")
 def certificates(namespace: str, names: tuple[str, ...], overlap: str, out: Path | None, **given: Any) -> None:
     """Create the certificates of the extender and of kube-scheduler, and renew those that expire soon.
 

@@ -90,7 +90,7 @@ def doctor(  # noqa: PLR0917 - click names them
         click.echo(error, err=True)
         sys.exit(BAD_CONFIGURATION)
     except (YamlFault, UnicodeDecodeError) as error:
-        click.echo(f"a given file cannot be read: {error}", err=True)
+        click.echo(f"a file cannot be read: {error}", err=True)
         sys.exit(BAD_CONFIGURATION)
     click.echo(as_json(findings) if output == "json" else as_text(findings), nl=False)
     if worst(findings) is Verdict.ERROR:

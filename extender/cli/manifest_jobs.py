@@ -171,7 +171,7 @@ def counted(workload: ManifestWorkload) -> str:
     name = workload.gang.name
     if jobs == 1:
         of = f"{name} is a gang: {size} Pods get this one job, and start together"
-        missing = f"; {_several(pods, 'Pod')} of it in what was given" if pods < size else ""
+        missing = f"; {_several(pods, 'Pod')} of it in the input" if pods < size else ""
         later = f"; {pods} Pods in all, each later one takes a free place" if pods > size else ""
         return f"{of}{missing}{later}{each_run}"
     return f"{jobs} gangs such as {name}: {size} Pods of each get one job, and start together{each_run}"

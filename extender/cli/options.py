@@ -39,7 +39,7 @@ def policy_option(command: F) -> F:
     return click.option(
         "--policy",
         type=click.Path(path_type=Path),
-        help="The policy file, where it is not at the place that jobs.policyFile names.",
+        help="Path of the policy file, instead of jobs.policyFile.",
     )(command)
 
 

@@ -15,17 +15,17 @@ def _of_a_node_script(command: F) -> F:
     command = click.option(
         "--slurm-conf",
         default="",
-        help="Where slurm.conf is, if Slurm's commands do not find it without SLURM_CONF: slurmctld does not hand "
-        "that on.",
+        help="Path of slurm.conf, if Slurm's commands do not find it without SLURM_CONF, which slurmctld does not "
+        "pass on.",
     )(command)
     command = click.option(
         "--key-file",
         default="/etc/slurm/slurm-extender.key",
         show_default=True,
-        help="Where the site key (hooks.siteKeyFile) is on a node; readable by root and SlurmUser alone.",
+        help="Path of the site key (hooks.siteKeyFile) on a node; only root and SlurmUser may read it.",
     )(command)
     return click.option(
-        "--hooks", required=True, metavar="URL", help="The hooks as Slurm's nodes reach them (hooks.url)."
+        "--hooks", required=True, metavar="URL", help="URL of the hooks, as Slurm nodes reach it (hooks.url)."
     )(command)
 
 
@@ -36,13 +36,13 @@ def _of_a_node_script(command: F) -> F:
     type=click.IntRange(4, 12),
     default=8,
     show_default=True,
-    help="Seconds for which an Epilog holds a node at most before it is drained.",
+    help="Maximum seconds for which the Epilog holds a node before it drains it.",
 )
 @click.option(
     "--notes",
     default=NOTES,
     show_default=True,
-    help="Folder on slurmctld's machine that is SlurmUser's; where slurmctld has a backup, one that both see.",
+    help="Folder on slurmctld's machine, owned by SlurmUser; if slurmctld has a backup, both must share it.",
 )
 def fence_script(hooks: str, key_file: str, hold: int, notes: str, slurm_conf: str) -> None:
     """Print the fence script: Epilog of nodes with slurmd, PrologSlurmctld and EpilogSlurmctld. See docs/fences.md.
@@ -64,7 +64,7 @@ def fence_script(hooks: str, key_file: str, hold: int, notes: str, slurm_conf: s
     type=click.IntRange(1, 30),
     default=5,
     show_default=True,
-    help="Seconds for which a job waits at most until its Node is locked.",
+    help="Maximum seconds for which a job waits until its Node is locked.",
 )
 def lock_script(hooks: str, key_file: str, hold: int, slurm_conf: str) -> None:
     """Print the Prolog and Epilog that lock the Node of a native job. See docs/nodes.md.

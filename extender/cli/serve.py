@@ -26,7 +26,7 @@ def _sunk_flags(command: F) -> F:
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Translate Pods, log and count what would be asked of Slurm; submit nothing and write nothing anywhere.",
+    help="Translate Pods, and log and count the jobs that would be submitted. Submit and write nothing.",
 )
 def serve(file: Path | None, settings: tuple[str, ...], dry_run: bool, **sunk: str) -> None:
     """Run the extender until SIGTERM or SIGINT.

@@ -41,11 +41,14 @@ MOST_NAMED = 20
 @click.command("translate", short_help="Print the Slurm jobs of Pods in manifests")
 @click.argument("files", nargs=-1, required=True, type=click.File("r", encoding="utf-8"))
 @click.option(
-    "--config", "config", type=click.Path(path_type=Path), help="Whose policy holds; without it, the default one."
+    "--config",
+    "config",
+    type=click.Path(path_type=Path),
+    help="Configuration whose policy applies. Default: the default policy.",
 )
 @settings_option
 @policy_option
-@click.option("--namespace", "-n", default="default", show_default=True, help="For manifests that name none.")
+@click.option("--namespace", "-n", default="default", show_default=True, help="Namespace of manifests without one.")
 @click.option(
     "--namespace-label",
     "labels",
@@ -94,7 +97,7 @@ def translate_manifests(  # noqa: PLR0917 - click names them
     refused = [one for one in workloads if not _shown(one, site)]
     _show_skipped(skipped)
     if not workloads:
-        raise click.ClickException("there is no Pod and no workload in what was given")
+        raise click.ClickException("the input has no Pod and no workload")
     if len(workloads) > 1 or skipped:
         _show_total(workloads, len(refused), len(skipped))
     if refused:
@@ -126,7 +129,7 @@ def _shown(workload: ManifestWorkload, site: Site) -> bool:
         return False
     _remark(counted(workload))
     if isinstance(workload.gang, Membership) and workload.gang.unknown and workload.gang.source in POD_GROUPS:
-        _remark(f"{workload.gang.name} is not in what was given; it says how many of these Pods start together")
+        _remark(f"{workload.gang.name} is not in the input; it states how many of these Pods start together")
     elif isinstance(workload.gang, Membership) and workload.gang.unknown:
         _remark(f"a gang whose size is not known: {workload.gang.unknown}")
     elif workload.parallel:

@@ -28,30 +28,30 @@ from extender.domain.translation.settings import GROUP_ID, USER_ID
 class ExtenderConfiguration(Group):
     """Configuration of the extender."""
 
-    api_version: Literal["slurm-extender.io/v1alpha1"] = Field(description="Version of this form.")
-    kind: Literal["ExtenderConfiguration"] = Field(description="What the document is.")
+    api_version: Literal["slurm-extender.io/v1alpha1"] = Field(description="Version of this format.")
+    kind: Literal["ExtenderConfiguration"] = Field(description="Kind of the document.")
     slurm: Slurm = Field(description="Slurm.")
     kubernetes: Kubernetes = Field(Kubernetes(), description="Kubernetes.")
     scheduler: Scheduler = Field(Scheduler(), description="Identity of this extender.")
     scope: Scope = Field(Scope(), description="Namespaces whose Pods are served.")
-    jobs: JobSettings = Field(JobSettings(), description="Pods into jobs.")
+    jobs: JobSettings = Field(JobSettings(), description="Conversion of Pods to jobs.")
     gangs: Gangs = Field(Gangs(), description="Pods that start together.")
     nodes: NodeSettings = Field(NodeSettings(), description="Nodes of both sides.")
-    fences: Fences = Field(Fences(), description="What keeps a Slurm node from its next job while a Pod ends there.")
+    fences: Fences = Field(Fences(), description="Protection of a Slurm node from its next job while a Pod ends there.")
     foreign_pods: ForeignPods = Field(ForeignPods(), description="Pods that Slurm did not place.")
     http: Http = Field(Http(), description="The scheduling routes.")
     admission: AdmissionWebhook = Field(AdmissionWebhook(), description="The webhook for new Pods.")
     hooks: Hooks = Field(Hooks(), description="Hooks for scripts.")
     observability: Observability = Field(Observability(), description="Health, metrics, debugging, logs.")
     leader_election: LeaderElection = Field(LeaderElection(), description="Several replicas.")
-    limits: LimitSettings = Field(LimitSettings(), description="Paces and bounds.")
+    limits: LimitSettings = Field(LimitSettings(), description="Rates and bounds.")
     polling: Polling = Field(Polling(), description="Polls of Slurm's job states.")
-    retry: Retry = Field(Retry(), description="Repeats of what failed.")
+    retry: Retry = Field(Retry(), description="Retries.")
     mass_deletion_guard: MassDeletionGuardSettings = Field(
         MassDeletionGuardSettings(), description="The mass-deletion guard."
     )
     startup_deadline: StartupDeadlineSettings = Field(
-        StartupDeadlineSettings(), description="Pods that have their node and do not start."
+        StartupDeadlineSettings(), description="Bound Pods that do not start."
     )
     orphans: Orphans = Field(Orphans(), description="Jobs without a Pod, and Pods without a job.")
 
@@ -63,9 +63,9 @@ class ExtenderConfiguration(Group):
                 "be shorter, or Slurm kills the script before it has its answer"
             )
         if self.hooks.key is not None and self.hooks.key_file is not None:
-            raise ValueError("hooks.key and hooks.keyFile are given: at most one of them")
+            raise ValueError("hooks.key and hooks.keyFile are set: set at most one of them")
         if self.hooks.url is not None and self.hooks.bind is None:
-            raise ValueError("hooks.url is given without hooks.bind: no listener would answer there")
+            raise ValueError("hooks.url is set without hooks.bind: no listener would answer there")
         return self
 
     @model_validator(mode="after")
@@ -76,7 +76,7 @@ class ExtenderConfiguration(Group):
         if election.advertise is None and not self.http.bind.host:
             raise ValueError(
                 f"leaderElection.enabled is true, and http.bind is {self.http.bind}, every interface: "
-                "leaderElection.advertise must say where other replicas reach this one"
+                "set leaderElection.advertise to the address at which other replicas reach this one"
             )
         if hooks.url is not None and hooks.key is None and hooks.key_file is None:
             raise ValueError(

@@ -78,7 +78,7 @@ def _said(error: ErrorDetails, location: Location, dotted: str, book: KeyBook) -
         return f"{dotted}: unknown key{nearest(str(location[-1]), known) or f'; the keys here are {names}'}"
     allowed = book.allowed_at(location)
     if kind == "missing":
-        return f"{dotted}: missing; it must be given" + (f": {allowed}" if key and not key.group else "")
+        return f"{dotted}: missing; it is required" + (f": {allowed}" if key and not key.group else "")
     problem = _problem(error, key)
     value = "" if key is not None and key.secret else _shown(error.get("input"))
     said = f"{dotted}: {value} {problem}" if value else f"{dotted or 'the document'}: {problem}"
@@ -104,7 +104,7 @@ def _problem(error: ErrorDetails, key: Key | None) -> str:
     if kind == "value_error":
         return str(context.get("error", error["msg"]))
     if kind in {"string_too_short", "too_short"}:
-        return "is empty: it must be left out, or say something"
+        return "is empty: remove it, or set a value"
     if kind == "string_type" and isinstance(error.get("input"), (int, float, bool)):
         return "is not text (put it in quotes)"
     return "is not allowed"

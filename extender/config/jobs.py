@@ -64,7 +64,7 @@ _KEYS: dict[str, Any] = {
 _DEFAULTS_MODEL = create_model(
     "Defaults",
     __base__=Group,
-    __doc__="What a job gets where its Pod says nothing; the meanings and forms are those of the annotations.",
+    __doc__="Settings of a job that its Pod does not set, with the meanings and forms of the annotations.",
     **_KEYS,
 )
 
@@ -146,13 +146,13 @@ MissingRequestsInDocument = Annotated[
 class GresMapping(Group):
     """One line of the map from extended resources to GRES."""
 
-    resource: Text = Field(description="Extended resource, `nvidia.com/gpu`. Each `*` stands for any characters.")
+    resource: Text = Field(description="Extended resource, `nvidia.com/gpu`. Each `*` matches any characters.")
     gres: Text = Field(
         description="GRES name, with `:type` if wanted; `license/NAME` for a licence of Slurm; `none` for what Slurm "
         "does not know of (the node must have enough of it anyway). `{1}` is what the first `*` stood for."
     )
     multiplier: int = Field(
-        1, ge=1, le=forms.INT32_LARGEST, description="How many of that GRES one unit of the resource is."
+        1, ge=1, le=forms.INT32_LARGEST, description="Number of that GRES for one unit of the resource."
     )
 
     def rule(self) -> GresRule:
@@ -184,11 +184,11 @@ def _types(types: dict[str, str]) -> dict[str, str]:
 
 
 class JobSettings(Group):
-    """The translation of Pods into jobs."""
+    """The translation of Conversion of Pods to jobs."""
 
     defaults: Defaults = Field(JobDefaults(), description="Defaults of every job.")
     namespace_defaults: dict[Text, Defaults] = Field(
-        {}, description="Defaults by namespace; what they leave unsaid comes from `defaults`."
+        {}, description="Defaults by namespace; `defaults` has the others."
     )
     allow: frozenset[RestrictedKey] = Field(
         frozenset(),
@@ -198,7 +198,7 @@ class JobSettings(Group):
     policy_file: Text | None = Field(
         None,
         description="File with the policy for Pods (docs/policy.md): rules, owners, PriorityClasses. It is read again "
-        "when it changes. Not given: no Pod is subject to more than stands here.",
+        "when it changes. Unset: no Pod is subject to more than stands here.",
     )
     gres: Annotated[tuple[GresMapping, ...], AfterValidator(_rules)] = Field(
         tuple(GresMapping(resource=rule.resource, gres=rule.gres, multiplier=rule.each) for rule in DEFAULT_GRES_RULES),
@@ -221,13 +221,13 @@ class JobSettings(Group):
     )
     refuse_pinned_cpus: bool = Field(
         False,
-        description="Refuse Pods of QoS class Guaranteed that ask for whole CPUs: a kubelet with the static CPU policy "
+        description="Refuse Pods of QoS class Guaranteed that request whole CPUs: a kubelet with the static CPU policy "
         "takes those away from everything else on the node, the slurmd in a Pod and its jobs too (docs/resources.md).",
     )
     partitions: tuple[Text, ...] = Field(
         (),
         description="Partitions that any Pod may name although Slurm restricts their use (AllowGroups, "
-        "AllowAccounts, AllowQos, or a PriorityTier above the default partition's); `*` stands for any characters. "
+        "AllowAccounts, AllowQos, or a PriorityTier above the default partition's); `*` matches any characters. "
         "Slurm does not hold the extender's own token to these limits. A rule of the policy decides instead.",
     )
     accounts: tuple[Text, ...] = Field(
@@ -275,7 +275,10 @@ class Gangs(Group):
         '`indexed` also those with completion mode Indexed, `all` every one. A Job says `"false"` to be none.',
     )
     largest: int = Field(
-        LARGEST, ge=2, le=forms.LARGEST_GANG, description="Most members of a gang; a Pod that asks for more is refused."
+        LARGEST,
+        ge=2,
+        le=forms.LARGEST_GANG,
+        description="Maximum number of members of a gang; a Pod that requests more is refused.",
     )
     pod_groups: frozenset[PodGroupApi] = Field(
         frozenset(),
@@ -284,14 +287,14 @@ class Gangs(Group):
     )
     unfenced: UnfencedGangs = Field(
         UnfencedGangs.REFUSE,
-        description="Whether a gang may get nodes without a working fence (docs/fences.md). A job frees each of its "
+        description="Handling of nodes without a working fence (docs/fences.md). A job frees each of its "
         "nodes by itself, and its script holds the first one alone: `refuse` lets the gang wait until enough nodes "
         "have a fence, `allow` risks that Slurm starts the next job while a Pod of the gang still ends.",
     )
     bind_within: Duration = Field(
         30.0,
         gt=0,
-        description="How long kube-scheduler may take to accept all members on their nodes. Then the job is released "
+        description="Time for kube-scheduler to accept all members on their nodes. Then the job is released "
         "and submitted again without the node that was not accepted.",
     )
     replace_within: Duration = Field(

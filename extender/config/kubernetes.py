@@ -17,11 +17,11 @@ class Kubernetes(Group):
 
     kubeconfig: Text | None = Field(
         None,
-        description="kubeconfig file. Not given: the service account of the Pod that the extender runs in, or outside "
+        description="kubeconfig file. Unset: the service account of the Pod that the extender runs in, or outside "
         "a cluster the file that kubectl uses.",
     )
-    context: Text | None = Field(None, description="Context of the kubeconfig; not given: its current one.")
-    connections: int = Field(100, ge=4, le=10_000, description="Most connections at a time.")
+    context: Text | None = Field(None, description="Context of the kubeconfig; unset: its current one.")
+    connections: int = Field(100, ge=4, le=10_000, description="Maximum number of connections.")
 
 
 class Scheduler(Group):
@@ -35,7 +35,7 @@ class Scheduler(Group):
     )
     cluster_id: Text | None = Field(
         None,
-        description="Distinguishes this cluster's jobs from those of other clusters on the same Slurm. Not given: the "
+        description="Distinguishes this cluster's jobs from those of other clusters on the same Slurm. Unset: the "
         "UID of the namespace kube-system. Set it only to take over jobs after a cluster was rebuilt.",
     )
     other_profiles: tuple[Text, ...] = Field(
@@ -49,7 +49,8 @@ class Scheduler(Group):
     def _others_are_others(self) -> Self:
         if self.name in self.other_profiles:
             raise ValueError(
-                f"otherProfiles lists {self.name}, which is scheduler.name: its Pods are bound where Slurm says alone"
+                f"otherProfiles lists {self.name}, which is scheduler.name: its Pods are bound only where Slurm "
+                f"allocates"
             )
         return self
 
@@ -59,7 +60,7 @@ class Scope(Group):
 
     namespaces: Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
         None,
-        description="Namespaces that are served; Pods of others are refused with an Event. Not given: all of them.",
+        description="Namespaces that are served; Pods of others are refused with an Event. Unset: all of them.",
     )
 
     @model_validator(mode="after")
@@ -90,7 +91,7 @@ class Ignored(Group):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if not (self.namespace or self.owner_kind or self.scheduler):
-            raise ValueError("says nothing: namespace, ownerKind or scheduler must be given")
+            raise ValueError("is empty: set namespace, ownerKind or scheduler")
         if self.owner_kind not in {None, "DaemonSet", "Node"}:
             raise ValueError(f"ownerKind is {self.owner_kind}: it must be DaemonSet or Node")
         return self
@@ -114,7 +115,7 @@ class ForeignPods(Group):
     )
     partition: Annotated[str, of_form(forms.WORD)] | None = Field(
         None,
-        description="Partition of these jobs, one with all nodes. Not given: the default one. Its jobs must preempt "
+        description="Partition of these jobs, one with all nodes. Unset: the default one. Its jobs must preempt "
         "no other; if its own cannot be preempted either (`PreemptMode=OFF`), Slurm never gives away what such "
         "a Pod uses.",
     )
@@ -128,10 +129,10 @@ class ForeignPods(Group):
         description="Priority of these jobs; null is the computed one. The largest there is passes whatever waits in "
         "partitions of no higher tier, since these Pods run already.",
     )
-    ignore: tuple[Ignored, ...] = Field((), description="Pods that hold nothing in Slurm.")
+    ignore: tuple[Ignored, ...] = Field((), description="Pods without a reservation in Slurm.")
     include_daemon_sets: bool | None = Field(
         None,
-        description="Whether Pods of DaemonSets and static Pods hold something. Not given: on nodes with slurmd; nodes "
+        description="Reserve resources for Pods of DaemonSets and static Pods. Unset: on nodes with slurmd; nodes "
         "without one are registered for what their daemons leave.",
     )
     max_concurrent_requests: int = Field(

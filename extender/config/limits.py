@@ -15,10 +15,11 @@ class MassDeletionGuardSettings(Group):
     min_count: int = Field(
         5,
         ge=1,
-        description="The Pods of so many missing jobs are always evicted within the window; a gang has one job.",
+        description="The extender always evicts the Pods of this number of missing jobs within the window; a "
+        "gang has one job.",
     )
     max_fraction: float = Field(
-        0.1, gt=0, le=1, description="So large a part of all placeholder jobs is allowed besides."
+        0.1, gt=0, le=1, description="The extender also evicts for this share of all placeholder jobs."
     )
     window: Duration = Field(60.0, gt=0, description="The window.")
 
@@ -32,30 +33,30 @@ class Polling(Group):
         description="Shortest pause between two polls of Slurm's job states; ten times the last poll's duration if "
         "that is longer. At least 50 ms.",
     )
-    max_interval: Duration = Field(1.0, gt=0, description="Longest such pause while a placeholder job waits or runs.")
+    max_interval: Duration = Field(1.0, gt=0, description="Longest pause while a placeholder job waits or runs.")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.min_interval > self.max_interval:
-            raise ValueError("minInterval is longer than maxInterval: it must not be")
+            raise ValueError("minInterval is longer than maxInterval: it must be at most that")
         return self
 
 
 class Retry(Group):
-    """Repeats of what failed."""
+    """Retries."""
 
-    initial_backoff: Duration = Field(1.0, gt=0, description="First pause before something that failed is tried again.")
-    max_backoff: Duration = Field(60.0, gt=0, description="Longest such pause; each is twice the one before.")
+    initial_backoff: Duration = Field(1.0, gt=0, description="First pause before a failed request is retried.")
+    max_backoff: Duration = Field(60.0, gt=0, description="Longest pause; each pause is twice the previous one.")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.initial_backoff > self.max_backoff:
-            raise ValueError("initialBackoff is longer than maxBackoff: it must not be")
+            raise ValueError("initialBackoff is longer than maxBackoff: it must be at most that")
         return self
 
 
 class LimitSettings(Group):
-    """Paces and bounds. The defaults suit clusters of up to some thousand nodes."""
+    """Rates and bounds. The defaults suit clusters of up to some thousand nodes."""
 
     refresh_rate: float = Field(
         10.0,
@@ -69,7 +70,7 @@ class LimitSettings(Group):
         5.0, ge=0.5, description="Pause between two reads of Slurm's nodes and partitions; at least 500 ms."
     )
     requests: int = Field(
-        8, ge=1, le=64, description="Most commands under way at a time to Slurm, and separately to Kubernetes."
+        8, ge=1, le=64, description="Maximum number of commands under way to Slurm, and separately to Kubernetes."
     )
     submit_confirmation_timeout: Duration = Field(
         60.0,
@@ -83,7 +84,7 @@ class LimitSettings(Group):
     eviction_deadline: Duration | None = Field(
         None,
         ge=0,
-        description="How long disruption budgets may delay an eviction that a user of Slurm caused; not given: "
+        description="Maximum time for which disruption budgets delay an eviction that a user of Slurm caused; unset: "
         "`slurm.killWait`.",
     )
     max_pod_grace: Duration = Field(
@@ -101,7 +102,8 @@ class LimitSettings(Group):
     node_rejected_timeout: Duration = Field(
         3.0,
         gt=0,
-        description="How long kube-scheduler's full lists must lack the granted node before it counts as refused.",
+        description="Time for which kube-scheduler's full lists must lack the granted node before it counts as "
+        "refused.",
     )
     allocation_claim_timeout: Duration = Field(
         150.0,
@@ -110,7 +112,7 @@ class LimitSettings(Group):
         "where no node is feasible, it does not ask at all. Above its podMaxBackoffSeconds.",
     )
     history_retention: Duration = Field(
-        60.0, ge=0, description="How long the history of a finished placeholder is kept."
+        60.0, ge=0, description="Time for which the history of a finished placeholder is kept."
     )
 
 
@@ -122,7 +124,7 @@ class Fences(Group):
     evidence: Duration = Field(
         86400.0,
         gt=0,
-        description="How long a call of the fence script counts for its node. The script calls at each end of a "
+        description="Time for which a call of the fence script counts for its node. The script calls at each end of a "
         "placeholder job there; after this time without one, jobs on the node are batch jobs until the next call.",
     )
     call_within: Duration = Field(
@@ -147,9 +149,7 @@ class StartupDeadlineSettings(Group):
         "Event, and is counted. A rule of the policy file may give its Pods another time (`startupDeadline`). "
         "null: off.",
     )
-    evict: bool = Field(
-        False, description="Evict such a Pod besides, disruption budgets respected, so that its node is released."
-    )
+    evict: bool = Field(False, description="Evict such a Pod, within disruption budgets, so that its node is released.")
 
 
 class Orphans(Group):
@@ -172,5 +172,5 @@ class Orphans(Group):
     )
     dry_run: bool = Field(
         False,
-        description="End neither; say in the log, in the metrics and under `/debug/orphans` what would be ended.",
+        description="End neither; report them in the log, in the metrics and under `/debug/orphans`.",
     )

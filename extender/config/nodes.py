@@ -21,7 +21,7 @@ class SlurmdPods(Group):
     labels: Annotated[dict[Text, str], Field(min_length=1)] = Field(
         description="Labels that each of them has, and no other Pod.",
     )
-    namespace: Text | None = Field(None, description="Their namespace; not given: any.")
+    namespace: Text | None = Field(None, description="Their namespace; unset: any.")
 
 
 _TAINT = re.compile(r"([^\s=:]+)(?:=([^\s=:]*))?(?::(NoSchedule|PreferNoSchedule|NoExecute))?")
@@ -57,9 +57,7 @@ class Drain(Group):
     """States of a Node that drain its Slurm node for as long as they last. Drains of others stay."""
 
     cordoned: bool = Field(True, description="It is cordoned, and not by an extender (`nodes.unavailableCordon`).")
-    not_ready_after: Duration | None = Field(
-        30.0, description="It is not Ready for so long; null: that does not count."
-    )
+    not_ready_after: Duration | None = Field(30.0, description="It is not Ready for this time; null: ignored.")
     deleted: bool = Field(
         True,
         description="It was deleted, and no other Node is that Slurm node. Not where Slurm goes on to use "
@@ -94,7 +92,7 @@ class ManagedTaint(Group):
     effect: Effect | None = Field(
         None,
         description="Its effect. NoExecute also ends the Pods that are there. Pods of this scheduler need its "
-        "toleration (docs/nodes.md). Not given: no taint, and that of the extender is removed.",
+        "toleration (docs/nodes.md). Unset: no taint, and that of the extender is removed.",
     )
 
 
@@ -104,7 +102,7 @@ class NativeJobTaint(Group):
     effect: Effect | None = Field(
         None,
         description="Its effect. `slurm-extender generate lock-script` makes the taint arrive before the job starts. "
-        "Not given: no taint.",
+        "Unset: no taint.",
     )
 
 
@@ -114,7 +112,7 @@ class UnavailableTaint(Group):
     effect: Effect | None = Field(
         None,
         description="Its effect. Where slurmds run in Pods: not because one is DOWN or does not respond, which would "
-        "keep its own next Pod off. Not given: no taint.",
+        "keep its own next Pod off. Unset: no taint.",
     )
 
 
@@ -127,7 +125,7 @@ class Feature(Group):
     """One line of the map from labels of Nodes to features of their nodes in Slurm."""
 
     label: Text = Field(description="Key of the label.")
-    value: str | None = Field(None, description="Only with this value; not given: with any.")
+    value: str | None = Field(None, description="Only with this value; unset: with any.")
     feature: Annotated[Text, AfterValidator(_check_feature)] = Field(
         description=f"The feature. `{VALUE}` is the label's value.",
     )
@@ -147,7 +145,7 @@ class TopologyUnits(Group):
     topology: UnitName = Field(description="Its name in topology.yaml.")
     under: UnitName | None = Field(
         None,
-        description="A switch of topology.yaml. Switches below it that are missing are made; every other unit, a block "
+        description="A switch of topology.yaml. Slurm creates missing switches below it; every other unit, a block "
         "for example, has to be in topology.yaml already.",
     )
     labels: Annotated[tuple[Text, ...], Field(min_length=1)] = Field(
@@ -165,7 +163,7 @@ class External(Group):
     any more is taken out again; without this group nothing is changed, and what was registered stays.
     """
 
-    selector: LabelSelector = Field(description="Which Nodes; at least one requirement must be given.")
+    selector: LabelSelector = Field(description="Selected Nodes; at least one requirement is needed.")
     node_sets: tuple[Annotated[Text, AfterValidator(_check_feature)], ...] = Field(
         (),
         description="Features of every registered node. slurm.conf makes partitions of them: "
@@ -179,9 +177,7 @@ class External(Group):
         description="How long a Node must have another size, or be gone, before its node is drained for that, 30s if "
         "not given: kubelets and device plugins that start again say little for a while.",
     )
-    remove: bool = Field(
-        False, description="Take every registered node out of Slurm again, whatever the selector says."
-    )
+    remove: bool = Field(False, description="Delete every registered node in Slurm, independent of the selector.")
 
     @model_validator(mode="after")
     def _not_everything(self) -> Self:
@@ -201,7 +197,7 @@ class NodeSettings(Group):
     NodeHostname.
     """
 
-    drain: Drain = Field(Drain(), description="When Slurm is to start nothing on a Node.")
+    drain: Drain = Field(Drain(), description="Causes for which the Slurm node of a Node is drained.")
     managed_taint: ManagedTaint = Field(
         ManagedTaint(),
         description="Keep Pods of other schedulers off the Nodes of Slurm by the taint `slurm-extender.io/managed`.",
@@ -226,17 +222,20 @@ class NodeSettings(Group):
     by_name: bool | None = Field(
         None,
         description="Whether a Node is the Slurm node of its name, or of its name as NodeHostname, if nothing else "
-        "says which it is. Not given: true without slurmdPods. With them false: a Slurm node must not be taken for "
+        "says which it is. Unset: true without slurmdPods. With them false: a Slurm node must not be taken for "
         "another Node of its name while its slurmd is started again.",
     )
     restricted_label_only: bool = Field(
         False,
-        description="Of what a Node states, count only the label `node-restriction.kubernetes.io/slurm-node`, which "
+        description="Of the statements of a Node, use only the label "
+        "`node-restriction.kubernetes.io/slurm-node`, which "
         "kubelets cannot write where the admission plugin NodeRestriction is on. Otherwise a kubelet can say of its "
         "own Node which Slurm node it is, though not that it is another Node.",
     )
-    external: External | None = Field(None, description="Nodes without slurmd that Slurm is to know.")
-    slurmd_pods: SlurmdPods | None = Field(None, description="Where slurmd runs in Pods: which these are.")
+    external: External | None = Field(None, description="Nodes without slurmd that the extender registers in Slurm.")
+    slurmd_pods: SlurmdPods | None = Field(
+        None, description="Selector of the Pods that run slurmd, if slurmd runs in Pods."
+    )
 
     @property
     def pairing(self) -> Pairing:

@@ -20,7 +20,7 @@ class ServerTls(Group):
     certificate_file: Text = Field(description="Certificate chain, PEM.")
     key_file: Text = Field(description="Its private key, PEM.")
     client_ca_file: Text | None = Field(
-        None, description="Clients must show a certificate signed by one of these. Not given: any client is served."
+        None, description="Clients must present a certificate signed by one of these. Unset: any client is served."
     )
 
 
@@ -28,22 +28,22 @@ class Http(Group):
     """The routes that kube-scheduler calls. Every client of them can bind Pods: protect them by `tls.clientCaFile`."""
 
     bind: Bind = Field(BindAddress(LOOPBACK, 8080), description="Address of `/scheduler/filter` and `/scheduler/bind`.")
-    tls: ServerTls | None = Field(None, description="Certificate; not given: plain HTTP.")
+    tls: ServerTls | None = Field(None, description="Certificate; unset: plain HTTP.")
     max_request_bytes: int = Field(
         4 * 1024 * 1024,
         ge=64 * 1024,
-        description="Largest request, in bytes. A Pod has at most 1.5 MiB (etcd's limit), a node name 253 bytes.",
+        description="Maximum size of a request, in bytes. A Pod has at most 1.5 MiB (etcd's limit), a node name "
+        "253 bytes.",
     )
     connections: int = Field(
         2048,
         ge=16,
         le=65536,
-        description="Most connections to `bind`, and to admission.bind. One more ends the one that has been longest "
+        description="Maximum number of connections to `bind`, and to admission.bind. One more ends the one that "
+        "has been longest "
         "without a complete request. At least twice the Pods of the largest gang: each `/bind` may hold one.",
     )
-    shutdown_timeout: Duration = Field(
-        10.0, gt=0, description="How long requests under way may take when the process is asked to stop."
-    )
+    shutdown_timeout: Duration = Field(10.0, gt=0, description="Time for requests under way when the process stops.")
 
 
 class Claiming(StrEnum):
@@ -56,9 +56,9 @@ class Claiming(StrEnum):
 class Hooks(Group):
     """The hooks that placeholder scripts and node scripts call, and the key that proves what the extender wrote."""
 
-    bind: Bind | None = Field(None, description="Address of `/hooks`. Not given: there are no hooks, polls suffice.")
+    bind: Bind | None = Field(None, description="Address of `/hooks`. Unset: there are no hooks, polls suffice.")
     url: WebAddress | None = Field(
-        None, description="Address of the hooks as Slurm's nodes reach them. Not given: scripts make no calls."
+        None, description="Address of the hooks as Slurm's nodes reach them. Unset: scripts make no calls."
     )
     key: SecretStr | None = Field(
         None, description="Key of the jobs' own tokens and of claims on Pods. For trials; prefer keyFile."
@@ -78,41 +78,46 @@ class Hooks(Group):
     )
     site_key_file: Text | None = Field(
         None,
-        description="File with the key that the fence script shows; readable by root alone on the nodes. Not given: "
+        description="File with the key that the fence script presents; readable by root alone on the nodes. Unset: "
         "it is not trusted, and mode `auto` makes batch jobs.",
     )
     wait: Duration = Field(
         8.0,
         gt=0,
-        description="Longest wait of a script for its Pod. Below slurm.killWait, SlurmdTimeout, and the 14 s after "
+        description="Maximum time for which a script waits for its Pod. Below slurm.killWait, SlurmdTimeout, "
+        "and the 14 s after "
         "which Slurm preempts the next victim.",
     )
     connections: int = Field(
         1024,
         ge=16,
         le=65536,
-        description="Most connections to `bind`. One more ends the one that has been longest without a complete "
+        description="Maximum number of connections to `bind`. One more ends the one that has been longest "
+        "without a complete "
         "request.",
     )
     connections_per_address: int = Field(
-        256, ge=1, le=65536, description="Most of them from one address: nodes behind one NAT share it."
+        256,
+        ge=1,
+        le=65536,
+        description="Maximum number of connections from one address: nodes behind one NAT share it.",
     )
     warning: Duration = Field(
         60.0,
         ge=0,
-        description="How long before its time limit a batch placeholder is warned; slurmctld looks every 30 s.",
+        description="Time before its time limit at which a batch placeholder is warned; slurmctld looks every 30 s.",
     )
-    tls: ServerTls | None = Field(None, description="Certificate; not given: plain HTTP, and tokens can be overheard.")
+    tls: ServerTls | None = Field(None, description="Certificate; unset: plain HTTP; tokens are not encrypted.")
 
 
 class AdmissionWebhook(Group):
     """The webhook that puts the scheduling gate on new Pods; for Kubernetes before 1.36, later a policy does it."""
 
     bind: Bind | None = Field(
-        None, description="Address of `/admission/mutate`. Not given: there is no webhook. Every replica answers."
+        None, description="Address of `/admission/mutate`. Unset: there is no webhook. Every replica answers."
     )
     tls: ServerTls | None = Field(
-        None, description="Certificate. The API server calls webhooks by HTTPS only; not given: plain HTTP, for trials."
+        None, description="Certificate. The API server calls webhooks by HTTPS only; unset: plain HTTP, for trials."
     )
 
 
@@ -147,12 +152,12 @@ class Observability(Group):
         description="Address of `/debug`, which shows every placeholder's story and this configuration. Keep it on the "
         "loopback interface: `kubectl port-forward` reaches it there. null: off.",
     )
-    log_level: LogLevel = Field(LogLevel.INFO, description="Least severity that is logged.")
+    log_level: LogLevel = Field(LogLevel.INFO, description="Minimum severity of the log.")
     log_format: LogFormat = Field(LogFormat.JSON, description="One JSON object a line, or text for reading.")
     traces_endpoint: WebAddress | None = Field(
         None,
         description="Where traces are sent by OTLP over HTTP (`/v1/traces` is added); needs the extra `tracing`, which "
-        "the image has. Not given: where the environment says (`OTEL_EXPORTER_OTLP_ENDPOINT`), else nowhere.",
+        "the image has. Unset: where the environment says (`OTEL_EXPORTER_OTLP_ENDPOINT`), else nowhere.",
     )
 
     def exports_traces(self, environ: Mapping[str, str]) -> bool:
@@ -173,39 +178,41 @@ class LeaderElection(Group):
     `leaseDuration` and `renewDeadline`.
     """
 
-    enabled: bool = Field(False, description="Whether there may be other replicas. Off, this process always writes.")
+    enabled: bool = Field(
+        False, description="Elect a leader among several replicas. If off, this process always writes."
+    )
     namespace: Text = Field("slurm-extender", description="Namespace of the Lease.")
     lease_name: Text = Field("slurm-extender", description="Name of the Lease.")
     identity: Text | None = Field(
         None,
-        description="Readable name of this replica; a part that no other process has is added. Not given: the name "
+        description="Readable name of this replica; a part that no other process has is added. Unset: the name "
         "of the host.",
     )
     advertise: Text | None = Field(
         None,
-        description="Host name or address at which other replicas reach this one. Not given: the host of `http.bind`, "
+        description="Host name or address at which other replicas reach this one. Unset: the host of `http.bind`, "
         "which must not be every interface then.",
     )
     ca_file: Text | None = Field(
         None,
-        description="Authorities that a leader's certificate is held to. Not given: those of `http.tls.clientCaFile`, "
+        description="Authorities that verify a leader's certificate. Unset: those of `http.tls.clientCaFile`, "
         "else the system's.",
     )
     tls_server_name: Text | None = Field(
-        None, description="Name that a leader's certificate must have. Not given: the address at which it is reached."
+        None, description="Name that a leader's certificate must have. Unset: the address at which it is reached."
     )
     lease_duration: Duration = Field(
         _TIMING.lease,
         ge=1,
-        description="How long the others wait after the last sign of life of a leader. Longer than renewDeadline.",
+        description="Time for which the others wait after the last renewal of a leader. Longer than renewDeadline.",
     )
     renew_deadline: Duration = Field(
         _TIMING.renew_deadline,
         ge=0.5,
-        description="A leader that could not renew for so long writes nothing more. Longer than 1.2 times retryPeriod.",
+        description="After this time without a renewal a leader stops writing. Longer than 1.2 times retryPeriod.",
     )
     retry_period: Duration = Field(
-        _TIMING.retry, ge=0.1, description="Pause between two renewals; up to a fifth is added by chance."
+        _TIMING.retry, ge=0.1, description="Pause between two renewals, plus a random part of up to a fifth."
     )
 
     @property

@@ -33,11 +33,11 @@ class SlurmTls(Group):
 class SlurmTimeouts(Group):
     """Longest times of the parts of one request to slurmrestd."""
 
-    connect: Duration = Field(5.0, gt=0, description="Making a connection.")
+    connect: Duration = Field(5.0, gt=0, description="Establishing a connection.")
     read: Duration = Field(
         30.0,
         ge=LEAST_READ_S,
-        description="Waiting for the answer; at least 25 s. With slurmctld away slurmrestd takes 20 s to say so; "
+        description="Waiting for the answer; at least 25 s. Without slurmctld, slurmrestd takes 20 s to report it; "
         "a shorter wait would make an outage look like a lost answer.",
     )
     write: Duration = Field(30.0, gt=0, description="Sending the request.")
@@ -93,10 +93,10 @@ class Slurm(Group):
     tls: SlurmTls = Field(SlurmTls(), description="TLS towards slurmrestd.")
     timeouts: SlurmTimeouts = Field(SlurmTimeouts(), description="Time-outs of one request.")
     connections: int = Field(
-        8, ge=1, le=8, description="Most connections at a time; slurmrestd serves 124 for all its clients together."
+        8, ge=1, le=8, description="Maximum number of connections; slurmrestd serves 124 for all its clients together."
     )
     kill_wait: Duration = Field(
-        30.0, gt=0, description="slurm.conf's KillWait: what a job's processes get between TERM and KILL."
+        30.0, gt=0, description="slurm.conf's KillWait: the time of a job's processes between TERM and KILL."
     )
     send_user_signal: bool = Field(
         False,
@@ -106,7 +106,8 @@ class Slurm(Group):
     )
     preempting_qos: tuple[Text, ...] = Field(
         (),
-        description="QOS that may preempt others. There no immediate allocation is tried: its refusal kills too. "
+        description="QOS that may preempt others. The extender tries no immediate allocation with them: even a "
+        "refused one preempts. "
         "Nor is it for a Pod that names no QOS, where some are given here: Slurm may choose one of these.",
     )
     default_partition: Text | None = Field(

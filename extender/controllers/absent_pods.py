@@ -28,8 +28,8 @@ from extender.engine.placeholder_index import PlaceholderIndex
 _log = structlog.get_logger(__name__)
 
 HOW_TO_RELEASE = (
-    "many Pods are missing in a list of the API server, and no deletion was seen: has etcd been restored? Their jobs "
-    "are ended after orphans.massGracePeriod. If the Pods are really gone, SIGUSR1 to this process ends them now"
+    "many Pods are missing in a list of the API server, and no deletion was seen: etcd may have been restored. Their "
+    "jobs are ended after orphans.massGracePeriod. If the Pods are gone, SIGUSR1 to this process ends the jobs now"
 )
 
 AT_ONCE = 16

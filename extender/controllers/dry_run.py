@@ -29,7 +29,7 @@ CHECK_EVERY = 1.0
 MOST_FAULTS = 50
 """Faults of a gang that are logged."""
 
-DRY_TEXT = "the extender runs dry: it looks, and asks Slurm for nothing"
+DRY_TEXT = "dry run: the extender submits nothing to Slurm and writes nothing to Kubernetes"
 
 
 class DryRun:

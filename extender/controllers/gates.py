@@ -129,7 +129,7 @@ class GateController:
     def _gated(self, old: PodView | None, pod: PodView) -> None:
         if pod.scheduler_name not in self._schedulers:
             if pod.scheduler_name == DEFAULT_SCHEDULER:
-                self._ungate(pod, "its scheduler is served by no extender")
+                self._ungate(pod, "no extender serves its scheduler")
             return
         if pod.gates != (GATE,):
             return  # the others have their say first

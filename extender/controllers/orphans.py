@@ -64,17 +64,17 @@ AGAIN_AFTER = 5.0
 """Seconds before a cancel is repeated whose job's end has not been seen."""
 
 HOW_TO_RELEASE = (
-    "many placeholder jobs have no Pod: are Pods of this cluster missing, was etcd restored? The jobs are ended after "
-    "orphans.massGracePeriod. If their Pods are really gone, send SIGUSR1 to this process to end them now"
+    "many placeholder jobs have no Pod: etcd may have been restored. The jobs are ended after orphans.massGracePeriod. "
+    "If their Pods are gone, send SIGUSR1 to this process to end the jobs now"
 )
 
 FORGED = (
     "its extra has a mark of this extender, but its admin_comment, which no owner of a job can write, has none, and "
-    "neither its name nor its user proves that the extender made it: it is left alone"
+    "neither its name nor its user proves that the extender submitted it: it is left unchanged"
 )
 
 HIDDEN = (
-    "the API server has its Pod, but does not show it in lists: one of its caches lags behind; "
+    "the API server has its Pod, but does not show it in lists: a cache of the API server is out of date; "
     "nothing is ended meanwhile"
 )
 

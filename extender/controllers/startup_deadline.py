@@ -220,5 +220,5 @@ def _pending(pod: PodView) -> bool:
 
 def _text(pod: PodView, waited: float) -> str:
     held = f"The Pod has held its node {pod.node_name} for {waited / 60:.0f} min"
-    why = f" kubelet says of container {pod.held_up}." if pod.held_up else ""
+    why = f" The kubelet reports for container {pod.held_up}." if pod.held_up else ""
     return f"{held}, and not all of its containers have started.{why}"

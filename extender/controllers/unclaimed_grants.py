@@ -96,7 +96,7 @@ class UnclaimedGrantController:
         elif said:
             self._unusable.pop(p.key, None)
             if now - max(self._refused.setdefault(p.key, now), offered_at) > timing.refused_by_scheduler:
-                return node, f"kube-scheduler says: {said}"
+                return node, f"kube-scheduler reports: {said}"
         else:
             self._unusable.pop(p.key, None)
             self._refused.pop(p.key, None)
@@ -146,7 +146,7 @@ class UnclaimedGrantController:
 
 def _unusable(node: NodeView | None) -> str:
     if node is None:
-        return "the Node is not there any more."
+        return "the Node was deleted."
     if node.unschedulable:
         return "the Node is cordoned."
     return "" if node.ready else "the Node is not Ready."

@@ -1,4 +1,4 @@
-"""Match text against patterns in which each `*` stands for any characters.
+"""Match text against patterns in which each `*` matches any characters.
 
 Linear in the text for any number of stars, unlike a regular expression of the same meaning: patterns are written by
 administrators, but the text by the author of a Pod.

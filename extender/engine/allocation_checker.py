@@ -63,10 +63,10 @@ class AllocationChecker:
                 return e.AllocationBusy(f"Slurm node {node} is kept: {why}.")
         if unfenced := self._unfenced(p):
             return e.AllocationUnfenced(
-                f"Slurm node {few(unfenced)} has no working fence any more, so Slurm job {p.job_id} is released."
+                f"Slurm node {few(unfenced)} lost its working fence, so Slurm job {p.job_id} is released."
             )
         if self._state.job_reads.doubted(p.job_id):
-            return e.AllocationBusy(f"Slurm job {p.job_id} may be about to end: Slurm is asked how it is.")
+            return e.AllocationBusy(f"Slurm job {p.job_id} may be about to end: the extender reads it again.")
         if self._coverage.is_incomplete(p):
             return e.AllocationBusy(f"The mark of Slurm job {p.job_id} is changed first, for a Pod that came later.")
         snapshot = self._state.snapshot

@@ -96,9 +96,9 @@ def check_allocation(
         node = world.nodes.get(node_name)
         if node is None:
             # The Node existed at the grant and may register again; `unclaimed_grants` measures how long it is absent.
-            return e.AllocationBusy(f"Node {node_name} is not there just now.")
+            return e.AllocationBusy(f"Node {node_name} does not exist at present.")
         if pod is None:
-            return e.AllocationBusy("The Pod is not known here yet.")
+            return e.AllocationBusy("The extender has not read the Pod yet.")
         there = earlier.setdefault(node_name, [])
         match fit(pod, node, [*on_node(node_name), *there], on_no_node):
             case Fits():

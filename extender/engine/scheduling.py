@@ -24,7 +24,7 @@ from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PlaceholderForgotten
 
-NOT_KNOWN = "the Pod is not known here yet"
+NOT_KNOWN = "the extender has not read the Pod yet"
 
 
 class Scheduling:
@@ -99,8 +99,8 @@ class Scheduling:
             return "Slurm has no allocation for this Pod"
         if known.scheduler_name not in self._other_profiles:
             return (
-                f"the Pod's schedulerName is {known.scheduler_name}, whose Pods are not bound here; if that is another "
-                "profile of this kube-scheduler, scheduler.otherProfiles of the extender has to list it"
+                f"the Pod's schedulerName is {known.scheduler_name}, whose Pods this extender does not bind; if it is "
+                "another profile of this kube-scheduler, scheduler.otherProfiles of the extender has to list it"
             )
         answer = await self._pods.bind(pod, node, {})
         return "" if answer.result is BindResult.BOUND else answer.text

@@ -154,4 +154,4 @@ async def _gone(_request: Request, _error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:
     _log.error("request_failed", path=request.url.path, exc_info=error)
-    return JSONResponse({"error": "internal error of the extender; its log says more"}, 500)
+    return JSONResponse({"error": "internal error of the extender; see its log"}, 500)

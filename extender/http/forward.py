@@ -240,7 +240,7 @@ async def _pass_back(answer: httpx.Response, send: Send) -> None:
 
 async def _say_not_the_leader(send: Send) -> None:
     headers = [(b"content-type", b"application/json"), (NOT_THE_LEADER.encode(), b"1")]
-    await _send(send, 503, headers, b'{"error": "this replica does not lead; ask again"}')
+    await _send(send, 503, headers, b'{"error": "this replica does not lead; retry"}')
 
 
 async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:

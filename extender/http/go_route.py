@@ -29,7 +29,7 @@ _log = structlog.get_logger(__name__)
 MOST_FAULTS = 3
 """So many wrong fields are named; the rest are counted."""
 
-INTERNAL_ERROR = "internal error of the extender; its log says more"
+INTERNAL_ERROR = "internal error of the extender; see its log"
 
 
 def go_route(max_body: int, clock: Clock) -> type[APIRoute]:

@@ -16,13 +16,13 @@ LOG_EVERY_S = 60.0
 MEANING: Mapping[str, str] = {
     "HTTP_REQUEST": "a client uses plain http on an address that serves https. If it is kube-scheduler, its urlPrefix "
     "has to begin with https://; enableHTTPS does not change it",
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the caller shows no certificate, and clientCaFile wants one of every caller. "
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the caller presents no certificate, and clientCaFile requires one. "
     "If that is kube-scheduler, its tlsConfig needs certFile and keyFile",
-    "CERTIFICATE_VERIFY_FAILED": "the caller's certificate has ended, or is not signed by an authority of clientCaFile",
-    "TLSV1_ALERT_UNKNOWN_CA": "the caller does not know the authority of the certificate that is served. If that is "
+    "CERTIFICATE_VERIFY_FAILED": "the caller's certificate expired, or is not signed by an authority of clientCaFile",
+    "TLSV1_ALERT_UNKNOWN_CA": "the caller does not trust the authority of the served certificate. If that is "
     "kube-scheduler, its tlsConfig needs that authority as caFile",
-    "SSLV3_ALERT_BAD_CERTIFICATE": "the caller does not take the certificate that is served: another name, or ended",
-    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the certificate that is served has ended, says the caller",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the caller rejects the served certificate: another name, or it expired",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the caller reports that the served certificate has expired",
 }
 """By OpenSSL's name of the fault (`sslerr.h`)."""
 
@@ -49,6 +49,6 @@ class RefusedHandshakes:
             at=self._at,
             serves=self._serves,
             reason=reason,
-            why=MEANING.get(reason, "TLS did not come about"),
+            why=MEANING.get(reason, "the TLS handshake failed"),
             times=self._since.pop(reason),
         )

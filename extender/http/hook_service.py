@@ -168,7 +168,9 @@ class HookService:
         outliving = [p for p in allowed if self._outlives(p.key)]
         if not outliving:
             if None in ended:
-                return HookAnswer(503, {"node": slurm_node, "error": "Slurm does not say how the job is; ask again"})
+                return HookAnswer(
+                    503, {"node": slurm_node, "error": "Slurm has not confirmed the state of the job; retry"}
+                )
             if any(ended):
                 return _not_held(slurm_node, "the Pods there whose jobs are over have left")
             why = "the jobs of the Pods there run, and Slurm has not announced their end"
@@ -193,7 +195,7 @@ class HookService:
             return UNREADY
         match standing.answer:
             case NodeVerdict.UNKNOWN:
-                return HookAnswer(503, {"node": slurm_node, "error": f"{standing.answer}; ask again"})
+                return HookAnswer(503, {"node": slurm_node, "error": f"{standing.answer}; retry"})
             case NodeVerdict.OUTLIVED:
                 return HookAnswer(202, {"node": slurm_node, "clear": False, "why": list(standing.why)})
             case NodeVerdict.CLEAR:
@@ -217,10 +219,10 @@ class HookService:
         if self._native is None or self._locked is None or not self._native.enabled:
             return _not_locked(slurm_node, "nodes.nativeJobTaint is not set")
         if self._engine.snapshot.node_map.partner(slurm_node) is None:
-            return _not_locked(slurm_node, "no Node is this node of Slurm")
+            return _not_locked(slurm_node, "no Node maps to this Slurm node")
         match await self._native.begins(job_id, slurm_node):
             case JobKind.UNREAD as kind:
-                return HookAnswer(503, {"node": slurm_node, "error": f"{kind} what job {job_id} is; ask again"})
+                return HookAnswer(503, {"node": slurm_node, "error": f"{kind} what job {job_id} is; retry"})
             case JobKind.NATIVE:
                 locked = await self._waited(self._locked(slurm_node))
                 if locked is None:

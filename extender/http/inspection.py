@@ -208,7 +208,9 @@ class Inspection:
 
     def _policy_trouble(self) -> str:
         file = self._assembly.policy_file
-        stays = "the last good one stays" if file.policy is not None else "there is none, and no job is submitted"
+        stays = (
+            "the last valid one stays in force" if file.policy is not None else "there is none, and no job is submitted"
+        )
         return f"{stays}: {file.trouble}" if file.trouble else ""
 
     def _weak_fences(self) -> tuple[str, ...]:

@@ -56,9 +56,7 @@ def router(service: SchedulingService, metrics: Metrics, clock: Clock, max_body:
         """Bind the Pod to this node."""
         began = clock.now()
         if not (args.pod_uid and args.pod_namespace and args.pod_name and args.node):
-            return ExtenderBindingResult(
-                error="malformed request: PodName, PodNamespace, PodUID and Node must be given"
-            )
+            return ExtenderBindingResult(error="malformed request: PodName, PodNamespace, PodUID and Node are required")
         if not service.ready:
             return ExtenderBindingResult(error="the extender has not read the cluster's state yet")
         error = await service.bind(MemberRef(args.pod_uid, args.pod_namespace, args.pod_name), args.node)

@@ -122,7 +122,7 @@ async def _open(
         server = await loop.create_server(protocol, bind.host or None, bind.port, backlog=BACKLOG)
     except OSError as error:
         raise CannotListen(
-            f"{', '.join(endpoint.names)}: {bind} cannot be listened at: {error.strerror or error}"
+            f"{', '.join(endpoint.names)}: cannot listen on {bind}: {error.strerror or error}"
         ) from error
     at = tuple(BindAddress(*socket.getsockname()[:2]) for socket in server.sockets)
     return _OpenListener(endpoint, server, state, connections, at)

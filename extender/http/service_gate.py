@@ -15,7 +15,7 @@ from extender.domain.verdict import UNREADY_TEXT, FilterVerdict, Pass, Unready
 from extender.domain.views import PodView
 from extender.http.service import Check, DebugService, HookAnswer, HooksService, SchedulingService
 
-UNREADY = HookAnswer(503, {"error": "what runs in the cluster is not known yet; ask again"})
+UNREADY = HookAnswer(503, {"error": "the extender has not read the cluster's state yet; retry"})
 
 
 class ServiceGate:

@@ -65,7 +65,7 @@ STEPS = (
     DemoStep(
         30, f"Bob's urgent job wants {WANTED}: Pods there are ended in their grace, then his job starts.", _urgent
     ),
-    DemoStep(46, f"An administrator drains {DRAINED}: what runs there goes on, nothing new starts.", _drain),
+    DemoStep(46, f"An administrator drains {DRAINED}: running Pods and jobs continue, nothing new starts.", _drain),
     DemoStep(48, "Three Pods of 6 CPUs (batch, 6 s each) share the machine that is left.", _after_the_drain),
     DemoStep(58, f"{DRAINED} is repaired and resumed.", _resume),
     DemoStep(64, "Everything is deleted: every job ends with its Pod.", _end),

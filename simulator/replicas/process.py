@@ -76,7 +76,7 @@ class ExtenderProcess:
     """One extender process. `exit_code` is None while it runs, 1 after an `error`, -9 after a kill.
 
     `assembly` is its state once it listens; `leads` returns whether it may write now. `place`: the machine or Pod in
-    which it runs; processes that follow each other there have the same one. Not given: it is the only one.
+    which it runs; processes that follow each other there have the same one. Unset: it is the only one.
     """
 
     def __init__(

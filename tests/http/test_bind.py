@@ -54,4 +54,4 @@ async def test_nothing_is_bound_before_the_cluster_is_known() -> None:
 
 async def test_a_failure_inside_is_never_success() -> None:
     answer = await ask(FakeScheduling(failure=RuntimeError("boom")), ARGS)
-    assert answer == {"Error": "internal error of the extender; its log says more"}
+    assert answer == {"Error": "internal error of the extender; see its log"}

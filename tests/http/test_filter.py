@@ -116,7 +116,7 @@ async def test_fields_of_newer_releases_are_ignored() -> None:
 
 async def test_a_failure_inside_is_an_error_without_internals() -> None:
     answer = await ask(FakeScheduling(failure=RuntimeError("password=hush")), args("n1"))
-    assert answer["Error"] == "internal error of the extender; its log says more"
+    assert answer["Error"] == "internal error of the extender; see its log"
 
 
 async def test_answers_are_counted_by_verdict() -> None:

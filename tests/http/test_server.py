@@ -201,7 +201,7 @@ async def test_nothing_wakes_up_while_nothing_happens() -> None:
 
 async def test_an_address_that_is_taken_is_named_with_its_setting() -> None:
     async with serving([endpoint()], stop_within_s=1) as (taken,):
-        with pytest.raises(CannotListen, match=rf"http\.bind: {taken} cannot be listened at: .*in use"):
+        with pytest.raises(CannotListen, match=rf"http\.bind: cannot listen on {taken}: .*in use"):
             async with serving([endpoint(), endpoint(bind=taken)], stop_within_s=1):
                 pass
 

@@ -477,7 +477,7 @@ def test_the_chart_is_installed_changed_and_taken_out_again(tmp_path: Path) -> N
         assert "--from-literal=hooks-key" not in said
         made = hooks_key(kube)
         assert len(made) == 64
-        assert "--set tls=certificates" in said
+        assert "Set tls=certificates" in said
         assert "config.hooks.url is not set" in said
         hooks = {"config": {"hooks": {"url": "http://hooks.example.org:8000"}}}
         said = helm("upgrade", *where, values=IMAGE | {"schedulingGate": "webhook", "noGrowth": True, **hooks})

@@ -29,8 +29,8 @@ _OF_VALUES = {
     "nameOverride": "of the chart",
     "fullnameOverride": "of the chart",
     "namespaceOverride": "of the chart",
-    "schedulerConfig.clientQPS": "nothing limits the requests of the extender but kubernetes.connections",
-    "schedulerConfig.clientBurst": "nothing limits the requests of the extender but kubernetes.connections",
+    "schedulerConfig.clientQPS": "only kubernetes.connections limits the requests of the extender",
+    "schedulerConfig.clientBurst": "only kubernetes.connections limits the requests of the extender",
 }
 
 
@@ -68,7 +68,7 @@ def take_values(document: Values, plan: ImportPlan) -> None:
                 "the chart's schedulingGate takes its place, by kustomize components/gate-policy or gate-webhook",
             )
         else:
-            plan.note(str(group), "nothing here is like it")
+            plan.note(str(group), "no counterpart")
     _as_there(plan)
 
 
@@ -96,7 +96,7 @@ def _take(key: str, value: Any, plan: ImportPlan, where: str) -> None:
             "namespace of the extender",
         )
     else:
-        why = _OF_FILE.get(key) or _OF_VALUES.get(source) or "nothing here is like it"
+        why = _OF_FILE.get(key) or _OF_VALUES.get(source) or "no counterpart"
         plan.note(source, why)
 
 
@@ -104,7 +104,7 @@ def _as_there(plan: ImportPlan) -> None:
     """Jobs of slurm-bridge have their nodes for themselves, and authors of Pods may use any account."""
     plan.put(("jobs", "defaults", "exclusive"), "none", BRIDGE)
     plan.note(
-        BRIDGE, "jobs.defaults.exclusive: none gives each Pod a whole node, as before; take it out to share nodes"
+        BRIDGE, "jobs.defaults.exclusive: none gives each Pod a whole node, as before; remove it to share nodes"
     )
     plan.put(("jobs", "missingRequests"), "whole-node", BRIDGE)
     anybody_may(plan, BRIDGE)
@@ -118,7 +118,7 @@ def _as_there(plan: ImportPlan) -> None:
     plan.note(BRIDGE, FENCED_GANGS)
     plan.note(
         BRIDGE,
-        "the taint slinky.slurm.net/managed-node is nodes.managedTaint here, off until it is set; take the old one off",
+        "the taint slinky.slurm.net/managed-node is nodes.managedTaint here, off until it is set; remove the old one",
     )
     plan.note(
         BRIDGE,

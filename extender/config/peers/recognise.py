@@ -27,13 +27,13 @@ def imported(texts: list[tuple[str, str]]) -> ImportPlan:
             plan.note(name, NOTHING)
     if not known:
         raise NotRecognised(
-            "nothing in it is known: give flags or the Deployment of SUNK's scheduler, Helm values of SUNK or "
+            "it has no known key: give flags or the Deployment of SUNK's scheduler, Helm values of SUNK or "
             "slurm-bridge, or slurm-bridge's ConfigMap or config.yaml"
         )
     return plan
 
 
-NOTHING = "nothing in it is known here"
+NOTHING = "it has no known key"
 
 
 def _documents(name: str, text: str) -> list[Any]:

@@ -141,7 +141,7 @@ def as_in_sunk(plan: ImportPlan) -> None:
     anybody_may(plan, SUNK)
     plan.note(
         SUNK,
-        "a Pod whose grace is not below KillWait - 5 s is taken here; jobs.strictGrace: true refuses it as SUNK does",
+        "a Pod whose grace period is not below KillWait - 5 s is accepted; jobs.strictGrace: true refuses it as SUNK does",
     )
     plan.note(
         SUNK,
@@ -149,7 +149,7 @@ def as_in_sunk(plan: ImportPlan) -> None:
     )
     plan.note(
         SUNK,
-        "where slurmd runs in Pods, nodes.slurmdPods.labels has to say by which labels these are known (docs/nodes.md)",
+        "where slurmd runs in Pods, nodes.slurmdPods.labels has to name the labels of these Pods (docs/nodes.md)",
     )
 
 
@@ -158,7 +158,7 @@ def anybody_may(plan: ImportPlan, source: str) -> None:
     plan.put(("jobs", "allow"), ["user-id", "group-id", "priority"], source)
     plan.note(
         source,
-        "jobs.allow lets every author of Pods be any user of Slurm, as before; docs/policy.md says how to narrow that",
+        "jobs.allow lets every author of Pods be any user of Slurm, as before; docs/policy.md describes how to restrict this",
     )
     for key in ("partitions", "accounts", "qos", "reservations", "mcsLabels"):
         plan.put(("jobs", key), ["*"], source)
@@ -166,7 +166,7 @@ def anybody_may(plan: ImportPlan, source: str) -> None:
     plan.note(
         source,
         "jobs.partitions, accounts, qos, reservations and mcsLabels let every author of Pods name any, and "
-        "jobs.underAccounting lets Slurm count less than a Pod uses, as before; docs/policy.md says how to narrow that",
+        "jobs.underAccounting lets Slurm count less than a Pod uses, as before; docs/policy.md describes how to restrict this",
     )
 
 
@@ -192,7 +192,7 @@ def take_flags(words: list[str], plan: ImportPlan) -> None:
     for name, text in pairs(words):
         source = f"--{name}"
         if name not in KNOWN:
-            plan.note(source, "no flag of SUNK's scheduler that is known here")
+            plan.note(source, "no known flag of SUNK's scheduler")
         elif name == "slurm-auth-token":
             plan.note(source, f"a token belongs in a Secret: put it where slurm.tokenFile says ({TOKEN_FILE})")
         elif "$(" in text:
@@ -244,7 +244,7 @@ def _slurmrestd(text: str, plan: ImportPlan) -> str:
 Values = Mapping[str, Any]
 
 _DEPLOYMENT = "of the Deployment: manifests/base has its own"
-_CONNECTION = "of SUNK's connection to slurmctld; here slurmrestd is asked"
+_CONNECTION = "of SUNK's connection to slurmctld; the extender uses slurmrestd"
 
 _WHY = {
     "affinity": _DEPLOYMENT,
@@ -299,16 +299,16 @@ def take_values(document: Values, plan: ImportPlan) -> None:
         elif key == "config":
             _config(plan.map(value, "scheduler.config"), plan)
         elif key != "enabled":
-            plan.note(f"scheduler.{key}", _WHY.get(key, "nothing here is like it"))
+            plan.note(f"scheduler.{key}", _WHY.get(key, "no counterpart"))
     if not scheduler.get("name"):
         plan.note(
             "scheduler.name",
-            "not given: SUNK's is NAMESPACE-RELEASE; set scheduler.name to what your Pods have in spec.schedulerName",
+            "not set: SUNK's is NAMESPACE-RELEASE; set scheduler.name to what your Pods have in spec.schedulerName",
         )
     _slurm_conf(plan.map(document.get("slurmConfig"), "slurmConfig"), plan)
     for key in document:
         if key not in _OURS:
-            plan.note(key, "of the rest of the chart, which runs Slurm itself; it goes on as it is")
+            plan.note(key, "of the rest of the chart, which runs Slurm itself; it stays as it is")
     as_in_sunk(plan)
 
 
@@ -328,7 +328,7 @@ def _scope(scope: Values, plan: ImportPlan) -> None:
     elif namespaces:
         plan.note("scheduler.scope.namespaces", "scheduler.scope.type is cluster: SUNK serves every namespace")
     for key in scope.keys() - {"type", "namespaces"}:
-        plan.note(f"scheduler.scope.{key}", "nothing here is like it")
+        plan.note(f"scheduler.scope.{key}", "no counterpart")
 
 
 def _config(config: Values, plan: ImportPlan) -> None:
@@ -341,7 +341,7 @@ def _config(config: Values, plan: ImportPlan) -> None:
             elif name == "slurm.poolSize" and isinstance(value, int):
                 plan.put(("slurm", "connections"), min(value, MOST_CONNECTIONS), source)
             else:
-                plan.note(source, _CONFIG_WHY.get(name, "nothing here is like it"))
+                plan.note(source, _CONFIG_WHY.get(name, "no counterpart"))
 
 
 def _slurm_conf(conf: Values, plan: ImportPlan) -> None:

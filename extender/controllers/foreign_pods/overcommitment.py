@@ -21,7 +21,7 @@ _log = structlog.get_logger(__name__)
 CHECK_EVERY = 1.0
 """Seconds between two comparisons of all nodes with such Pods."""
 
-HELD = "Slurm holds what Pods use here that it did not place."
+HELD = "Jobs reserve the resources of all foreign Pods on this Node."
 NAMED = 3
 """Pods that a sentence names."""
 
@@ -115,11 +115,11 @@ class Overcommitment:
         named = ", ".join(foreign_pod.pod for foreign_pod in unheld[:NAMED]) + (" and others" if unheld[NAMED:] else "")
         amount, short = total(foreign_pod.amount for foreign_pod in unheld).text, self._too_little(node)
         drained = self._foreign_pods.shortages.get(node) is not None
-        room = f"it has given away {short.text} of that" if not short.nothing else "it may give that away"
+        room = f"Slurm has allocated {short.text} of that" if not short.nothing else "Slurm may allocate that"
         if drained and short.nothing:
-            room = "it does not now"
-        then = "It starts nothing more here until it does" if drained else "Nothing keeps it from that"
-        return f"Slurm holds nothing for {named}, which ask for {amount}: {room}. {then}. Why: {why}"
+            room = "Slurm has not allocated that"
+        then = "The node is drained until jobs reserve it" if drained else "The node could not be drained"
+        return f"No job reserves {amount} for {named}: {room}. {then}. Cause: {why}"
 
     def _announce(self, node: str, reason: Reason, text: str, *, warning: bool) -> None:
         name = self._engine.snapshot.node_map.last_kubernetes(node)

@@ -36,7 +36,7 @@ class NodeVerdict(StrEnum):
 
     CLEAR = "clear"
     OUTLIVED = "a Pod outlives its job"
-    UNKNOWN = "Slurm does not say how the job of a Pod is"
+    UNKNOWN = "Slurm has not confirmed the job of a Pod"
 
 
 @dataclass(frozen=True, slots=True)

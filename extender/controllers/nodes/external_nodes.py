@@ -241,19 +241,19 @@ class ExternalNodeController:
         match one.change.step:
             case Step.LEAVE:
                 self._release_hold(name)
-                return self._say(name, one, f"{one.change.text}; it is left alone")
+                return self._say(name, one, f"{one.change.text}; it is left unchanged")
             case Step.CREATE if not features.register:
-                why = f"Slurm {release} has no use for external nodes that are made while it runs (25.11.6 has)"
+                why = f"Slurm {release} cannot use external nodes that are created at run time (25.11.6 can)"
                 return self._say(name, one, f"{one.change.text}; {why}")
             case Step.CREATE if want is not None and not want.ready:
                 return f"Node {want.node} is not Ready"
             case Step.CREATE if other := self._other_name(one.node, name):
-                return f"Node {one.node} still is the node {other} of Slurm"
+                return f"Node {one.node} is still Slurm node {other}"
             case Step.RENEW if not features.renew:
-                why = f"Slurm {release} cannot make a node again (26.05.3 can), so it stays as it is"
+                why = f"Slurm {release} cannot register a deleted node again (26.05.3 can), so it stays as it is"
                 return self._say(name, one, f"{one.change.text}; {why}")
             case Step.RENEW if want is not None and self._asked.get(name) == want:
-                return self._say(name, one, f"{one.change.text}; Slurm makes it otherwise than it is asked for")
+                return self._say(name, one, f"{one.change.text}; Slurm creates it with other values than requested")
             case Step.RENEW | Step.DELETE:
                 return self._not_empty(name, one, has, many=many)
         return ""
@@ -272,7 +272,7 @@ class ExternalNodeController:
                 return "the API server does not answer"
         self._hold(name, one.change)
         if one.change.step is Step.DELETE and not (self._engine.snapshot.picture.features.renew or self._rules.remove):
-            why = "this Slurm cannot make a node again if the Node comes back (26.05.3 can), so it stays, drained"
+            why = "Slurm cannot register a deleted node again if the Node returns (26.05.3 can), so it stays, drained"
             return self._say(name, one, f"{one.change.text}; {why}")
         if not self._fresh():
             return "the API server does not answer"
@@ -304,7 +304,7 @@ class ExternalNodeController:
 
     async def _take_step(self, name: str, one: _OpenChange) -> None:
         step, want = one.change.step, self._wishes.of(one.node, name, self._engine.snapshot)
-        answer = Updated(None, "it is not wanted any more")
+        answer = Updated(None, "the Node no longer needs it")
         if step in {Step.DELETE, Step.RENEW}:
             answer = await self._slurm.delete(name)
             if answer.done:

@@ -18,8 +18,8 @@ NAMED, NOTIFIED = 20, 200
 """Nodes without a partner: how many are named in a line of the log, and how many get an Event at a time."""
 
 ALONE = (
-    f"No node of Slurm is this Node, so no Pod is placed here. It is one by the label or annotation {SLURM_NODE}, by "
-    "the Pod of its slurmd (nodes.slurmdPods), by its name, or by Slurm's NodeHostname."
+    f"This Node maps to no Slurm node, so no Pod is placed here. Map it by the label or annotation {SLURM_NODE}, by "
+    "its slurmd Pod (nodes.slurmdPods), by its name, or by Slurm's NodeHostname."
 )
 
 

@@ -244,7 +244,7 @@ class MarkController:
             if not pods or (node.uid, taint.key) in self._notified:
                 continue
             self._notified.add((node.uid, taint.key))
-            text = f"Pod {pods[0]} of its slurmd does not tolerate {taint.key}:{taint.effect}, so it is not put there."
+            text = f"Its slurmd Pod {pods[0]} does not tolerate {taint.key}:{taint.effect}, so it is not added."
             _log.warning("node_not_tainted", node=node.name, why=text)
             said = Announcement("Node", "", node.name, node.uid, Reason.NOT_TOLERATED, text, warning=True)
             self._announcer.announce(said)

@@ -78,13 +78,13 @@ class NodeWishes:
             is_now = world.node_map.slurm.get(one.node, one.name)
             has = world.picture.nodes.get(is_now)
             if is_now != one.name and has is not None and has.registered_for != one.node:
-                unfit[one.node] = f"it is the node {is_now} of Slurm already"
+                unfit[one.node] = f"it is Slurm node {is_now} already"
             else:
                 found.setdefault(one.name, []).append(one)
         for name, several in found.items():
             if len(several) > 1:
                 nodes = ", ".join(sorted(one.node for one in several))
-                unfit |= {one.node: f"all of the Nodes {nodes} are to be {name} in Slurm" for one in several}
+                unfit |= {one.node: f"Nodes {nodes} all state the Slurm name {name}" for one in several}
         return {name: one for name, (one, *others) in found.items() if not others}, unfit
 
     def lacking(self, world: ClusterSnapshot) -> dict[str, str]:
@@ -92,7 +92,7 @@ class NodeWishes:
         found = {}
         for want in self._wanted.values():
             if names := ", ".join(sorted(_unknown_gres(want, world))):
-                found[want.node] = f"GresTypes of slurm.conf must name {names}; Node {want.node} is without in Slurm"
+                found[want.node] = f"GresTypes of slurm.conf must name {names}; Node {want.node} has none in Slurm"
         return found
 
 

@@ -116,10 +116,10 @@ def why_none(picture: SlurmSnapshot, partition: str, qos: str) -> str:
     and for one that it grants (`job_mgr.c`, `job_allocate`). No job ends for a Pod that Slurm did not place.
     """
     if not picture.features.external:
-        return "this Slurm has no external jobs, which 25.05 has"
+        return "this Slurm release has no external jobs; they need 25.05"
     names = picture.partition_names(partition)
     if not names:
-        return "Slurm names no default partition, and foreignPods.partition none"
+        return "Slurm has no default partition, and foreignPods.partition is not set"
     if len(names) > 1 or names[0] not in picture.partitions:
         return f"Slurm has no partition {partition or names[0]}"
     if may_preempt(picture, names[0], qos):

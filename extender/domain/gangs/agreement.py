@@ -178,4 +178,4 @@ def _uneven(asked: Sequence[MemberRequest], request: JobRequest) -> str:
             *(f"{count} {name}" for name, count in sorted(request.gres.items())),
         ]
     )
-    return f"{smaller} requests less than the largest member of its gang; Slurm sets {given} aside for every member."
+    return f"{smaller} requests less than the largest member of its gang; Slurm allocates {given} to every member."

@@ -51,7 +51,7 @@ def completeness(candidates: Sequence[GangCandidate], own_gates: Collection[str]
     sizes = sorted({one.membership.expected or 0 for one in candidates})
     if len(sizes) > 1:
         return Incomplete(
-            f"The Pods of {first.name} say different sizes: {', '.join(map(str, sizes[:5]))}. Set one size on all."
+            f"The Pods of {first.name} state different sizes: {', '.join(map(str, sizes[:5]))}. Set one size on all."
         )
     size = sizes[0]
     live = sorted((one for one in candidates if one.pod.deleted_at is None and not one.pod.finished), key=_turn)

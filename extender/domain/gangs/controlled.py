@@ -118,7 +118,7 @@ def _of_controller(
         return None
     title = f"Job {job.owner.name}"
     if job.pods is not None and job.pods > context.largest:
-        return f"{title} has {job.pods} Pods beside each other; at most {context.largest} are allowed in a gang."
+        return f"{title} has {job.pods} Pods at a time; at most {context.largest} are allowed in a gang."
     unknown = "" if job.pods is not None else f"The specification of {title} cannot be read."
     order = order_of(pod)
     return Membership(

@@ -14,25 +14,25 @@ from extender.domain.jobs.job import JobRequest, JobView
 def changes(asked: JobRequest | None, job: JobView, name: str) -> Iterator[tuple[str, str]]:
     """Yield a word and a sentence for each change. `asked` is the workload's request, `name` the name of its jobs."""
     if not have_one_suffix(job.name, name):
-        yield "renamed", f"Slurm job {job.job_id} was renamed to {job.name!a}. It is still known, by its mark."
+        yield "renamed", f"Slurm job {job.job_id} was renamed to {job.name!a}. The extender recognises it by its mark."
     marks = {"admin_comment": job.admin_comment, "extra": job.extra}
     missing = [place for place, text in marks.items() if decode_mark(text) is None]
     if missing:
         by = "its name" if len(missing) == len(marks) else "its other mark"
-        text = f"Slurm job {job.job_id} lost its mark in {' and '.join(missing)}. It is still known, by {by}."
+        text = f"Slurm job {job.job_id} lost its mark in {' and '.join(missing)}. The extender recognises it by {by}."
         yield "unmarked", text
     if asked is None:
         return
     if asked.partition and not _words(job.partition) <= _words(asked.partition):
-        text = f"Slurm job {job.job_id} is in partition {job.partition}; the Pod asked for {asked.partition}."
+        text = f"Slurm job {job.job_id} is in partition {job.partition}; the Pod requests {asked.partition}."
         yield "partition", text
     most = max(asked.members, asked.min_nodes or 0, asked.max_nodes or 0)
     if len(job.nodes) > most:
         held = ", ".join(job.nodes)
-        yield "nodes", f"Slurm job {job.job_id} holds {held}; the Pod asked for {most} and leaves the others idle."
+        yield "nodes", f"Slurm job {job.job_id} holds {held}; the Pod requests {most} and leaves the others idle."
     least = asked.time_limit_least or asked.time_limit_minutes
     if least and job.time_limit_minutes and job.time_limit_minutes < least:
-        limit = f"may run {job.time_limit_minutes} min; the Pod asked for {least}"
+        limit = f"may run {job.time_limit_minutes} min; the Pod requests {least}"
         yield "time-limit", f"Slurm job {job.job_id} {limit}. Slurm ends it then, and the Pod with it."
 
 

@@ -60,6 +60,6 @@ def raises_limit(job: JobView, now: JobRequest) -> str:
     if job.state != "RUNNING" or limit is None or most is None or limit <= most:
         return ""
     return (
-        f"it runs, and may for {most} min; only operators raise the time limit of a running job: "
+        f"it may run for {most} min; only an operator can extend a running job: "
         f"`scontrol update jobid={job.job_id} timelimit={limit}`."
     )

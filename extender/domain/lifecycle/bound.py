@@ -121,7 +121,7 @@ def _update_answered(p: Placeholder, bound: BoundState, event: e.UpdateAnswered,
         said = announce(p, Reason.CHANGED, f"Slurm job {event.job_id} was updated to the Pod's new settings.")
     else:
         bound = replace(bound, job=replace(bound.job, rejected_update=event.request))
-        text = f"Slurm job {event.job_id} is not updated to the Pod's new settings: {event.text}"
+        text = f"Slurm job {event.job_id} keeps its previous settings: {event.text}"
         said = announce(p, Reason.NOT_CHANGED, text, True)
     after, commands = _update(p, bound)
     return after, [said, *commands]

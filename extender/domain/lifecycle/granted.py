@@ -249,7 +249,7 @@ def _request_changed(p: Placeholder, granted: GrantedState, _event: e.PodWanted,
     if p.request is None or p.submitted_request is None or can_follow_running(p.submitted_request, p.request):
         return p, []
     if (more := outgrown(p.submitted_request, p.request)) and not p.job_occupied:
-        text = f"The Pod asks for {more} now: its job is released, and another one is submitted."
+        text = f"The Pod now requests {more}: its job is released, and another one is submitted."
         return release_job(p, text, at, announce(p, Reason.GIVEN_BACK, text, True))
     p, request = new_request_of_running(p, granted.job)
     if request is None or p.submitted_request is None or can_follow_running(p.submitted_request, request):

@@ -70,4 +70,4 @@ def _settled(bound: BoundState) -> BoundState:
 
 def _text(job_id: int, nodes: Sequence[str]) -> str:
     named = f"node{'' if len(nodes) == 1 else 's'} {shortened(nodes, MOST_NAMED)}"
-    return f"Slurm took {named} from job {job_id}; members on the other nodes go on."
+    return f"Slurm took {named} from job {job_id}; members on the other nodes continue."

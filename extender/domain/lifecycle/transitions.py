@@ -233,7 +233,7 @@ def text_of(event: JobEvent) -> str:
     """Return the sentence that reports this condition of the job to users."""
     match event:
         case e.JobWaiting():
-            return f"Slurm put job {event.job_id} back into its queue."
+            return f"Slurm put job {event.job_id} back into the queue."
         case e.JobEnding(kind=e.EndKind.TIME_LIMIT):
             return f"The time limit of Slurm job {event.job_id} is near, and Pods on it must be gone by then."
         case e.JobEnding():
@@ -370,12 +370,12 @@ def report_ineffective(p: Placeholder, payload: GrantedState | BoundState, reque
     p = replace(p, payload=replace(payload, job=job))
     if p.submitted_request is not None and (more := outgrown(p.submitted_request, request)):
         text = (
-            f"The Pod was resized and asks for {more}; Slurm job {job.job_id} stays as it is, since Slurm does not "
-            "enlarge a running job. Slurm may give others what exceeds the job: shrink the Pod again, or recreate it."
+            f"The Pod was resized and requests {more}; Slurm does not enlarge running job {job.job_id}, and may "
+            "allocate the excess to other jobs. Resize the Pod back, or recreate it."
         )
         return p, [announce(p, Reason.UNACCOUNTED, text, True)]
     text = (
-        f"Slurm job {job.job_id} has its node already, so that the Pod's new settings have no effect on it. "
-        "Only its comment and a shorter time limit follow the Pod; an operator may give it more time with scontrol."
+        f"The Pod's new settings have no effect on Slurm job {job.job_id}, which has its node already. "
+        "Only its comment and a shorter time limit follow the Pod; an operator can extend it with scontrol."
     )
     return p, [announce(p, Reason.WITHOUT_EFFECT, text, True)]

@@ -36,7 +36,7 @@ def _probed(p: Placeholder, unsure: UnsureState, event: e.ProbeAnswered, at: At)
     p = replace(p, reprobe_at=p.reprobe_at or at.now + at.timing.settle)
     if p.job_occupied:
         known = p.job_id or next(m.job_id for m in p.members if p.occupies_job(m))
-        return lose_allocation(p, e.EndKind.VANISHED, f"Slurm does not know job {known} any more.", at)
+        return lose_allocation(p, e.EndKind.VANISHED, f"Slurm has no job {known}.", at)
     return proceed_without_job(p, at)
 
 

@@ -120,7 +120,7 @@ def _settings_answered(p: Placeholder, waiting: WaitingState, event: e.UpdateAns
         p = replace(p, submitted_request=event.request, exclusions_changed=True)
         job = replace(waiting.job, excluded_sent=event.excluded, rejected_update=None)
     else:
-        text = f"Slurm job {event.job_id} is not updated to the Pod's new settings and waits as it was: {event.text}"
+        text = f"Slurm job {event.job_id} keeps its previous settings and stays in the queue: {event.text}"
         said = announce(p, Reason.NOT_CHANGED, text, True)
         job = replace(waiting.job, rejected_update=event.request)
     after, commands = send_updates(p, replace(waiting, job=job))

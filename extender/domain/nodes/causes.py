@@ -120,6 +120,6 @@ def _slurmd(pods: Iterable[PodView], had: str) -> str:
     if any(pod.ready and pod.deleted_at is None for pod in there):
         return ""
     if not there:
-        return f"Pod {had} of its slurmd is gone" if had else ""
+        return f"its slurmd Pod {had} is gone" if had else ""
     pod = there[0]
-    return f"Pod {pod.full_name} of its slurmd {'is ending' if pod.deleted_at is not None else 'is not Ready'}"
+    return f"its slurmd Pod {pod.full_name} {'is ending' if pod.deleted_at is not None else 'is not Ready'}"

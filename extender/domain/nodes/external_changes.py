@@ -41,7 +41,9 @@ NOTHING = ExternalNodeChange(Step.NOTHING)
 def compare(want: DesiredNode | None, has: SlurmNode | None, rules: ExternalRules) -> ExternalNodeChange:
     """Return the step from `has` to `want`. A node that the extender registered has `registered_for`."""
     if has is None:
-        return NOTHING if want is None else ExternalNodeChange(Step.CREATE, f"Node {want.node} is no node of Slurm yet")
+        return (
+            NOTHING if want is None else ExternalNodeChange(Step.CREATE, f"Node {want.node} is not registered in Slurm")
+        )
     if not has.registered_for:
         if want is None:
             return NOTHING
@@ -49,7 +51,7 @@ def compare(want: DesiredNode | None, has: SlurmNode | None, rules: ExternalRule
             Step.LEAVE, f"Slurm has a node {has.name} that this extender did not register for Node {want.node}"
         )
     if want is None:
-        return ExternalNodeChange(Step.DELETE, f"Node {has.registered_for} is not to be a node of Slurm any more")
+        return ExternalNodeChange(Step.DELETE, f"Node {has.registered_for} is to be unregistered")
     if has.registered_for != want.node:
         return ExternalNodeChange(
             Step.DELETE, f"{has.name} was Node {has.registered_for} and is to be Node {want.node}"

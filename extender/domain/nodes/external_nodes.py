@@ -163,12 +163,12 @@ def wanted(node: NodeView, pods: Iterable[PodView], rules: ExternalRules) -> Des
     cpus, memory_mb = room.get(CPU, 0) // ONE, room.get(MEMORY, 0) // (ONE * MEBI)
     if cpus < 1 or memory_mb < 1:
         raise Unfit(
-            f"{cpus} whole CPUs and {memory_mb} MiB are left of what the Node has for Pods when the DaemonSets' and "
-            "static ones are served; a node of Slurm must have at least 1 of both"
+            f"{cpus} whole CPUs and {memory_mb} MiB are left of its allocatable amounts without DaemonSet Pods and "
+            "static Pods; a Slurm node needs at least 1 of both"
         )
     if not node.internal_ip:
         # slurmctld would resolve the name at the start of each job, with its locks held.
-        raise Unfit("it has no address of the type InternalIP; slurmctld must be given one")
+        raise Unfit("it has no address of the type InternalIP, which slurmctld needs")
     features = [name for rule in rules.features if (name := rule.of(node.labels))]
     return DesiredNode(
         name=slurm_name(node),
@@ -190,7 +190,7 @@ def _room(node: NodeView, pods: Iterable[PodView], rules: ExternalRules) -> dict
     except ValueError as why:
         raise Unfit(f"status.allocatable: {why}") from None
     if CPU not in room or MEMORY not in room:
-        raise Unfit("status.allocatable does not say how many CPUs and how much memory it has")
+        raise Unfit("status.allocatable lacks its CPUs or its memory")
     for pod in pods:
         if part_of_the_system(pod, rules.schedulers):
             try:

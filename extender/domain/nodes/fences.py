@@ -33,7 +33,7 @@ def beside_its_victim(partition: SlurmPartition) -> str:
         return ""
     return (
         f"partition {partition.name}: PreemptMode has GANG: Slurm runs the preemptor beside the Pod that it preempts, "
-        "and nothing can hold that"
+        "and no fence prevents this"
     )
 
 
@@ -52,8 +52,8 @@ def weak(picture: SlurmSnapshot) -> tuple[str, ...]:
             and may_be_preempted(picture, partition.name)
         ):
             said.append(
-                f"partition {partition.name}: its jobs are preempted without GraceTime: a second one may be preempted "
-                "while the Pod of the first ends, and on nodes without slurmd the preemptor waits for it in "
-                "PrologSlurmctld alone"
+                f"partition {partition.name}: its jobs are preempted without GraceTime: Slurm may preempt a second "
+                "one while the Pod of the first ends, and on nodes without slurmd only PrologSlurmctld holds the "
+                "preemptor"
             )
     return tuple(said)

@@ -19,7 +19,7 @@ from extender.domain.wellknown import BRIDGE_SLURM_NODE, RESTRICTED_SLURM_NODE, 
 _NONE: Mapping[str, Collection[str]] = MappingProxyType({})
 
 
-SLURMD = "the Pod of its slurmd"
+SLURMD = "its slurmd Pod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ class _Matching:
                 if name in self._known:
                     claims.setdefault(name, []).append(node.name)
                 else:
-                    self.problems.append(f"Node {node.name}: {how} names {name!r}, which Slurm does not know")
+                    self.problems.append(f"Node {node.name}: {how} names {name!r}, which does not exist in Slurm")
                     self._free_nodes.pop(node.name, None)
         self.pair(how, claims)
 

@@ -37,7 +37,7 @@ SHORTEST = 16
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """The taint with which an administrator states that a Node is shut down and runs nothing any more (KEP-2268)."""
 
-_TEXT = re.compile(r"Pod (\S+) \((\S+)\) was removed from (\S+) without its kubelet's word, grace (\d{1,9}) s")
+_TEXT = re.compile(r"Pod (\S+) \((\S+)\) was removed from (\S+) without a kubelet report, grace (\d{1,9}) s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Removal:
     @property
     def text(self) -> str:
         """Return the text of the hold. A restarted extender reads it from the drain's reason, so it must fit whole."""
-        rest = f" ({self.uid}) was removed from {self.node} without its kubelet's word, grace {self.grace_s} s"
+        rest = f" ({self.uid}) was removed from {self.node} without a kubelet report, grace {self.grace_s} s"
         room = max(ROOM - len("Pod ") - len(rest), SHORTEST)  # the UID identifies the Pod
         pod = self.pod if len(self.pod) <= room else f"{self.pod[: room - 2]}.."
         return f"Pod {pod}{rest}"

@@ -35,9 +35,9 @@ def pods_on(p: Placeholder, slurm_node: str, node_map: NodeMap) -> str:
 
 
 def renamed(p: Placeholder, node: str, node_map: NodeMap) -> str:
-    """Return why this granted Node is not the one that Slurm gave, as is known now; "": it is."""
+    """Return why this granted Node is not the allocated one by the present mapping; "": it is."""
     if not (node_map.known and p.slurm_nodes) or node_map.slurm.get(node) in p.slurm_nodes:
         return ""
     now = node_map.slurm.get(node)
-    what = f"is Slurm node {now} now" if now else "is no node of Slurm any more"
-    return f"Node {node} was given as Slurm node {', '.join(p.slurm_nodes)}, and {what}."
+    what = f"now maps to Slurm node {now}" if now else "now maps to no Slurm node"
+    return f"Node {node} was allocated as Slurm node {', '.join(p.slurm_nodes)}, and {what}."

@@ -71,8 +71,8 @@ class Cause(StrEnum):
 
 MEANINGS: Mapping[Cause, str] = {
     Cause.ALLOCATED: "Slurm has allocated a node, and the Pod is bound to it. The status of the condition is True",
-    Cause.QUEUED: "The job waits its turn in Slurm's queue",
-    Cause.UNAVAILABLE: "The job waits for nodes or a partition of Slurm to come back",
+    Cause.QUEUED: "The job waits in Slurm's queue",
+    Cause.UNAVAILABLE: "The job waits for unavailable nodes or an unavailable partition",
     Cause.LIMIT: "A limit of the job's account, user or QOS has been reached",
     Cause.HELD: "The job is held; it waits until an administrator releases it (`scontrol release`)",
     Cause.IMPOSSIBLE: "Slurm reports that the job can never run as requested",
@@ -198,7 +198,7 @@ def _why(p: Placeholder, around: Surroundings) -> Why:
         case GrantedState():
             return _granted(p)
         case _ if not p.wants:
-            return Why(Cause.LEAVING, "The Pod is ending and needs no job any more.")
+            return Why(Cause.LEAVING, "The Pod is ending and needs no job.")
         case ReleasingState():
             said = f": {p.reason.rstrip('.')}" if p.reason else ""
             return Why(Cause.RETRYING, f"Slurm job {p.job_id} is being ended{said}. Another one is submitted then.")
@@ -216,7 +216,7 @@ def _why(p: Placeholder, around: Surroundings) -> Why:
 
 def _waiting(p: Placeholder, waiting: WaitingState, around: Surroundings) -> Why:
     if waiting.unread:
-        text = f"Slurm job {p.job_id} was queued; its reason for waiting is read soon."
+        text = f"Slurm job {p.job_id} was queued; the extender reads its reason soon."
         return _if_answered(Why(Cause.QUEUED, text), around)
     place = around.place or QueuePosition()
     rule = reason_rule(place.reason)

@@ -14,7 +14,7 @@ from extender.domain.cluster import SlurmPartition, SlurmSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Nameable:
-    """Patterns of names that any Pod may give; each `*` stands for any characters. An empty one: no Pod may."""
+    """Patterns of names that any Pod may give; each `*` matches any characters. An empty one: no Pod may."""
 
     partitions: tuple[str, ...] = ()
     """In addition to the partitions that all users may use: see `guarded_partitions`."""

@@ -80,7 +80,7 @@ class GresRule:
     """
 
     resource: str
-    """Full name, `nvidia.com/gpu`. Each `*` stands for any characters and can be used in `gres`."""
+    """Full name, `nvidia.com/gpu`. Each `*` matches any characters and can be used in `gres`."""
 
     gres: str
     """A GRES name, with a type after a colon if wanted; `license/<name>`; or `none`: Slurm does not know of it.

@@ -46,7 +46,7 @@ class Range:
 class Allowed:
     """Values that a Pod may ask for. `None`: the rule does not decide; an empty list: no value is allowed.
 
-    In names each `*` stands for any characters, and "" for leaving the choice to Slurm. Users and groups are names or
+    In names each `*` matches any characters, and "" for leaving the choice to Slurm. Users and groups are names or
     numbers, and a lone `*` allows all of them.
     """
 

@@ -179,7 +179,7 @@ def _not_allowed(rule: TenancyRule, says: str, allowed: str) -> str:
 
 def _unsaid(rule: TenancyRule, setting: Setting[Any], allowed: Sequence[str]) -> str:
     return (
-        f"{setting.name} is not given, and rule {_quoted(rule.name)} of the policy does not leave it to Slurm; "
+        f"{setting.name} is not set, and rule {_quoted(rule.name)} of the policy requires a value; "
         f"it allows {_listed(allowed)}"
     )
 

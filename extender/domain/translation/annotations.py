@@ -145,15 +145,15 @@ def _first(faults: list[str]) -> tuple[str, ...]:
 
 def _no_such_setting(name: str) -> str:
     near = get_close_matches(name, BY_NAME, 1) if len(name) <= LONGEST_KEY else []
-    hint = f"did you mean {wellknown.OWN_PREFIX}{near[0]}?" if near else "docs/annotations.md lists those there are"
+    hint = f"did you mean {wellknown.OWN_PREFIX}{near[0]}?" if near else "docs/annotations.md lists all settings"
     return f"{wellknown.OWN_PREFIX}{_shown_name(name)}: there is no such setting; {hint}"
 
 
 def _without_effect(keys: list[str]) -> str:
     """Return one sentence about every unknown key of a peer: one Event, however many there are."""
     if len(keys) == 1:
-        return f"{keys[0]} is not known here and has no effect"
-    return f"{shortened(keys, MOST_NAMED)} are not known here and have no effect"
+        return f"{keys[0]} is unknown and has no effect"
+    return f"{shortened(keys, MOST_NAMED)} are unknown and have no effect"
 
 
 def _shown_name(name: str) -> str:

@@ -51,7 +51,7 @@ def to_gres(requests: Mapping[str, int], policy: TranslationPolicy) -> GresReadi
         if count <= 0:
             continue
         if resource.startswith(HUGEPAGES_PREFIX):
-            said = f"{resource}: Slurm does not know of huge pages; it accounts for none"
+            said = f"{resource}: Slurm does not account for huge pages"
             notices.append(Notice(Reason.UNACCOUNTED, said))
             continue
         if "/" not in resource:
@@ -62,12 +62,12 @@ def to_gres(requests: Mapping[str, int], policy: TranslationPolicy) -> GresReadi
             continue
         rule, name = found
         if name == NOT_IN_SLURM:
-            said = f"{resource}: by the site's GRES map Slurm does not know of it; only the node is looked at for it"
+            said = f"{resource}: the site's GRES map has no GRES for it, so Slurm does not account for it"
             notices.append(Notice(Reason.UNACCOUNTED, said))
         elif not is_gres(name):
             faults.append(
-                f"{resource}: by the site's GRES map ({rule.resource}: {rule.gres}) it is {name!r} in Slurm, which can "
-                f"be no name there; the map needs a line of its own for it"
+                f"{resource}: the site's GRES map ({rule.resource}: {rule.gres}) converts it to {name!r}, which is no "
+                f"valid name in Slurm; add a line for it to the map"
             )
         elif name.startswith(LICENSE):
             name = name.removeprefix(LICENSE)
@@ -139,7 +139,7 @@ def _types_of(
             if policy.gpu_types:
                 known = ", ".join(sorted(policy.gpu_types))
                 for value in unknown:
-                    said = f"{label}: {value} has no GPU type in the site's map ({known}); any type is asked for"
+                    said = f"{label}: {value} has no GPU type in the site's map ({known}); the job requests any type"
                     notices.append(Notice(Reason.UNKNOWN_GPU_TYPE, said))
             continue
         named = {policy.gpu_types[value] for value in values}

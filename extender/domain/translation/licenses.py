@@ -27,11 +27,11 @@ def combined(said: str, needed: Mapping[str, int], where: str) -> Licenses:
         return Licenses(said)
     if "|" in said or ";" in said:
         names = ", ".join(sorted(needed))
-        fault = f"{where} lets Slurm choose; the Pod's resources stand for licences too ({names}), so it must not"
+        fault = f"{where} lets Slurm choose, but the Pod's resources request licences too ({names}); name each licence"
         return Licenses(said, (fault,))
     counts = counted(said)
     faults = tuple(
-        f"{where} asks for {counts[name]} {name}, but the Pod's resources stand for {count}; it must be at least that"
+        f"{where} requests {counts[name]} {name}, but the Pod's resources request {count}; it must be at least that"
         for name, count in sorted(needed.items())
         if counts.get(name, count) < count
     )

@@ -56,5 +56,5 @@ def unlisted(
             else:
                 yield (
                     f"{chosen.says(setting)} is not allowed: {name} is not in jobs.{key} of the site's configuration, "
-                    "and no rule of its policy says who may name it"
+                    "and no rule of its policy allows it"
                 )

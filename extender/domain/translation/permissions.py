@@ -49,7 +49,7 @@ def misnamed(chosen: Chosen, defaults: JobDefaults, policy: TranslationPolicy) -
     if group and policy.group(group) is None:
         yield f"{says_group} is not a known group; it must be {_known(policy.groups)}"
     if group and not user:
-        yield f"{says_group} is given without a user; user-id must be given with it"
+        yield f"{says_group} is set without a user; set user-id too"
 
 
 def usurped(owner: JobOwner | None, pod: PodView, policy: TranslationPolicy) -> Iterator[str]:

@@ -57,7 +57,7 @@ def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy, 
         if not chosen.get(settings.GPU_TYPE):
             notices += [notice for pod in pods for notice in gpu_type(pod, policy).notices]
     elif chosen.get(settings.GPU_TYPE):
-        said = f"{chosen.says(settings.GPU_TYPE)} has no effect, the Pod asks for no GPU without a type"
+        said = f"{chosen.says(settings.GPU_TYPE)} has no effect: the Pod requests no GPU without a type"
         notices.append(Notice(Reason.WITHOUT_EFFECT, said))
     if chosen.get(settings.GRES):
         faults += _too_few(chosen, gres)
@@ -123,7 +123,7 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy, may_be
 def _missing(pod: PodView, cpus: int, memory_mb: int) -> list[str]:
     return [
         f"Pod {pod.full_name} requests no {resource}; resources.requests.{resource} of its containers together "
-        f"must be above 0, or {OWN_PREFIX}{setting.name} must say how much"
+        f"must be above 0, or {OWN_PREFIX}{setting.name} must set the amount"
         for resource, size, setting in ((CPU, cpus, settings.CPUS), (MEMORY, memory_mb, settings.MEMORY))
         if size <= 0
     ]
@@ -133,7 +133,7 @@ def _too_few(chosen: Chosen, needed: Mapping[str, int]) -> list[str]:
     """Return faults where the author's GRES are fewer than the devices of the same name that kubelet will hand out."""
     asked = by_name(asked_gres(chosen.get(settings.GRES) or ""))
     return [
-        f"{chosen.says(settings.GRES)} asks for {asked[name]} {name}, but the Pod's resources stand for {count}; "
+        f"{chosen.says(settings.GRES)} requests {asked[name]} {name}, but the Pod's resources request {count}; "
         "it must be at least as many"
         for name, count in by_name(needed).items()
         if name in asked and asked[name] < count
@@ -144,7 +144,7 @@ def _others(chosen: Chosen, needed: Mapping[str, int]) -> list[str]:
     """Return sentences about devices that kubelet will hand out and that the author's GRES do not name."""
     asked = by_name(asked_gres(chosen.get(settings.GRES) or ""))
     return [
-        f"{chosen.says(settings.GRES)} names no {name}, but the Pod's resources stand for {count}"
+        f"{chosen.says(settings.GRES)} names no {name}, but the Pod's resources request {count}"
         for name, count in by_name(needed).items()
         if name not in asked
     ]

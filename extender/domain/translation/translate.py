@@ -82,7 +82,7 @@ def translate(
     if unserved := sorted({pod.namespace for pod in pods if not policy.serves(pod.namespace)}):
         served = ", ".join(sorted(policy.namespaces or ())) or "none"
         return TranslationRefused(
-            tuple(f"namespace {name} is not served here; served are: {served}" for name in unserved)
+            tuple(f"namespace {name} is not served by this extender; it serves: {served}" for name in unserved)
         )
     if crowded := tuple(fault for pod in pods for fault in _crowded(pod)):
         return TranslationRefused(_once(crowded))
@@ -270,9 +270,9 @@ def _pinned(pods: Sequence[PodView], policy: TranslationPolicy) -> list[str]:
         with suppress(ValueError):  # size_of reports a quantity that cannot be read
             if names := ", ".join(pinned(pod)):
                 faults.append(
-                    f"Pod {pod.full_name} is Guaranteed and asks for whole CPUs ({names}), which kubelet's static CPU "
-                    "policy would take away from Slurm's jobs on the node; the site does not allow that "
-                    "(jobs.refusePinnedCpus): ask for a fraction of a CPU, or give it a limit above its request"
+                    f"Pod {pod.full_name} is Guaranteed and requests whole CPUs ({names}), which the kubelet's static "
+                    "CPU policy would take from Slurm's jobs on the node; the site does not allow that "
+                    "(jobs.refusePinnedCpus): request a fraction of a CPU, or set a limit above the request"
                 )
     return faults
 

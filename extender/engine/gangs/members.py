@@ -128,7 +128,7 @@ class GangMembers:
         joined = self._joined.get(p.key, {})
         candidates = self._candidates(joined)
         if not candidates or self._untranslated(p, joined):
-            return "Not all Pods of the gang are known yet."
+            return "The extender has not read all Pods of the gang yet."
         found = completeness(candidates, self._own_gates)
         return "" if isinstance(found, Complete) else found.text
 

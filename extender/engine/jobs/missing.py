@@ -50,8 +50,8 @@ NODES_UNKNOWN_TEXT = (
 )
 
 HOW_TO_RELEASE = (
-    "many jobs are missing at once; look at slurmctld. Nothing is ended for it meanwhile. If they are really gone, "
-    "send SIGUSR1 to this process, or delete the Pods; if they come back, all goes on by itself"
+    "many jobs are missing at once: check slurmctld. No Pod is ended meanwhile. If the jobs are gone, send SIGUSR1 to "
+    "this process, or delete the Pods; if the jobs return, nothing has to be done"
 )
 
 

@@ -93,7 +93,7 @@ class JobReader:
             return
         if runs and not missing_jobs.may_end(p.key, job_id, p.refs, nodes_unknown=self._nodes_unknown(p)):
             return
-        text = f"Slurm does not know job {job_id} any more."
+        text = f"Slurm has no job {job_id}."
         if job is not None:
             text = f"Slurm job {job_id} is not this Pod's: neither its mark nor its name ({job.name}) says so."
             if p.state is not State.LOST:  # said once, not with each reading until the Pod is gone

@@ -23,7 +23,7 @@ WRITE_AGAIN_AFTER = 2.0
 SHARED_FOR = 10.0
 """Seconds for which a checkpoint may still be named by new jobs: after a restore of etcd it proves no deletion."""
 
-LOST = "the API server has another number: was etcd restored, or the Lease with the checkpoints changed by hand?"
+LOST = "the API server has another number: etcd was restored, or the Lease with the checkpoints was edited"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ UNKNOWN_NODE = 2018
 TOO_LONG = frozenset({2050, 2051})
 """ESLURM_ACCOUNTING_POLICY, which a QOS with DenyOnLimit answers, and ESLURM_INVALID_TIME_LIMIT (`slurm_errno.h`)."""
 
-NOT_WANTED = "The Pod left or changed before its job was asked for."
+NOT_WANTED = "The Pod was deleted or changed before its job was submitted."
 
 
 class Submissions:

@@ -143,7 +143,7 @@ async def test_a_fence_lost_between_submission_and_grant_releases_the_allocation
         fenced.slurm.restd.faults.add(SlurmFault.DELAY, "POST", "/job/allocate", seconds=4.0, times=1)
         await fenced.place("second")
         assert "SlurmAllocationReleased" in fenced.events("second")
-        assert any("has no working fence any more" in note for note in fenced.notes("second"))
+        assert any("lost its working fence" in note for note in fenced.notes("second"))
 
 
 async def test_where_a_part_of_the_nodes_is_fenced_a_job_that_need_not_wait_gets_one_of_them(tmp_path: Path) -> None:

@@ -587,7 +587,7 @@ async def test_edge_case_20_an_administrator_who_shrinks_the_job_ends_the_member
         assert [one.job_id for one in site.live_jobs()] == [job.job_id]
         assert site.drained() == []
         note = next(text for text in site.notes("ring-2") if "Slurm took" in text)
-        assert note == f"Slurm took node n3 from job {job.job_id}; members on the other nodes go on."
+        assert note == f"Slurm took node n3 from job {job.job_id}; members on the other nodes continue."
         gang(site, range(2, 3), 3)
         await asyncio.sleep(60)
         assert bound(site, ["ring-2"]) == 0

@@ -159,7 +159,7 @@ async def test_a_node_that_kube_scheduler_refuses_after_the_grant_is_given_back(
         extender.events.subscribe(PlaceholderChanged, spoil)
         gated(site)
         await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is given back", within=20)
-        assert any("kube-scheduler says: 0" in note for note in site.notes("web"))
+        assert any("kube-scheduler reports: 0" in note for note in site.notes("web"))
         assert await site.bound("web", within=20) != spoilt[0]
         assert len(site.jobs_of("web")) == 1
 

@@ -25,7 +25,7 @@ async def test_a_pod_of_another_scheduler_is_not_bound_for_whoever_asks(site: Si
         site.kube.add_pod("placed")
         await site.bound("placed")
         said = await asked(site, "other", "n1")
-        assert said.startswith(f"the Pod's schedulerName is {OTHER}, whose Pods are not bound here")
+        assert said.startswith(f"the Pod's schedulerName is {OTHER}, whose Pods this extender does not bind")
         assert "scheduler.otherProfiles" in said
         assert site.node_of("other") == ""
 

@@ -157,7 +157,7 @@ async def test_a_broken_policy_keeps_the_last_good_one_and_says_so(site: Site, p
         (said,) = [one for one in checks if one["name"] == "policy"]
         assert not said["ok"]
         assert not said["required"]
-        assert "the last good one stays" in said["text"]
+        assert "the last valid one stays in force" in said["text"]
         assert str(policy.file) in said["text"]
         site.kube.add_pod("web")
         await site.bound("web")
@@ -235,7 +235,7 @@ async def test_a_policy_that_breaks_while_it_runs_is_told_on_the_extenders_own_p
         await site.until(lambda: "SlurmPolicyInvalid" in site.events("localhost"), "a word about it")
         (note,) = site.notes("localhost")
         assert str(policy.file) in note
-        assert "The last good one stays in force" in note
+        assert "The last valid one stays in force" in note
         policy.says("rules: []\n")
         await site.until(lambda: "SlurmPolicyRestored" in site.events("localhost"), "a word about that")
 

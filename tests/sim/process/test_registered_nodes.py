@@ -229,7 +229,7 @@ async def test_nodes_that_somebody_else_made_are_left_alone_and_that_is_said() -
             assert list(site.slurm.controller.nodes.values()) == [made, other]
             assert not made.drained
             assert "SlurmNodeNotRegistered" in site.events(NODE)
-            note = "this extender did not register for Node k9; it is left alone"
+            note = "this extender did not register for Node k9; it is left unchanged"
             assert any(note in text for text in site.notes(NODE))
             assert await gauge(site, "external_nodes", "leave") == 1
 
@@ -344,7 +344,7 @@ async def test_a_node_that_is_not_ready_is_neither_registered_nor_made_anew() ->
             await has_cpus(site, 1)
 
 
-@pytest.mark.parametrize(("field", "why"), [("addresses", "InternalIP"), ("allocatable", "how many CPUs")])
+@pytest.mark.parametrize(("field", "why"), [("addresses", "InternalIP"), ("allocatable", "lacks its CPUs")])
 async def test_what_a_node_does_not_say_changes_nothing_and_is_said(field: str, why: str) -> None:
     async with unhurried_site(nodes=()) as site:
         add(site)
@@ -471,7 +471,7 @@ async def test_what_slurm_silently_makes_otherwise_is_not_made_anew_for_ever_and
             await registered(site)
             await asyncio.sleep(120)
             assert asked(site, "POST", "/new/node") == 1
-            assert any("Slurm makes it otherwise" in text for text in site.notes(NODE))
+            assert any("Slurm creates it with other values" in text for text in site.notes(NODE))
 
 
 async def test_a_node_that_slurmctld_has_as_it_was_once_is_made_anew_again() -> None:

@@ -239,7 +239,7 @@ def test_of_thousands_of_faults_some_are_described_and_the_rest_is_counted() -> 
 def test_thousands_of_unknown_keys_of_a_peer_are_one_notice() -> None:
     (notice,) = read({f"{BRIDGE}key-{number:05d}": "a" for number in range(6000)}).notices
     assert notice.text.startswith(f"{BRIDGE}key-00000, {BRIDGE}key-00001, ")
-    assert notice.text.endswith(" and 5995 more are not known here and have no effect")
+    assert notice.text.endswith(" and 5995 more are unknown and have no effect")
 
 
 @given(st.sampled_from([OWN, SUNK, BRIDGE]), st.text(min_size=1))

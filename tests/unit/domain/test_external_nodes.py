@@ -63,7 +63,7 @@ def test_pods_of_the_system_that_are_over_or_have_a_job_of_ours_take_nothing_awa
     ("one", "pods", "why"),
     [
         (node(internal_ip=""), [], "InternalIP"),
-        (node(allocatable={}), [], "how many CPUs"),
+        (node(allocatable={}), [], "lacks its CPUs"),
         (node(allocatable={"cpu": "x", "memory": "1Gi"}), [], "'x' is no Kubernetes quantity"),
         (node(), [of_the_system("7500m")], "0 whole CPUs and 32256 MiB are left"),
         (node(), [of_the_system(memory="32Gi")], "7 whole CPUs and 0 MiB"),

@@ -80,7 +80,7 @@ def test_edge_case_33_what_is_not_known_yet_is_said() -> None:
 
 
 def test_members_that_say_different_sizes_wait_and_are_told() -> None:
-    assert "say different sizes: 4, 5" in missing(member(0), member(1, expected=5))
+    assert "state different sizes: 4, 5" in missing(member(0), member(1, expected=5))
 
 
 def test_the_leader_alone_completes_a_gang_whose_workers_come_later() -> None:

@@ -177,7 +177,7 @@ def test_a_site_s_map_knows_any_vendor_s_devices_their_parts_and_licences(
 
 def test_what_slurm_does_not_know_is_announced() -> None:
     (notice,) = to_gres({"rdma/hca": ONE}, SITE).notices
-    assert notice.text.startswith("rdma/hca: by the site's GRES map Slurm does not know of it")
+    assert notice.text.startswith("rdma/hca: the site's GRES map has no GRES for it")
     assert notice.reason == Reason.UNACCOUNTED
 
 
@@ -192,7 +192,7 @@ def test_a_resource_whose_name_makes_no_name_in_slurm_is_a_fault(resource: str, 
     reading = to_gres({resource: ONE}, TranslationPolicy(gres_rules=(GresRule("x.io/*", "{1}"),)))
     (fault,) = reading.faults
     assert said in fault
-    assert "needs a line of its own" in fault
+    assert "add a line for it to the map" in fault
 
 
 @pytest.mark.parametrize(

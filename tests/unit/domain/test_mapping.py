@@ -71,10 +71,10 @@ def test_a_registered_node_is_no_other_while_its_own_is_away_or_says_that_it_is_
 def test_two_slurmds_on_one_node_or_one_on_two_are_in_dispute() -> None:
     found = map_nodes([a_node("k1"), a_node("s1")], nodes("s1", "s2"), {"s1": ["k1"], "s2": ["k1"]})
     assert dict(found.kubernetes) == {}
-    assert "Node k1 is claimed for Slurm nodes s1, s2 through the Pod of its slurmd" in found.problems
+    assert "Node k1 is claimed for Slurm nodes s1, s2 through its slurmd Pod" in found.problems
     found = map_nodes([a_node("k1"), a_node("k2")], nodes("s1"), {"s1": ["k2", "k1"]})
     assert dict(found.kubernetes) == {}
-    assert found.problems == ("Slurm node s1 is claimed by Nodes k1, k2 through the Pod of its slurmd",)
+    assert found.problems == ("Slurm node s1 is claimed by Nodes k1, k2 through its slurmd Pod",)
 
 
 def test_a_slurm_node_whose_slurmd_is_elsewhere_is_not_the_node_of_its_name() -> None:

@@ -46,7 +46,7 @@ def test_whole_cpus_of_guaranteed_pods_are_pinned(pod: PodView, names: tuple[str
 def test_a_site_may_refuse_them_and_says_why() -> None:
     refused = translate([of(guaranteed())], {}, TranslationPolicy(refuse_pinned=True), 0.0)
     assert isinstance(refused, TranslationRefused)
-    assert "Guaranteed and asks for whole CPUs (main)" in refused.faults[0]
+    assert "Guaranteed and requests whole CPUs (main)" in refused.faults[0]
     assert "jobs.refusePinnedCpus" in refused.faults[0]
     assert isinstance(translate([of(guaranteed())], {}, TranslationPolicy(), 0.0), Translated)
     assert isinstance(translate([a_pod("2")], {}, TranslationPolicy(refuse_pinned=True), 0.0), Translated)

@@ -123,6 +123,6 @@ def test_only_kubelets_word_counts(pod: PodView, stopped: bool) -> None:
 
 
 def test_a_grace_that_somebody_wrote_into_a_reason_and_that_can_be_none_is_passed_over() -> None:
-    said = "slurm-extender: Pod a/b (u) was removed from k without its kubelet's word, grace {} s"
+    said = "slurm-extender: Pod a/b (u) was removed from k without a kubelet report, grace {} s"
     assert removals_in(said.format("9" * 5000)) == []
     assert len(removals_in(said.format("30"))) == 1

@@ -97,7 +97,7 @@ def test_edge_case_20_members_on_nodes_that_slurm_took_are_ended_and_the_others_
     assert life.state is State.BOUND
     end = life.one(c.EndPod)
     assert (end.member, end.kind, end.voluntary) == (REFS[1], e.EndKind.NODE_TAKEN, False)
-    assert end.text == f"Slurm took node slurm-n2 from job {JOB}; members on the other nodes go on."
+    assert end.text == f"Slurm took node slurm-n2 from job {JOB}; members on the other nodes continue."
     assert life.one(c.Announce).members == (REFS[1],)
     assert life.later(20).asked(c.EndPod)[0].member == REFS[1]
     life.notify(over(1, e.PodEnd.REMOVED))

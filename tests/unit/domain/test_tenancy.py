@@ -114,7 +114,7 @@ def test_every_fault_of_a_pod_is_said_at_once() -> None:
 def test_what_nobody_says_would_be_slurms_choice_and_is_held_to_the_rule(setting: str) -> None:
     one: dict[str, Any] = {setting: ("one",)}
     (fault,) = faults(a_pod(), allowing(**one))
-    assert fault.startswith(f"{setting} is not given")
+    assert fault.startswith(f"{setting} is not set")
     leaving: dict[str, Any] = {setting: ("", "false", "auto")}
     job(a_pod(), allowing(**leaving))
     default: Any = {"exclusive": Exclusive.USER, "mode": Mode.BATCH}.get(setting, "the-sites")

@@ -160,7 +160,7 @@ def test_a_setting_below_the_requests_is_refused(below: dict[str, str]) -> None:
 def test_gres_that_leave_out_devices_of_the_pod_are_refused() -> None:
     result = translate([a_pod(more={"nvidia.com/gpu": "2"}, annotations=own(gres="shard:9"))], {}, FREE, NOW)
     assert isinstance(result, TranslationRefused)
-    assert "names no gpu, but the Pod's resources stand for 2" in result.faults[0]
+    assert "names no gpu, but the Pod's resources request 2" in result.faults[0]
 
 
 @pytest.mark.parametrize("where", ["annotations", "labels"])
@@ -402,7 +402,7 @@ def test_members_of_different_gpu_types_ask_for_none() -> None:
 def test_a_pod_of_a_namespace_that_is_not_served_hears_only_that() -> None:
     scoped = TranslationPolicy(namespaces=frozenset({"lab", "team"}))
     assert faults(a_pod("", namespace="other"), policy=scoped) == (
-        "namespace other is not served here; served are: lab, team",
+        "namespace other is not served by this extender; it serves: lab, team",
     )
     translated(a_pod(), policy=scoped)
 

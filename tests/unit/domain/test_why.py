@@ -124,7 +124,7 @@ def test_of_a_job_that_was_queued_a_moment_ago_nothing_is_made_up() -> None:
     p = submitting().notify(e.SubmitAccepted(1, JOB, behind=True)).p
     found = why(p, AROUND)
     assert found.cause is Cause.QUEUED
-    assert found.text == f"Slurm job {JOB} was queued; its reason for waiting is read soon."
+    assert found.text == f"Slurm job {JOB} was queued; the extender reads its reason soon."
 
 
 def test_gates_of_others_are_named() -> None:

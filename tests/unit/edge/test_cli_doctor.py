@@ -76,7 +76,7 @@ def test_a_file_of_kube_scheduler_that_is_none_is_exit_code_2(tmp_path: Path, no
     bad.write_text("kind: KubeSchedulerConfiguration\nextenders: [\n")
     result = call("--config", nothing_there, "--scheduler-config", str(bad))
     assert result.exit_code == 2
-    assert "a given file cannot be read" in result.stderr
+    assert "a file cannot be read" in result.stderr
 
 
 @pytest.mark.parametrize("option", ["--slurm-conf", "--scheduler-config"])

@@ -82,7 +82,7 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
         (SLURM + "scope: {zzz: 1}", "scope.zzz: unknown key; the keys here are namespaces"),
         (SLURM + "scheduler: {name: 5}", "scheduler.name: 5 is not text (put it in quotes); it must be text"),
         (SLURM + "scheduler: {otherProfiles: [a, slurm]}", "otherProfiles lists slurm, which is scheduler.name"),
-        (SLURM + "scheduler: {name: ''}", 'scheduler.name: "" is empty: it must be left out, or say something'),
+        (SLURM + "scheduler: {name: ''}", 'scheduler.name: "" is empty: remove it, or set a value'),
         (
             SLURM + "jobs: {allow: [uid]}",
             'jobs.allow[0]: "uid" is not allowed; it must be one of user-id, group-id, priority',
@@ -98,7 +98,7 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
         (SLURM + "jobs: {gres: [{resource: a.io/x, gres: x, multiplier: 0}]}", "multiplier"),
         (SLURM + "jobs: {gpuTypes: {L4: 'a b'}}", "L4: 'a b' is no GRES type"),
         (SLURM + "http: {bind: 8080}", "http.bind: 8080 is no address to listen at; it must be host:port"),
-        (SLURM + "http: {tls: {certificateFile: /c}}", "http.tls.keyFile: missing; it must be given: text"),
+        (SLURM + "http: {tls: {certificateFile: /c}}", "http.tls.keyFile: missing; it is required: text"),
         (SLURM + "hooks: 5", "hooks: 5 is not allowed; it must be a map with the keys bind"),
         (SLURM + "hooks: {wait: 30s}", "hooks.wait is 30 s and slurm.killWait 30 s"),
         ("slurm: {token: a, connections: '5'}", 'slurm.connections: "5" is not allowed; it must be a whole number'),
@@ -139,7 +139,7 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
             "jobs.defaults.userId is 'carol': it must be a number, or a name from slurm.users; "
             "jobs.namespaceDefaults.ml.groupId is 'wheel': it must be a number, or a name from slurm.groups",
         ),
-        ("", "slurm: missing; it must be given"),
+        ("", "slurm: missing; it is required"),
         (SLURM + SLURM, "c.yaml, line 4: the key 'slurm' stands twice, first in line 3"),
         (SLURM + "scope: {namespaces: [a}", "c.yaml, line 4: "),
         (SLURM + "limits: {refreshRate: .inf}", "a number is infinite"),
@@ -159,7 +159,7 @@ def test_an_item_that_is_wrong_does_not_make_its_list_too_short() -> None:
 def test_other_versions_and_kinds_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"apiVersion: \"v1\" is not allowed; it must be slurm-extender\.io/v1alpha1"):
         parse("apiVersion: v1\nkind: ExtenderConfiguration\n" + SLURM, "c.yaml")
-    with pytest.raises(ConfigError, match="kind: missing; it must be given: ExtenderConfiguration"):
+    with pytest.raises(ConfigError, match="kind: missing; it is required: ExtenderConfiguration"):
         parse("apiVersion: slurm-extender.io/v1alpha1\n" + SLURM, "c.yaml")
 
 

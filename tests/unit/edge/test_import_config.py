@@ -211,7 +211,7 @@ def test_sunk_s_scheduler_is_known_by_its_switch_and_its_name_alone() -> None:
 def test_a_name_that_is_not_given_is_asked_for(name: str) -> None:
     text = f"scheduler: {{enabled: true, name: {name}}}"
     assert "scheduler" not in taken(text)
-    assert "scheduler.name: not given: SUNK's is NAMESPACE-RELEASE" in notes(text)
+    assert "scheduler.name: not set: SUNK's is NAMESPACE-RELEASE" in notes(text)
 
 
 def test_kill_wait_is_found_in_groups_of_slurm_conf() -> None:
@@ -223,7 +223,7 @@ def test_kill_wait_is_found_in_groups_of_slurm_conf() -> None:
 def test_another_chart_of_slurm_is_not_taken_for_sunk_s() -> None:
     result = call("compute: {nodesets: []}\ncontroller: {enabled: true}\nlogin: {}\nrestapi: {}")
     assert result.exit_code == 1
-    assert "nothing in it is known" in result.stderr
+    assert "it has no known key" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -280,13 +280,13 @@ def test_each_thing_that_is_not_known_is_said_beside_what_is() -> None:
     items = [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "t"}}, config_map, ["--foo"], 5]
     listed = notes(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}))
     for line in (
-        *("-, Secret t: nothing in it is known here", "-, ConfigMap bridge, other: it is no YAML that can be read: "),
-        "-: nothing in it is known here",
+        *("-, Secret t: it has no known key", "-, ConfigMap bridge, other: it is no YAML that can be read: "),
+        "-: it has no known key",
     ):
         assert f"\n{line.replace('-', '<stdin>', 1)}" in f"\n{listed}", line
     streamed = notes(f"{SUNK_VALUES}\n---\nkind: Service\n---\n5\n")
-    assert "<stdin>, document 2: nothing in it is known here" in streamed
-    assert "<stdin>, document 3: nothing in it is known here" in streamed
+    assert "<stdin>, document 2: it has no known key" in streamed
+    assert "<stdin>, document 3: it has no known key" in streamed
 
 
 @pytest.mark.parametrize(

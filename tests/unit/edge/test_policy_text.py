@@ -103,7 +103,7 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("rules: [{}]", "rules[0].name: missing; it must be given: text"),
+        ("rules: [{}]", "rules[0].name: missing; it is required: text"),
         ("rules: [{name: a}, {name: a}]", "rules names a more than once"),
         ("rules: [{name: a, allow: {userId: [x y]}}]", "must be a number from 0 to 4294967293, or a name"),
         (
@@ -119,8 +119,8 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
         ),
         ("owners: [{match: {}}]", "neither user nor account is given"),
         ("owners: [{user: bob}]", 'owners[0].user: "bob" is not known'),
-        ("owners: [{account: a, group: staff}]", "group is given without user"),
-        ("priorityClasses: {a: {}}", "one of priority, nice and qos must be"),
+        ("owners: [{account: a, group: staff}]", "group is set without user"),
+        ("priorityClasses: {a: {}}", "set priority, nice or qos"),
         ("priorityClasses: {a: {nice: x}}", 'priorityClasses.a.nice: "x" is not allowed; it must be a whole number'),
         (
             "rules: [{name: a, match: {podSelector: {matchExpressions: [{key: a, operator: Is}]}}}]",

@@ -94,7 +94,7 @@ spec: {schedulerName: slurm, containers: [{name: m, image: i, resources: {reques
     code, said = translated(tmp_path, pod % 0 + pod % 1)
     assert code == 0
     assert said.count("job:") == 1
-    assert "gang mesh is a gang: 3 Pods get this one job, and start together; 2 Pods of it in what was given" in said
+    assert "gang mesh is a gang: 3 Pods get this one job, and start together; 2 Pods of it in the input" in said
 
 
 def test_members_that_ask_one_job_for_different_things_are_refused(tmp_path: Path) -> None:

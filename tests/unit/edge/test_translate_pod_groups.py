@@ -61,7 +61,7 @@ def test_pods_of_a_pod_group_of_kubernetes_share_its_job(tmp_path: Path) -> None
 def test_a_pod_group_of_another_namespace_is_another_one(tmp_path: Path) -> None:
     code, said = translated(tmp_path, f"{GROUP.replace('name: ring', 'name: ring, namespace: team')}---\n{JOB}")
     assert code == 0
-    assert "PodGroup ring is not in what was given" in said
+    assert "PodGroup ring is not in the input" in said
 
 
 @pytest.mark.parametrize("read", [False, True])

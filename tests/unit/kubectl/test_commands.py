@@ -61,7 +61,7 @@ def test_why_of_a_pod_without_a_condition_is_its_last_event(api: PlainApi) -> No
 
 def test_why_of_a_pod_of_which_nothing_is_known_says_what_is_missing(api: PlainApi) -> None:
     api.pods = [a_pod("web")]
-    assert "The extender has not said why yet." in asked("why", "web").stdout
+    assert "The extender has not written a reason yet." in asked("why", "web").stdout
 
 
 def test_why_names_gates_of_others(api: PlainApi) -> None:
@@ -84,11 +84,11 @@ def test_why_of_a_pod_that_has_its_node_says_so(api: PlainApi) -> None:
         (("why", "web", "--kubeconfig", "/no/such/file"), 2, "/no/such/file"),
         (("why", "web", "--server", "http://127.0.0.1:1"), 1, "127.0.0.1"),
         (("why", "web", "--request-timeout", "soon"), 2, "must read as 10s"),
-        (("orphans",), 1, "only the extender knows of orphans"),
+        (("orphans",), 1, "only the extender lists orphans"),
         (("history", "nobody"), 1, "there is no Pod nobody in namespace default, and no Event about one"),
         (("why", "a/b/c"), 2, "it must read NAME, pod/NAME or NAMESPACE/NAME"),
         (("why", "web", "-l", "app=web"), 2, "not both"),
-        (("drain",), 2, "name the Nodes"),
+        (("drain",), 2, "specify Node names"),
         (("drain", "-l", "zone=a"), 1, "no Node has the labels zone=a"),
         (("nodes", "none"), 1, "there is no Node none"),
     ],

@@ -52,7 +52,7 @@ def test_a_port_at_which_nothing_listens_is_said_in_one_line(api: PlainApi) -> N
     assert said.stdout == "default/web: The word.\n"
     assert said.stderr.count("\n") == 1
     assert "connection refused" in said.stderr
-    assert "what stands on the Pod is shown" in said.stderr
+    assert "the status on the Pod is shown" in said.stderr
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_port_at_which_nothing_listens_is_said_in_one_line(api: PlainApi) -> N
         (b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{}", "which is not HTTP"),
         (b"HTTP/1.1 500 Oh\r\ncontent-length: 2\r\n\r\n{}", "answers 500"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{{", "does not answer in JSON"),
-        (b"HTTP/1.0 200 OK\r\n\r\n[]", "of another version"),
+        (b"HTTP/1.0 200 OK\r\n\r\n[]", "same version"),
     ],
 )
 def test_a_port_of_something_else_is_said_in_one_line(api: PlainApi, answer: bytes, text: str) -> None:
@@ -161,7 +161,7 @@ def test_what_an_older_extender_does_not_know_is_said(api: PlainApi, words: tupl
     api.nodes, api.lease, api.debug = [a_node("n1")], LEASE, {}
     said = asked(*words)
     assert said.exit_code == code
-    assert "is it of another version than this program?" in said.output
+    assert "check that it has the same version as this program" in said.output
 
 
 def _check(name: str, *, ok: bool = True, text: str = "") -> Json:

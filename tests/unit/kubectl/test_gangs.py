@@ -117,7 +117,7 @@ def test_without_the_extender_a_pod_that_waits_and_a_list_of_gangs_cannot_be_sho
     api.pods = [a_pod("train-0")]
     said = asked("gangs", "train-0")
     assert said.exit_code == 1
-    assert "does not say that it is a bound member of a gang" in said.stderr
+    assert "has no record of a gang" in said.stderr
     assert "only the extender knows which Pods are gangs" in asked("gangs").output
 
 

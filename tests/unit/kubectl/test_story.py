@@ -58,7 +58,7 @@ def test_pod_events_and_extender_are_told_in_the_order_of_time(api: PlainApi) ->
         ("05", "Pod", "is on Node n1"),
         ("06", "Pod", "container main started"),
         ("07", "Pod", "container main ended: Error, exit code 3"),
-        ("08", "Pod", "its deletion was asked for, with a grace of 30 s"),
+        ("08", "Pod", "its deletion was requested, with a grace period of 30 s"),
     ]
     assert asked("history", "web").stdout.splitlines()[0].split() == ["TIME", "SOURCE", "MESSAGE"]
     assert asked("history", "web", "-o", "name").stdout == "pod/web\n"
