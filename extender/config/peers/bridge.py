@@ -103,9 +103,7 @@ def _take(key: str, value: Any, plan: ImportPlan, where: str) -> None:
 def _as_there(plan: ImportPlan) -> None:
     """Jobs of slurm-bridge have their nodes for themselves, and authors of Pods may use any account."""
     plan.put(("jobs", "defaults", "exclusive"), "none", BRIDGE)
-    plan.note(
-        BRIDGE, "jobs.defaults.exclusive: none gives each Pod a whole node, as before; remove it to share nodes"
-    )
+    plan.note(BRIDGE, "jobs.defaults.exclusive: none gives each Pod a whole node, as before; remove it to share nodes")
     plan.put(("jobs", "missingRequests"), "whole-node", BRIDGE)
     anybody_may(plan, BRIDGE)
     plan.put(("gangs", "podGroups"), ["scheduling.k8s.io", "scheduling.x-k8s.io"], BRIDGE)

@@ -141,7 +141,8 @@ def as_in_sunk(plan: ImportPlan) -> None:
     anybody_may(plan, SUNK)
     plan.note(
         SUNK,
-        "a Pod whose grace period is not below KillWait - 5 s is accepted; jobs.strictGrace: true refuses it as SUNK does",
+        "a Pod whose grace period is not below KillWait - 5 s is accepted; jobs.strictGrace: true refuses it as "
+        "SUNK does",
     )
     plan.note(
         SUNK,
@@ -158,7 +159,8 @@ def anybody_may(plan: ImportPlan, source: str) -> None:
     plan.put(("jobs", "allow"), ["user-id", "group-id", "priority"], source)
     plan.note(
         source,
-        "jobs.allow lets every author of Pods be any user of Slurm, as before; docs/policy.md describes how to restrict this",
+        "jobs.allow lets every author of Pods be any user of Slurm, as before; docs/policy.md describes how to "
+        "restrict this",
     )
     for key in ("partitions", "accounts", "qos", "reservations", "mcsLabels"):
         plan.put(("jobs", key), ["*"], source)
@@ -166,7 +168,8 @@ def anybody_may(plan: ImportPlan, source: str) -> None:
     plan.note(
         source,
         "jobs.partitions, accounts, qos, reservations and mcsLabels let every author of Pods name any, and "
-        "jobs.underAccounting lets Slurm count less than a Pod uses, as before; docs/policy.md describes how to restrict this",
+        "jobs.underAccounting lets Slurm count less than a Pod uses, as before; docs/policy.md describes how to "
+        "restrict this",
     )
 
 

@@ -99,7 +99,7 @@ def test_a_token_on_the_command_line_is_not_copied() -> None:
 
 
 def test_what_has_no_counterpart_is_named_with_the_reason() -> None:
-    assert "--leader-elect: no flag of SUNK's scheduler" in call(FLAGS).stderr
+    assert "--leader-elect: no known flag of SUNK's scheduler" in call(FLAGS).stderr
     said = call(SUNK_VALUES).stderr
     for key in (
         *("scheduler.resources:", "scheduler.config.slurm.usePersistentConnection:", "compute:", "controller:"),
