@@ -277,7 +277,7 @@ async def test_a_slurm_without_external_nodes_is_not_asked_for_any_and_that_is_s
         async with site.running(changed=REGISTERING):
             await asyncio.sleep(60)
             assert asked(site, "POST", "/new/node") == 0
-            assert any("25.11.6 has" in text for text in site.notes(NODE))
+            assert any("25.11.6 can" in text for text in site.notes(NODE))
 
 
 async def test_a_foreign_drain_outlives_another_size_and_is_not_lost_with_the_node() -> None:

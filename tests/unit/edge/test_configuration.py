@@ -108,7 +108,7 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
             'slurm.sendUserSignal: "yes" is not allowed; it must be true or false',
         ),
         ("slurm: {token: a, sendUserSignal: 1}", "slurm.sendUserSignal: 1 is not allowed"),
-        (SLURM + "hooks: {url: 'http://h'}", "hooks.url is given without hooks.bind"),
+        (SLURM + "hooks: {url: 'http://h'}", "hooks.url is set without hooks.bind"),
         (SLURM + "hooks: {bind: ':1', key: a, keyFile: b}", "at most one of them"),
         (
             SLURM + "hooks: {bind: '127.0.0.1:8080', tls: {certificateFile: a, keyFile: b}}",

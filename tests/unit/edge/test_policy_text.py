@@ -117,7 +117,7 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
             (f"rules: [{{name: a, allow: {{largestGang: {value}}}}}]", "rules[0].allow.largestGang")
             for value in ("0", "-1", "65536", "many", "[3]", "1.5", "{atMost: 3}", "9" * 40, "'²'")
         ),
-        ("owners: [{match: {}}]", "neither user nor account is given"),
+        ("owners: [{match: {}}]", "neither user nor account is set"),
         ("owners: [{user: bob}]", 'owners[0].user: "bob" is not known'),
         ("owners: [{account: a, group: staff}]", "group is set without user"),
         ("priorityClasses: {a: {}}", "set priority, nice or qos"),
