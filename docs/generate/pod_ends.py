@@ -93,14 +93,14 @@ drain, while the Node is Ready, after two signs of life of the kubelet:
 1. The first is later than the removal. The kubelet then learns of the removal within {HEARS_S:g} s, since it detects
    and restarts a broken watch in that time. It ends the containers with the Pod's own grace period, also after a
    forced deletion.
-2. The second is later than these {HEARS_S:g} s plus the grace period: the kubelet has lived until then, and ended the
-   containers. The node is free {SETTLE_S:g} s later; in this time a kubelet that restarted meanwhile ends the
+2. The second is later than these {HEARS_S:g} s plus the grace period: the kubelet has lived until then, and ended
+   the containers. The node is free {SETTLE_S:g} s later; in this time a kubelet that restarted meanwhile ends the
    remaining containers.
 
-A sign of life is a renewal of the kubelet's Lease in the namespace `kube-node-lease` (every 10 s), or an update of the
-status of its Node (every 5 min). Neither alone proves that a container has ended: both use other connections than the
-watch of Pods. A node is therefore held for about 80 s plus the grace period, and longer if the Node is away or the
-extender may not read Leases. The extender reads only the Leases of held Nodes, one by one, every 5 s.
+A sign of life is a renewal of the kubelet's Lease in the namespace `kube-node-lease` (every 10 s), or an update of
+the status of its Node (every 5 min). Neither alone proves that a container has ended: both use other connections
+than the watch of Pods. A node is therefore held for about 80 s plus the grace period, and longer if the Node is
+away or the extender may not read Leases. The extender reads only the Leases of held Nodes, one by one, every 5 s.
 
 An administrator can report earlier that the node is empty: with the taint `{OUT_OF_SERVICE}` on the
 Node, or with the site key by `POST /hooks/nodes/NODE/empty`. A Pod that was on no node holds none.

@@ -30,18 +30,19 @@ END = "<!-- The states of Slurm end here. -->"
 _HEAD = """\
 ## States and reasons of Slurm jobs
 
-A job has one base state and any number of flags. A job that has ended while `COMPLETING` has ended: its nodes are being
-cleaned up and no longer belong to it. The extender ends nothing because of a state or flag that is not listed here.
+A job has one base state and any number of flags. A job that has ended while `COMPLETING` has ended: its nodes are
+being cleaned up and no longer belong to it. The extender ends nothing because of a state or flag that is not listed
+here.
 
 Each state leads to one row of this table, which the state machine executes. The columns are: the Pod waits; Slurm
 allocated a node and the Pod is not bound; the Pod runs on the job. The reason of the Pod's Event is in brackets.
 """
 
 _UNKNOWN = """
-*Not in Slurm* is a job whose record slurmctld removed (MinJobAge after its end, while the extender could not read it),
-lost with its state, or replaced by another job with the same id. Two reads a second apart have to confirm this, and 10
-s more if Pods run on the job. If many jobs are missing, the mass-deletion guard ends nothing before an administrator
-confirms. The extender drains the nodes of such Pods at the first of these reads.
+*Not in Slurm* is a job whose record slurmctld removed (MinJobAge after its end, while the extender could not read
+it), lost with its state, or replaced by another job with the same id. Two reads a second apart have to confirm
+this, and 10 s more if Pods run on the job. If many jobs are missing, the mass-deletion guard ends nothing before an
+administrator confirms. The extender drains the nodes of such Pods at the first of these reads.
 """
 
 _STATES = """\
@@ -50,9 +51,9 @@ Pod. A flag without a meaning of its own is shown as if beside `RUNNING`.
 """
 
 _ENDS = """\
-*Voluntary*: through the Eviction API until `limits.evictionDeadline`, then by deletion. *Shortened*: the grace period
-of the Pod is shortened to KillWait, or to the end that Slurm announced. All others keep their own grace period, up to
-`limits.maxGrace`.
+*Voluntary*: through the Eviction API until `limits.evictionDeadline`, then by deletion. *Shortened*: the grace
+period of the Pod is shortened to KillWait, or to the end that Slurm announced. All others keep their own grace
+period, up to `limits.maxGrace`.
 """
 
 

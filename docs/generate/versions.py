@@ -43,10 +43,10 @@ A test renders each component and compares it with the chart. The tested API ser
 policies of `gate-policy`, which need 1.36: on older minors use `components/gate-webhook` for the scheduling gate.
 
 The newest minor runs every test. An older one runs the tests that depend on the minor, or that every installation
-needs: the manifests' RBAC, with every permission used and none missing; kube-scheduler with the shipped profile and the
-flags of the component, and its back-off; the gate by the webhook; mutual TLS; ends of Pods and of jobs; drains in both
-directions; `doctor`, `uninstall`. kube-controller-manager was not part of these tests. For a minor that was not run,
-only the feature gates were checked. To add a minor to the lab, add a folder under `lab/kubernetes`.
+needs: the manifests' RBAC, with every permission used and none missing; kube-scheduler with the shipped profile and
+the flags of the component, and its back-off; the gate by the webhook; mutual TLS; ends of Pods and of jobs; drains
+in both directions; `doctor`, `uninstall`. kube-controller-manager was not part of these tests. For a minor that was
+not run, only the feature gates were checked. To add a minor to the lab, add a folder under `lab/kubernetes`.
 """
 
 _SLURM = """
@@ -57,11 +57,11 @@ _SLURM = """
 """
 
 _SLURM_TAIL = """
-The oldest supported release is {oldest}. The extender uses the newest API version that both sides know. The simulator
-implements the observed behaviour of each release; contract tests check it and the real components alike, where these
-are available. External jobs need 25.05. Registered nodes need 25.11.6, and 26.05.3 to be registered again after a
-deletion ([external nodes](nodes.md#register-nodes-in-slurm)). slurmrestd and slurmctld had the same release in every
-run.
+The oldest supported release is {oldest}. The extender uses the newest API version that both sides know. The
+simulator implements the observed behaviour of each release; contract tests check it and the real components alike,
+where these are available. External jobs need 25.05. Registered nodes need 25.11.6, and 26.05.3 to be registered
+again after a deletion ([external nodes](nodes.md#register-nodes-in-slurm)). slurmrestd and slurmctld had the same
+release in every run.
 """
 
 _PYTHON = """
