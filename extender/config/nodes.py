@@ -63,7 +63,7 @@ class Drain(Group):
         description="It was deleted, and no other Node is that Slurm node. Not where Slurm goes on to use "
         "such machines alone.",
     )
-    slurmd: bool = Field(True, description="The Pod of its slurmd (slurmdPods) ends, is gone, or is not Ready.")
+    slurmd: bool = Field(True, description="Its slurmd Pod (slurmdPods) ends, is gone, or is not Ready.")
     taints: tuple[Annotated[str, AfterValidator(_check_taint)], ...] = Field(
         (), description="It has one of these taints: KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT."
     )
