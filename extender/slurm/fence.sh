@@ -1,20 +1,21 @@
 #!/bin/bash
-# Keeps the next job of a Slurm node from starting while the Pod of an ended placeholder is still there. One file for
-# slurm.conf; the last two on slurmctld's machine:
+# Keep the next job of a Slurm node from starting while the Pod of an ended placeholder job is still there. Use this one
+# file in slurm.conf; the last two lines on slurmctld's machine:
 #     Epilog=/etc/slurm/slurm-extender-fence.sh
 #     EpilogSlurmctld=/etc/slurm/slurm-extender-fence.sh
 #     PrologSlurmctld=/etc/slurm/slurm-extender-fence.sh
 #
-# As Epilog of a placeholder it asks the hooks until the Pod is gone; before HOLD seconds are over it asks them to drain
-# the node, and if nobody answers it drains the node itself, in words that the extender knows as its own and lifts when
-# the Pod is gone. It fails, so that Slurm drains the node ("Epilog error"), only where that cannot be done either. As
-# EpilogSlurmctld it holds nothing: it tells the extender of the end within milliseconds, for nodes without slurmd too.
+# As Epilog of a placeholder job it calls the hooks until the Pod is gone. Before HOLD seconds are over it requests a
+# drain of the node from the hooks. If the extender does not answer, it drains the node itself, with a reason that the
+# extender recognises, and lifts when the Pod is gone. It fails ("Epilog error") only if this is not possible either.
+# As EpilogSlurmctld it holds nothing: it reports the end within milliseconds, for nodes without slurmd too.
 #
-# As PrologSlurmctld it leaves a note of each placeholder for each of its nodes: a Pod may be there. A job that finds no
-# note of another starts at once, without the network. One that finds any is CONFIGURING until the hooks say that no Pod
-# outlives its job on its nodes; after that the notes of jobs that are over go. It never fails: that would requeue or
-# cancel the job of somebody else. It is not for Prolog=: a batch job that waits there for longer than its credential
-# lives (60 s with cred/slurm), or than BatchStartTimeout, is held or requeued by Slurm.
+# As PrologSlurmctld it writes a note of each placeholder job for each of its nodes: a Pod may be there. A job without
+# a note of another job on its nodes starts at once, without a network call. Any other job is CONFIGURING until the
+# hooks answer that no Pod outlives its job on these nodes; then the notes of ended jobs are removed. It never fails,
+# since Slurm would requeue or cancel a job of another user. Do not use it as Prolog=: Slurm holds or requeues a batch
+# job that waits there for longer than the lifetime of its credential (60 s with cred/slurm) or than
+# BatchStartTimeout.
 
 HOOKS= # base URL of the hooks
 KEY_FILE=/etc/slurm/slurm-extender.key # the site key (hooks.siteKeyFile); readable by root and SlurmUser alone
@@ -56,7 +57,7 @@ others() {
   ((${#others[@]}))
 }
 
-# While nobody answers: whether each job with a note runs, and for the first time. None outlives it then.
+# Without an answer: check that each job with a note runs, and for the first time. No Pod outlives it then.
 all_run() {
   local note
   for note in "${others[@]}"; do
@@ -65,8 +66,8 @@ all_run() {
   done
 }
 
-# wait_until_clear NODE: returns when no Pod on the node outlives its job. Never given up while that may be so: a person
-# who knows better removes the notes.
+# wait_until_clear NODE: return when no Pod on the node outlives its job, without a time limit. An administrator who
+# knows that the node is empty removes the notes.
 wait_until_clear() {
   local look=$((SECONDS + 5)) limit='' note
   while others "$1"; do
@@ -166,16 +167,16 @@ node=$(scontrol --oneliner show node "$SLURMD_NODENAME" 2>/dev/null)
 node_state='' owner='' before=''
 [[ $node =~ \ State=([^\ ]+) ]] && node_state=${BASH_REMATCH[1]} # of several the first: reasons come after it
 [[ $node_state == *DRAIN* ]] && exit 0
-# No owner of a job drains a node in the extender's name by words in `extra`. Where slurmctld does not say whose job it
-# was, Slurm holds the node by itself, because this Epilog fails.
+# The owner of a job must not drain a node in the extender's name by text in `extra`. If slurmctld does not report the
+# user of the job, Slurm holds the node, because this Epilog fails.
 prove
 [[ $proven == no ]] && exit 0
 if [[ -z $proven ]]; then
-  echo "slurm-extender: neither the extender nor slurmctld says whether job $SLURM_JOB_ID was a Pod's, so this Epilog fails." \
+  echo "slurm-extender: neither the extender nor slurmctld answers whether job $SLURM_JOB_ID had a Pod, so this Epilog fails." \
     "Slurm drains $SLURMD_NODENAME for that: look for a Pod there, then resume the node." >&2
   exit 1
 fi
-# What a person said of a node that is DOWN stays in the reason; the extender gives it back when it lifts the drain.
+# The former reason of a node that is DOWN stays in the reason; the extender restores it when it lifts the drain.
 [[ $node_state == DOWN* && $node =~ \ Reason=(.+)\ \[[^][@\ ]+@[0-9T:-]+\] &&
   ${BASH_REMATCH[1]} != slurm-extender:* ]] && before=" <DOWN before: ${BASH_REMATCH[1]:0:80}>"
 # Several extenders may serve one Slurm: the drain names the one whose job it was, as that does itself.

@@ -1,14 +1,14 @@
 #!/bin/bash
-# Locks the Kubernetes Node of a Slurm node while a job is there that is no placeholder of a Pod
-# (nodes.nativeJobTaint). One file for slurm.conf, on nodes with slurmd:
+# Taint the Kubernetes Node of a Slurm node while a native job is there (nodes.nativeJobTaint). Use this one file in
+# slurm.conf, on nodes with slurmd:
 #     Prolog=/etc/slurm/slurm-extender-lock.sh
 #     Epilog=/etc/slurm/slurm-extender-lock.sh
 # or, for every kind of node, on slurmctld's machine:
 #     PrologSlurmctld=/etc/slurm/slurm-extender-lock.sh
 #     EpilogSlurmctld=/etc/slurm/slurm-extender-lock.sh
 #
-# A job waits until the API server has the lock, for HOLD seconds at most, and then starts all the same: the extender
-# finds it among Slurm's jobs and locks its Node later. It never fails: that would drain the node, or requeue the job.
+# A job waits until the API server has the taint, for HOLD seconds at most, and then starts in any case: the extender
+# finds it in its poll and taints the Node later. It never fails, since Slurm would drain the node or requeue the job.
 
 HOOKS= # base URL of the hooks
 KEY_FILE=/etc/slurm/slurm-extender.key # the site key (hooks.siteKeyFile); readable by root and SlurmUser alone
@@ -25,7 +25,7 @@ esac
 # shellcheck source=site.sh
 . site.sh # put in here when the script is made
 
-# Any owner can write a mark into `extra`. A job is passed over only if admin_comment has it too.
+# Any owner can write a mark into `extra`. A job is skipped only if admin_comment has it too.
 if [[ $SLURM_JOB_EXTRA == *"$MARK"* ]]; then
   prove
   [[ $proven == yes ]] && exit 0

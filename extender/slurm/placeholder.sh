@@ -1,11 +1,10 @@
 #!/bin/bash
-# The placeholder of a Kubernetes Pod: it computes nothing, it holds the Pod's share of the node.
+# The placeholder job of a Kubernetes Pod: it computes nothing and holds the Pod's share of the node.
 #
-# It tells the extender that it started, sleeps, and when Slurm ends it (TERM: cancel, time limit, preemption) or warns it
-# (USR1: PreemptParameters=send_user_signal) it tells the extender, and waits for the Pod to be gone before it lets go.
-# When the Pod has ended by itself, the extender says so by a signal for this script alone, which then ends as the Pod did:
-# USR2 well, HUP as failed. How exactly the Pod ended stands in the comment of the job.
-# Everything it says is a hint: the extender learns the same from Slurm itself, later.
+# It reports its start to the extender and sleeps. When Slurm ends it (TERM: cancel, time limit, preemption) or warns it
+# (USR1: PreemptParameters=send_user_signal), it reports that and waits until the Pod is gone. When the Pod has ended by
+# itself, the extender signals this script alone, which then ends like the Pod: USR2 succeeded, HUP failed. The comment
+# of the job has the details. Every report is a hint: the extender learns the same from Slurm later.
 #
 # SLURM_EXTENDER_HOOKS  base URL of the hooks; empty: sleep only
 # SLURM_EXTENDER_TOKEN  proves that the caller is this job
