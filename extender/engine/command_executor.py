@@ -120,5 +120,5 @@ class CommandExecutor:
             return e.CancelAnswered(job_id, job_ended=True, text=f"Slurm does not know job {job_id}")
         if not isinstance(proved, ProvedJob):
             _log.warning("foreign_job_spared", job_id=job_id, name=proved.job.name, pod=p.pod_names, uid=p.key)
-            return e.CancelAnswered(job_id, job_ended=True, text=f"job {job_id} is another's by now")
+            return e.CancelAnswered(job_id, job_ended=True, text=f"the id of job {job_id} belongs to another job")
         return await self._ports.terminator.end(proved, note=command.note, exit_code=command.exit_code)

@@ -59,7 +59,7 @@ class Signals:
         """Send for this job and for those that wait; the place is taken already."""
         await self._gather()
         others, self._waiting = self._waiting[: MOST - 1], self._waiting[MOST - 1 :]
-        unknown = OutcomeUnknownError("the request that the job was part of was given up")
+        unknown = OutcomeUnknownError("the request of the job was abandoned")
         failure: SlurmError = unknown
         answer: Sequence[CancelStatus] | None = None
         try:

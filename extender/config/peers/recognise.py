@@ -46,7 +46,7 @@ def _documents(name: str, text: str) -> list[Any]:
     try:
         return [document for document in read_stream(text) if document is not None]
     except YamlFault as error:
-        raise NotRecognised(f"{name}: it is no YAML that can be read: {error}") from error
+        raise NotRecognised(f"{name}: it is not valid YAML: {error}") from error
 
 
 def _take(document: Any, plan: ImportPlan, where: str) -> int:
@@ -96,7 +96,7 @@ def _take_text(text: str, plan: ImportPlan, where: str) -> int:
     try:
         return sum(_take(document, plan, where) for document in read_stream(text))
     except YamlFault as error:
-        plan.note(where, f"it is no YAML that can be read: {error}")
+        plan.note(where, f"it is not valid YAML: {error}")
         return 0
 
 

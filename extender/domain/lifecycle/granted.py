@@ -51,7 +51,7 @@ def accept_grant(p: Placeholder, granted: GrantedState, event: e.JobGranted, at:
     """
     if (lacks_nodes(p, event) or event.lacking) and not p.job_occupied:
         nodes = ", ".join(event.unmapped) or "no node"
-        text = event.lacking or f"Slurm gave {nodes}, for which Kubernetes has no Node; the job is released."
+        text = event.lacking or f"Slurm allocated {nodes}, for which Kubernetes has no Node; the job is released."
         return release_job(delay_next_attempt(p, at), text, at, announce(p, Reason.GIVEN_BACK, text, True))
     limit_at = limit_after(granted.limit_at, event, at)
     granted = replace(granted, allocation=tuple(sorted(event.allocation.items())), cleared=False, limit_at=limit_at)

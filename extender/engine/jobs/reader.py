@@ -142,11 +142,11 @@ class JobReader:
         if not live and not ended and self._would_vanish(now, asked_at):
             known = now.job_id or next((m.job_id for m in now.members if m.job_id is not None), None)
             if not self._state.missing_jobs.may_end(now.key, known, now.refs, nodes_unknown=self._nodes_unknown(now)):
-                text = "its job is missing; whether many others are too is being looked at"
+                text = "its job is missing; the extender checks whether many others are too"
                 self._handle(p.key, e.ProbeFailed(text), "probe")
                 return
         if live and self._unrecordable(now):
-            text = "which node is which is not known yet, nor whether a Pod runs on the job"
+            text = "the extender has not read all Nodes and Pods yet"
             self._handle(p.key, e.ProbeFailed(text), "probe")
             return
         if live:

@@ -280,7 +280,7 @@ def test_each_thing_that_is_not_known_is_said_beside_what_is() -> None:
     items = [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "t"}}, config_map, ["--foo"], 5]
     listed = notes(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}))
     for line in (
-        *("-, Secret t: it has no known key", "-, ConfigMap bridge, other: it is no YAML that can be read: "),
+        *("-, Secret t: it has no known key", "-, ConfigMap bridge, other: it is not valid YAML: "),
         "-: it has no known key",
     ):
         assert f"\n{line.replace('-', '<stdin>', 1)}" in f"\n{listed}", line
