@@ -148,8 +148,9 @@ class GresMapping(Group):
 
     resource: Text = Field(description="Extended resource, `nvidia.com/gpu`. Each `*` matches any characters.")
     gres: Text = Field(
-        description="GRES name, with `:type` if wanted; `license/NAME` for a licence of Slurm; `none` for what Slurm "
-        "does not know of (the node must have enough of it anyway). `{1}` is what the first `*` stood for."
+        description="GRES name, with an optional `:type`; `license/NAME` for a licence of Slurm; `none` for a "
+        "resource without a GRES (the node must have enough of it anyway). `{1}` is the text that the first `*` "
+        "matched."
     )
     multiplier: int = Field(
         1, ge=1, le=forms.INT32_LARGEST, description="Number of that GRES for one unit of the resource."
@@ -206,7 +207,7 @@ class JobSettings(Group):
         "counts. A list given here replaces the default.",
     )
     gpu_type_labels: tuple[Text, ...] = Field(
-        DEFAULT_GPU_TYPE_LABELS, description="Node labels whose value, required by a Pod, says which GPU type it wants."
+        DEFAULT_GPU_TYPE_LABELS, description="Node labels whose value, required by a Pod, states its GPU type."
     )
     gpu_types: Annotated[dict[Text, Text], AfterValidator(_types)] = Field(
         {}, description="Value of such a label, and Slurm's type of GRES `gpu`: `NVIDIA_L4: l4`."
@@ -272,7 +273,7 @@ class Gangs(Group):
     jobs: JobGangs = Field(
         JobGangs.ANNOTATED,
         description="Which parallel Jobs are gangs: `annotated` those with the annotation `slurm-extender.io/gang`, "
-        '`indexed` also those with completion mode Indexed, `all` every one. A Job says `"false"` to be none.',
+        '`indexed` also those with completion mode Indexed, `all` every one. The annotation `"false"` excludes a Job.',
     )
     largest: int = Field(
         LARGEST,
@@ -300,13 +301,13 @@ class Gangs(Group):
     replace_within: Duration = Field(
         60.0,
         ge=0,
-        description="How long the slot of a member that failed or was removed is kept for its successor. Then Slurm "
-        "gets its node back, and the other members go on. As long does a waiting job keep its place in the queue when "
-        "its gang loses a member.",
+        description="Time for which the slot of a failed or removed member is kept for its successor. Then its node "
+        "is returned to Slurm, and the other members continue. A waiting job keeps its place in the queue for the "
+        "same time when its gang loses a member.",
     )
     late_within: Duration = Field(
         600.0,
         gt=0,
-        description="How long a slot may wait for its first Pod, where a controller creates later members only once "
-        "earlier ones are Ready, before an Event reports it.",
+        description="Time for which a slot waits for its first Pod before an Event reports it, if a controller "
+        "creates later members only after earlier ones are Ready.",
     )

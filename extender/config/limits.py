@@ -30,8 +30,8 @@ class Polling(Group):
     min_interval: Duration = Field(
         0.2,
         ge=0.05,
-        description="Shortest pause between two polls of Slurm's job states; ten times the last poll's duration if "
-        "that is longer. At least 50 ms.",
+        description="Shortest pause between two polls of Slurm's job states; at least ten times the duration of the "
+        "last poll. At least 50 ms.",
     )
     max_interval: Duration = Field(1.0, gt=0, description="Longest pause while a placeholder job waits or runs.")
 
@@ -62,9 +62,9 @@ class LimitSettings(Group):
         10.0,
         gt=0,
         le=1000,
-        description="Jobs read in full in turn, a second, for details that states do not show; whatever their number. "
-        "Those of others, of which one is read every 5 s, are among them. Up to four times as many own ones "
-        "besides where Slurm may announce a preemption.",
+        description="Number of jobs that are read in full each second, in turn, for details that states do not "
+        "show. Every 5 s one of them is a job of others. If Slurm may announce a preemption, up to four times as "
+        "many own jobs are read in addition.",
     )
     nodes_interval: Duration = Field(
         5.0, ge=0.5, description="Pause between two reads of Slurm's nodes and partitions; at least 500 ms."
@@ -75,8 +75,8 @@ class LimitSettings(Group):
     submit_confirmation_timeout: Duration = Field(
         60.0,
         ge=1,
-        description="How long after a lost answer its job may still appear. Until then nothing is submitted again. "
-        "At least 1 s.",
+        description="Time after a lost answer in which its job may still appear. Until then the extender does not "
+        "submit again. At least 1 s.",
     )
     submit_confirmation_timeout_on_start: Duration = Field(
         2.0, ge=0, description="The same after a start of this process."
@@ -90,8 +90,8 @@ class LimitSettings(Group):
     max_pod_grace: Duration = Field(
         3600.0,
         ge=1,
-        description="Longest terminationGracePeriodSeconds with which a Pod is accepted. A Pod that is removed without "
-        "its kubelet's word keeps Slurm off its node for its grace.",
+        description="Longest terminationGracePeriodSeconds with which a Pod is accepted. After a removal without a "
+        "kubelet report, the Pod's node takes no job for its grace period.",
     )
     max_grace: Duration = Field(
         600.0,
@@ -108,8 +108,8 @@ class LimitSettings(Group):
     allocation_claim_timeout: Duration = Field(
         150.0,
         gt=0,
-        description="How long a granted node may wait for kube-scheduler to offer it before the job is released: "
-        "where no node is feasible, it does not ask at all. Above its podMaxBackoffSeconds.",
+        description="Time for which a granted node waits for a call of kube-scheduler before the job is released: "
+        "without a feasible node kube-scheduler does not call. Longer than its podMaxBackoffSeconds.",
     )
     history_retention: Duration = Field(
         60.0, ge=0, description="Time for which the history of a finished placeholder is kept."
@@ -161,8 +161,8 @@ class Orphans(Group):
     grace_period: Duration = Field(
         5.0,
         ge=1,
-        description="How long the Pod of a job must be missing before the job is ended, where no checkpoint shows that "
-        "the Pod was deleted. At least 1 s.",
+        description="Time for which the Pod of a job must be missing before the job is ended, if no checkpoint "
+        "proves its deletion. At least 1 s.",
     )
     mass_grace_period: Duration = Field(
         600.0,

@@ -60,7 +60,7 @@ class Drain(Group):
     not_ready_after: Duration | None = Field(30.0, description="It is not Ready for this time; null: ignored.")
     deleted: bool = Field(
         True,
-        description="It was deleted, and no other Node is that Slurm node. Not where Slurm goes on to use "
+        description="It was deleted, and no other Node is that Slurm node. Turn it off if Slurm continues to use "
         "such machines alone.",
     )
     slurmd: bool = Field(True, description="Its slurmd Pod (slurmdPods) ends, is gone, or is not Ready.")
@@ -174,8 +174,8 @@ class External(Group):
     settle: Duration = Field(
         30.0,
         ge=1,
-        description="How long a Node must have another size, or be gone, before its node is drained for that, 30s if "
-        "not given: kubelets and device plugins that start again say little for a while.",
+        description="Time for which a Node must have another size, or be gone, before its node is drained; 30s if "
+        "unset. A kubelet or device plugin that restarts reports incomplete sizes at first.",
     )
     remove: bool = Field(False, description="Delete every registered node in Slurm, independent of the selector.")
 
