@@ -16,7 +16,7 @@ Slurm clusters do not collide. A namespace holds one release.
 {{- end }}
 
 {{- define "slurm-extender.image" -}}
-"{{ required "image.repository: no registry has the image of the extender yet. Build it (docs/quickstart.md), and name the repository that you pushed it to" .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+"{{ required "image.repository: no registry has the image of the extender yet. Build it (docs/administration.md), and name the repository that you pushed it to" .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
 {{- end }}
 
 {{/*
