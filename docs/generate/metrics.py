@@ -16,7 +16,7 @@ _HEAD = """\
 
 <!-- Printed by `python -m docs.generate.metrics` from `extender/observability`. -->
 
-Use this page to look up a metric for a dashboard or an alert. Every replica serves `/metrics` on
+After reading this page you can look up a metric for a dashboard or an alert. Every replica serves `/metrics` on
 `observability.metricsBind`, in Prometheus' text format, together with `process_*` and `python_gc_*` of the
 Prometheus client. Durations are in seconds. No label holds the name of a Pod, a job or a node:
 `/debug/placeholders` and the log show single objects.

@@ -97,10 +97,11 @@ drain, while the Node is Ready, after two signs of life of the kubelet:
    the containers. The node is free {SETTLE_S:g} s later; in this time a kubelet that restarted meanwhile ends the
    remaining containers.
 
-A sign of life is a renewal of the kubelet's Lease in the namespace `kube-node-lease` (every 10 s), or an update of
-the status of its Node (every 5 min). Neither alone proves that a container has ended: both use other connections
-than the watch of Pods. A node is therefore held for about 80 s plus the grace period, and longer if the Node is
-away or the extender may not read Leases. The extender reads only the Leases of held Nodes, one by one, every 5 s.
+A sign of life is a renewal of the kubelet's Lease in the namespace `kube-node-lease`, every 10 s. An update of the
+status of its Node, every 5 min, is another one. Neither alone proves that a container has ended: both use other
+connections than the watch of Pods. A node is therefore held for about 80 s plus the grace period. It is held longer
+if the Node is away, or if the extender may not read Leases. The extender reads only the Leases of held Nodes, one by
+one, every 5 s.
 
 An administrator can report earlier that the node is empty: with the taint `{OUT_OF_SERVICE}` on the
 Node, or with the site key by `POST /hooks/nodes/NODE/empty`. A Pod that was on no node holds none.

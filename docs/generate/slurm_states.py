@@ -39,10 +39,10 @@ allocated a node and the Pod is not bound; the Pod runs on the job. The reason o
 """
 
 _UNKNOWN = """
-*Not in Slurm* is a job whose record slurmctld removed (MinJobAge after its end, while the extender could not read
-it), lost with its state, or replaced by another job with the same id. Two reads a second apart have to confirm
-this, and 10 s more if Pods run on the job. If many jobs are missing, the mass-deletion guard ends nothing before an
-administrator confirms. The extender drains the nodes of such Pods at the first of these reads.
+*Not in Slurm* is a job whose record slurmctld removed, lost with its state, or replaced by another job with the same
+id. slurmctld removes a record MinJobAge after the end of the job; the extender may be away meanwhile. Two reads a
+second apart have to confirm this, and 10 s more if Pods run on the job. If many jobs are missing, the mass-deletion
+guard ends nothing before an administrator confirms. The extender drains the nodes of such Pods at the first read.
 """
 
 _STATES = """\

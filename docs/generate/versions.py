@@ -26,7 +26,7 @@ _HEAD = """\
 
 <!-- Printed by `python -m docs.generate.versions` from `lab/`, `manifests/` and `simulator/slurm/release.py`. -->
 
-Use this page to find out which releases are supported, and which of them were tested. *Real components* are the
+After reading this page you know the supported releases, and those that were tested. *Real components* are the
 programs themselves, built by `lab/` and used by `make e2e` and `make prove`; [docs/proof](proof) has the exact
 versions, the date and every case. The kubelet is not among them: kwok replaces it.
 """

@@ -89,7 +89,7 @@ TABLE: Mapping[Described, Read] = {
     _counter(
         "orphans_total",
         "Placeholder jobs without a Pod (`job`) and Pods without their job (`pod`): each is counted as `found` once, "
-        "and again as `held` for the mass-deletion guard, `ended`, or `spared` in a dry run or since its Pod exists.",
+        "and again as `held` for the guard, `ended`, or `spared` (a dry run, or its Pod exists).",
         "object",
         "result",
     ): _orphans,
