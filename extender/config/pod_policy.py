@@ -150,9 +150,9 @@ class PolicyOwner(Group):
     @model_validator(mode="after")
     def _somebody(self) -> Self:
         if self.user is None and self.account is None:
-            raise ValueError("neither user nor account is given: at least one of them must be")
+            raise ValueError("neither user nor account is set: set at least one")
         if self.group is not None and self.user is None:
-            raise ValueError("group is given without user: they must be given together")
+            raise ValueError("group is set without user: set both")
         if self.user is not None and "{" not in self.user:
             _person_or_anybody(self.user)
         return self
@@ -170,7 +170,7 @@ class PriorityClassValues(Group):
     @model_validator(mode="after")
     def _something(self) -> Self:
         if self.priority is None and self.nice is None and self.qos is None:
-            raise ValueError("nothing is given: one of priority, nice and qos must be")
+            raise ValueError("nothing is set: set priority, nice or qos")
         return self
 
 
