@@ -25,7 +25,7 @@ lint: setup
 	$(BIN)/hadolint Dockerfile
 
 # Nothing is left to chance: what is drawn is what the last run drew (tests/conftest.py), and sets have one order.
-QUICK = PYTHONHASHSEED=0 $(BIN)/python -m pytest -m "not lab and not slow"
+QUICK = PYTHONHASHSEED=0 $(BIN)/python -m pytest -m "not lab and not slow and not browser"
 # Stolen, since what is dear lies side by side: a process that has its share of unit tests done takes of the simulations.
 test: setup
 	$(QUICK) --numprocesses 2 --dist worksteal
@@ -66,7 +66,7 @@ PROVE_TWICE = set -o pipefail; rm -rf $(VENV)/proof-$@; \
 FENCES := tests/e2e/test_fences.py
 MATRICES := --ignore $(FENCES) tests/contract tests/e2e
 
-.PHONY: prove-simulated prove-simulation prove-gangs prove-nodes prove-adversary prove-hostile prove-fences-latest prove-fences-rest
+.PHONY: prove-simulated prove-simulation prove-gangs prove-nodes prove-adversary prove-hostile prove-console pictures prove-fences-latest prove-fences-rest
 .PHONY: e2e-demo e2e-latest e2e-rest e2e-older prove-latest prove-rest
 
 # Two at a time: with more, two cores are too busy for parts that wait for each other by the clock.
@@ -94,6 +94,7 @@ prove: lab-build
 	$(MAKE) --no-print-directory prove-gangs
 	$(MAKE) --no-print-directory prove-nodes
 	$(MAKE) --no-print-directory prove-hostile
+	$(MAKE) --no-print-directory prove-console
 	$(MAKE) --no-print-directory prove-adversary
 
 prove-latest:
@@ -132,6 +133,15 @@ prove-hostile: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock
 	$(BIN)/python -m tests.fuzz --report docs/proof/hostile.md
 	$(BIN)/python -m pytest -m "not lab" --hypothesis-profile anew --numprocesses 2 tests/hostile
+
+# The console in a browser, which is installed for that alone: Debian's package, as root.
+prove-console: setup
+	command -v chromium || { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends chromium; }
+	$(BIN)/python -m pytest -m browser tests/browser
+
+# New screenshots for the pages.
+pictures: setup
+	CONSOLE_PICTURES=docs/pictures $(BIN)/python -m pytest -m browser tests/browser -k queue
 
 # Fails where a flood delays another namespace too much, or drains a node that it has no Pod on.
 prove-adversary: lab-build

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -40,6 +41,14 @@ class NotAllowed(Exception):
 
 class Away(Exception):
     """The API server cannot be asked, or did not do as asked for another reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A port of this machine. `follow` names another Pod for its next connections."""
+
+    port: int
+    follow: Callable[[str], None]
 
 
 class Api:
@@ -114,6 +123,34 @@ class Api:
                 return self._runner.run(get(self._open(), PodPort(namespace, pod, port), path, within_s=within_s))
             except NotConnected as error:
                 raise NotThere(str(error)) from error
+
+    @contextmanager
+    def listener(
+        self, namespace: str, pod: str, pod_port: int, port: int, report: Callable[[str], None]
+    ) -> Iterator[Listener]:
+        """Listen on this machine's loopback interface and forward to a port of a Pod, while `wait` or another request
+        runs. `port` 0: any free one. Raises Away.
+        """
+        from extender.kube.port_forward import PodPort  # noqa: PLC0415 - see above
+        from extender.kube.port_listener import LOOPBACK, PortListener  # noqa: PLC0415 - see above
+
+        listener = PortListener(self._open(), PodPort(namespace, pod, pod_port), report)
+        try:
+            bound = self._runner.run(listener.open(port))
+        except OSError as error:
+            raise Away(f"cannot listen at {LOOPBACK}:{port}: {error}; choose another --port") from error
+
+        def follow(name: str) -> None:
+            listener.of = PodPort(namespace, name, pod_port)
+
+        try:
+            yield Listener(bound, follow)
+        finally:
+            self._runner.run(listener.close())
+
+    def wait(self, seconds: float) -> None:
+        """Serve what `listener` opened."""
+        self._runner.run(asyncio.sleep(seconds))
 
     def _pages(self, path: str, query: Mapping[str, str] | None) -> list[Json]:
         found: list[Json] = []

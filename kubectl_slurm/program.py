@@ -9,6 +9,7 @@ import click
 from extender import __version__
 from kubectl_slurm import cancel_command, doctor_command, gang_commands, node_commands, pod_commands, queue_commands
 from kubectl_slurm import status as of_status
+from kubectl_slurm import ui_command as of_ui
 from kubectl_slurm.asking import asking
 from kubectl_slurm.debug import Unreached
 from kubectl_slurm.flags import Common, common
@@ -101,6 +102,7 @@ for command in (
     node_commands.resume,
     node_commands.release,
     doctor_command.doctor,
+    of_ui.ui,
     options,
 ):
     main.add_command(command)

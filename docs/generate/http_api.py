@@ -39,7 +39,9 @@ same as OpenAPI: `GET /debug/openapi.json` on the debug port.
 * `hooks.bind` is for scripts on Slurm's nodes. `Authorization: Bearer TOKEN` carries the site key, or the token of one
   job.
 * `admission.bind` is for the API server (`admission.k8s.io/v1`).
-* The `observability` listeners have no authentication. `debugBind` is on the loopback interface by default.
+* The `observability` listeners have no authentication. `debugBind` is on the loopback interface by default; then every
+  request must name it as its host (`localhost`, `127.0.0.1`, `[::1]`). Requests that pages of other sites send are
+  refused with 403.
 
 Other answers than 200 have a JSON object with `error`. Routes under `/debug` may grow fields; `kubectl slurm` has the
 stable form of them (docs/kubectl-slurm.md).

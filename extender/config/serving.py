@@ -137,6 +137,20 @@ class LogFormat(StrEnum):
     TEXT = "text"
 
 
+class Console(Group):
+    """The page `/debug/console`: queue, nodes and timelines of Pods, for a browser (`kubectl slurm ui`)."""
+
+    enabled: bool = Field(
+        True,
+        description="Serve the page. With `scope.namespaces` it is served only where `namespaces` is given as well.",
+    )
+    namespaces: tuple[Text, ...] = Field((), description="Show the Pods of these namespaces alone. Not given: of all.")
+
+    def is_served(self, scope: tuple[str, ...] | None) -> bool:
+        """Return whether the page exists. `scope` is `scope.namespaces`."""
+        return self.enabled and (scope is None or bool(self.namespaces))
+
+
 class Observability(Group):
     """Listeners for operators and their machines. Plain HTTP, no secrets; only the level of the log can be changed."""
 
@@ -152,6 +166,7 @@ class Observability(Group):
         description="Address of `/debug`, which shows every placeholder's story and this configuration. Keep it on the "
         "loopback interface: `kubectl port-forward` reaches it there. null: off.",
     )
+    console: Console = Console()
     log_level: LogLevel = Field(LogLevel.INFO, description="Minimum severity of the log.")
     log_format: LogFormat = Field(LogFormat.JSON, description="One JSON object a line, or text for reading.")
     traces_endpoint: WebAddress | None = Field(

@@ -19,6 +19,7 @@ from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
 from extender.domain.ports import Clock
 from extender.http import admission, debug, health, hooks, openapi, scheduling
+from extender.http.browser_rules import BrowserRefused, is_loopback
 from extender.http.connections import DEFAULT_BOUNDS, ListenerLimits
 from extender.http.forward import App
 from extender.http.service import DebugService, HooksService, SchedulingService
@@ -89,7 +90,10 @@ def endpoints(configuration: ExtenderConfiguration, services: Services) -> list[
     faces.append(("observability.metricsBind", shown.metrics_bind, None, metrics_router(services.metrics)))
     if shown.debug_bind is not None:
         description = openapi.once(lambda: [(face[0], face[3]) for face in faces])
-        faces.append(("observability.debugBind", shown.debug_bind, None, debug.router(services.debug, description)))
+        console = services.clock if shown.console.is_served(scope) else None
+        loopback = is_loopback(shown.debug_bind.host)
+        face = debug.router(services.debug, description, console=console, loopback=loopback)
+        faces.append(("observability.debugBind", shown.debug_bind, None, face))
     found: list[Endpoint] = []
     for bind in dict.fromkeys(face[1] for face in faces):
         here = [face for face in faces if face[1] == bind]
@@ -121,7 +125,12 @@ def application(routers: Iterable[APIRouter]) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         telemetry={"tracing": False, "logs": False, "operation_spans": False, "auto_configure": False},
-        exception_handlers={RequestValidationError: _malformed, ClientDisconnect: _gone, Exception: _failed},
+        exception_handlers={
+            RequestValidationError: _malformed,
+            ClientDisconnect: _gone,
+            BrowserRefused: _refused,
+            Exception: _failed,
+        },
     )
     for router in routers:
         app.include_router(router)
@@ -150,6 +159,10 @@ async def _malformed(_request: Request, error: Exception) -> JSONResponse:
 async def _gone(_request: Request, _error: Exception) -> Response:
     """Answer a caller that has closed its connection; the answer is not read, and it is no error of the extender."""
     return Response(status_code=400)
+
+
+async def _refused(_request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"error": str(error)}, 403)
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:

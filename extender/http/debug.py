@@ -1,6 +1,6 @@
-"""Serve what the extender knows and why: placeholders with their histories, gangs, nodes, configuration.
+"""Serve what the extender knows and why: placeholders with their histories, gangs, nodes, configuration, the console.
 
-All of it is read-only, except for the log level.
+All of it is read-only, except for the log level. `browser_rules` keeps pages of other sites away.
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from fastapi.responses import JSONResponse, Response
 
 from extender.config.serving import LogLevel
-from extender.domain.ports import PortError
+from extender.domain.ports import Clock, PortError
+from extender.http.browser_rules import loopback_host, no_browser, same_site
+from extender.http.console import add_console
 from extender.http.service import DebugService
 from extender.observability import logs
 from extender.runtime.cooperative_yield import CooperativeYield
@@ -22,13 +24,32 @@ MOST_ACCOUNTS = 100
 """Accounts that one request may name."""
 
 
-def router(service: DebugService, description: Callable[[], Mapping[str, Any]]) -> APIRouter:
-    """The routes. `description` is the OpenAPI document of this process."""
-    routes = APIRouter(prefix=PREFIX, tags=["debug"])
+def router(
+    service: DebugService,
+    description: Callable[[], Mapping[str, Any]],
+    *,
+    console: Clock | None = None,
+    loopback: bool = True,
+) -> APIRouter:
+    """The routes. `description` is the OpenAPI document of this process.
+
+    `console`: serve the console, with this clock. `loopback`: the listener is on the loopback interface, so that every
+    request must name it as its host; elsewhere only what a browser is meant to show, or changes something.
+    """
+    routes = APIRouter(prefix=PREFIX, tags=["debug"], dependencies=_rules(loopback))
     _add_workloads(routes, service)
     _add_slurm(routes, service)
-    _add_process(routes, service, description)
+    _add_process(routes, service)
+    for_browsers = APIRouter(dependencies=_rules(True))
+    _add_description(for_browsers, description)
+    if console is not None:
+        add_console(for_browsers, service, console)
+    routes.include_router(for_browsers)
     return routes
+
+
+def _rules(loopback: bool) -> list[Any]:
+    return [Depends(same_site), *([Depends(loopback_host)] if loopback else [])]
 
 
 def _add_workloads(routes: APIRouter, service: DebugService) -> None:
@@ -90,7 +111,7 @@ def _add_slurm(routes: APIRouter, service: DebugService) -> None:
         return _not_leader(service) or JSONResponse(dict(service.orphans()))
 
 
-def _add_process(routes: APIRouter, service: DebugService, description: Callable[[], Mapping[str, Any]]) -> None:
+def _add_process(routes: APIRouter, service: DebugService) -> None:
     """Add the routes of the process itself."""
 
     @routes.get("/config", operation_id="config")
@@ -103,7 +124,7 @@ def _add_process(routes: APIRouter, service: DebugService, description: Callable
         """The least severity that is logged."""
         return JSONResponse({"level": str(logs.level())})
 
-    @routes.put("/log-level", operation_id="set_log_level")
+    @routes.put("/log-level", operation_id="set_log_level", dependencies=[Depends(no_browser)])
     async def set_log_level(level: LogLevel) -> JSONResponse:
         """From now on, and until the next start, this is the least severity that is logged."""
         logs.set_level(level)
@@ -113,6 +134,10 @@ def _add_process(routes: APIRouter, service: DebugService, description: Callable
     async def checks() -> JSONResponse:
         """Health, a line each."""
         return JSONResponse([_check(one.name, one.ok, one.text, one.required) for one in service.checks()])
+
+
+def _add_description(routes: APIRouter, description: Callable[[], Mapping[str, Any]]) -> None:
+    """Add the description of all routes."""
 
     @routes.get("/openapi.json", operation_id="openapi")
     async def openapi() -> JSONResponse:

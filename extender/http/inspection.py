@@ -10,9 +10,10 @@ from extender.assembly import Assembly
 from extender.domain.election import LeaseRecord
 from extender.domain.nodes.fences import weak
 from extender.domain.placeholder import Placeholder, State
+from extender.http.console_inspection import ConsoleInspection
 from extender.http.gang_inspection import GangInspection
 from extender.http.queue_inspection import QueueInspection
-from extender.http.service import Check
+from extender.http.service import Check, ConsoleQuery
 from extender.kube.reflector import ReflectorStatus
 from extender.kube.store import NodeStore, PodStore
 
@@ -54,6 +55,8 @@ class Inspection:
         self._assembly = assembly
         self._replica = replica
         self._queue = QueueInspection(assembly.engine, assembly.shares)
+        shown = assembly.config.observability.console.namespaces
+        self._console = ConsoleInspection(assembly, self._queue, shown)
 
     @property
     def leader_hint(self) -> str:
@@ -145,6 +148,16 @@ class Inspection:
     async def shares(self, accounts: Sequence[str]) -> Mapping[str, Any]:
         """Fair shares and limits, as Slurm reports them. Raises `PortError`."""
         return await self._queue.shares(accounts)
+
+    async def console(self, query: ConsoleQuery) -> Mapping[str, Any]:
+        """As `DebugService`: none of the rows on a replica that does not lead."""
+        if hint := self.leader_hint:
+            return {"error": hint, "workloads": [], "nodes": [], "partitions": []}
+        return {"error": "", **await self._console.state(query)}
+
+    def console_pod(self, uid: str) -> Mapping[str, Any] | None:
+        """The timeline of this Pod, if the console may show it."""
+        return self._console.pod(uid)
 
     def configuration(self) -> Mapping[str, Any]:
         """The effective configuration, secrets hidden."""

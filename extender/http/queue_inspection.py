@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -46,16 +46,21 @@ class QueueInspection:
         self._engine = engine
         self._shares = shares
 
-    async def queue(self) -> Mapping[str, Any]:
-        """Return the partitions. A Pod that may run in several partitions counts in each."""
+    async def queue(self, shows: Callable[[Placeholder], bool] | None = None) -> Mapping[str, Any]:
+        """Return the partitions. A Pod that may run in several partitions counts in each.
+
+        `shows`: only these workloads are counted; `None`: all.
+        """
         picture = self._engine.snapshot.picture
         lines: dict[str, _Line] = {name: _Line() for name in picture.partitions}
         turns = CooperativeYield()
         for p in list(self._engine.placeholders.all.values()):
+            await turns.maybe_yield()
+            if shows is not None and not shows(p):
+                continue
             names = picture.partition_names(p.request.partition if p.request is not None else "") or ("",)
             for name in names:
                 self._add(lines.setdefault(name, _Line()), p)
-            await turns.maybe_yield()
         return {
             "partitions": [
                 {**_capacity(picture.partitions.get(name), picture.nodes), "name": name, **line.shown()}
@@ -80,7 +85,7 @@ class QueueInspection:
             line.placed += len(members)
         elif p.wants:
             line.waiting += len(members)
-            line.gpus_wanted += _gpus(p.request.gres) * len(members) if p.request is not None else 0
+            line.gpus_wanted += gpus_of(p.request.gres) * len(members) if p.request is not None else 0
             line.reasons[p.reason or str(self._engine.explain(p).cause)] += len(members)
 
 
@@ -95,10 +100,11 @@ def _capacity(partition: SlurmPartition | None, nodes: Mapping[str, SlurmNode]) 
         "nodesInService": len(serving),
         "cpus": sum(node.cpus for node in found),
         "cpusUsed": sum(node.used.cpus for node in found),
-        "gpus": sum(_gpus(node.gres) for node in found),
-        "gpusUsed": sum(_gpus(node.used.gres) for node in found),
+        "gpus": sum(gpus_of(node.gres) for node in found),
+        "gpusUsed": sum(gpus_of(node.used.gres) for node in found),
     }
 
 
-def _gpus(gres: Mapping[str, int]) -> int:
+def gpus_of(gres: Mapping[str, int]) -> int:
+    """Return how many GPUs, of any type, these GRES are."""
     return sum(count for name, count in gres.items() if name == GPU or name.startswith(f"{GPU}:"))

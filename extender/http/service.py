@@ -84,6 +84,13 @@ class Check:
     required: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class ConsoleQuery:
+    """The rows that a console asks for. `search` is a part of a Pod's name, job id, partition, account or node."""
+
+    search: str = ""
+
+
 class DebugService(Protocol):
     """The state for operators; JSON-ready values."""
 
@@ -122,6 +129,14 @@ class DebugService(Protocol):
 
     async def shares(self, accounts: Sequence[str]) -> Mapping[str, Any]:
         """Fair shares and limits of these accounts, of all without any. Raises `PortError`."""
+        ...
+
+    async def console(self, query: ConsoleQuery) -> Mapping[str, Any]:
+        """A limited number of rows for the console."""
+        ...
+
+    def console_pod(self, uid: str) -> Mapping[str, Any] | None:
+        """The timeline of this Pod, if the console may show it."""
         ...
 
     def configuration(self) -> Mapping[str, Any]:

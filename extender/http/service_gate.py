@@ -13,7 +13,7 @@ from extender.config.document import ExtenderConfiguration
 from extender.domain.events import MemberRef
 from extender.domain.verdict import UNREADY_TEXT, FilterVerdict, Pass, Unready
 from extender.domain.views import PodView
-from extender.http.service import Check, DebugService, HookAnswer, HooksService, SchedulingService
+from extender.http.service import Check, ConsoleQuery, DebugService, HookAnswer, HooksService, SchedulingService
 
 UNREADY = HookAnswer(503, {"error": "the extender has not read the cluster's state yet; retry"})
 
@@ -131,6 +131,14 @@ class ServiceGate:
         """As `DebugService`."""
         return await self.debug.shares(accounts)
 
+    async def console(self, query: ConsoleQuery) -> Mapping[str, Any]:
+        """As `DebugService`."""
+        return await self.debug.console(query)
+
+    def console_pod(self, uid: str) -> Mapping[str, Any] | None:
+        """As `DebugService`."""
+        return self.debug.console_pod(uid)
+
     def configuration(self) -> Mapping[str, Any]:
         """As `DebugService`."""
         return self.debug.configuration()
@@ -207,6 +215,13 @@ class _NoDebug:
     async def shares(self, accounts: Sequence[str]) -> Mapping[str, Any]:
         del accounts
         return {"shares": [], "leftOut": 0, "limitsUnknown": self._service_gate.trouble}
+
+    async def console(self, query: ConsoleQuery) -> Mapping[str, Any]:
+        del query
+        return {"error": self._service_gate.trouble, "workloads": [], "nodes": [], "partitions": []}
+
+    def console_pod(self, uid: str) -> Mapping[str, Any] | None:
+        return None
 
     def configuration(self) -> Mapping[str, Any]:
         return self._config.model_dump(mode="json", by_alias=True)

@@ -20,7 +20,9 @@ from extender.kube.errors import ApiUnavailable
 
 PROTOCOL = "v4.channel.k8s.io"
 DATA, ERRORS = 0, 1
-_PORT_BYTES = 2
+PORT_BYTES = 2
+"""Bytes of the port's number, with which each channel begins."""
+
 _DIGITS = 18
 """Of a Content-Length."""
 
@@ -42,16 +44,20 @@ class PodPort:
     port: int
 
 
+def path_of(of: PodPort) -> str:
+    """Return the path at which the API server opens the way to this port."""
+    return f"/api/v1/namespaces/{of.namespace}/pods/{of.pod}/portforward"
+
+
 async def get(connection: ApiConnection, of: PodPort, path: str, *, within_s: float) -> tuple[int, bytes]:
     """Status and body of an HTTP GET.
 
     Raises ApiError where the API server does not open the way, NotConnected where the port does not answer.
     """
-    where = f"/api/v1/namespaces/{of.namespace}/pods/{of.pod}/portforward"
     try:
         async with (
             asyncio.timeout(within_s),
-            connection.channels(where, {"ports": str(of.port)}, PROTOCOL, open_timeout_s=within_s) as channels,
+            connection.channels(path_of(of), {"ports": str(of.port)}, PROTOCOL, open_timeout_s=within_s) as channels,
         ):
             # HTTP/1.0: the answer is not chunked, and the other side closes behind it.
             question = f"GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n\r\n"
@@ -71,17 +77,17 @@ async def _answer(channels: Channels) -> bytes:
         into = data if message[0] == DATA else errors
         seen = len(into)
         into += message[1:]
-        if len(errors) > _PORT_BYTES:
-            raise NotConnected(errors[_PORT_BYTES:].decode("utf-8", "replace").strip())
+        if len(errors) > PORT_BYTES:
+            raise NotConnected(errors[PORT_BYTES:].decode("utf-8", "replace").strip())
         if len(data) > LONGEST_ANSWER:
             raise NotConnected(
                 f"the answer has more than {LONGEST_ANSWER} bytes; does the extender listen at this port?"
             )
         if length is None:
-            length = _length(data, max(_PORT_BYTES, seen - len(_HEAD_ENDS)))
+            length = _length(data, max(PORT_BYTES, seen - len(_HEAD_ENDS)))
         if length is not None and len(data) >= length:
             break
-    return bytes(data[_PORT_BYTES:])
+    return bytes(data[PORT_BYTES:])
 
 
 def _length(data: bytearray, start: int) -> int | None:
@@ -89,7 +95,7 @@ def _length(data: bytearray, start: int) -> int | None:
     end = data.find(_HEAD_ENDS, start)
     if end < 0:
         return None
-    for line in bytes(data[_PORT_BYTES:end]).split(b"\r\n")[1:]:
+    for line in bytes(data[PORT_BYTES:end]).split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
         digits = value.strip()
         if name.strip().lower() == b"content-length" and digits.isdigit() and len(digits) <= _DIGITS:

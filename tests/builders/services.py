@@ -14,7 +14,7 @@ from extender.domain.events import MemberRef
 from extender.domain.ports import PortError
 from extender.domain.verdict import FilterVerdict, Wait
 from extender.domain.views import PodView
-from extender.http.service import Check, HookAnswer
+from extender.http.service import Check, ConsoleQuery, HookAnswer
 
 WAITING = "waiting for Slurm to allocate a node"
 
@@ -98,6 +98,8 @@ class FakeDebug:
     health: tuple[Check, ...] = (Check("pods", True), Check("slurm", False, "no poll for 70 s", required=False))
     leader_hint: str = ""
     shares_error: str = ""
+    searches: list[str] = field(default_factory=list)
+    """Of the console: each answer that was made."""
 
     def placeholders(self) -> Iterable[Mapping[str, Any]]:
         return [{"key": "u1", "state": "WAITING"}]
@@ -125,6 +127,13 @@ class FakeDebug:
             raise PortError(self.shares_error)
         return {"shares": [{"account": one} for one in accounts]}
 
+    async def console(self, query: ConsoleQuery) -> Mapping[str, Any]:
+        self.searches.append(query.search)
+        return {"error": "", "workloads": [{"uid": "u1", "pods": ["a/b"]}]}
+
+    def console_pod(self, uid: str) -> Mapping[str, Any] | None:
+        return {"uid": "u1", "timeline": []} if uid == "u1" else None
+
     def configuration(self) -> Mapping[str, Any]:
         return {"kind": "ExtenderConfiguration"}
 
@@ -135,7 +144,7 @@ class FakeDebug:
 def client(app: FastAPI) -> httpx.AsyncClient:
     """Talks to the application directly; an error that it raises is its own answer, as with a server."""
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-    return httpx.AsyncClient(transport=transport, base_url="http://extender")
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
 
 def pod_json(**spec: Any) -> dict[str, Any]:

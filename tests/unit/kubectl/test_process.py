@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +44,25 @@ def test_an_interrupt_while_it_waits_for_the_api_server_ends_it_quietly() -> Non
                 process.send_signal(signal.SIGINT)
                 _, said = process.communicate(timeout=GENEROUS_S)
     assert (process.returncode, said) == (INTERRUPTED, "")
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_the_console_of_the_leader_is_forwarded_until_an_interrupt() -> None:
+    with plain_api() as api:
+        api.lease, api.forwards = {"spec": {"holderIdentity": "slurm-extender-abc_00ff"}}, True
+        api.debug = {"console": {"page": "x" * 5000}}
+        words = [PROGRAM, "ui", "--server", api.url]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            assert re.fullmatch(r"http://localhost:\d+/debug/console", address)
+            with urllib.request.urlopen(address.replace("localhost", "127.0.0.1"), timeout=GENEROUS_S) as reply:
+                assert json.load(reply) == {"page": "x" * 5000}
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=GENEROUS_S)
+        assert (process.returncode, said) == (INTERRUPTED, "")
+        path = "/api/v1/namespaces/slurm-extender/pods/slurm-extender-abc/portforward"
+        assert api.forwarded == [(path, "8083")]
 
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:

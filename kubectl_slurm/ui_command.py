@@ -1,0 +1,76 @@
+"""`ui`: forward the console of the extender that leads to this machine."""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Callable
+
+import click
+
+from extender.domain.printable import printable
+from kubectl_slurm.api import Away
+from kubectl_slurm.asking import Asking, asking
+from kubectl_slurm.flags import Common, common
+from kubectl_slurm.group import OptionsCommand
+from kubectl_slurm.leader import leader_of
+
+PATH = "/debug/console"
+FOLLOW_S = 5.0
+"""Seconds between two looks at which replica leads."""
+
+open_browser: Callable[[str], bool] = webbrowser.open
+
+
+@click.command(cls=OptionsCommand, short_help="Show the queue, the nodes and timelines of Pods in a browser")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, show_default="any free one", help="Port on this machine."
+)
+@click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
+@common
+def ui(given: Common, port: int, opened: bool) -> None:
+    """Forward the console, a read-only page of the extender that leads, to this machine until Ctrl-C.
+
+    The page shows the queue with reasons, the nodes with the Pods and jobs on them, and the timeline of a Pod. Whoever
+    can connect to the port of this machine sees it.
+
+    \b
+    Examples:
+      kubectl slurm ui
+      kubectl slurm ui --port 8083 --open
+    """
+    with asking(given) as ask:
+        if given.debug_url:
+            _say(f"{given.debug_url.rstrip('/')}{PATH}", opened)
+            return
+        with ask.api.listener(given.extender_namespace, _leader(ask), given.debug_port, port, report) as listener:
+            _say(f"http://localhost:{listener.port}{PATH}", opened)
+            while True:
+                ask.api.wait(FOLLOW_S)
+                try:
+                    leader = leader_of(ask.api, given)
+                except Away as error:
+                    report(f"{error}; the page stays with the Pod that it had")
+                else:
+                    if leader:
+                        listener.follow(leader)
+
+
+def report(text: str) -> None:
+    """Print why a connection failed, in one line."""
+    click.echo(printable(" ".join(text.split())), err=True)
+
+
+def _say(address: str, opened: bool) -> None:
+    click.echo(f"{address}")
+    if opened and not open_browser(address):
+        click.echo("no browser can be opened here; open the address by hand", err=True)
+
+
+def _leader(ask: Asking) -> str:
+    leader = leader_of(ask.api, ask.given)
+    if not leader:
+        raise click.ClickException(
+            f"which Pod of the extender leads cannot be read in namespace {ask.given.extender_namespace} "
+            "(--extender-namespace, --lease)"
+        )
+    return leader
