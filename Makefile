@@ -165,7 +165,8 @@ SITE := https://example.org/slurm-extender
 kubectl-plugin: setup
 	$(BIN)/python -m image.plugin --out dist --site $(SITE)
 
-first-pod: lab-build
+# Builds one Slurm, one Kubernetes and kwok where the cache lacks them, and prints the seconds of each.
+first-pod: setup
 	$(BIN)/python -m lab first-pod
 
 docs: setup

@@ -4,8 +4,10 @@ import shlex
 import signal
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from lab import build_kubernetes, build_slurm
 from lab.clock import elapsed
 from lab.site import PodRef, QueuedJob, Site
 from lab.topology import small
@@ -14,14 +16,36 @@ POD = "hello"
 CONFIG = {"slurm": {"killWait": "10s", "defaultPartition": "batch"}}
 
 Say = Callable[[str], None]
+Build = Callable[[], Path]
+
+
+def parts(release: str) -> dict[str, Build]:
+    """Return what a first Pod needs, and how each part is built: one Slurm, one Kubernetes, and kubelets' stand-in."""
+    kubernetes = build_kubernetes.kubernetes_build(build_kubernetes.newest_minor())
+    kwok = build_kubernetes.kwok_build()
+    return {
+        f"Slurm {release}": partial(build_slurm.build, build_slurm.release(release)),
+        kubernetes.name: partial(build_kubernetes.build, kubernetes),
+        kwok.name: partial(build_kubernetes.build, kwok),
+    }
+
+
+def build_parts(needed: dict[str, Build], say: Say) -> None:
+    """Build each part that is not in the cache yet, and tell its seconds; raises LabError."""
+    for name, build in needed.items():
+        say(f"Building {name}, unless the cache has it ...")
+        began = elapsed()
+        build()
+        say(f"  {elapsed() - began:.1f} s")
 
 
 def first_pod(release: str, say: Say, *, stay: bool = False) -> None:
     """Show one Pod from its creation to the end of its job; raises LabError where that does not work.
 
-    What is missing of the components is built first, which takes minutes; later runs find it in the cache. With
-    ``stay`` the site is left up afterwards until Ctrl-C.
+    The parts that it needs are built first, which takes minutes; later runs find them in the cache. With ``stay`` the
+    site is left up afterwards until Ctrl-C.
     """
+    build_parts(parts(release), say)
     began = elapsed()
     say(f"Starting Slurm {release}, Kubernetes, kube-scheduler and the extender on this machine ...")
     with tempfile.TemporaryDirectory(prefix="first-pod-") as folder:
