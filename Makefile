@@ -165,6 +165,11 @@ SITE := https://example.org/slurm-extender
 kubectl-plugin: setup
 	$(BIN)/python -m image.plugin --out dist --site $(SITE)
 
+# Everything that a release publishes, into dist/; nothing is pushed.
+.PHONY: release
+release: setup
+	$(BIN)/python -m image.release --out dist --site $(SITE)
+
 # Builds one Slurm, one Kubernetes and kwok where the cache lacks them, and prints the seconds of each.
 first-pod: setup
 	$(BIN)/python -m lab first-pod

@@ -52,18 +52,23 @@ class AssemblyError(Exception):
     """The root is not what it should be; the text says why."""
 
 
-def assemble(environment: Path, scripts: Path, out: Path, *, compiled: bool = True) -> None:
-    """Make the root `out`, a folder that is not there yet. Raises AssemblyError, OSError."""
+def assemble(environment: Path, scripts: Path, out: Path, *, compiled: bool = True, inside: Path | None = None) -> None:
+    """Make the root `out`, a folder that is not there yet. Raises AssemblyError, OSError.
+
+    `inside`: where the environment is in the image; `None`: where it is on this machine.
+    """
+    inside = environment if inside is None else inside
     prefix = Path(sys.base_prefix)
     out.mkdir(parents=True)
     library = Path(sysconfig.get_path("stdlib", vars={"base": str(prefix), "installed_base": str(prefix)}))
     copy(library, out, LEFT_OUT)
     interpreter = Path(sys.base_exec_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
     copy_file(interpreter, out)
-    copy(environment, out, ("__pycache__", "*.pyc", "activate*", "Activate*", "pip", "pip3*", "pip-*"))
-    linked(environment, interpreter, out)
+    copy(environment, out, ("__pycache__", "*.pyc", "activate*", "Activate*", "pip", "pip3*", "pip-*"), inside)
+    linked(inside, interpreter, out)
+    configure(inside, interpreter, out)
     for name, target in entry_points(scripts).items():
-        write_script(under(out, environment) / "bin" / name, environment / "bin" / "python", target)
+        write_script(under(out, inside) / "bin" / name, inside / "bin" / "python", target)
     for name, text in ETC.items():
         written(out / "etc" / name, text)
     if AUTHORITIES.exists():
@@ -75,7 +80,7 @@ def assemble(environment: Path, scripts: Path, out: Path, *, compiled: bool = Tr
         copy_file(library_file, out)
     find_by_the_loader({path.parent for path in needed}, out)
     if compiled:
-        for folder in (library, environment):
+        for folder in (library, inside):
             compileall.compile_dir(
                 str(under(out, folder)),
                 quiet=2,
@@ -92,8 +97,8 @@ def under(out: Path, path: Path) -> Path:
     return out / path.relative_to("/")
 
 
-def copy(folder: Path, out: Path, left_out: Iterable[str]) -> None:
-    """Copy a folder to the same place, without `left_out` and the generated classes."""
+def copy(folder: Path, out: Path, left_out: Iterable[str], inside: Path | None = None) -> None:
+    """Copy a folder to the same place, or to `inside`, without `left_out` and the generated classes."""
     by_name = shutil.ignore_patterns(*left_out)
 
     def ignored(source: str, names: list[str]) -> set[str]:
@@ -101,7 +106,7 @@ def copy(folder: Path, out: Path, left_out: Iterable[str]) -> None:
             return {*names} - {"__init__.py"}
         return by_name(source, names)
 
-    shutil.copytree(folder, under(out, folder), symlinks=True, ignore=ignored, dirs_exist_ok=True)
+    shutil.copytree(folder, under(out, inside or folder), symlinks=True, ignore=ignored, dirs_exist_ok=True)
 
 
 def copy_file(path: Path, out: Path) -> None:
@@ -109,6 +114,15 @@ def copy_file(path: Path, out: Path) -> None:
     target = under(out, path)
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(path.resolve(), target)
+
+
+def configure(environment: Path, interpreter: Path, out: Path) -> None:
+    """Write the environment's settings, which name the folders of the image alone."""
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    written(
+        under(out, environment) / "pyvenv.cfg",
+        f"home = {interpreter.parent}\ninclude-system-site-packages = false\nversion = {version}\n",
+    )
 
 
 def linked(environment: Path, interpreter: Path, out: Path) -> None:

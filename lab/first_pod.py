@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lab import build_kubernetes, build_slurm
 from lab.clock import elapsed
+from lab.kube import ETCD_FROM
 from lab.site import PodRef, QueuedJob, Site
 from lab.topology import small
 
@@ -20,11 +21,14 @@ Build = Callable[[], Path]
 
 
 def parts(release: str) -> dict[str, Build]:
-    """Return what a first Pod needs, and how each part is built: one Slurm, one Kubernetes, and kubelets' stand-in."""
+    """Return what a first Pod needs, and how each part is built: Slurm, one Kubernetes, and kubelets' stand-in.
+
+    etcd comes with one release of Slurm; with that release, there is one Slurm.
+    """
     kubernetes = build_kubernetes.kubernetes_build(build_kubernetes.newest_minor())
     kwok = build_kubernetes.kwok_build()
     return {
-        f"Slurm {release}": partial(build_slurm.build, build_slurm.release(release)),
+        **{f"Slurm {name}": partial(build_slurm.build, build_slurm.release(name)) for name in (release, ETCD_FROM)},
         kubernetes.name: partial(build_kubernetes.build, kubernetes),
         kwok.name: partial(build_kubernetes.build, kwok),
     }

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from lab.build_kubernetes import newest_minor
 from lab.first_pod import build_parts, parts
+from lab.kube import ETCD_FROM
 
 
 def test_one_slurm_one_kubernetes_and_kwok_are_needed() -> None:
-    names = list(parts("26.05"))
-    assert names[0] == "Slurm 26.05"
+    names = list(parts(ETCD_FROM))
+    assert names[0] == f"Slurm {ETCD_FROM}"
     assert len(names) == 3
     assert names[1].startswith(f"kubernetes-v{newest_minor()}.")
     assert names[2].startswith("kwok-")
