@@ -8,6 +8,7 @@ from extender.assembly.adapters import Adapters
 from extender.config.derive import mark_rules, timing
 from extender.controllers.annotation_repair import AnnotationRepairController
 from extender.controllers.explanations import Explanations
+from extender.controllers.gate_arrivals import GateArrivals
 from extender.controllers.gates import GateController
 from extender.controllers.one_by_one_warnings import OneByOneWarnings
 from extender.controllers.pod_group_status import NamedGroups, PodGroupStatusController
@@ -53,6 +54,7 @@ class PodControllers:
             licensed=licensed,
             by_class=informers.device_classes.offers,
         )
+        self.gate_arrivals = GateArrivals(schedulers, adapters.api_clock)
         self.requeue = RequeueController(engine, writer, pods, clock)
         self.annotation_repair = AnnotationRepairController(engine, writer, pods, announcer, clock, claims=claims)
         self.startup_deadline = StartupDeadlineController(
@@ -95,6 +97,7 @@ class PodControllers:
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         """Handle a change of a Pod, or its adoption."""
         self.gates.pod_changed(old, new)
+        self.gate_arrivals.pod_changed(old, new)
         self.tolerations.pod_changed(old, new)
         self.one_by_one.pod_changed(old, new)
 

@@ -197,6 +197,7 @@ class Inspection:
                 assembly.node_controllers.controller.error,
                 required=False,
             ),
+            self._gates(),
             Check("policy", not assembly.policy_file.trouble, self._policy_trouble(), required=False),
             Check("fences", not (fences := self._weak_fences()), "; ".join(fences), required=False),
             Check(
@@ -218,6 +219,11 @@ class Inspection:
         """Return whether PodGroups are known, where they are read: no Pod is adopted before."""
         groups = self._assembly.informers.pod_groups
         return (Check("pod-groups", groups.synced, groups.trouble),) if groups.sources else ()
+
+    def _gates(self) -> Check:
+        """Return whether new Pods arrive with the scheduling gate. A replica that does not lead has seen none."""
+        arrivals = self._assembly.pod_controllers.gate_arrivals
+        return Check("gates", arrivals.gated is not False, arrivals.text, required=False)
 
     def _policy_trouble(self) -> str:
         file = self._assembly.policy_file

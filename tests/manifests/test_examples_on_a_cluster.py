@@ -45,6 +45,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     with Kubernetes(controllers=False, workdir=tmp_path_factory.mktemp("kubernetes")) as kube:
         kube.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([definition(*one) for one in sorted(CUSTOM)]))
         wait_until(lambda: all(known(kube, *one) for one in CUSTOM), "kinds of others are served", timeout_s=60)
+        kube.kubectl("create", "namespace", "training")  # of examples/namespace-opt-in.yaml: a dry run keeps none
         yield kube
 
 
@@ -62,7 +63,7 @@ def taken(kube: Kubernetes, objects: list[Document]) -> int:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_is_taken_as_it_is(cluster: Kubernetes, path: Path) -> None:
-    found = documents(path)
+    found = [one for one in documents(path) if one["kind"] != "Namespace"]
     assert taken(cluster, found) == len(found)
 
 

@@ -12,11 +12,15 @@ from click.testing import CliRunner, Result
 from extender.cli import main
 from extender.config.load import parse
 from extender.config.policy_file import parse_policy
+from extender.domain.wellknown import OPT_OUT
 
 TOP = Path(__file__).parents[3]
 EXAMPLES = TOP / "examples"
 POLICY = EXAMPLES / "policy-two-tenants.yaml"
-MANIFESTS = sorted(path for path in EXAMPLES.glob("*.yaml") if path != POLICY)
+OPT_IN = EXAMPLES / "namespace-opt-in.yaml"
+"""Its Pods get their scheduler from the cluster: `translate` reads manifests alone."""
+
+MANIFESTS = sorted(path for path in EXAMPLES.glob("*.yaml") if path not in {POLICY, OPT_IN})
 ROW = re.compile(r"^\| \[([\w.-]+)\]\(\1\) \| .+? \| (.+?) \|$", re.MULTILINE)
 SITE = """\
 apiVersion: slurm-extender.io/v1alpha1
@@ -52,6 +56,16 @@ def test_an_example_becomes_the_jobs_that_its_row_names(path: Path) -> None:
     gangs = f"{jobs} gangs such as" if jobs != "1" else "is a gang:"
     several = f" {jobs} Slurm job" if nodes == "1" else gangs
     assert several in result.stdout
+
+
+def test_the_example_of_a_namespace_has_what_the_policy_of_the_manifests_looks_for() -> None:
+    policy = next(yaml.safe_load_all((TOP / "manifests/components/namespace-opt-in/policy.yaml").read_text()))
+    namespace, job, deployment = yaml.safe_load_all(OPT_IN.read_text(encoding="utf-8"))
+    assert namespace["metadata"]["labels"] == policy["spec"]["matchConstraints"]["namespaceSelector"]["matchLabels"]
+    assert "schedulerName" not in job["spec"]["template"]["spec"]
+    (annotation,) = deployment["spec"]["template"]["metadata"]["annotations"].items()
+    assert annotation == (OPT_OUT, "true")
+    assert {one["metadata"]["namespace"] for one in (job, deployment)} == {namespace["metadata"]["name"]}
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
