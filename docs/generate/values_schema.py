@@ -176,6 +176,24 @@ OWN: Schema = {
         ),
         loadBalancerClass=_text('With LoadBalancer: its class; "": the default one.'),
     ),
+    "networkPolicy": _group(
+        "The NetworkPolicy of the extender: kube-scheduler and the replicas alone reach the scheduling port.",
+        "enabled",
+        enabled=_yes_or_no("Whether there is one."),
+        extraIngress=_list("More rules of its ingress, as in a NetworkPolicy.", _ANYTHING),
+    ),
+    "disruptionBudget": _group(
+        "The PodDisruptionBudget of the extender.",
+        "enabled",
+        "maxUnavailable",
+        enabled=_yes_or_no("Whether there is one."),
+        maxUnavailable={
+            "type": ["integer", "string"],
+            "description": "How many replicas, or which part of them (50%), a drain of nodes may take at a time.",
+            "minimum": 1,
+            "pattern": "^[0-9]+%$",
+        },
+    ),
     "closed": _yes_or_no("Close everything that is not named by NetworkPolicies, both ways."),
     "prometheus": _yes_or_no("PodMonitor and ServiceMonitor of the Prometheus operator."),
     "monitors": _group(
@@ -197,8 +215,8 @@ OWN: Schema = {
 
 
 _NEEDED = (
-    *("config", "hooks", "hooksKey", "image", "monitors", "scheduler", "schedulingGate", "secretName"),
-    *("serviceAccounts", "tls", "tokenKey"),
+    *("config", "disruptionBudget", "hooks", "hooksKey", "image", "monitors", "networkPolicy", "scheduler"),
+    *("schedulingGate", "secretName", "serviceAccounts", "tls", "tokenKey"),
 )
 """What the templates cannot do without."""
 

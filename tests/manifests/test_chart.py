@@ -389,6 +389,7 @@ def test_the_page_of_the_chart_names_every_value() -> None:
         ({"replicas": "2"}, r"(?s)/replicas"),
         ({"tolerations": [{"keys": "a"}]}, r"(?s)/tolerations/0.*'keys'"),
         ({"tls": None}, r"(?s)missing property 'tls'"),
+        ({"disruptionBudget": {"maxUnavailable": 0}}, r"(?s)/disruptionBudget/maxUnavailable"),
         ({"hooks": None}, r"(?s)missing property 'hooks'"),
         ({"config": {"slurm": None}}, r"(?s)/config.*missing property 'slurm'"),
         ({"config": {"scheduler": None}}, r'config.scheduler.name is ""'),
@@ -456,6 +457,21 @@ def test_every_pod_of_the_chart_runs_where_it_may() -> None:
     assert len(pods) == 4
     for pod in pods:
         assert {key: pod.get(key) for key in place} == place
+
+
+@pytest.mark.lab
+def test_network_policy_and_disruption_budget_follow_the_site() -> None:
+    rule = {"from": [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}], "ports": [{"port": "metrics"}]}
+    found = {
+        one["kind"]: one["spec"]
+        for one in template({"networkPolicy": {"extraIngress": [rule]}, "disruptionBudget": {"maxUnavailable": "50%"}})
+        if one["kind"] in {"NetworkPolicy", "PodDisruptionBudget"}
+    }
+    assert found["NetworkPolicy"]["ingress"][-1] == rule
+    assert len(found["NetworkPolicy"]["ingress"]) == 3
+    assert found["PodDisruptionBudget"]["maxUnavailable"] == "50%"
+    none = template({"networkPolicy": {"enabled": False}, "disruptionBudget": {"enabled": False}})
+    assert not [one for one in none if one["kind"] in found]
 
 
 @pytest.mark.lab
