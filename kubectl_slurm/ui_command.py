@@ -30,8 +30,8 @@ open_browser: Callable[[str], bool] = webbrowser.open
 def ui(given: Common, port: int, opened: bool) -> None:
     """Forward the console, a read-only page of the extender that leads, to this machine until Ctrl-C.
 
-    The page shows the queue with reasons, the nodes with the Pods and jobs on them, and the timeline of a Pod. Whoever
-    can connect to the port of this machine sees it.
+    The page shows the queue with reasons, the nodes with the Pods and jobs on them, and the timeline of a Pod. Every
+    user who can connect to the port of this machine sees it.
 
     \b
     Examples:

@@ -1,6 +1,6 @@
 """Report whether new Pods arrive with the scheduling gate, which a policy or a webhook of the cluster adds.
 
-Nothing else in the cluster tells the extender: it may not read admission policies, and a webhook may be out of reach.
+The extender may not read admission policies, and a webhook may be out of reach: only Pods show it.
 Without the gate every waiting Pod is retried by kube-scheduler again and again.
 """
 
@@ -26,7 +26,7 @@ class _Arrival:
 
 
 class GateArrivals:
-    """Keep how the newest Pod arrived. A Pod counts as it was created: before anybody removed a gate from it."""
+    """Keep how the newest Pod arrived. A Pod counts as it was created, with every gate that it had then."""
 
     def __init__(self, schedulers: Collection[str], clock: Clock) -> None:
         self._schedulers = frozenset(schedulers)

@@ -18,13 +18,14 @@ from tests.builders.services import FakeDebug
 
 NODES = [
     *(SimNode(f"gpu-{n:02}", cpus=64, memory_mb=512_000, gres={"gpu:h100": 8}) for n in range(1, 5)),
-    *(SimNode(f"cpu-{n:02}", cpus=96, memory_mb=384_000) for n in range(1, 5)),
+    *(SimNode(f"cpu-{n:02}", cpus=64, memory_mb=384_000) for n in range(1, 5)),
 ]
 PARTITIONS = [
     SimPartition("batch", nodes=tuple(node.name for node in NODES[4:]), default=True, grace_time_s=60),
     SimPartition("gpu", nodes=tuple(node.name for node in NODES[:4]), priority_tier=5, grace_time_s=60),
 ]
 PARTITION = "slurm-extender.io/partition"
+GRES = "slurm-extender.io/gres"
 
 
 class Recorded(FakeDebug):
@@ -63,15 +64,15 @@ async def _record() -> Recorded:
         inspection = Inspection(extender)
         for name in ("research", "data", "team-a"):
             cluster.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        gpu = {PARTITION: "gpu"}
+        gpu = {PARTITION: "gpu", GRES: "gpu:h100:8"}
         for number in range(4):
             cluster.kube.add_pod(f"llama-train-{number}", "research", cpu="64", memory="400Gi", annotations=gpu)
             await asyncio.sleep(7)
-        for number in range(6):
-            cluster.kube.add_pod(f"etl-2026-{number:02}", "data", cpu="48", memory="64Gi")
+        for number in range(8):
+            cluster.kube.add_pod(f"etl-2026-{number:02}", "data", cpu="32", memory="64Gi")
             await asyncio.sleep(5)
         for number in range(3):
-            cluster.kube.add_pod(f"notebook-{number}", "team-a", cpu="40", memory="16Gi")
+            cluster.kube.add_pod(f"notebook-{number}", "team-a", cpu="24", memory="16Gi")
             await asyncio.sleep(11)
         for number in range(3):
             cluster.kube.add_pod(f"eval-{number}", "research", cpu="32", memory="64Gi", annotations=gpu)
