@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 STAMP := $(VENV)/.installed-$(shell cat pyproject.toml packaging/kubectl/pyproject.toml requirements-dev.lock | sha256sum | cut -c1-16)
 
-.PHONY: setup lint test test-beside contract e2e prove bench lab lab-build demo first-pod docs site locks clean
+.PHONY: setup lint test test-beside contract e2e prove bench lab lab-build lab-build-node demo first-pod docs site locks clean
 
 setup: $(STAMP)
 
@@ -39,11 +39,15 @@ test-beside: setup
 lab-build: setup
 	$(BIN)/python -m lab build
 
+# The parts that only suites with real kubelets need.
+lab-build-node: setup
+	$(BIN)/python -m lab build node
+
 # The real parts share a noisy machine: what failed is tried once more, by itself, and both results are printed.
 # Runs side by side, one for each release, of two processes each: each with clusters of its own, which it shares among
 # the files that it takes up; and one process for sites with an older Kubernetes.
 # What is chosen of the tests: an expression of names, and one of marks.
-REAL = $(BIN)/python -m pytest -k '$(1)' -m "lab and not slow and $(2)" -o cache_dir=$(VENV)/real-parts-$@ $(REAL_PARTS)
+REAL = $(BIN)/python -m pytest -k '$(1)' -m "lab and not slow and $(or $(3),not kubelet) and $(2)" -o cache_dir=$(VENV)/real-parts-$@ $(REAL_PARTS)
 # Where such tests are: to import all the others takes each process ten seconds.
 REAL_PARTS := tests/contract tests/e2e tests/lab tests/manifests
 BY_FILE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
@@ -53,21 +57,22 @@ AGAIN := --last-failed --last-failed-no-failures none
 # Only what this run itself saw fail, and only where it came to its end (1): of a run that was ended, or that hung, an
 # older list of failures would make a success.
 TWICE = set -o pipefail; rm -rf $(VENV)/real-parts-$@; \
-	($(call REAL,$(1),$(2)) $(3) || { [ $$? -eq 1 ] && $(call REAL,$(1),$(2)) $(AGAIN); }) $(SAID)
+	($(call REAL,$(1),$(2),$(4)) $(3) || { [ $$? -eq 1 ] && $(call REAL,$(1),$(2),$(4)) $(AGAIN); }) $(SAID)
 # None where the lab has one minor alone.
 OLDER := $(if $(word 2,$(wildcard lab/kubernetes/*/go.mod)),e2e-older)
 # Which release, the report's name, what is run.
-PROVED = $(BIN)/python -m pytest -k '$(1)' -m lab -p lab.proof --proof docs/proof/$(2).md -o cache_dir=$(VENV)/proof-$@ $(3)
+PROVED = $(BIN)/python -m pytest -k '$(1)' -m "lab and $(or $(4),not kubelet)" -p lab.proof --proof docs/proof/$(2).md -o cache_dir=$(VENV)/proof-$@ $(3)
 PROVE = set -o pipefail; $(PROVED) $(SAID)
 # What failed is tried once more, by itself; the page has both results.
 PROVE_TWICE = set -o pipefail; rm -rf $(VENV)/proof-$@; \
 	($(PROVED) $(BY_FILE) || { [ $$? -eq 1 ] && $(PROVED) $(AGAIN); }) $(SAID)
 
+KUBELETS := tests/e2e/test_kubelets.py
 FENCES := tests/e2e/test_fences.py
 MATRICES := --ignore $(FENCES) tests/contract tests/e2e
 
 .PHONY: prove-simulated prove-simulation prove-gangs prove-nodes prove-adversary prove-hostile prove-console pictures prove-fences-latest prove-fences-rest
-.PHONY: e2e-demo e2e-latest e2e-rest e2e-older prove-latest prove-rest
+.PHONY: e2e-demo e2e-kubelet e2e-latest e2e-rest e2e-older prove-kubelets prove-latest prove-rest
 
 # Two at a time: with more, two cores are too busy for parts that wait for each other by the clock.
 e2e: lab-build
@@ -81,6 +86,10 @@ e2e-rest:
 
 e2e-older:
 	$(call TWICE,,older_kubernetes)
+
+# One process: each release's nodes are up once.
+e2e-kubelet:
+	$(call TWICE,,lab,,kubelet)
 
 e2e-demo: setup
 	set -o pipefail; $(BIN)/slurm-extender demo $(SAID)
@@ -109,6 +118,10 @@ prove-fences-latest:
 
 prove-fences-rest:
 	$(call PROVE,not $(LATEST),fences-24.11,$(FENCES))
+
+# Real processes: nothing beside them, and no second try.
+prove-kubelets: lab-build-node
+	$(call PROVE,,kubelets,$(KUBELETS),kubelet)
 
 # Every crash, every lost answer: what the quick tests leave out. And what they draw once and for all, drawn anew.
 prove-simulated: setup

@@ -22,6 +22,13 @@ rules:
 """
 
 
+KUBELET_ARGUMENTS = (
+    "--authorization-mode=Node,RBAC",
+    "--enable-admission-plugins=NodeRestriction",
+    "--kubelet-preferred-address-types=InternalIP",
+)
+
+
 def audit_log(home: Path) -> Path:
     """Where the audit log is, one JSON object a line."""
     return home / "log" / "audit.log"
@@ -46,8 +53,12 @@ def apiserver(
     audit: bool,
     feature_gates: str,
     disabled_admission: Sequence[str],
+    kubelets: bool = False,
 ) -> Daemon:
-    """Return the daemon; ready once every bootstrap hook is done (RBAC's roles among them). ``url`` is its address."""
+    """Return the daemon; ready once every bootstrap hook is done (RBAC's roles among them). ``url`` is its address.
+
+    With ``kubelets`` the Node authorizer and NodeRestriction hold real kubelets to their own objects.
+    """
     folder = home / "apiserver"
     folder.mkdir(parents=True, exist_ok=True)
     tokens = folder / "tokens.csv"
@@ -69,8 +80,8 @@ def apiserver(
         f"--service-account-key-file={key}",
         f"--service-account-signing-key-file={key}",
         f"--token-auth-file={tokens}",
-        "--authorization-mode=RBAC",
-        # ServiceAccount would want a token volume in every Pod, and there is no kubelet to mount it.
+        *(KUBELET_ARGUMENTS if kubelets else ("--authorization-mode=RBAC",)),
+        # ServiceAccount would want a token volume in every Pod; kwok mounts none.
         f"--disable-admission-plugins={','.join(['ServiceAccount', *disabled_admission])}",
         "--service-cluster-ip-range=10.0.0.0/24",
         "--allow-privileged",

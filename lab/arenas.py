@@ -28,11 +28,12 @@ class Grounds:
 
     prefix: str
     herd: bool = False
+    size: int = ARENAS
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """The names of the nodes, in Slurm and in Kubernetes."""
-        count, word = (HERD, "herd") if self.herd else (ARENAS, "arena")
+        count, word = (HERD, "herd") if self.herd else (self.size, "arena")
         return tuple(f"{self.prefix}{word}-{index}" for index in range(1, count + 1))
 
     @property
@@ -77,10 +78,15 @@ WITH_SLURMD, EXTERNAL = Grounds(""), Grounds("ext-")
 HERD_WITH_SLURMD, HERD_EXTERNAL = Grounds("", herd=True), Grounds("ext-", herd=True)
 
 
-def arenas(release: str, places: Sequence[str] = PLACES) -> Topology:
-    """The topology. ``places`` are those at which the fence script is installed."""
-    own = (WITH_SLURMD, HERD_WITH_SLURMD)
-    external = (EXTERNAL, HERD_EXTERNAL) if tuple(int(part) for part in release.split(".")) >= (25, 5) else ()
+def arenas(release: str, places: Sequence[str] = PLACES, *, size: int = 0) -> Topology:
+    """The topology. ``places`` are those at which the fence script is installed.
+
+    With ``size`` there are so few nodes of either kind, and no herd: each may be a machine of its own.
+    """
+    has_external = tuple(int(part) for part in release.split(".")) >= (25, 5)
+    own = (Grounds("", size=size),) if size else (WITH_SLURMD, HERD_WITH_SLURMD)
+    without_slurmd = (Grounds("ext-", size=size),) if size else (EXTERNAL, HERD_EXTERNAL)
+    external = without_slurmd if has_external else ()
     nodes = tuple(node for grounds in own for node in grounds.slurm_nodes())
     without = tuple(node for grounds in external for node in grounds.slurm_nodes())
     return Topology(

@@ -20,19 +20,24 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True, slots=True)
 class GoBuild:
-    """One ``go build``: its module, the packages, linker flags, build tags; all of it is part of the cache key."""
+    """One ``go build``: its module, the packages, linker flags, build tags; all of it is part of the cache key.
+
+    ``sources`` are the texts of packages that lie in the module's own folder.
+    """
 
     name: str
     module: Path
     packages: tuple[str, ...]
     ldflags: str
     tags: str = ""
+    sources: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
         """The hash of everything that decides the binaries, the compiler apart."""
         sources = [(self.module / name).read_bytes() for name in ("go.mod", "go.sum")]
-        return recipe_hash(*sources, *self.packages, self.ldflags, *([self.tags] if self.tags else []))
+        tags = [self.tags] if self.tags else []
+        return recipe_hash(*sources, *self.packages, self.ldflags, *tags, *self.sources)
 
     def build(self, folder: Path) -> None:
         """Build into ``folder``; raise LabError with Go's last words if that fails."""
@@ -108,16 +113,22 @@ def kubernetes_build(minor: str) -> GoBuild:
     if not (module / "go.mod").is_file():
         raise LabError(f"no recipe for Kubernetes {minor!r}; there is one for {', '.join(kubernetes_minors())}")
     version = required_version(module / "go.mod", "k8s.io/kubernetes")
+    return GoBuild(f"kubernetes-{version}", module, tools(module / "go.mod"), kubernetes_flags(minor, version))
+
+
+def kubernetes_flags(minor: str, version: str) -> str:
+    """Return the linker flags that give programs of Kubernetes their version.
+
+    Without these the binaries call themselves v0.0.0-master, and clients that compare versions go wrong.
+    """
     major_number, minor_number = minor.split(".")
-    # Without these the binaries call themselves v0.0.0-master, and clients that compare versions go wrong.
     flags = {
         "k8s.io/component-base/version.gitVersion": version,
         "k8s.io/component-base/version.gitMajor": major_number,
         "k8s.io/component-base/version.gitMinor": minor_number,
         "k8s.io/client-go/pkg/version.gitVersion": version,
     }
-    ldflags = " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in flags.items())])
-    return GoBuild(f"kubernetes-{version}", module, tools(module / "go.mod"), ldflags)
+    return " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in flags.items())])
 
 
 def kwok_build() -> GoBuild:

@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import FrameType
 
 import click
 
-from lab import build_kubernetes, build_slurm, registry
+from lab import build_kubernetes, registry
+from lab.build_parts import build_parts, lab_parts
 from lab.cache import cache_folder
 from lab.clock import elapsed
 from lab.cluster import Lab, LabOptions, SlurmNode
@@ -31,33 +31,20 @@ def cli() -> None:
 
 
 @cli.command()
-@click.option("--slurm", "releases", multiple=True, help="Slurm releases; all without it.")
-@click.option("--kubernetes", "minors", multiple=True, help="Kubernetes minors; all without it.")
-def build(releases: tuple[str, ...], minors: tuple[str, ...]) -> None:
-    """Build what is not in the cache yet, and say what is there."""
+@click.argument("names", nargs=-1, metavar="[PART]...")
+def build(names: tuple[str, ...]) -> None:
+    """Build the parts that are not in the cache yet, and report the seconds of each.
+
+    Without PART: everything but the parts that only kubelet suites need. `python -m lab build node` builds those.
+    """
+    parts = lab_parts()
+    unknown = [name for name in names if name not in parts]
+    if unknown:
+        raise LabError(f"no part {', '.join(unknown)}; there are {', '.join(parts)}")
     click.echo(f"cache: {cache_folder()}")
-    for name in releases or tuple(build_slurm.RELEASES):
-        release = build_slurm.release(name)
-        chroot = _timed(f"Slurm {name} (Debian {release.suite})", partial(build_slurm.build, release))
-        click.echo(f"  Slurm {build_slurm.slurm_version(chroot)} in {chroot}")
-    wanted = [build_kubernetes.kubernetes_build(minor) for minor in minors or build_kubernetes.kubernetes_minors()]
-    for one in (
-        *wanted,
-        build_kubernetes.kwok_build(),
-        build_kubernetes.helm_build(),
-        build_kubernetes.promtool_build(),
-    ):
-        folder = _timed(one.name, partial(build_kubernetes.build, one))
-        click.echo(f"  {', '.join(sorted(path.name for path in folder.iterdir()))} in {folder}")
-
-
-def _timed(what: str, make: Callable[[], Path]) -> Path:
-    """Build one thing and say how long that took."""
-    click.echo(f"{what} ...")
-    began = elapsed()
-    folder = make()
-    click.echo(f"  {elapsed() - began:.1f} s")
-    return folder
+    build_parts(
+        {name: part for name, part in parts.items() if (name in names if names else not part.extra)}, click.echo
+    )
 
 
 def _lab_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -126,9 +113,10 @@ def up(release: str, minor: str, nodes: int, external: int, scheduler_config: Pa
 @cli.command("first-pod")
 @click.option("--slurm", "release", default="24.11", show_default=True, help="Slurm release.")
 @click.option("--stay", is_flag=True, help="Leave everything up afterwards, to try more, until Ctrl-C.")
-def show_first_pod(release: str, stay: bool) -> None:
+@click.option("--kubelet", is_flag=True, help="Run its container, by a real kubelet, beside a slurmd.")
+def show_first_pod(*, release: str, stay: bool, kubelet: bool) -> None:
     """Take one Pod through Slurm, telling each step, and clean up."""
-    first_pod(release, _told, stay=stay)
+    first_pod(release, _told, stay=stay, kubelet=kubelet)
 
 
 def _told(line: str) -> None:
@@ -186,7 +174,8 @@ def slurm(command: tuple[str, ...]) -> None:
     if len(labs) > 1:
         click.echo(f"{len(labs)} Slurm clusters run; this is {labs[-1].what} in {labs[-1].home}", err=True)
     namespaces = f"/proc/{labs[-1].init.pid}/ns"
-    enter = ["nsenter", f"--mount={namespaces}/mnt", f"--uts={namespaces}/uts", f"--ipc={namespaces}/ipc", "--"]
+    kinds = {"mount": "mnt", "uts": "uts", "ipc": "ipc", "net": "net"}
+    enter = ["nsenter", *(f"--{kind}={namespaces}/{name}" for kind, name in kinds.items()), "--"]
     settings = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
     os.execvp("nsenter", [*enter, "chroot", labs[-1].chroot, "env", *settings, *command])
 

@@ -47,6 +47,11 @@ def default_users() -> list[User]:
     ]
 
 
+def kubelet_user(node: str) -> User:
+    """Return the user that the kubelet of ``node`` is, with the rights that the Node authorizer gives it."""
+    return User(f"system:node:{node}", ("system:nodes",))
+
+
 def token_file(users: Iterable[User]) -> str:
     """Build the CSV of ``--token-auth-file``: token, user, uid and the quoted list of groups."""
     text = io.StringIO()

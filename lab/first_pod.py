@@ -1,59 +1,59 @@
 """A first Pod: a site comes up, one Pod goes through Slurm, each step is told with its time, all is taken down."""
 
+import os
 import shlex
 import signal
 import tempfile
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
+from typing import Any
 
-from lab import build_kubernetes, build_slurm
+from lab.build_kubernetes import newest_minor
+from lab.build_parts import LabPart, build_parts, lab_parts
 from lab.clock import elapsed
 from lab.kube import ETCD_FROM
+from lab.kubelet_site import KubeletSite
+from lab.pods import container
 from lab.site import PodRef, QueuedJob, Site
 from lab.topology import small
 
 POD = "hello"
 CONFIG = {"slurm": {"killWait": "10s", "defaultPartition": "batch"}}
 
+HELLO = 'echo "Hello from a container on $(hostname)"; trap "exit 0" TERM; while :; do sleep 0.1; done'
+
 Say = Callable[[str], None]
-Build = Callable[[], Path]
 
 
-def parts(release: str) -> dict[str, Build]:
-    """Return what a first Pod needs, and how each part is built: Slurm, one Kubernetes, and kubelets' stand-in.
+def parts(release: str, *, kubelet: bool = False) -> dict[str, LabPart]:
+    """Return what a first Pod needs: Slurm, one Kubernetes, kwok, and with ``kubelet`` the programs of a real node.
 
     etcd comes with one release of Slurm; with that release, there is one Slurm.
     """
-    kubernetes = build_kubernetes.kubernetes_build(build_kubernetes.newest_minor())
-    kwok = build_kubernetes.kwok_build()
-    return {
-        **{f"Slurm {name}": partial(build_slurm.build, build_slurm.release(name)) for name in (release, ETCD_FROM)},
-        kubernetes.name: partial(build_kubernetes.build, kubernetes),
-        kwok.name: partial(build_kubernetes.build, kwok),
-    }
+    needed = {f"slurm-{release}", f"slurm-{ETCD_FROM}", f"kubernetes-{newest_minor()}", "kwok"}
+    needed |= {"node"} if kubelet else set()
+    return {name: part for name, part in lab_parts().items() if name in needed}
 
 
-def build_parts(needed: dict[str, Build], say: Say) -> None:
-    """Build each part that is not in the cache yet, and tell its seconds; raises LabError."""
-    for name, build in needed.items():
-        say(f"Building {name}, unless the cache has it ...")
-        began = elapsed()
-        build()
-        say(f"  {elapsed() - began:.1f} s")
-
-
-def first_pod(release: str, say: Say, *, stay: bool = False) -> None:
+def first_pod(release: str, say: Say, *, stay: bool = False, kubelet: bool = False) -> None:
     """Show one Pod from its creation to the end of its job; raises LabError where that does not work.
 
     The parts that it needs are built first, which takes minutes; later runs find them in the cache. With ``stay`` the
-    site is left up afterwards until Ctrl-C.
+    site is left up afterwards until Ctrl-C. With ``kubelet`` the Pod runs a container on a real node.
     """
-    build_parts(parts(release), say)
+    build_parts(parts(release, kubelet=kubelet), say)
     began = elapsed()
     say(f"Starting Slurm {release}, Kubernetes, kube-scheduler and the extender on this machine ...")
+    topology = small(release)
     with tempfile.TemporaryDirectory(prefix="first-pod-") as folder:
-        with Site(release, topology=small(release), config=CONFIG, workdir=Path(folder)) as site:
+        workdir = Path(folder)
+        planned: Site
+        if kubelet:
+            real = [node.name for node in topology.kube_nodes]
+            planned = KubeletSite(release, topology=topology, real=real, config=CONFIG, workdir=workdir)
+        else:
+            planned = Site(release, topology=topology, config=CONFIG, workdir=workdir)
+        with planned as site:
             say(f"  Slurm {site.slurm.version} and Kubernetes {site.kube.version} are up, {elapsed() - began:.1f} s\n")
             _through_slurm(site, say)
             if stay:
@@ -64,7 +64,9 @@ def first_pod(release: str, say: Say, *, stay: bool = False) -> None:
 
 def _through_slurm(site: Site, say: Say) -> None:
     began = elapsed()
-    ref = site.pod(POD, cpus=2, memory="1Gi")
+    real = isinstance(site, KubeletSite)
+    containers: dict[str, Any] = {"containers": [container(HELLO, cpus=2)]} if real else {}
+    ref = site.pod(POD, cpus=2, memory="1Gi", **containers)
     say("A Pod with `schedulerName: slurm` that asks for 2 CPUs and 1Gi is created. That field is all it takes.")
     node = site.bound(ref)
     to_bound = elapsed() - began
@@ -74,6 +76,8 @@ def _through_slurm(site: Site, say: Say) -> None:
     say(_shown("kubectl get pods -o wide", _pods(site)))
     said = site.wait_for(lambda: _granted(site, ref), "an Event tells of the grant")
     say(f"What the Pod's Events say:\n{said}\n")
+    if real:
+        say(_shown(f"kubectl logs {POD}", site.kube.kubectl("logs", POD)))
 
     began = elapsed()
     site.delete(ref)
@@ -87,6 +91,8 @@ def _through_slurm(site: Site, say: Say) -> None:
 
 def _stay(site: Site, say: Say) -> None:
     say("The site stays up. In another shell of this machine:\n")
+    if isinstance(site, KubeletSite):
+        say(f"  nsenter --net=/proc/{os.getpid()}/ns/net bash    # the network of this site")
     say(f"  export KUBECONFIG={shlex.quote(str(site.kube.kubeconfig))}")
     say(f"  alias kubectl={shlex.quote(str(site.kube.kubectl_path))}")
     say("  kubectl get nodes; python -m lab slurm squeue")

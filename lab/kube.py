@@ -14,7 +14,17 @@ from lab.build_kubernetes import newest_minor
 from lab.cache import cache_folder
 from lab.clock import wait_until
 from lab.controller_manager import controller_manager
-from lab.credentials import ADMIN, CONTROLLER_MANAGER, KWOK, SCHEDULER, User, default_users, issue, kubeconfig
+from lab.credentials import (
+    ADMIN,
+    CONTROLLER_MANAGER,
+    KWOK,
+    SCHEDULER,
+    User,
+    default_users,
+    issue,
+    kubeconfig,
+    kubelet_user,
+)
 from lab.errors import LabError
 from lab.etcd import Etcd
 from lab.kubectl import kubectl
@@ -30,13 +40,17 @@ ETCD_FROM = "24.11"
 """The Slurm release whose chroot etcd is taken from."""
 
 
+BY_KWOK = "lab.slurm-extender.io/kubelet"
+"""Label of the Nodes that kwok manages, where others have kubelets."""
+
+
 class Kubernetes(Standing):
     """One control plane, up between ``with`` and its end; several may run at once.
 
     ``users`` come on top of the lab's own (an administrator, the control plane, the extender's ServiceAccounts): the
     API server reads its token file once, when it starts. Without ``controllers``, or where none is built of this minor,
     there is no kube-controller-manager: Nodes are not tainted and nothing makes Pods but the caller. ``audit`` writes a
-    log, see :meth:`audit_events`.
+    log, see :meth:`audit_events`. ``kubelets`` names the Nodes that real kubelets register; kwok leaves them alone.
     """
 
     def __init__(
@@ -47,12 +61,15 @@ class Kubernetes(Standing):
         controllers: bool = True,
         audit: bool = False,
         feature_gates: str = "",
+        kubelets: Sequence[str] = (),
         workdir: Path | None = None,
     ) -> None:
         super().__init__()
         self.minor = version
         self.version = ""
-        self._users = {user.name: user for user in (*default_users(), *users)}
+        self._kubelets = tuple(kubelets)
+        own = (*default_users(), *map(kubelet_user, kubelets))
+        self._users = {user.name: user for user in (*own, *users)}
         self._controllers = controllers and "kube-controller-manager" in build_kubernetes.programs(version)
         self._audit = audit
         self._feature_gates = feature_gates
@@ -95,6 +112,7 @@ class Kubernetes(Standing):
             audit=self._audit,
             feature_gates=self._feature_gates,
             disabled_admission=() if self._controllers else ("TaintNodesByCondition",),
+            kubelets=bool(self._kubelets),
         )
         self.etcd.wait_ready()
         self.apiserver.start()
@@ -107,6 +125,7 @@ class Kubernetes(Standing):
             kubeconfig=self.kubeconfig_for(KWOK),
             forwarded=self._forwarded,
             drop_leases=self._drop_node_leases,
+            selector=f"{BY_KWOK}=kwok" if self._kubelets else "",
         )
         self.kwok.launch()
         self.controller_manager: Daemon | None = None
@@ -207,6 +226,8 @@ class Kubernetes(Standing):
         if gpus:
             size["nvidia.com/gpu"] = str(gpus)
         own = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+        if self._kubelets:
+            own[BY_KWOK] = "kwok"
         node = {
             "apiVersion": "v1",
             "kind": "Node",
@@ -224,9 +245,11 @@ class Kubernetes(Standing):
         if status != 201:
             raise LabError(f"Node {name} was refused ({status}): {answer.get('message')}")
 
-    def wait_nodes_ready(self, *, timeout_s: float = 60) -> None:
-        """Wait until every Node is Ready and no longer tainted by its own condition."""
-        wait_until(self._nodes_ready, "every Node is Ready", timeout_s=timeout_s, detail=self._describe_nodes)
+    def wait_nodes_ready(self, names: Sequence[str] = (), *, timeout_s: float = 60) -> None:
+        """Wait until every Node, ``names`` among them, is Ready and no longer tainted by its own condition."""
+        wait_until(
+            lambda: self._nodes_ready(names), "every Node is Ready", timeout_s=timeout_s, detail=self._describe_nodes
+        )
 
     def start_scheduler(
         self, config_text: str = DEFAULT_CONFIG, *, user: str = SCHEDULER, feature_gates: str = "", name: str = ""
@@ -288,9 +311,11 @@ class Kubernetes(Standing):
         if status != 200:
             raise LabError(f"the leases of the Nodes could not be deleted ({status}): {answer.get('message')}")
 
-    def _nodes_ready(self) -> bool:
+    def _nodes_ready(self, names: Sequence[str]) -> bool:
         status, answer = self.api("GET", "/api/v1/nodes")
-        return status == 200 and all(_is_ready(node) for node in answer["items"])
+        if status != 200 or set(names) - {node["metadata"]["name"] for node in answer["items"]}:
+            return False
+        return all(_is_ready(node) for node in answer["items"])
 
     def _describe_nodes(self) -> str:
         try:

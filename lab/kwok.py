@@ -34,10 +34,13 @@ def kwok(
     kubeconfig: Path,
     forwarded: int,
     drop_leases: Callable[[], None],
+    selector: str = "",
 ) -> Daemon:
     """Return the daemon; stop it, and within half a minute every Node is NotReady, as when kubelets die.
 
     Whatever port of whichever Pod is forwarded leads to ``forwarded`` on loopback: Pods run nothing.
+
+    With ``selector`` only Nodes with that label are kwok's; others have kubelets.
 
     ``drop_leases`` deletes all Node leases. A kubelet that comes back renews its own lease at once; a kwok that comes
     back has a new identity and waits for the old one's leases to expire (kwok ``node_lease_controller.go``).
@@ -50,7 +53,8 @@ def kwok(
         str(binaries / "kwok"),
         f"--config={config}",
         f"--kubeconfig={kubeconfig}",
-        "--manage-all-nodes=true",
+        *([f"--manage-nodes-with-label-selector={selector}"] if selector else []),
+        f"--manage-all-nodes={'false' if selector else 'true'}",
         f"--node-lease-duration-seconds={LEASE_SECONDS}",
         f"--server-address=127.0.0.1:{port}",
         "--node-ip=127.0.0.1",

@@ -16,6 +16,9 @@ DEBIAN_PACKAGES = {
     "nsenter": "util-linux",
     "mount": "mount",
     "chroot": "coreutils",
+    "ip": "iproute2",
+    "apt-get": "apt",
+    "dpkg-deb": "dpkg",
 }
 """Program to the Debian package that brings it."""
 

@@ -1,7 +1,9 @@
-"""Pods that run nothing, as the lab's kwok plays them."""
+"""Pods that run nothing, as the lab's kwok plays them, and containers for real kubelets."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from lab.images import BUSYBOX_IMAGE
 
 START_IN = "lab.slurm-extender.io/start-in"
 """Annotation: Running only so long after it was bound."""
@@ -54,6 +56,21 @@ def pod(name: str, namespace: str, **options: Any) -> dict[str, Any]:
     template = pod_template(**options)
     template["metadata"] |= {"name": name, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "Pod", **template}
+
+
+def container(
+    script: str, *, cpus: int | str = 1, memory: str = "1Gi", image: str = BUSYBOX_IMAGE, **fields: Any
+) -> dict[str, Any]:
+    """Return a container that a kubelet of the lab can run: ``script`` is for the shell of busybox."""
+    requests = {"cpu": str(cpus), "memory": memory}
+    return {
+        "name": "main",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-c", script],
+        "resources": {"requests": requests, "limits": requests},
+        **fields,
+    }
 
 
 def required_affinity(key: str, values: Sequence[str]) -> dict[str, Any]:

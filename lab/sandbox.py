@@ -47,7 +47,7 @@ mount --bind "$work" "$root/MOUNTPOINT"
 """.replace("MOUNTPOINT", MOUNTPOINT)
 
 
-def _system_call(name: str, *arguments: int) -> None:
+def system_call(name: str, *arguments: int) -> None:
     """Call setns or unshare of the C library (Python has them from 3.12 on); raise OSError as os does."""
     library = ctypes.CDLL(None, use_errno=True)
     if getattr(library, name)(*arguments) != 0:
@@ -65,17 +65,17 @@ def _children_in(namespace: Path | None) -> Iterator[None]:
     home = os.open("/proc/thread-self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     try:
         if namespace is None:
-            _system_call("unshare", CLONE_NEWPID)
+            system_call("unshare", CLONE_NEWPID)
         else:
             there = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                _system_call("setns", there, CLONE_NEWPID)
+                system_call("setns", there, CLONE_NEWPID)
             finally:
                 os.close(there)
         try:
             yield
         finally:
-            _system_call("setns", home, CLONE_NEWPID)
+            system_call("setns", home, CLONE_NEWPID)
     finally:
         os.close(home)
 
@@ -84,12 +84,14 @@ class Sandbox:
     """Namespaces around a chroot: ``work`` is seen inside it as ``/lab``; ``devices`` are made under ``/dev``.
 
     A context manager. On leaving, and also when this process is killed, everything that was started inside is gone.
+    ``cgroups`` are trees that process 1 removes where this process is killed; an orderly end leaves them to the caller.
     """
 
-    def __init__(self, chroot: Path, work: Path, *, devices: Sequence[str] = ()) -> None:
+    def __init__(self, chroot: Path, work: Path, *, devices: Sequence[str] = (), cgroups: Sequence[Path] = ()) -> None:
         self._chroot = chroot
         self._work = work
         self._devices = tuple(devices)
+        self._cgroups = tuple(map(str, cgroups))
         self._init: subprocess.Popen[bytes] | None = None
         self._children: list[subprocess.Popen[bytes]] = []
         self._lock = threading.Lock()  # tests run commands from several threads
@@ -117,7 +119,7 @@ class Sandbox:
         require_root()
         require_programs(("unshare", "nsenter", "mount", "chroot"))
         # Site-packages and the caller's environment are of no use to process 1: -I -S keep it small and quick.
-        reaper = [sys.executable, "-I", "-S", str(REAPER)]
+        reaper = [sys.executable, "-I", "-S", str(REAPER), *self._cgroups]
         runner = os.pidfd_open(os.getpid())
         try:
             with _children_in(None):
@@ -137,8 +139,8 @@ class Sandbox:
         if self._init.stdout.readline() != b"ready\n":
             said = self._init.stderr.read().decode(errors="replace").strip()
             raise LabError(f"cannot make namespaces here: {said or 'process 1 of the sandbox ended'}")
-        self._call(["/bin/sh", "-euc", MOUNTS, "sh", str(self._chroot), str(self._work), " ".join(self._devices)])
-        self._call(["hostname", "lab"])
+        self.run_outside(["/bin/sh", "-euc", MOUNTS, "sh", str(self._chroot), str(self._work), " ".join(self._devices)])
+        self.run_outside(["hostname", "lab"])
 
     def stop(self) -> None:
         """Kill everything inside and wait until the kernel says that it is gone; harmless when nothing runs."""
@@ -195,6 +197,12 @@ class Sandbox:
     ) -> str:
         """Run ``command`` in the chroot and return what it printed; raise LabError if it fails or hangs."""
         return self._call(command, environment=environment, stdin=stdin, timeout_s=timeout_s, in_chroot=True)
+
+    def run_outside(
+        self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, timeout_s: float = 60
+    ) -> str:
+        """Run ``command`` in the namespaces but over the machine's own root; else as :meth:`run`."""
+        return self._call(command, environment=environment, timeout_s=timeout_s)
 
     def pids(self) -> list[int]:
         """Every process inside, as the machine counts, process 1 included."""

@@ -6,7 +6,7 @@ import re
 import secrets
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,9 +27,9 @@ from lab.ports import Ports
 from lab.probe import decoded, request
 from lab.process import Daemon, log_tail
 from lab.sandbox import Sandbox
-from lab.slurm import Slurm
+from lab.slurm import Machines, Slurm
 from lab.standing import Standing
-from lab.topology import Topology, standard
+from lab.topology import KubeNode, Topology, standard
 
 T = TypeVar("T")
 
@@ -102,20 +102,8 @@ class Site(Standing):
         self._workdir = workdir
 
     def _start(self) -> None:
-        topology = self.topology
-        self.slurm = self._stack.enter_context(
-            Slurm(
-                release=self.release,
-                nodes=topology.nodes,
-                external_nodes=topology.external_nodes,
-                partitions=topology.partitions,
-                config=topology.slurm_config,
-                files=topology.slurm_files,
-                accounting=self._accounting,
-                workdir=self._workdir,
-            )
-        )
-        self.kube = self._stack.enter_context(Kubernetes(version=self._minor, audit=self._audit, workdir=self._workdir))
+        self.slurm = self._stack.enter_context(self._slurm())
+        self.kube = self._stack.enter_context(self._kubernetes())
         self._register_nodes()
         documents = manifests.shipped(self.kube, self._manifests_folder)
         manifests.apply_rights(self.kube, documents)
@@ -124,13 +112,31 @@ class Site(Standing):
         profile = manifests.scheduler_profile(documents, f"http://127.0.0.1:{self.addresses.scheduling}/scheduler")
         self.scheduler = self.kube.start_scheduler(profile, user=account, feature_gates=gates, name="slurm-scheduler")
 
+    def _slurm(self, machines: Machines | None = None) -> Slurm:
+        topology = self.topology
+        return Slurm(
+            release=self.release,
+            nodes=topology.nodes,
+            external_nodes=topology.external_nodes,
+            partitions=topology.partitions,
+            config=topology.slurm_config,
+            files=topology.slurm_files,
+            accounting=self._accounting,
+            machines=machines,
+            workdir=self._workdir,
+        )
+
+    def _kubernetes(self, kubelets: Sequence[str] = ()) -> Kubernetes:
+        return Kubernetes(version=self._minor, audit=self._audit, kubelets=kubelets, workdir=self._workdir)
+
     def _register_nodes(self) -> None:
         for node in self.topology.kube_nodes:
-            like = node.like
-            self.kube.add_node(
-                node.name, cpus=like.cpus, memory=f"{like.memory_mb}Mi", gpus=like.gpus, labels=node.labels
-            )
+            self._add_node(node)
         self.kube.wait_nodes_ready()
+
+    def _add_node(self, node: KubeNode) -> None:
+        like = node.like
+        self.kube.add_node(node.name, cpus=like.cpus, memory=f"{like.memory_mb}Mi", gpus=like.gpus, labels=node.labels)
 
     def _start_extender(self) -> None:
         self.home = self.kube.home / "extender"

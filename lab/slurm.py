@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,10 @@ NO_TOKEN = "failed to create token"
 """auth/slurm of 24.11 could not sign a request, once in some thousand commands. Nothing was sent: it is repeated."""
 
 ENVIRONMENT = {"SLURM_CONF": f"{HOME}/etc/slurm.conf"}
+Machines = Callable[[Path, Path], Mapping[str, Sandbox]]
+"""Called with the chroot and the home of a cluster; returns the sandboxes of slurmds that do not share the cluster's,
+by node. They must be running."""
+
 SETTLING = {"UNKNOWN", "DOWN", "NOT_RESPONDING", "FUTURE", "REBOOT_REQUESTED"}
 
 
@@ -51,6 +55,8 @@ class Slurm(Standing):
     ``config`` are keys of slurm.conf over the lab's own; ``files`` are scripts put beside slurm.conf (an Epilog, say),
     executable, which the daemons see as ``/lab/etc/<name>``. Files, logs and state live under ``workdir`` (a temporary
     folder when None), in a new folder each time. Jobs may run as root, alice (2001) and bob (2002).
+
+    ``machines`` gives nodes sandboxes of their own, in which their slurmd and its jobs run.
 
     With ``accounting`` there are slurmdbd and its database, and limits hold: root has an association from the start,
     whoever else is to run jobs is given one by :meth:`sacctmgr`.
@@ -66,6 +72,7 @@ class Slurm(Standing):
         config: Mapping[str, str] | None = None,
         files: Mapping[str, str] | None = None,
         accounting: bool = False,
+        machines: Machines | None = None,
         workdir: Path | None = None,
     ) -> None:
         super().__init__()
@@ -84,6 +91,7 @@ class Slurm(Standing):
         self.accounting = accounting
         self._config = dict(config or {})
         self._files = dict(files or {})
+        self._find_machines = machines
         self._workdir = workdir
 
     def _start(self) -> None:
@@ -109,6 +117,7 @@ class Slurm(Standing):
         )
         # Of two slurmds that make it at once, one ends for it (slurmd.c, _prepare_run_dir).
         self._sandbox.run(["mkdir", "/run/slurm"], environment=ENVIRONMENT)
+        self._machines = self._find_machines(chroot, self.home) if self._find_machines else {}
         self._accountants = self._start_accounting()
         self._slurmctld = self._daemon("slurmctld", ["slurmctld", "-D"], ready=self._slurmctld_answers)
         self._slurmds = {node.name: self._slurmd_daemon(node.name) for node in self.nodes}
@@ -259,18 +268,21 @@ class Slurm(Standing):
 
     # How it is made
 
-    def _daemon(self, name: str, command: Sequence[str], **options: Any) -> Daemon:
+    def _daemon(self, name: str, command: Sequence[str], *, sandbox: Sandbox | None = None, **options: Any) -> Daemon:
         options.setdefault("environment", ENVIRONMENT)
         log = self.home / "log" / f"{name}.log"
-        return Daemon(name, self._sandbox, command, log=log, in_chroot=True, **options)
+        return Daemon(name, sandbox or self._sandbox, command, log=log, in_chroot=True, **options)
 
-    def _slurmd_daemon(self, node: str) -> Daemon:
+    def _slurmd_daemon(self, name: str) -> Daemon:
+        if name in self._machines:
+            # Its /run is its own, and the commands of its jobs find the slurmd there.
+            return self._daemon(f"slurmd-{name}", ["slurmd", "-D", "-N", name], sandbox=self._machines[name])
         # Each its own sack.socket of auth/slurm: slurmds that start together in one /run fight over it, and the loser
         # ends with "Address already in use" (sack_api.c). Clients find slurmctld's own.
-        runtime = f"{HOME}/run/{node}"
-        (self.home / "run" / node).mkdir(exist_ok=True)
+        runtime = f"{HOME}/run/{name}"
+        (self.home / "run" / name).mkdir(exist_ok=True)
         environment = {**ENVIRONMENT, "RUNTIME_DIRECTORY": runtime}
-        return self._daemon(f"slurmd-{node}", ["slurmd", "-D", "-N", node], environment=environment)
+        return self._daemon(f"slurmd-{name}", ["slurmd", "-D", "-N", name], environment=environment)
 
     def _start_accounting(self) -> dict[str, Daemon]:
         """Start the database and slurmdbd, one after the other: each gives up, or sleeps for long, without the next."""

@@ -116,30 +116,41 @@ CONFIG: dict[str, dict[str, Any]] = {
 }
 
 
+def site_key(workdir: Path) -> Path:
+    """A file with the key of a site's fence script."""
+    key = workdir / SITE_KEY
+    key.touch(mode=0o600)
+    key.write_text("0123456789" * 4)
+    return key
+
+
+def install_fence(site: Site, key: Path) -> None:
+    """Put the fence script where slurm.conf names it."""
+    etc = site.slurm.home / "etc"
+    (etc / SITE_KEY).touch(mode=0o600)
+    (etc / SITE_KEY).write_text(key.read_text())
+    hooks = f"http://127.0.0.1:{site.addresses.hooks}"
+    (site.slurm.home / Path(NOTES).relative_to(HOME)).mkdir(mode=0o700)
+    command = [str(PROGRAM), "generate", "fence-script", "--hooks", hooks]
+    command += ["--key-file", f"{HOME}/etc/{SITE_KEY}", "--notes", NOTES, "--slurm-conf", f"{HOME}/etc/slurm.conf"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    (etc / f"{FENCE}.new").write_text(text)
+    (etc / f"{FENCE}.new").chmod(0o755)
+    (etc / f"{FENCE}.new").rename(etc / FENCE)  # never seen half written
+
+
 @contextmanager
 def arena_site(release: str, workdir: Path, places: Sequence[str] = PLACES, *, warned: bool = True) -> Iterator[Site]:
     """A site with the fence script installed in these places.
 
     `warned`: Slurm warns scripts of a preemption. Else mode `auto` would not choose a script for that reason.
     """
-    key = workdir / SITE_KEY
-    key.touch(mode=0o600)
-    key.write_text("0123456789" * 4)
+    key = site_key(workdir)
     config = {**CONFIG, "hooks": {**CONFIG["hooks"], "siteKeyFile": str(key)}}
     if not warned:
         config["slurm"] = {**CONFIG["slurm"], "sendUserSignal": False}
     with Site(release, topology=arenas(release, places), config=config, audit=True, workdir=workdir) as site:
-        etc = site.slurm.home / "etc"
-        (etc / SITE_KEY).touch(mode=0o600)
-        (etc / SITE_KEY).write_text(key.read_text())
-        hooks = f"http://127.0.0.1:{site.addresses.hooks}"
-        (site.slurm.home / Path(NOTES).relative_to(HOME)).mkdir(mode=0o700)
-        command = [str(PROGRAM), "generate", "fence-script", "--hooks", hooks]
-        command += ["--key-file", f"{HOME}/etc/{SITE_KEY}", "--notes", NOTES, "--slurm-conf", f"{HOME}/etc/slurm.conf"]
-        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        (etc / f"{FENCE}.new").write_text(text)
-        (etc / f"{FENCE}.new").chmod(0o755)
-        (etc / f"{FENCE}.new").rename(etc / FENCE)  # never seen half written
+        install_fence(site, key)
         yield site
 
 
