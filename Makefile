@@ -67,7 +67,7 @@ PROVE = set -o pipefail; $(PROVED) $(SAID)
 PROVE_TWICE = set -o pipefail; rm -rf $(VENV)/proof-$@; \
 	($(PROVED) $(BY_FILE) || { [ $$? -eq 1 ] && $(PROVED) $(AGAIN); }) $(SAID)
 
-KUBELETS := tests/e2e/test_kubelets.py
+KUBELETS := tests/e2e/test_kubelets.py tests/e2e/test_kubelet_resources.py tests/lab/kubelet
 FENCES := tests/e2e/test_fences.py
 MATRICES := --ignore $(FENCES) tests/contract tests/e2e
 

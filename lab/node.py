@@ -15,7 +15,7 @@ from lab.clock import wait_until
 from lab.errors import LabError
 from lab.images import BUSYBOX_IMAGE
 from lab.network import add_bridge
-from lab.node_daemons import CONTAINERD_SOCKET, containerd, device_plugin, kubelet
+from lab.node_daemons import CONTAINERD_SOCKET, containerd, device_plugin, kubelet, write_kubelet_config
 from lab.process import Daemon
 from lab.sandbox import Sandbox
 from lab.slurm_conf import SlurmNode
@@ -141,6 +141,12 @@ class Node:
         self.kubelet.wait_ready()
         if self.device_plugin is not None:
             self.device_plugin.start()
+
+    def configure(self, config: Mapping[str, Any]) -> None:
+        """Restart the kubelet with ``config`` laid over its own configuration until the next call of this."""
+        self.kubelet.stop()
+        write_kubelet_config(self._index, self.home, self.cgroups.name, {**self._options.config, **config})
+        self.kubelet.start()
 
     def power_cut(self) -> None:
         """Kill every process of the node at once: kubelet, containers, slurmd, jobs."""

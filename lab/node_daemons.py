@@ -94,8 +94,7 @@ def kubelet(
 ) -> Daemon:
     """Write the configuration of a kubelet, with ``config`` laid over the lab's own; return the daemon."""
     address = node_address(index)
-    path = home / "kubelet.yaml"
-    path.write_text(yaml.safe_dump({**_kubelet_config(address, cgroup), **config}, sort_keys=False))
+    path = write_kubelet_config(index, home, cgroup, config)
     command = [
         str(programs.kubelet / "kubelet"),
         f"--config={path}",
@@ -118,6 +117,13 @@ def kubelet(
         ready=lambda: answers_ok(f"{url}/healthz"),
         ready_timeout_s=120,
     )
+
+
+def write_kubelet_config(index: int, home: Path, cgroup: str, config: Mapping[str, Any]) -> Path:
+    """Write a KubeletConfiguration, with ``config`` laid over the lab's own, and return its path."""
+    path = home / "kubelet.yaml"
+    path.write_text(yaml.safe_dump({**_kubelet_config(node_address(index), cgroup), **config}, sort_keys=False))
+    return path
 
 
 def device_plugin(sandbox: Sandbox, programs: NodePrograms, name: str, home: Path, count: int) -> Daemon:
@@ -149,6 +155,7 @@ def _kubelet_config(address: str, cgroup: str) -> dict[str, Any]:
         "makeIPTablesUtilChains": False,
         "resolvConf": "",
         "imageGCHighThresholdPercent": 100,
+        "evictionPressureTransitionPeriod": "1s",
         "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         "volumePluginDir": "/var/lib/kubelet/volumeplugins",
         "serializeImagePulls": False,

@@ -35,12 +35,18 @@ EACH = 10
 """Ends of each kind in each mode, by `make prove`."""
 
 QUICK = tuple(kind for kind in RealKind if kind not in SLOW)
-IN_EVERY_RUN = {("26.05", "batch"), ("24.11", "allocation")}
+LATEST = "26.05"
+IN_EVERY_RUN = {(LATEST, "batch")}
+"""Where one end of each quick kind is shown in every run; `make prove` shows many of all."""
 
 _numbers = count(1)
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+def _each_release() -> list[Any]:
+    return [pytest.param(name, marks=[] if name == LATEST else [pytest.mark.slow], id=name) for name in RELEASES]
+
+
+@pytest.fixture(scope="module", params=_each_release())
 def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeletSite]:
     """A site of real nodes."""
     with real_site(request.param, tmp_path_factory.mktemp("real")) as found:
@@ -159,6 +165,7 @@ def test_a_pod_whose_image_cannot_be_pulled_keeps_its_job_until_it_is_deleted(re
     wait_no_job(real, pod)
 
 
+@pytest.mark.slow
 def test_processes_outlive_a_forced_deletion_and_their_node_is_held(real: KubeletSite) -> None:
     where = namespace(real)
     node = next(iter(real.nodes))
@@ -182,6 +189,7 @@ def test_processes_outlive_a_forced_deletion_and_their_node_is_held(real: Kubele
     )
 
 
+@pytest.mark.slow
 def test_twenty_pods_in_turnover_are_never_rejected_by_their_kubelet(real: KubeletSite) -> None:
     """A Binding never asks a kubelet for more than its node has left: no OutOfcpu, no UnexpectedAdmissionError."""
     where = namespace(real)
@@ -206,6 +214,7 @@ def test_twenty_pods_in_turnover_are_never_rejected_by_their_kubelet(real: Kubel
     assert {phase(real, pod) for pod in pods} == {"Succeeded"}
 
 
+@pytest.mark.slow
 def test_a_rebooted_node_gets_jobs_only_after_its_pod_is_known_to_be_over(real: KubeletSite) -> None:
     where = namespace(real)
     node = next(iter(real.nodes))
