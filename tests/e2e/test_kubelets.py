@@ -14,6 +14,7 @@ from lab.images import ABSENT_IMAGE
 from lab.kubelet_site import KubeletSite
 from lab.pods import container
 from lab.site import PodRef
+from tests.builders.ends import grounds
 from tests.builders.process_ends import (
     SLOW,
     RealArena,
@@ -74,7 +75,8 @@ def namespace(site: KubeletSite) -> str:
 def real_pod(site: KubeletSite, name: str, where: str, **spec: Any) -> PodRef:
     """A Pod with one container that ends at SIGTERM unless `spec` has others."""
     script = 'trap "exit 0" TERM; while :; do sleep 0.1; done'
-    return site.pod(name, where, **{"containers": [container(script, memory="64Mi")], **spec})
+    annotations = {MODE: "auto", PARTITION: grounds("auto").calm}
+    return site.pod(name, where, annotations=annotations, **{"containers": [container(script, memory="64Mi")], **spec})
 
 
 def phase(site: KubeletSite, pod: PodRef) -> str:
