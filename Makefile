@@ -75,8 +75,8 @@ MATRICES := --ignore $(FENCES) tests/contract tests/e2e
 .PHONY: e2e-demo e2e-kubelet e2e-latest e2e-rest e2e-older prove-kubelets prove-latest prove-rest
 
 # Two at a time: with more, two cores are too busy for parts that wait for each other by the clock.
-e2e: lab-build
-	$(MAKE) --no-print-directory --jobs 2 e2e-latest e2e-rest e2e-demo $(OLDER)
+e2e: lab-build lab-build-node
+	$(MAKE) --no-print-directory --jobs 2 e2e-latest e2e-rest e2e-demo e2e-kubelet $(OLDER)
 
 e2e-latest:
 	$(call TWICE,$(LATEST),not older_kubernetes,$(BY_FILE))
@@ -94,9 +94,10 @@ e2e-kubelet:
 e2e-demo: setup
 	set -o pipefail; $(BIN)/slurm-extender demo $(SAID)
 
-prove: lab-build
+prove: lab-build lab-build-node
 	$(MAKE) --no-print-directory --jobs 2 prove-latest prove-rest
 	$(MAKE) --no-print-directory --jobs 1 --keep-going prove-fences-latest prove-fences-rest
+	$(MAKE) --no-print-directory prove-kubelets
 	$(BIN)/python -m tests.stateful --depth 4 --report docs/proof/core.md
 	$(MAKE) --no-print-directory prove-simulated
 	$(MAKE) --no-print-directory prove-simulation

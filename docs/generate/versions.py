@@ -14,6 +14,7 @@ from pathlib import Path
 import yaml
 
 from lab.build_kubernetes import HERE, kubernetes_build, kubernetes_minors, newest_minor, required_version
+from lab.build_node import CONTAINERD
 from lab.build_slurm import RELEASES as BUILT
 from simulator.slurm.release import RELEASES as IMITATED
 from simulator.slurm.release import SimRelease
@@ -28,7 +29,8 @@ _HEAD = """\
 
 After reading this page you know the supported releases, and those that were tested. *Real components* are the
 programs themselves, built by `lab/` and used by `make e2e` and `make prove`; [docs/proof](proof) has the exact
-versions, the date and every case. The kubelet is not among them: kwok replaces it.
+versions, the date and every case. kwok replaces the kubelet in all runs except `make e2e-kubelet` and
+`make prove-kubelets`.
 """
 
 _KUBERNETES = """
@@ -126,6 +128,8 @@ def _others() -> Iterable[str]:
     ran = "built and run with 3.13.5, see [the proof](proof/install.md#image)"
     yield f"| Python of the image | {name}; {ran} |"
     yield f"| kwok, instead of the kubelet | {required_version(HERE / 'kwok/go.mod', 'sigs.k8s.io/kwok')} |"
+    yield f"| kubelet, in its own suites | {required_version(HERE / 'kubelet/go.mod', 'k8s.io/kubernetes')} |"
+    yield f"| containerd, in the same suites | {required_version(HERE / 'containerd/go.mod', CONTAINERD)} |"
     yield f"| helm, which renders the chart | {required_version(HERE / 'helm/go.mod', 'helm.sh/helm/v3')} |"
     yield "| machines | Linux on x86-64; no other machine was tested |"
 

@@ -138,7 +138,8 @@ class RealArena:
     def play(self, end: RealEnd, number: int) -> RealEnded:
         """Let one end happen, and wait until the next job and the next Pod have had the node."""
         own = grounds(end.mode)
-        victim_name, next_name = f"victim-{number}", f"next-{number}"
+        # Files of probes stay: no two probes of a node have one name.
+        victim_name, next_name = (f"{role}-{self.namespace}-{number}" for role in ("victim", "next"))
         options = RUN_FOR.get(end.kind, "-linger -1s")
         extra = {"activeDeadlineSeconds": 5} if end.kind is RealKind.DEADLINE else {}
         limit = {TIME_LIMIT: "1"} if end.kind is RealKind.LIMIT else {}

@@ -228,10 +228,10 @@ def test_a_rebooted_node_gets_jobs_only_after_its_pod_is_known_to_be_over(real: 
 
 def test_a_pod_goes_on_over_a_restart_of_its_kubelet(real: KubeletSite) -> None:
     where = namespace(real)
-    pod = real_pod(real, "stays", where)
+    pod = real_pod(real, "stays", where, containers=[container("exec sleep 3600", memory="64Mi")], grace_s=1)
     node = real.bound(pod)
     wait_phase(real, pod, "Running")
-    processes = real.nodes[node].processes(pod.uid)
+    processes = sorted(real.nodes[node].processes(pod.uid))
     (job,) = jobs_of(real, pod)
     real.nodes[node].kubelet.kill()
     real.elapse(2)
@@ -240,7 +240,7 @@ def test_a_pod_goes_on_over_a_restart_of_its_kubelet(real: KubeletSite) -> None:
     while elapsed() - began < 5:
         assert phase(real, pod) == "Running"
         real.elapse(0.5)
-    assert real.nodes[node].processes(pod.uid) == processes
+    assert sorted(real.nodes[node].processes(pod.uid)) == processes
     assert jobs_of(real, pod) == [job]
     real.delete(pod)
     real.gone(pod, timeout_s=30)
