@@ -29,8 +29,8 @@ from extender.domain.jobs.checkpoint import writer_id
 from extender.domain.jobs.identity import hook_token
 from extender.domain.nodes.fence_evidence import FenceProofs
 from extender.domain.placeholder import State
-from extender.domain.placing.candidates import DEVICE_CLASS as DEVICE_CLASS_PREFIX
 from extender.domain.pods.claim import Claims
+from extender.domain.pods.requests import CLASS_RESOURCE
 from extender.domain.ports import Announcement
 from extender.domain.views import NodeView
 from extender.domain.wellknown import GATE, Reason
@@ -400,7 +400,7 @@ class Assembly:
 
     def _is_on_no_node(self, resource: str) -> bool:
         """No node has to have it: a licence, or devices that kube-scheduler itself looks for."""
-        by_class = resource.startswith(DEVICE_CLASS_PREFIX) or self.informers.device_classes.offers(resource)
+        by_class = resource.startswith(CLASS_RESOURCE) or self.informers.device_classes.offers(resource)
         return by_class or self._licensed(resource)
 
     def _licensed(self, resource: str) -> bool:

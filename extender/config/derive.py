@@ -9,8 +9,9 @@ from extender.domain.jobs.job import RunAs
 from extender.domain.nodes.external_nodes import ExternalRules, FeatureRule, TopologyRule
 from extender.domain.nodes.marks import MarkRules, owner_of_marks
 from extender.domain.placeholder import Timing
+from extender.domain.pods.requests import CLASS_RESOURCE
 from extender.domain.policy.named import Nameable
-from extender.domain.policy.site import TranslationPolicy
+from extender.domain.policy.site import GresRule, TranslationPolicy
 from extender.domain.rules import MassDeletionLimits
 from extender.engine.mass_deletion_guard import GuardOptions
 
@@ -21,7 +22,7 @@ def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolic
     namespaces = configuration.scope.namespaces
     return TranslationPolicy(
         namespaces=None if namespaces is None else frozenset(namespaces),
-        gres_rules=tuple(line.rule() for line in jobs.gres),
+        gres_rules=(*_class_rules(configuration), *(line.rule() for line in jobs.gres)),
         gpu_type_labels=jobs.gpu_type_labels,
         gpu_types=jobs.gpu_types,
         allowed=frozenset(str(key) for key in jobs.allow),
@@ -45,6 +46,13 @@ def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolic
         max_pod_grace_s=int(configuration.limits.max_pod_grace),
         strict_grace=jobs.strict_grace,
         kill_wait_s=int(slurm.kill_wait),
+    )
+
+
+def _class_rules(configuration: ExtenderConfiguration) -> tuple[GresRule, ...]:
+    """Return the GRES of the resources that name a DeviceClass of the map of devices."""
+    return tuple(
+        GresRule(f"{CLASS_RESOURCE}{name}", line.gres) for line in configuration.devices for name in line.device_classes
     )
 
 

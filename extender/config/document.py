@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from extender.config.devices import DeviceMapping, checked
 from extender.config.jobs import Gangs, JobSettings
 from extender.config.kubernetes import ForeignPods, Kubernetes, Scheduler, Scope
 from extender.config.limits import (
@@ -36,6 +37,12 @@ class ExtenderConfiguration(Group):
     scope: Scope = Field(Scope(), description="Namespaces whose Pods are served.")
     jobs: JobSettings = Field(JobSettings(), description="Conversion of Pods to jobs.")
     gangs: Gangs = Field(Gangs(), description="Pods that start together.")
+    devices: Annotated[tuple[DeviceMapping, ...], AfterValidator(checked)] = Field(
+        (),
+        description="Devices that Slurm chooses for ResourceClaims and extended resources (docs/devices.md), one entry "
+        "for each resource. The extender needs the rights of components/devices. Without an entry no ResourceClaim and "
+        "no ResourceSlice is requested.",
+    )
     nodes: NodeSettings = Field(NodeSettings(), description="Nodes of both sides.")
     fences: Fences = Field(Fences(), description="Protection of a Slurm node from its next job while a Pod ends there.")
     foreign_pods: ForeignPods = Field(ForeignPods(), description="Pods that Slurm did not place.")

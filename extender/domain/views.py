@@ -106,6 +106,30 @@ class Allocated:
 
 
 @dataclass(frozen=True, slots=True)
+class PodResourceClaim:
+    """One of `spec.resourceClaims`, with the name of its ResourceClaim."""
+
+    name: str
+    claim: str = ""
+    """The ResourceClaim that the Pod names, or that Kubernetes made for it from a template; "": it is not made yet."""
+
+    needless: bool = False
+    """Kubernetes has decided that none is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedGres:
+    """The GRES that the ResourceClaims of a Pod stand for by the site's map of devices."""
+
+    gres: Mapping[str, int] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+    """Why Slurm cannot choose their devices, a sentence each."""
+
+    delegated: tuple[str, ...] = ()
+    """A sentence for each ResourceClaim that is left to kube-scheduler."""
+
+
+@dataclass(frozen=True, slots=True)
 class PodView:
     """A Pod. Absent lists are empty, absent strings are ""; `None` where absence itself means something."""
 
@@ -148,6 +172,13 @@ class PodView:
 
     beyond: tuple[str, ...] = ()
     """Parts of the Pod on which kube-scheduler alone can judge a node, in words."""
+
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    extended_claim: str = ""
+    """`status.extendedResourceClaimStatus.resourceClaimName`: what kube-scheduler made for extended resources."""
+
+    claimed: ClaimedGres | None = None
+    """The meaning of its ResourceClaims in Slurm, filled in before the translation; `None`: they have none."""
 
     host_network: bool = False
     priority_class: str = ""

@@ -15,11 +15,8 @@ from dataclasses import dataclass
 from extender.domain.placing import taints
 from extender.domain.placing.fit import Misfits, fit
 from extender.domain.placing.node_affinity import requires, selects
-from extender.domain.pods.requests import asked_resources
+from extender.domain.pods.requests import CLASS_RESOURCE, asked_resources
 from extender.domain.views import AntiAffinity, NodeTerm, NodeView, PodView, Toleration
-
-DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
-"""Prefix of a resource that requests devices of the class named behind it (`resource/v1/types.go`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +87,7 @@ def candidates(
 
 def _odd(resource: str, offered: Callable[[str], bool]) -> bool:
     """Return whether it may be a device of DRA (dynamic resource allocation); as `IsExtendedResourceName`."""
-    if resource.startswith(DEVICE_CLASS):
+    if resource.startswith(CLASS_RESOURCE):
         return True
     extended = "/" in resource and "kubernetes.io/" not in resource
     return extended and not offered(resource)

@@ -17,6 +17,8 @@ MEMORY = "memory"
 EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
 HUGEPAGES_PREFIX = "hugepages-"
+CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
+"""Prefix of a resource that requests devices of the DeviceClass named behind it (`resource/v1/types.go`)."""
 
 _RESIZED = frozenset({CPU, MEMORY})
 """Resources that can be resized while a Pod runs."""

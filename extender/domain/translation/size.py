@@ -18,7 +18,7 @@ from extender.domain.translation import settings
 from extender.domain.translation.annotations import Chosen
 from extender.domain.translation.gres import GPU, asked_gres, by_name, gpu_type, to_gres, with_type
 from extender.domain.translation.notice import Notice
-from extender.domain.views import PodView
+from extender.domain.views import ClaimedGres, PodView
 from extender.domain.wellknown import OWN_PREFIX, Reason
 
 NO_REQUESTS = "requests no CPU or no memory (jobs.missingRequests is whole-node)"
@@ -117,7 +117,14 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy, may_be
         else:
             end = "Slurm does not count it, only the kubelet grants it"
             notices += [Notice(Reason.UNACCOUNTED, f"{said}; {end}") for said in reading.unknown]
-    return Size(cpus, memory_mb, whole, reading.gres, reading.licenses, tuple(faults), (*notices, *reading.notices))
+    claimed = pod.claimed or ClaimedGres()
+    faults += claimed.faults
+    notices += [
+        Notice(Reason.UNACCOUNTED, f"{said}; kube-scheduler allocates it, and Slurm does not count it")
+        for said in claimed.delegated
+    ]
+    gres = _summed((reading.gres, claimed.gres))
+    return Size(cpus, memory_mb, whole, gres, reading.licenses, tuple(faults), (*notices, *reading.notices))
 
 
 def _missing(pod: PodView, cpus: int, memory_mb: int) -> list[str]:

@@ -1,0 +1,89 @@
+"""Map a GRES and its index to a device of a ResourceSlice: one line of the configuration for each resource."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from extender.domain.devices.views import SliceDevice
+from extender.domain.jobs.devices import Device
+
+NODE, INDEX = "{node}", "{index}"
+"""What stands for the name of the Node in the name of a pool, and for Slurm's index in the name of a device."""
+
+_GRES = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}(:[A-Za-z0-9_.-]{1,64})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLine:
+    """One line of the map. Raises `ValueError` where it can name no device."""
+
+    gres: str
+    """A GRES with its type, if it has one: `gpu`, `gpu:1g.10gb`."""
+
+    driver: str
+    device_classes: frozenset[str] = frozenset()
+    """DeviceClasses whose devices are this GRES."""
+
+    pool: str = NODE
+    attribute: str = ""
+    """The attribute whose value is Slurm's index; "": the name of the device tells."""
+
+    name: str = ""
+    """The name of the device, with `{index}` for Slurm's index; "": the attribute tells."""
+
+    def __post_init__(self) -> None:
+        if not _GRES.fullmatch(self.gres):
+            raise ValueError(f"{self.gres!r} is no GRES; it must read <name> or <name>:<type>")
+        if bool(self.attribute) == bool(self.name):
+            raise ValueError(f"{self.gres}: match must have either attribute or name")
+        if self.name and self.name.count(INDEX) != 1:
+            raise ValueError(f"{self.gres}: match.name is {self.name!r}; it must have {INDEX} once")
+        if self.pool.count(NODE) > 1:
+            raise ValueError(f"{self.gres}: pool is {self.pool!r}; it may have {NODE} once")
+
+    def pool_of(self, node: str) -> str:
+        """Return the name of the pool of a Node."""
+        return self.pool.replace(NODE, node)
+
+    def counts(self, given: Device) -> bool:
+        """Return whether devices that Slurm allocated are of this line."""
+        name, _, kind = self.gres.partition(":")
+        return given.name == name and (not kind or given.type == kind)
+
+    def is_index(self, device: SliceDevice, index: int) -> bool:
+        """Return whether this device is the one with Slurm's index."""
+        if self.name:
+            return device.name == self.name.replace(INDEX, str(index))
+        found = device.attributes.get(self.attribute, device.attributes.get(f"{self.driver}/{self.attribute}"))
+        return found == str(index)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMap:
+    """All lines. An empty map switches dynamic resource allocation off."""
+
+    lines: tuple[DeviceLine, ...] = ()
+    _by_class: dict[str, DeviceLine] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        by_class: dict[str, DeviceLine] = {}
+        for line in self.lines:
+            for name in sorted(line.device_classes):
+                if name in by_class:
+                    raise ValueError(f"DeviceClass {name!r} is in the lines of {by_class[name].gres} and {line.gres}")
+                by_class[name] = line
+        object.__setattr__(self, "_by_class", by_class)
+
+    def __bool__(self) -> bool:
+        return bool(self.lines)
+
+    def line_of(self, device_class: str) -> DeviceLine | None:
+        """Return the line that has a DeviceClass."""
+        return self._by_class.get(device_class)
+
+    def lines_of(self, given: Iterable[Device]) -> tuple[DeviceLine, ...]:
+        """Return the lines of devices that Slurm allocated."""
+        there = tuple(given)
+        return tuple(line for line in self.lines if any(line.counts(one) for one in there))

@@ -1,0 +1,49 @@
+"""Index which ResourceClaims hold which devices. The API server checks nothing: it accepts two holders of a device."""
+
+from __future__ import annotations
+
+from extender.domain.devices.views import DeviceId, ResourceClaimView
+
+
+class DeviceHolders:
+    """Keep the allocated ResourceClaims by device, those too that are being written."""
+
+    def __init__(self) -> None:
+        self._claims: dict[str, ResourceClaimView] = {}
+        self._holders: dict[DeviceId, set[str]] = {}
+        self._assumed: dict[str, frozenset[DeviceId]] = {}
+
+    def put(self, claim: ResourceClaimView) -> None:
+        """Take over what a ResourceClaim holds now."""
+        self.drop(claim.uid)
+        if claim.devices:
+            self._claims[claim.uid] = claim
+            for device in claim.devices:
+                self._holders.setdefault(device, set()).add(claim.uid)
+
+    def drop(self, uid: str) -> None:
+        """Forget a ResourceClaim that is gone."""
+        if (old := self._claims.pop(uid, None)) is not None:
+            for device in old.devices:
+                holders = self._holders[device]
+                holders.discard(uid)
+                if not holders:
+                    del self._holders[device]
+
+    def assume(self, uid: str, devices: frozenset[DeviceId]) -> None:
+        """Count devices as held by a ResourceClaim from before its write until the watch shows it; none: not any more.
+
+        Two grants must not be given one device in between.
+        """
+        self._assumed.pop(uid, None)
+        if devices:
+            self._assumed[uid] = devices
+
+    def others(self, device: DeviceId, uid: str) -> tuple[str, ...]:
+        """Return the UIDs of all holders of a device except one ResourceClaim."""
+        found = self._holders.get(device, set()) | {one for one, held in self._assumed.items() if device in held}
+        return tuple(sorted(found - {uid}))
+
+    def claim(self, uid: str) -> ResourceClaimView | None:
+        """Return a ResourceClaim that holds devices."""
+        return self._claims.get(uid)

@@ -1,0 +1,130 @@
+"""Derive the GRES of a Pod from its ResourceClaims, as far as the device map knows their DeviceClasses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from extender.domain.devices.device_map import DeviceLine, DeviceMap
+from extender.domain.devices.views import DeviceRequest, ResourceClaimView
+from extender.domain.pods.requests import CLASS_RESOURCE, pod_requests
+from extender.domain.quantity import whole_up
+from extender.domain.views import PodView
+
+MOST_DEVICES = 32
+"""Devices of one ResourceClaim (`AllocationResultsMaxSize`); the API server accepts no larger allocation."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClaimReading:
+    """The result for all ResourceClaims of a Pod."""
+
+    carried: tuple[ResourceClaimView, ...] = ()
+    """Those for which Slurm chooses the devices, in the order of the Pod."""
+
+    gres: Mapping[str, int] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+    """Why no job can be submitted, a sentence each."""
+
+    delegated: tuple[str, ...] = ()
+    """A sentence for each ResourceClaim that is left to kube-scheduler."""
+
+    missing: tuple[str, ...] = ()
+    """The entries of `spec.resourceClaims` for which no ResourceClaim exists yet: nothing is decided before."""
+
+
+Find = Callable[[str, str], ResourceClaimView | None]
+"""Return a ResourceClaim by namespace and name."""
+
+
+def read_claims(
+    pod: PodView, find: Find, others: Callable[[str, str], Sequence[PodView]], device_map: DeviceMap
+) -> ResourceClaimReading:
+    """Read the ResourceClaims of a Pod. `others` returns the Pods that name a ResourceClaim."""
+    carried: list[ResourceClaimView] = []
+    gres: dict[str, int] = {}
+    faults: list[str] = []
+    delegated: list[str] = []
+    missing: list[str] = []
+    for entry in pod.resource_claims:
+        if entry.needless:
+            continue
+        claim = find(pod.namespace, entry.claim) if entry.claim else None
+        if claim is None or claim.deleted:
+            missing.append(entry.name)
+            continue
+        users = [one for one in others(claim.namespace, claim.name) if one.uid != pod.uid and not one.finished]
+        if why := _delegated(pod, claim, users, device_map):
+            delegated.append(f"ResourceClaim {claim.full_name}: {why}")
+            continue
+        carried.append(claim)
+        faults += _faults(claim, device_map)
+        for request in claim.requests:
+            line = device_map.line_of(request.device_class)
+            if line is not None:
+                gres[line.gres] = gres.get(line.gres, 0) + request.count
+    return ResourceClaimReading(tuple(carried), gres, tuple(faults), tuple(delegated), tuple(missing))
+
+
+def extended_requests(pod: PodView, class_of: Callable[[str], str], device_map: DeviceMap) -> tuple[DeviceRequest, ...]:
+    """Return the requests for devices that the Pod's extended resources stand for, as far as the map knows them.
+
+    `class_of` returns the DeviceClass that offers an extended resource, "" for none.
+    """
+    try:
+        asked = pod_requests(pod)
+    except ValueError:
+        return ()
+    found = []
+    for resource in sorted(asked):
+        name = device_class_of(resource, class_of)
+        if name and device_map.line_of(name) is not None and (count := whole_up(asked[resource])) > 0:
+            found.append(DeviceRequest(resource, name, count))
+    return tuple(found)
+
+
+def device_class_of(resource: str, class_of: Callable[[str], str]) -> str:
+    """Return the DeviceClass that stands behind an extended resource, "" for none."""
+    return resource.removeprefix(CLASS_RESOURCE) if resource.startswith(CLASS_RESOURCE) else class_of(resource)
+
+
+def lines_of_requests(
+    requests: Sequence[DeviceRequest], device_map: DeviceMap
+) -> list[tuple[DeviceRequest, DeviceLine]]:
+    """Return each request with its line; requests of other DeviceClasses are left out."""
+    return [(one, line) for one in requests if (line := device_map.line_of(one.device_class)) is not None]
+
+
+def _delegated(pod: PodView, claim: ResourceClaimView, users: Sequence[PodView], device_map: DeviceMap) -> str:
+    """Return why kube-scheduler alone allocates a ResourceClaim, "" where Slurm does."""
+    if any(one.delegated for one in claim.requests):
+        return next(f"request {one.name} has {one.delegated}" for one in claim.requests if one.delegated)
+    if not any(device_map.line_of(one.device_class) for one in claim.requests):
+        names = ", ".join(sorted({one.device_class for one in claim.requests})) or "none"
+        return f"no line of devices names its DeviceClass ({names})"
+    if users:
+        return f"Pod {users[0].full_name} uses it too"
+    if claim.allocated is not None and claim.job_id is None and not set(claim.reserved) <= {pod.uid}:
+        return "another object uses it already"
+    return ""
+
+
+def _faults(claim: ResourceClaimView, device_map: DeviceMap) -> list[str]:
+    where = f"ResourceClaim {claim.full_name}"
+    faults = [
+        f"{where}: request {one.name} has {one.unsupported}, which Slurm cannot honour; remove it, or request a GRES "
+        "type by a DeviceClass of its own"
+        for one in claim.requests
+        if one.unsupported
+    ]
+    faults += [
+        f"{where}: no line of devices names DeviceClass {one.device_class} of request {one.name}, but one names "
+        "another of its DeviceClasses; put them in two ResourceClaims"
+        for one in claim.requests
+        if device_map.line_of(one.device_class) is None
+    ]
+    if claim.constrained:
+        faults.append(f"{where} has constraints, which Slurm cannot honour; remove them")
+    if sum(one.count for one in claim.requests) > MOST_DEVICES:
+        faults.append(f"{where} requests more than {MOST_DEVICES} devices, the most that an allocation may have")
+    return faults

@@ -1,0 +1,141 @@
+"""Represent ResourceClaims and ResourceSlices (`resource.k8s.io/v1`) with the fields that the extender needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from extender.domain.views import Taint, Toleration
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DeviceId:
+    """The identity of a device in a cluster."""
+
+    driver: str
+    pool: str
+    device: str
+
+    @property
+    def text(self) -> str:
+        """Return it for messages."""
+        return f"{self.device} of pool {self.pool} ({self.driver})"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """One request of a ResourceClaim."""
+
+    name: str
+    device_class: str = ""
+    """"": the request is a prioritized list."""
+
+    count: int = 1
+    tolerations: tuple[Toleration, ...] = ()
+    tolerations_json: str = ""
+    """The same as they are written, for the allocation; "": none."""
+
+    delegated: str = ""
+    """The field that only kube-scheduler can honour, so that the ResourceClaim is left to it; "": none."""
+
+    unsupported: str = ""
+    """The field that makes Slurm's choice of a device impossible; "": none."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatedDevice:
+    """A device that is written in the allocation of a ResourceClaim."""
+
+    request: str
+    device: DeviceId
+    admin: bool = False
+    """It is used with adminAccess, beside whoever holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClaimView:
+    """A ResourceClaim."""
+
+    uid: str
+    namespace: str
+    name: str
+    resource_version: str = ""
+    requests: tuple[DeviceRequest, ...] = ()
+    constrained: bool = False
+    """It has constraints over several devices."""
+
+    config: tuple[str, ...] = ()
+    """The entries of `spec.devices.config`, each as JSON."""
+
+    allocated: tuple[AllocatedDevice, ...] | None = None
+    """The devices of `status.allocation`; `None`: it is not allocated."""
+
+    node: str = ""
+    """The Node that the allocation names, if it names exactly one."""
+
+    reserved: tuple[str, ...] = ()
+    """UIDs of the objects for which it is reserved."""
+
+    job_id: int | None = None
+    """The placeholder job for which the extender wrote the allocation."""
+
+    owner: str = ""
+    """UID of the Pod that controls it; "": it was created by itself."""
+
+    finalizers: tuple[str, ...] = ()
+    deleted: bool = False
+    extended: bool = False
+    """kube-scheduler made it for extended resources of a Pod (KEP-5004)."""
+
+    @property
+    def full_name(self) -> str:
+        """Return `namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def devices(self) -> frozenset[DeviceId]:
+        """Return the devices that it keeps from others."""
+        return frozenset(one.device for one in self.allocated or () if not one.admin)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClaimAllocation:
+    """An allocation to be written into a ResourceClaim."""
+
+    devices: tuple[AllocatedDevice, ...]
+    node: str
+    job_id: int
+    class_config: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """For each request, by name, the entries of `spec.config` of its DeviceClass, each as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceDevice:
+    """A device of a ResourceSlice."""
+
+    name: str
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """The values as text, whatever their type."""
+
+    taints: tuple[Taint, ...] = ()
+    unsupported: str = ""
+    """The field that makes it no device of its own, such as counters that it shares with others; "": none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSliceView:
+    """A ResourceSlice."""
+
+    uid: str
+    name: str
+    resource_version: str = ""
+    driver: str = ""
+    pool: str = ""
+    generation: int = 0
+    slices: int = 1
+    """How many ResourceSlices the pool has in this generation."""
+
+    node: str = ""
+    """The Node of all of its devices; "": they are not of one Node."""
+
+    devices: tuple[SliceDevice, ...] = ()
