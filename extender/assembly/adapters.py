@@ -19,6 +19,7 @@ from extender.kube.api_clock import ApiClock
 from extender.kube.checkpoints import CheckpointLease
 from extender.kube.pod_group_status import PodGroupStatusWriter
 from extender.kube.pod_reads import PodReader
+from extender.kube.resource_claims import ResourceClaimWriter
 from extender.kube.writes import PodWriter
 from extender.runtime.event_bus import EventBus
 from extender.slurm.asking import ObserveRequest
@@ -66,6 +67,7 @@ class Adapters:
         )
         self.group_statuses = PodGroupStatusWriter(kubernetes, self.informers.pod_groups)
         self.pod_reader = PodReader(kubernetes, rng=io_context.rng)
+        self.resource_claims = ResourceClaimWriter(kubernetes, clock=clock, rng=io_context.rng)
         self.checkpoints = CheckpointLease(
             kubernetes, config.leader_election.namespace, f"{config.leader_election.lease_name}-checkpoints"
         )

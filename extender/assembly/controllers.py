@@ -50,11 +50,13 @@ def _caches(a: Assembly) -> tuple[Part, ...]:
         if a.policy_file.given
         else ()
     )
+    devices = (Part("devices", informers.devices.run, everywhere=True),) if informers.devices.device_map else ()
     groups = (Part("PodGroups", informers.pod_groups.run, everywhere=True),) if informers.pod_groups.sources else ()
     return (
         Part("pods", informers.pod_reflector.run, everywhere=True),
         Part("nodes", informers.node_reflector.run, everywhere=True),
         Part("device classes", informers.class_reflector.run, everywhere=True),
+        *devices,
         *groups,
         *policy,
     )
@@ -217,6 +219,22 @@ def _pods(a: Assembly) -> tuple[Part, ...]:
                 ),
             )
             if a.informers.pod_groups.sources
+            else ()
+        ),
+        *(
+            (
+                Part(
+                    "ResourceClaims",
+                    a.resource_claims.run,
+                    (
+                        (t.ResourceClaimChanged, a.resource_claims.claim_changed),
+                        (t.PlaceholderChanged, a.resource_claims.placeholder_changed),
+                        (t.PodChanged, a.resource_claims.pod_changed),
+                        (t.PlaceholderForgotten, a.resource_claims.forgotten),
+                    ),
+                ),
+            )
+            if a.informers.devices.device_map
             else ()
         ),
         Part("explanations", pods.explanations.run, ((t.PlaceholderForgotten, pods.explanations.forgotten),)),

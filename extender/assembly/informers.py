@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Sequence
 
 from extender.assembly.io_context import IoContext
+from extender.config.devices import device_map
 from extender.config.document import ExtenderConfiguration
 from extender.domain.views import NodeView, PodView
+from extender.kube.devices import DeviceInformers
 from extender.kube.pod_groups import PodGroupInformers
 from extender.kube.reflector import Reflector
 from extender.kube.store import DeviceClassStore, NamespaceStore, NodeStore, PodStore
@@ -18,7 +20,7 @@ DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 
 
 class Informers:
-    """The informers of Pods, Nodes, Namespaces, DeviceClasses and PodGroups."""
+    """The informers of Pods, Nodes, Namespaces, DeviceClasses, PodGroups, ResourceClaims and ResourceSlices."""
 
     def __init__(self, config: ExtenderConfiguration, io_context: IoContext) -> None:
         kubernetes, rng = io_context.kubernetes, io_context.rng
@@ -30,6 +32,7 @@ class Informers:
         self.nodes = NodeStore()
         self.namespaces = NamespaceStore()
         self.device_classes = DeviceClassStore()
+        self.devices = DeviceInformers(kubernetes, device_map(config.devices), self.device_classes, rng=rng)
         self.pod_groups = PodGroupInformers(kubernetes, config.gangs.pod_groups, rng=rng)
         self.pod_reflector = Reflector(kubernetes, "/api/v1/pods", POD, self.pods, rng=rng, keep=self.pods.keep)
         self.node_reflector = Reflector(kubernetes, "/api/v1/nodes", NODE, self.nodes, rng=rng)
@@ -41,7 +44,7 @@ class Informers:
     @property
     def synced(self) -> bool:
         """Return whether the cluster's state at the start is known, though perhaps not adopted."""
-        return self.pods.synced and self.nodes.synced and self.pod_groups.synced
+        return self.pods.synced and self.nodes.synced and self.pod_groups.synced and self.devices.synced
 
     @property
     def trouble(self) -> str:
@@ -49,14 +52,20 @@ class Informers:
         return self.pod_reflector.status.trouble or self.node_reflector.status.trouble
 
     async def wait_synced(self) -> None:
-        """Wait for the first lists of Pods, Nodes, and PodGroups: those name the gangs, and thereby their jobs."""
+        """Wait for the first lists of Pods, Nodes, devices, and PodGroups: those name the gangs, and their jobs."""
         await self.pods.wait_synced()
         await self.nodes.wait_synced()
         await self.pod_groups.wait_synced()
+        await self.devices.wait_synced()
 
     async def relist(self) -> None:
-        """List Pods, Nodes and PodGroups once more, independently of the watches."""
-        await asyncio.gather(self.pod_reflector.relist(), self.node_reflector.relist(), self.pod_groups.relist())
+        """List Pods, Nodes, PodGroups and devices once more, independently of the watches."""
+        await asyncio.gather(
+            self.pod_reflector.relist(),
+            self.node_reflector.relist(),
+            self.pod_groups.relist(),
+            self.devices.relist(),
+        )
 
     def kube_nodes(self) -> dict[str, NodeView]:
         """Nodes by name."""

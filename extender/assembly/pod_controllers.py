@@ -18,6 +18,7 @@ from extender.controllers.toleration_check import TolerationCheck
 from extender.controllers.unclaimed_grants import UnclaimedGrantController
 from extender.domain.pods.claim import Claims
 from extender.domain.views import PodView
+from extender.engine.devices.pod_devices import PodDevices
 from extender.engine.engine import Engine
 from extender.engine.gangs.candidates import MemberCandidates
 from extender.engine.scheduling import FilterCandidates
@@ -37,6 +38,7 @@ class PodControllers:
         candidates: FilterCandidates,
         one_by_one: OneByOneWarnings,
         workloads: WorkloadResolver,
+        pod_devices: PodDevices,
         fresh: Callable[[], bool],
         licensed: Callable[[str], bool],
     ) -> None:
@@ -53,6 +55,8 @@ class PodControllers:
             repelling=pods.repelling,
             licensed=licensed,
             by_class=informers.device_classes.offers,
+            carried=pod_devices.carries,
+            as_judged=pod_devices.as_judged,
         )
         self.gate_arrivals = GateArrivals(schedulers, adapters.api_clock)
         self.requeue = RequeueController(engine, writer, pods, clock)

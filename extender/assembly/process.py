@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 
 from extender.assembly.adapters import Adapters
@@ -22,6 +22,7 @@ from extender.controllers.gang_vacancies import GangVacancies, VacancyTimes
 from extender.controllers.one_by_one_warnings import OneByOneWarnings
 from extender.controllers.pod_absence_judge import PodAbsenceJudge
 from extender.controllers.pods import PodController
+from extender.controllers.resource_claims import ResourceClaimController
 from extender.controllers.restore_reports import RestoreReports
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain.gangs.context import GangContext
@@ -32,8 +33,10 @@ from extender.domain.placeholder import State
 from extender.domain.pods.claim import Claims
 from extender.domain.pods.requests import CLASS_RESOURCE
 from extender.domain.ports import Announcement
-from extender.domain.views import NodeView
+from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE, Reason
+from extender.engine.devices.member_devices import MemberDevices
+from extender.engine.devices.pod_devices import PodDevices
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineOptions, EnginePorts, EngineState
 from extender.engine.gangs.barrier import GangBarrier
@@ -59,6 +62,7 @@ from extender.runtime.topics import (
     PodsAbsent,
     PodsAdopted,
     PolicyFileRead,
+    ResourceClaimChanged,
 )
 from extender.slurm.asking import ObserveRequest, unobserved
 from extender.slurm.placeholder import HookSettings
@@ -109,6 +113,7 @@ class Assembly:
             io_context.clock,
             lambda: writer_id(io_context.clock.wall(), io_context.rng.getrandbits(32)),
         )
+        self.pod_devices, self.member_devices = self._devices(adapters, placeholders)
         self.engine = self._engine(adapters, claims, validate)
         self.gangs = GangMembers(self.engine, self.informers.pods, self.announcer, [GATE])
         workloads = WorkloadResolver(placeholders, self.informers.pods, self.gangs)
@@ -135,6 +140,7 @@ class Assembly:
             one_by_one=one_by_one,
             candidates=candidates,
             workloads=workloads,
+            pod_devices=self.pod_devices,
             fresh=self._fresh,
             licensed=self._licensed,
         )
@@ -151,6 +157,17 @@ class Assembly:
             self.announcer,
             self.informers.nodes.named,
             lambda: self.job_controllers.orphans.suspected_nodes() | self.pod_controller.missing.suspected_nodes(),
+        )
+        self.resource_claims = ResourceClaimController(
+            placeholders,
+            self.pod_devices,
+            self.member_devices,
+            self.informers.devices,
+            self.announcer,
+            find=self.informers.devices.claims.get,
+            every=self.informers.devices.claims.all,
+            reconsider=self._reconsider,
+            fresh=self._fresh,
         )
         self.gang_barrier, self.gang_vacancies, self.scheduling = self._scheduling(adapters, claims, candidates)
         self._subscribe()
@@ -181,6 +198,7 @@ class Assembly:
                 slurm_health=adapters.slurm_health,
                 checkpoints=self.checkpoints,
                 kept_from=adapters.drains.kept_from,
+                devices=self.member_devices,
                 on_no_node=self._is_on_no_node,
                 fenced=lambda: adapters.fence_ledger.fenced(self.io_context.clock.now()),
                 gangs_need_fence=self.config.gangs.unfenced is UnfencedGangs.REFUSE,
@@ -188,6 +206,35 @@ class Assembly:
                 policy_trouble=lambda: "" if self.policy_file.policy is not None else self.policy_file.trouble,
             ),
         )
+
+    def _devices(self, adapters: Adapters, placeholders: PlaceholderIndex) -> tuple[PodDevices, MemberDevices]:
+        """Return what reads and what writes the devices of Pods."""
+        informers = self.informers
+        devices = informers.devices
+
+        def node_offers(name: str, resource: str) -> bool:
+            node = informers.nodes.named(name)
+            return node is not None and resource in node.allocatable
+
+        pods = PodDevices(
+            devices.device_map,
+            devices,
+            informers.pods,
+            placeholders,
+            claiming=informers.pods.claiming,
+            node_offers=node_offers,
+            scheduler=self.config.scheduler.name,
+        )
+        devices.judge_holders(pods.pod_of, pods.is_provisional)
+        members = MemberDevices(
+            pods,
+            devices,
+            adapters.resource_claims,
+            cache=informers.pods,
+            reads=adapters.pod_reader,
+            clock=self.io_context.clock,
+        )
+        return pods, members
 
     def _pod_controller(
         self,
@@ -205,6 +252,7 @@ class Assembly:
             adapters.api_clock,
             self.informers.namespaces.labels_of,
             lambda: self.engine.guarded,
+            self.pod_devices.completed,
         )
         return PodController(
             self.engine,
@@ -243,7 +291,7 @@ class Assembly:
         self, adapters: Adapters, claims: Claims, candidates: FilterCandidates
     ) -> tuple[GangBarrier, GangVacancies, Scheduling]:
         """Return what answers kube-scheduler, and what binds gangs and returns the nodes of ended members."""
-        bindings = MemberBindings(self.engine, adapters.pod_writer, self.informers.pods, claims)
+        bindings = MemberBindings(self.engine, adapters.pod_writer, self.informers.pods, claims, self.member_devices)
         barrier = GangBarrier(
             self.engine,
             bindings,
@@ -251,6 +299,7 @@ class Assembly:
             self.io_context.clock,
             bind_within_s=self.config.gangs.bind_within,
             missing_of=self.gangs.missing_of,
+            undone_by_errors=self.pod_devices.undone_by_errors,
         )
         scheduling = Scheduling(
             self.engine,
@@ -284,6 +333,7 @@ class Assembly:
         informers.nodes.on_change(node_changed)
         informers.namespaces.on_change(lambda old, new: events.publish(NamespaceChanged(old, new)))
         informers.device_classes.on_change(lambda old, new: events.publish(DeviceClassChanged(old, new)))
+        informers.devices.claims.on_change(lambda old, new: events.publish(ResourceClaimChanged(old, new)))
         informers.pod_groups.on_change(lambda group: events.publish(PodGroupChanged(group)))
         self.parts = parts(self)
         subscribe(events, self.parts)
@@ -394,6 +444,12 @@ class Assembly:
         old, new = event.old, event.new
         if self.ready and (old.resource if old else "") != (new.resource if new else ""):
             self.pod_controllers.gates.classes_changed(self.informers.pods.all())
+
+    def _reconsider(self, pods: Sequence[PodView]) -> None:
+        """Judge and translate Pods again of whose ResourceClaims more is known."""
+        self.pod_controller.reconsider_pods(pods)
+        for pod in pods:
+            self.pod_controllers.gates.reconsider(pod)
 
     def _gang_waits_for(self, key: str) -> str:
         return self.gangs.waits_for(key)

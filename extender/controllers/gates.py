@@ -53,7 +53,8 @@ class GateController:
     """Give gated Pods their candidates.
 
     `repelling`: Pods on nodes that have a required anti-affinity. `licensed`: resources that are on no node;
-    `by_class`: those for which a DeviceClass stands.
+    `by_class`: those for which a DeviceClass stands; `carried`: those of them whose devices Slurm chooses. `as_judged`
+    returns a Pod without the parts that Slurm decides, `None` while too little is known of it.
     """
 
     def __init__(
@@ -68,6 +69,8 @@ class GateController:
         repelling: Callable[[], Iterable[PodView]],
         licensed: Callable[[str], bool] = lambda _resource: False,
         by_class: Callable[[str], bool] = lambda _resource: False,
+        carried: Callable[[str], bool] = lambda _resource: False,
+        as_judged: Callable[[PodView], PodView | None] = lambda pod: pod,
     ) -> None:
         self._members = members
         self._candidates = candidates
@@ -78,6 +81,8 @@ class GateController:
         self._repelling = repelling
         self._licensed = licensed
         self._by_class = by_class
+        self._carried = carried
+        self._as_judged = as_judged
         self._lists: OrderedDict[Demands, _Wanted] = OrderedDict()
         self._demands: dict[str, Demands] = {}
         """What each Pod demands whose candidates come from here, by UID."""
@@ -120,6 +125,11 @@ class GateController:
             if self._demands.get(pod.uid) is not None and GATE in pod.gates and pod.deleted_at is None:
                 self._gated(None, pod)
 
+    def reconsider(self, pod: PodView) -> None:
+        """Judge a gated Pod again: more is known of its ResourceClaims."""
+        if GATE in pod.gates and pod.deleted_at is None:
+            self._gated(None, pod)
+
     async def run(self) -> None:
         """Notify of changed nodes and remove gates, until cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -136,7 +146,10 @@ class GateController:
         key = pod.uid
         if old is not None and _asked(old) == _asked(pod) and key in self._demands:
             return
-        wanted = demands(pod, self._repelling(), self._offered)
+        judged = self._as_judged(pod)
+        if judged is None:
+            return  # one of its ResourceClaims is not there yet
+        wanted = demands(judged, self._repelling(), self._offered)
         if isinstance(wanted, Beyond):
             self._leave(key)
             self._ungate(pod, ", ".join(wanted.why))
@@ -149,6 +162,8 @@ class GateController:
             self._notify(key, entry)
 
     def _offered(self, resource: str) -> bool:
+        if self._carried(resource):
+            return True
         if self._by_class(resource):
             return False
         return self._licensed(resource) or any(resource in node.allocatable for node in self._nodes())

@@ -178,6 +178,10 @@ class PodController:
             if namespace in {None, pod.namespace}:
                 self._put(pod)
 
+    def reconsider_pods(self, pods: Sequence[PodView]) -> None:
+        """Translate these Pods again where they wait: more is known of their ResourceClaims."""
+        self._recognise_again([pod.uid for pod in pods])
+
     def pod_group_changed(self, event: PodGroupChanged) -> None:
         """Decide again to which gang the waiting Pods belong that name a PodGroup."""
         self._recognise_again([pod.uid for pod in self._naming(event.group)])
@@ -314,7 +318,7 @@ class PodController:
         self._engine.meet(key, [_ref(new)])
         if new.uid not in self._asked:
             self._say_foreign_claim(new)
-        if new.uid not in self._asked or (old is not None and (_settings(old) != _settings(new) or _resized(old, new))):
+        if new.uid not in self._asked or (old is not None and _requests_changed(old, new)):
             self._wish(new)
         if new.node_name and not (old and old.node_name):
             claim = self._claim(new)
@@ -440,6 +444,10 @@ def _ref(pod: PodView) -> e.MemberRef:
 
 def _settings(pod: PodView) -> Mapping[str, str]:
     return {key: value for key, value in pod.annotations.items() if key not in STATUS_ANNOTATIONS}
+
+
+def _requests_changed(old: PodView, new: PodView) -> bool:
+    return _settings(old) != _settings(new) or old.resource_claims != new.resource_claims or _resized(old, new)
 
 
 def _resized(old: PodView, new: PodView) -> bool:

@@ -23,7 +23,8 @@ _NOTHING: Mapping[str, str] = {}
 class Translations:
     """`policy` returns `None` while none is usable, `namespace_labels` for a Namespace that is not known (yet).
 
-    `guarded` returns the partitions that are not open to all users, `None` before Slurm was read.
+    `guarded` returns the partitions that are not open to all users, `None` before Slurm was read. `completed` returns
+    a Pod with the GRES of its ResourceClaims, `None` while one of them does not exist.
     """
 
     def __init__(
@@ -32,11 +33,13 @@ class Translations:
         clock: Clock,
         namespace_labels: Callable[[str], Mapping[str, str] | None] = lambda _name: _NOTHING,
         guarded: Callable[[], Mapping[str, str] | None] = lambda: _NOTHING,
+        completed: Callable[[PodView], PodView | None] = lambda pod: pod,
     ) -> None:
         self._policy = policy
         self._clock = clock
         self._namespace_labels = namespace_labels
         self._guarded = guarded
+        self._completed = completed
 
     @property
     def possible(self) -> bool:
@@ -52,9 +55,12 @@ class Translations:
         guarded, roots = self._guarded(), root_annotations(controllers)
         if labels is None or (guarded is None and names_partition(pod, roots, policy)):
             return None
+        whole = self._completed(pod)
+        if whole is None:
+            return None
         deadline_s = job_deadline(controllers)
         wall = self._clock.wall()
-        return translate([pod], roots, policy, wall, labels, guarded=guarded or _NOTHING, job_deadline_s=deadline_s)
+        return translate([whole], roots, policy, wall, labels, guarded=guarded or _NOTHING, job_deadline_s=deadline_s)
 
     def beyond_rule(self, pod: PodView, gang: Membership) -> str:
         """Return why the policy does not allow the Pod's gang, as a sentence; "" if it does, or is not known."""

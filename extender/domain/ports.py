@@ -13,6 +13,8 @@ from types import MappingProxyType
 from typing import Protocol
 
 from extender.domain.cluster import SlurmNode, SlurmSnapshot
+from extender.domain.devices.choice import DeviceStock
+from extender.domain.devices.views import ResourceClaimAllocation, ResourceClaimView
 from extender.domain.events import (
     CancelAnswered,
     Event,
@@ -323,6 +325,49 @@ class Owners(Protocol):
 
         Raises `PortError`.
         """
+        ...
+
+
+class DeviceCache(Protocol):
+    """ResourceClaims, ResourceSlices and DeviceClasses, as last seen. All are absent where no device is configured."""
+
+    @property
+    def stock(self) -> DeviceStock:
+        """Return what is known of devices and of who holds them."""
+        ...
+
+    def claim(self, namespace: str, name: str) -> ResourceClaimView | None:
+        """Return a ResourceClaim by its name."""
+        ...
+
+    def class_of(self, resource: str) -> str:
+        """Return the DeviceClass that offers an extended resource; "" for none."""
+        ...
+
+    def class_config(self, device_class: str) -> tuple[str, ...]:
+        """Return the entries of `spec.config` of a DeviceClass, each as JSON."""
+        ...
+
+    async def passed(self, uid: str, version: str, within_s: float) -> bool:
+        """Wait until the watch has shown a ResourceClaim in this version, or a later one. False: it did not in time."""
+        ...
+
+
+class ResourceClaims(Protocol):
+    """Writes to ResourceClaims. Each names UID and resource version, and does nothing if the object has changed."""
+
+    async def read(self, namespace: str, name: str) -> ResourceClaimView | None:
+        """Return a ResourceClaim as it is now; `None`: there is none of this name. Raises `PortError`."""
+        ...
+
+    async def allocate(
+        self, claim: ResourceClaimView, allocation: ResourceClaimAllocation, reserve_for: MemberRef | None
+    ) -> ResourceClaimView:
+        """Replace the allocation, and reserve the ResourceClaim for a Pod unless `None`. Raises `PortError`."""
+        ...
+
+    async def release(self, claim: ResourceClaimView) -> None:
+        """Remove the allocation and the finalizer. Raises `PortError`."""
         ...
 
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+RESOURCE_CLAIMS = "resource claims"
+"""The entry of `PodView.beyond` for ResourceClaims."""
+
 COLLECTED = "DeletionByPodGC"
 """Reason of the condition that the garbage collector of Pods writes together with the phase."""
 
@@ -277,6 +280,9 @@ class DeviceClassView:
     resource_version: str = ""
     resource: str = ""
     """`spec.extendedResourceName` (KEP-5004); "": none."""
+
+    config: tuple[str, ...] = ()
+    """The entries of `spec.config`, which go into each allocation, each as JSON."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ class AllocationChecker:
         self._kept_from = ports.kept_from
         self._on_no_node = ports.on_no_node
         self._fenced = ports.fenced
+        self._devices = ports.devices
         self._co_located_jobs = CoLocatedJobChecks(
             ports.clock, state.job_reads, ports.events, ports.cache.on_node, placeholders.by_pod
         )
@@ -76,7 +77,8 @@ class AllocationChecker:
         pods = {m.ref.uid: pod for m in p.members if (pod := self._cache.get(m.ref.uid)) is not None}
         others = self._state.placeholders.in_state(State.LOST, State.UNSURE)
         there = self._assumed_pods.there
-        return check_allocation(p, pods, snapshot, there, others, on_no_node=self._on_no_node)
+        found = check_allocation(p, pods, snapshot, there, others, on_no_node=self._on_no_node)
+        return self._devices.check(p) if isinstance(found, e.AllocationFits) else found
 
     def _unfenced(self, p: Placeholder) -> frozenset[str]:
         """Return the granted nodes that mode `auto` would not have asked for. A mode that the Pod names stays."""

@@ -74,12 +74,7 @@ class CommandExecutor:
         """Carry out a command for the API server."""
         match command:
             case c.WakePod():
-                more = woken_at(self._ports.clock.wall()) if command.again else {}
-                claim = self._claims.written(command.job_id, command.node, command.member.uid)
-                woken = await self._ports.pods.wake(
-                    command.member, {**claim, **more}, wanted=lambda: self._has_job(key, command.job_id)
-                )
-                self._handle(key, woken, "wake")
+                self._handle(key, await self._wake(key, command), "wake")
             case c.NoteCancelled(member, cancelled):
                 text = encode_cancelled(cancelled, member.uid)
                 accepted = await self._ports.pods.annotate(member, {CANCELLED: text})
@@ -88,6 +83,21 @@ class CommandExecutor:
                 self._handle(key, await self._end_pod(command), "end")
             case _:
                 raise AssertionError(f"{command!r} is not for Kubernetes")
+
+    async def _wake(self, key: str, command: c.WakePod) -> e.WakeAnswered:
+        """Write the devices of a member, then the grant: kube-scheduler takes an allocated ResourceClaim as it is."""
+        p = self._state.placeholders.get(key)
+        if (
+            p is not None
+            and p.job_id == command.job_id
+            and (why := await self._ports.devices.prepare(p, command.member))
+        ):
+            return e.WakeAnswered(command.member.uid, False, why)
+        more = woken_at(self._ports.clock.wall()) if command.again else {}
+        claim = self._claims.written(command.job_id, command.node, command.member.uid)
+        return await self._ports.pods.wake(
+            command.member, {**claim, **more}, wanted=lambda: self._has_job(key, command.job_id)
+        )
 
     def _has_job(self, key: str, job_id: int) -> bool:
         p = self._state.placeholders.get(key)

@@ -11,6 +11,7 @@ from extender.domain.pods.claim import Claims
 from extender.domain.ports import Announcer, Clock, PodCache, Pods, SlurmJobs
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
+from extender.engine.devices.member_devices import MemberDevices
 from extender.engine.job_terminator import JobTerminator
 from extender.engine.jobs.identity import JobIdentity
 from extender.engine.jobs.missing import MissingJobTracker
@@ -69,6 +70,9 @@ class EnginePorts:
 
     policy_trouble: Callable[[], str]
     """What is wrong with the policy of the site where there is none; "" where there is one."""
+
+    devices: MemberDevices
+    """Checks and writes the devices of ResourceClaims."""
 
     gangs_need_fence: bool = True
     """A job of several nodes is submitted only where each node that it may get has a working fence."""

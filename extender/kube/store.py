@@ -140,6 +140,12 @@ class PodStore(Store[PodView]):
         """Pods of this scheduler, ended ones too, by the PodGroup that they name."""
 
         self._repelling: dict[str, PodView] = {}
+        self._claiming: dict[tuple[str, str], dict[str, PodView]] = {}
+        """Pods by the namespace and name of a ResourceClaim that they use."""
+
+    def claiming(self, namespace: str, claim: str) -> Sequence[PodView]:
+        """Pods that use a ResourceClaim, those that have ended too."""
+        return tuple(self._claiming.get((namespace, claim), {}).values())
 
     def on_node(self, node: str) -> Sequence[PodView]:
         """Pods bound to a Kubernetes node that are not over."""
@@ -192,6 +198,8 @@ class PodStore(Store[PodView]):
                 self._repelling[view.uid] = view
         if view.scheduler_name in self._schedulers and (group := group_of(view)) is not None:
             self._naming.setdefault(group, {})[view.uid] = view
+        for claim in _claims_of(view):
+            self._claiming.setdefault((view.namespace, claim), {})[view.uid] = view
 
     def _unindex(self, view: PodView) -> None:
         self._repelling.pop(view.uid, None)
@@ -199,6 +207,10 @@ class PodStore(Store[PodView]):
             naming = self._naming.get(group)
             if naming is not None and naming.pop(view.uid, None) is not None and not naming:
                 del self._naming[group]
+        for claim in _claims_of(view):
+            users = self._claiming.get((view.namespace, claim))
+            if users is not None and users.pop(view.uid, None) is not None and not users:
+                del self._claiming[view.namespace, claim]
         named = self._slurmds.get(view.name)
         if named is not None and named.pop(view.uid, None) is not None and not named:
             del self._slurmds[view.name]
@@ -251,7 +263,11 @@ class DeviceClassStore(NamedStore[DeviceClassView]):
 
     def offers(self, resource: str) -> bool:
         """Return whether some device class offers this extended resource."""
-        return any(one.resource == resource for one in self._views.values())
+        return bool(self.class_of(resource))
+
+    def class_of(self, resource: str) -> str:
+        """Return the name of a device class that offers an extended resource, the first one by name; "" for none."""
+        return min((one.name for one in self._views.values() if one.resource == resource), default="")
 
 
 class NamespaceStore(NamedStore[NamespaceView]):
@@ -280,6 +296,10 @@ class PodGroupStore(Store[PodGroupView]):
     def _unindex(self, view: PodGroupView) -> None:
         if (there := self._by_name.get((view.namespace, view.name))) is not None and there.uid == view.uid:
             del self._by_name[view.namespace, view.name]
+
+
+def _claims_of(view: PodView) -> set[str]:
+    return {one.claim for one in view.resource_claims if one.claim} | ({view.extended_claim} - {""})
 
 
 _NOTHING: Mapping[str, str] = {}

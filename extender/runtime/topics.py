@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from extender.domain.devices.views import ResourceClaimView
 from extender.domain.gangs.context import GroupRef
 from extender.domain.jobs.job import JobView
 from extender.domain.placeholder import Placeholder
@@ -65,6 +66,14 @@ class DeviceClassChanged:
 
     old: DeviceClassView | None
     new: DeviceClassView | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClaimChanged:
+    """The watch brought a change of a ResourceClaim."""
+
+    old: ResourceClaimView | None
+    new: ResourceClaimView | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from extender.domain.views import NodeView
 from extender.kube.wire.node import read_node
 from extender.kube.wire.pod import read_pod
 from simulator.kube import pods
+from simulator.kube.dynamic_resources import DynamicResources
 from simulator.kube.objects import Json, set_condition
 from simulator.kube.resources import NODES, PODS
 from simulator.kube.server import FakeApiServer
@@ -96,6 +97,9 @@ class SimScheduler:
         self._nodes: dict[str, NodeView] = {}
         self.judge: Callable[[Json, str], str] | None = None
         """Another filter: why a Pod does not fit a Node; "" if it does."""
+
+        self.claims: DynamicResources | None = None
+        """The plugin for ResourceClaims, where the cluster has them."""
 
     def set_timeout(self, seconds: float) -> None:
         """Give up on the extender after this time: `httpTimeout`."""
@@ -198,6 +202,7 @@ class SimScheduler:
             return
         names, why = self._judged(pod, self._feasible(pod))
         if not names:  # The extender is not asked where the built-in filters leave nothing.
+            self._post_filter(pod)
             self._reject(queued, f"0 nodes are available{why}")
             return
         try:
@@ -206,6 +211,7 @@ class SimScheduler:
             self._fail(queued, str(error))
             return
         if not chosen:
+            self._post_filter(pod)
             self._reject(queued, f"0/{len(names)} nodes are available: {why}.")
             return
         self._assumed.add(queued.uid)
@@ -228,11 +234,17 @@ class SimScheduler:
         return [node.name for node in self._nodes.values() if node.ready and wanted.met_by(node)]
 
     def _judged(self, pod: Json, names: list[str]) -> tuple[list[str], str]:
-        if self.judge is None:
+        judges = [self.judge] if self.judge is not None else []
+        judges += [self.claims.why_not] if self.claims is not None else []
+        if not judges:
             return names, ""
-        found = {name: self.judge(pod, name) for name in names}
+        found = {name: next((why for judge in judges if (why := judge(pod, name))), "") for name in names}
         reasons = sorted({why for why in found.values() if why})
         return [name for name, why in found.items() if not why], f": {', '.join(reasons)}." if reasons else ""
+
+    def _post_filter(self, pod: Json) -> None:
+        if self.claims is not None:
+            self.claims.post_filter(pod)
 
     async def _filter(self, pod: Json, names: list[str]) -> tuple[list[str], str]:
         """The nodes that pass, or why none does. Raises ExtenderCallFailed, httpx.HTTPError."""
@@ -249,12 +261,17 @@ class SimScheduler:
 
     async def _bind(self, queued: _Queued, node: str) -> None:
         self.status.binds += 1
+        pod = self._server.storage.get(pods.pod_key(queued.namespace, queued.name))
+        if self.claims is not None and pod is not None:
+            self.claims.pre_bind(pod, node)
         body = {"PodName": queued.name, "PodNamespace": queued.namespace, "PodUID": queued.uid, "Node": node}
         try:
             await self._call("bind", body)
         except (httpx.HTTPError, ExtenderCallFailed) as error:
             self._assumed.discard(queued.uid)
             pod = self._server.storage.get(pods.pod_key(queued.namespace, queued.name))
+            if self.claims is not None and pod is not None and not pod["spec"].get("nodeName"):
+                self.claims.unreserve(pod)
             if pod is not None and pod["metadata"]["uid"] == queued.uid and not pod["spec"].get("nodeName"):
                 self._queue[queued.uid] = queued
                 self._fail(queued, str(error))

@@ -90,6 +90,9 @@ class FakeApiServer:
         self.in_client_request = False
         """A request of a client is being carried out, rather than something that the simulation does."""
 
+        self.check_update: Callable[[Json, Json], None] = lambda _old, _new: None
+        """Refuse a change of a status that validation does not allow, by StatusError: the object before and after."""
+
         self.before_read: list[Callable[[ObjectKey], None]] = []
         """Called for each object that is about to be read: what changes all the time is brought up to date then."""
 
@@ -285,6 +288,7 @@ class FakeApiServer:
                 kept = note_status(old, kept, manager)
             if key.resource == NODES:  # `registry/core/node/strategy.go` keeps the spec alone
                 kept["metadata"] |= {name: meta[name] for name in ("labels", "annotations") if name in meta}
+            self.check_update(old, kept)
             return self._put(key, kept)
         new["metadata"] = meta | {"creationTimestamp": was["creationTimestamp"], "generation": was["generation"]}
         if "status" in key.resource.subresources:

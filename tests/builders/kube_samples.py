@@ -67,7 +67,7 @@ POD: Json = {
         "tolerations": [{"key": "1", "operator": "1", "value": "1", "effect": "1"}],
         "topologySpreadConstraints": [{"whenUnsatisfiable": "1"}],
         "volumes": [{"example.com/key": "1"}],
-        "resourceClaims": [{"example.com/key": "1"}],
+        "resourceClaims": [{"name": "1", "resourceClaimName": "1"}],
         "schedulingGroup": {"podGroupName": "1"},
         "workloadRef": {"name": "1", "podGroup": "1", "podGroupReplicaKey": "1"},
         "schedulerName": "1",
@@ -109,6 +109,8 @@ POD: Json = {
         ],
         "resources": {"requests": {"example.com/key": "1"}, "limits": {"example.com/key": "1"}},
         "allocatedResources": {"example.com/key": "1"},
+        "resourceClaimStatuses": [{"name": "1", "resourceClaimName": "1"}],
+        "extendedResourceClaimStatus": {"resourceClaimName": "1"},
     },
 }
 
@@ -124,6 +126,76 @@ NODE: Json = {
 
 NAMESPACE: Json = {"metadata": METADATA}
 
-DEVICE_CLASS: Json = {"metadata": METADATA, "spec": {"extendedResourceName": "1"}}
+DEVICE_CLASS: Json = {"metadata": METADATA, "spec": {"extendedResourceName": "1", "config": [{"opaque": {}}]}}
+
+_TOLERATION: Json = {"key": "1", "operator": "1", "value": "1", "effect": "1"}
+_SELECTOR: Json = {
+    "nodeSelectorTerms": [
+        {"matchExpressions": [], "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["1"]}]}
+    ]
+}
+RESOURCE_CLAIM: Json = {
+    "metadata": METADATA
+    | {
+        "finalizers": ["1"],
+        "annotations": {
+            "status.slurm-extender.io/job-id": "1",
+            "resource.kubernetes.io/extended-resource-claim": "true",
+        },
+    },
+    "spec": {
+        "devices": {
+            "requests": [
+                {"name": "2", "firstAvailable": [{"name": "1"}]},
+                {
+                    "name": "1",
+                    "firstAvailable": [],
+                    "exactly": {
+                        "deviceClassName": "1",
+                        "count": 1,
+                        "allocationMode": "ExactCount",
+                        "selectors": [{"cel": {"expression": "1"}}],
+                        "capacity": {"requests": {}},
+                        "adminAccess": True,
+                        "tolerations": [_TOLERATION],
+                    },
+                },
+            ],
+            "constraints": [{"matchAttribute": "1"}],
+            "config": [{"requests": ["1"], "opaque": {"driver": "1", "parameters": {}}}],
+        }
+    },
+    "status": {
+        "allocation": {
+            "devices": {"results": [{"request": "1", "driver": "1", "pool": "1", "device": "1", "adminAccess": True}]},
+            "nodeSelector": _SELECTOR,
+        },
+        "reservedFor": [{"resource": "pods", "name": "1", "uid": "1"}],
+    },
+}
+
+RESOURCE_SLICE: Json = {
+    "metadata": METADATA,
+    "spec": {
+        "driver": "1",
+        "nodeName": "1",
+        "pool": {"name": "1", "generation": 1, "resourceSliceCount": 1},
+        "devices": [
+            {
+                "name": "1",
+                "attributes": {
+                    "i": {"int": 1},
+                    "b": {"int": None, "bool": True},
+                    "s": {"int": None, "bool": None, "string": "1"},
+                    "v": {"int": None, "bool": None, "string": None, "version": "1.0.0"},
+                },
+                "taints": [{"key": "1", "effect": "1", "value": "1"}],
+                "consumesCounters": [{}],
+                "allowMultipleAllocations": True,
+                "bindingConditions": ["1"],
+            }
+        ],
+    },
+}
 
 STATUS: Json = {"code": 1, "reason": "1", "message": "1", "details": {"retryAfterSeconds": 1}}

@@ -36,7 +36,7 @@ from extender.kube.errors import ApiUnavailable
 from extender.kube.wire.fields import OddObject, Unreadable
 from extender.kube.wire.manifest import read_manifest
 from extender.kube.wire.meta import read_object_meta
-from extender.kube.wire.stream import DEVICE_CLASS, NAMESPACE, NODE, POD, read_refusal
+from extender.kube.wire.stream import DEVICE_CLASS, NAMESPACE, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE, read_refusal
 from extender.observability.metrics.registry import Metrics
 from slurmclient.errors import SlurmError
 from slurmclient.wire.list_cache import ListCache
@@ -152,7 +152,7 @@ def api_server_answer(data: bytes) -> None:
     if not data:
         return
     readers_of_answers: list[Callable[[bytes], object]] = [partial(read_refusal, code=500), read_object_meta]
-    for kind in (POD, NODE, NAMESPACE, DEVICE_CLASS):
+    for kind in (POD, NODE, NAMESPACE, DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE):
         readers_of_answers += [kind.page, kind.change]
     try:
         readers_of_answers[data[0] % len(readers_of_answers)](data[1:])

@@ -20,6 +20,8 @@ from extender.kube.wire.stream import (
     NAMESPACE,
     NODE,
     POD,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
     ResourceKind,
     pause_of,
     read_refusal,
@@ -39,6 +41,8 @@ KINDS: dict[str, tuple[ResourceKind[Any], dict[str, Any]]] = {
     "nodes": (NODE, kube_samples.NODE),
     "namespaces": (NAMESPACE, kube_samples.NAMESPACE),
     "device classes": (DEVICE_CLASS, kube_samples.DEVICE_CLASS),
+    "ResourceClaims": (RESOURCE_CLAIM, kube_samples.RESOURCE_CLAIM),
+    "ResourceSlices": (RESOURCE_SLICE, kube_samples.RESOURCE_SLICE),
 }
 OWN = (Unreadable, OddObject, ApiUnavailable)
 

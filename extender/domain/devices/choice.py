@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from extender.domain.devices.device_map import DeviceLine, DeviceMap
 from extender.domain.devices.holders import DeviceHolders
-from extender.domain.devices.resource_claims import lines_of_requests
 from extender.domain.devices.pools import DevicePools
+from extender.domain.devices.resource_claims import lines_of_requests
 from extender.domain.devices.views import AllocatedDevice, DeviceId, DeviceRequest, ResourceClaimView, SliceDevice
 from extender.domain.jobs.devices import Device, numbers
 from extender.domain.placing.taints import not_tolerated

@@ -53,7 +53,8 @@ class GangBarrier:
     """Count votes by workload, and bind each gang whose votes are complete. Keys are those of workloads.
 
     `bind_within_s`: how long the nodes of a gang may be offered before all members are bound; then the job is released.
-    `missing_of`: which Pods of a gang do not exist, as a sentence; "" for none.
+    `missing_of`: which Pods of a gang do not exist, as a sentence; "" for none. `undone_by_errors`: an error of `/bind`
+    makes kube-scheduler undo what it has set aside for the Pod, so that its vote counts only while its call is open.
     """
 
     def __init__(
@@ -65,9 +66,11 @@ class GangBarrier:
         *,
         bind_within_s: float,
         missing_of: Callable[[Placeholder], str],
+        undone_by_errors: Callable[[PodView], bool],
     ) -> None:
         self._engine = engine
         self._missing_of = missing_of
+        self._undone_by_errors = undone_by_errors
         self._bindings = bindings
         self._cache = cache
         self._clock = clock
@@ -231,7 +234,7 @@ class GangBarrier:
         pod = self._cache.get(uid)
         if p is None or ballot is None:
             return "Slurm has no allocation for this Pod"
-        if pod is not None and any("claim" in part or part.startswith("volume") for part in pod.beyond):
+        if pod is not None and self._undone_by_errors(pod):
             # The error that this call gets undoes what kube-scheduler has set aside for the Pod.
             ballot = self._ballots[key] = ballot.without_pod(uid)
         if absent := self._absent(p):

@@ -7,10 +7,14 @@ from typing import Any
 
 from extender.domain.views import DeviceClassView
 from extender.kube.wire.fields import Fields
+from extender.kube.wire.resource_claim import read_config
 
 
 def read_device_class(obj: Mapping[str, Any]) -> DeviceClassView:
     """Read a DeviceClass from its JSON. Raises OddObject."""
     found = Fields("DeviceClass", obj)
-    meta, named = found.inner("metadata"), found.inner("spec").text("extendedResourceName")
-    return DeviceClassView(meta.text("name"), meta.text("uid"), meta.text("resourceVersion"), named)
+    meta, spec = found.inner("metadata"), found.inner("spec")
+    resource = spec.text("extendedResourceName")
+    return DeviceClassView(
+        meta.text("name"), meta.text("uid"), meta.text("resourceVersion"), resource, read_config(spec)
+    )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from functools import lru_cache
 
-from extender.domain.views import AntiAffinity, NodeTerm, Requirement, Toleration
+from extender.domain.views import RESOURCE_CLAIMS, AntiAffinity, NodeTerm, PodResourceClaim, Requirement, Toleration
 from extender.kube.wire.fields import MOST, Fields
 
 _INDIFFERENT = frozenset(
@@ -19,6 +19,9 @@ _INDIFFERENT = frozenset(
 `volumezone`, `nodevolumelimits`): no claims, no disks of clouds, none that one Pod alone may use. Any other source, one
 of a later release too, is left to kube-scheduler."""
 
+
+MOST_CLAIMS = 32
+"""ResourceClaims of a Pod (`MaxPodResourceClaims` is 32 or less in every release)."""
 
 VALUES = 10
 """Values of a node affinity for each entry of `MOST`; a list of 1,000 nodes is nothing unusual."""
@@ -37,11 +40,28 @@ def beyond_nodes(spec: Fields) -> tuple[str, ...]:
         "topology spread": any(
             one.text("whenUnsatisfiable") != "ScheduleAnyway" for one in spec.each("topologySpreadConstraints", MOST)
         ),
-        "resource claims": spec.count("resourceClaims"),
+        RESOURCE_CLAIMS: spec.count("resourceClaims"),
         "scheduling group": spec.count("schedulingGroup") or spec.count("workloadRef"),
     }
     volumes = (f"volume {kind}" for kind in sorted(kinds - _INDIFFERENT))
     return (*(what for what, given in found.items() if given), *volumes)
+
+
+def resource_claims(spec: Fields, status: Fields) -> tuple[PodResourceClaim, ...]:
+    """Return the ResourceClaims of a Pod; the status has the names of those that Kubernetes made from templates."""
+    if "resourceClaims" not in spec:
+        return ()
+    made = {
+        one.text("name"): one.text("resourceClaimName") for one in status.each("resourceClaimStatuses", MOST_CLAIMS)
+    }
+    return tuple(
+        PodResourceClaim(
+            name := one.text("name"),
+            one.text("resourceClaimName") or made.get(name, ""),
+            needless=name in made and not made[name],
+        )
+        for one in spec.each("resourceClaims", MOST_CLAIMS)
+    )
 
 
 def too_many_to_compare(spec: Fields, terms: Terms) -> list[str]:

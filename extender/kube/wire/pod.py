@@ -15,6 +15,7 @@ from extender.kube.wire.placing import (
     beyond_nodes,
     node_selector,
     required_terms,
+    resource_claims,
     tolerations,
     too_many_to_compare,
 )
@@ -68,6 +69,8 @@ def read_pod(obj: Mapping[str, Any] | bytes | str) -> PodView:
             *too_many_to_compare(spec, terms),
             *_beyond_of_containers((*containers, *init_containers), overhead),
         ),
+        resource_claims=resource_claims(spec, status),
+        extended_claim=status.inner("extendedResourceClaimStatus").text("resourceClaimName")[:MOST_NAME],
         host_network=spec.flag("hostNetwork"),
         scheduling_group=spec.inner("schedulingGroup").text("podGroupName")[:MOST_NAME],
         workload_ref=_workload_ref(spec.inner("workloadRef")),

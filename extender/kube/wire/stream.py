@@ -15,6 +15,8 @@ from extender.kube.wire.namespace import read_namespace
 from extender.kube.wire.node import read_node
 from extender.kube.wire.pod import read_pod
 from extender.kube.wire.pod_group import pod_group_reader
+from extender.kube.wire.resource_claim import read_resource_claim
+from extender.kube.wire.resource_slice import read_resource_slice
 
 LONGEST_PAUSE_S = 300.0
 """An API server that asks for a longer pause is asked again after this one."""
@@ -136,6 +138,8 @@ POD = ResourceKind(read_pod)
 NAMESPACE = ResourceKind(read_namespace)
 NODE = ResourceKind(read_node)
 DEVICE_CLASS = ResourceKind(read_device_class)
+RESOURCE_CLAIM = ResourceKind(read_resource_claim)
+RESOURCE_SLICE = ResourceKind(read_resource_slice)
 POD_GROUPS = {kind.api: ResourceKind(pod_group_reader(kind)) for kind in POD_GROUP_KINDS}
 """By API group."""
 

@@ -14,6 +14,8 @@ from extender.kube.wire.fields import OddObject
 from extender.kube.wire.namespace import read_namespace
 from extender.kube.wire.node import read_node
 from extender.kube.wire.pod import read_pod
+from extender.kube.wire.resource_claim import read_resource_claim
+from extender.kube.wire.resource_slice import read_resource_slice
 from tests.builders import kube_samples
 
 FULL: dict[str, Any] = {
@@ -255,6 +257,8 @@ def noting(value: Any, missing: set[str]) -> Any:
         (read_node, kube_samples.NODE),
         (read_namespace, kube_samples.NAMESPACE),
         (read_device_class, kube_samples.DEVICE_CLASS),
+        (read_resource_claim, kube_samples.RESOURCE_CLAIM),
+        (read_resource_slice, kube_samples.RESOURCE_SLICE),
     ],
 )
 def test_the_samples_of_the_hostile_tests_have_every_field_that_is_read(

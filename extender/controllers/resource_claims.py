@@ -1,0 +1,170 @@
+"""Keep ResourceClaims and jobs in agreement: release what no job holds, and report devices with two holders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import structlog
+
+from extender.domain.devices.choice import conflicts
+from extender.domain.devices.views import ResourceClaimView
+from extender.domain.placeholder import State
+from extender.domain.ports import Announcement, Announcer, DeviceCache
+from extender.domain.views import PodView
+from extender.domain.wellknown import Reason
+from extender.engine.devices.member_devices import MemberDevices
+from extender.engine.devices.pod_devices import PodDevices
+from extender.engine.placeholder_index import PlaceholderIndex
+from extender.runtime.controller import Controller, Requeue, Resync
+from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten, PodChanged, ResourceClaimChanged
+
+_log = structlog.get_logger(__name__)
+
+RESYNC_S = 60.0
+"""Seconds between two looks at every ResourceClaim: a release that nothing announced is made up for."""
+
+RETRY_S = 1.0
+"""Seconds before a ResourceClaim is looked at again that could not be judged or written."""
+
+REPORTED_KEPT = 1000
+"""Conflicts of which it is remembered that they were reported."""
+
+
+class ResourceClaimController:
+    """Reconcile ResourceClaims, by UID.
+
+    `find` and `every` return ResourceClaims as last seen. `reconsider` is called with Pods of which more is known.
+    `fresh`: Pods are known as they are, and adopted.
+    """
+
+    def __init__(
+        self,
+        placeholders: PlaceholderIndex,
+        pods: PodDevices,
+        members: MemberDevices,
+        devices: DeviceCache,
+        announcer: Announcer,
+        *,
+        find: Callable[[str], ResourceClaimView | None],
+        every: Callable[[], Iterable[ResourceClaimView]],
+        reconsider: Callable[[Sequence[PodView]], None],
+        fresh: Callable[[], bool],
+    ) -> None:
+        self._placeholders = placeholders
+        self._pods = pods
+        self._members = members
+        self._devices = devices
+        self._announcer = announcer
+        self._find = find
+        self._reconsider = reconsider
+        self._fresh = fresh
+        self._reported: dict[tuple[str, str], None] = {}
+        self._controller = Controller(
+            "ResourceClaims",
+            self._reconcile,
+            workers=4,
+            owner_of=self._namespace_of,
+            resync=Resync(lambda: [one.uid for one in every()], every=RESYNC_S),
+        )
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        await self._controller.run()
+
+    def claim_changed(self, event: ResourceClaimChanged) -> None:
+        """Handle a change of a ResourceClaim."""
+        old, new = event.old, event.new
+        claim = new or old
+        if claim is None:
+            return
+        if new is not None:
+            self._controller.add(new.uid)
+        if self._fresh() and (old is None or new is None or _judged(old) != _judged(new)):
+            self._reconsider(self._pods.users(claim))
+
+    def placeholder_changed(self, event: PlaceholderChanged) -> None:
+        """Handle a workload that got, lost or uses its job."""
+        before, after = event.before, event.after
+        if before.job_id != after.job_id or before.state is not after.state or before.allocation != after.allocation:
+            for ref in after.refs:
+                self._add(self._pods.known(ref.uid))
+
+    def pod_changed(self, event: PodChanged) -> None:
+        """Handle a Pod that ended, or is gone."""
+        if event.new is None or event.new.finished:
+            self._add(event.new or event.old)
+
+    def forgotten(self, event: PlaceholderForgotten) -> None:
+        """Drop what is kept of a workload."""
+        self._members.forget(event.key)
+
+    def _add(self, pod: PodView | None) -> None:
+        names = () if pod is None else {one.claim for one in pod.resource_claims if one.claim}
+        for name in sorted(names):
+            claim = None if pod is None else self._devices.claim(pod.namespace, name)
+            if claim is not None:
+                self._controller.add(claim.uid)
+
+    def _namespace_of(self, uid: str) -> str:
+        claim = self._find(uid)
+        return "" if claim is None else claim.namespace
+
+    async def _reconcile(self, uid: str) -> Requeue | None:
+        claim = self._find(uid)
+        if claim is None:
+            return None
+        if not self._fresh():
+            return Requeue(RETRY_S)
+        users = self._pods.users(claim)
+        if claim.allocated is None:
+            return await self._write_again(claim, users)
+        if claim.job_id is not None and not claim.reserved and not any(self._holds(claim, pod) for pod in users):
+            await self._members.release(claim)
+        elif claim.reserved:
+            self._report_conflicts(claim)
+        return None
+
+    def _holds(self, claim: ResourceClaimView, pod: PodView) -> bool:
+        """Return whether the Pod's job is, or may be, the one for which the allocation was written."""
+        p = self._placeholders.by_pod(pod.uid)
+        member = None if p is None else p.member(pod.uid)
+        if p is None or member is None or member.end:
+            return False
+        if p.state is State.UNSURE or member.node or member.binding:
+            return True
+        return p.state is State.GRANTED and p.job_id == claim.job_id and p.node_of(pod.uid) == claim.node
+
+    async def _write_again(self, claim: ResourceClaimView, users: Sequence[PodView]) -> Requeue | None:
+        """Write an allocation that kube-scheduler took away because it refused the node in one cycle (PostFilter)."""
+        for pod in users:
+            p = self._placeholders.by_pod(pod.uid)
+            member = None if p is None else p.member(pod.uid)
+            if p is None or member is None or p.state is not State.GRANTED or not p.cleared or not member.wanting:
+                continue
+            if claim.job_id == p.job_id and (why := await self._members.prepare(p, member.ref)):
+                _log.info("resource_claim_not_written_again", claim=claim.full_name, uid=claim.uid, why=why)
+                return Requeue(RETRY_S)
+        return None
+
+    def _report_conflicts(self, claim: ResourceClaimView) -> None:
+        """Report a device that two bound Pods have: no API can take it from either."""
+        for device, other in conflicts(claim, self._devices.stock):
+            pair = (min(claim.uid, other.uid), max(claim.uid, other.uid))
+            pods = [pod for one in (claim, other) for pod in self._pods.users(one) if pod.uid in one.reserved]
+            if pair in self._reported or len(pods) < 2 or not all(pod.node_name for pod in pods):
+                continue
+            self._reported[pair] = None
+            if len(self._reported) > REPORTED_KEPT:
+                del self._reported[next(iter(self._reported))]
+            names = " and ".join(pod.full_name for pod in pods)
+            text = f"Device {device.text} is allocated to Pods {names}; delete one of them."
+            for pod in pods:
+                self._announcer.announce(
+                    Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.DEVICE_CONFLICT, text, warning=True)
+                )
+
+
+def _judged(claim: ResourceClaimView) -> tuple[object, ...]:
+    """Return the parts of a ResourceClaim that decide how its Pod is translated."""
+    foreign = claim.allocated is not None and claim.job_id is None
+    return (claim.requests, claim.constrained, claim.deleted, claim.reserved if foreign else ())

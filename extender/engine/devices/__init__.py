@@ -1,0 +1,1 @@
+"""Carry the devices of grants into ResourceClaims: read what Pods request, check, write, and check again."""

@@ -1,0 +1,244 @@
+"""Write the devices that Slurm allocated into the ResourceClaims of members, and keep every device to one holder.
+
+The API server accepts two holders of one device, and other kube-schedulers write allocations at the same time. So the
+devices are compared before the write, and once more when the watch has shown the write: whatever was written before it
+is known then. The ResourceClaim of a Pod that is not bound yet yields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+
+from extender.domain import events as e
+from extender.domain.devices.choice import ChosenDevices, DevicesUnknown, DevicesUnusable, choose, conflicts
+from extender.domain.devices.views import AllocatedDevice, ResourceClaimAllocation, ResourceClaimView
+from extender.domain.events import MemberRef
+from extender.domain.placeholder import Placeholder
+from extender.domain.ports import Clock, DeviceCache, PodCache, PodReads, PortError, ResourceClaims
+from extender.domain.views import PodView
+from extender.engine.devices.pod_devices import PodDevices
+
+_log = structlog.get_logger(__name__)
+
+PATIENCE_S = 60.0
+"""How long an allocation is kept while the driver publishes no devices. A kubelet that restarts removes them for up to
+30 s."""
+
+SHOWN_WITHIN_S = 1.5
+"""Seconds for the watch to show a write. kube-scheduler gives up `/bind` after 5 s."""
+
+TRIES = 3
+"""Writes of one ResourceClaim that others change at the same time."""
+
+DeviceCheck = e.AllocationFits | e.AllocationBusy | e.AllocationMisfits
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """One member with the ResourceClaims that are to be written for it."""
+
+    p: Placeholder
+    ref: MemberRef
+    node: str
+    claims: tuple[ResourceClaimView, ...]
+
+    def choice(self, devices: DeviceCache, pods: PodDevices) -> ChosenDevices | DevicesUnknown | DevicesUnusable:
+        """Return the device of each request."""
+        given = self.p.devices_of(self.ref.uid)
+        return choose(self.claims, given, self.node, devices.stock, pods.device_map)
+
+
+class MemberDevices:
+    """Check and write the devices of members."""
+
+    def __init__(
+        self,
+        pods: PodDevices,
+        devices: DeviceCache,
+        claims: ResourceClaims,
+        *,
+        cache: PodCache,
+        reads: PodReads,
+        clock: Clock,
+    ) -> None:
+        self._pods = pods
+        self._devices = devices
+        self._claims = claims
+        self._cache = cache
+        self._reads = reads
+        self._clock = clock
+        self.conflicts = 0
+        """Devices of grants that others held, since the start of the process."""
+
+        self._unknown_since: dict[str, tuple[int | None, float]] = {}
+        """Since when the devices of each workload's job are not published."""
+
+    def forget(self, key: str) -> None:
+        """Drop what is kept of a workload that is over."""
+        self._unknown_since.pop(key, None)
+
+    def check(self, p: Placeholder) -> DeviceCheck:
+        """Return whether every member that wants a node can have its devices there, by what is known now."""
+        if not self._pods.device_map:
+            return e.AllocationFits()
+        for member in p.members:
+            node, pod = p.node_of(member.ref.uid), self._cache.get(member.ref.uid)
+            if not member.wanting or not node or pod is None:
+                continue
+            reading = self._pods.reading(pod)
+            if reading.missing:
+                return e.AllocationBusy(self._pods.waits_for(pod.uid))
+            found = _Order(p, member.ref, node, (*reading.carried, *self._behind_resources(pod, node))).choice(
+                self._devices, self._pods
+            )
+            if isinstance(found, DevicesUnusable):
+                self._note(p, found)
+                return e.AllocationMisfits(node, found.text)
+            if isinstance(found, DevicesUnknown):
+                return self._unknown(p, node, found)
+        self._unknown_since.pop(p.key, None)
+        return e.AllocationFits()
+
+    async def prepare(self, p: Placeholder, ref: MemberRef) -> str:
+        """Write the ResourceClaims of a member before kube-scheduler tries its Pod; "" once they are, else why not.
+
+        One that kube-scheduler has reserved for the Pod already is settled in `/bind`.
+        """
+        pod, node = self._cache.get(ref.uid), p.node_of(ref.uid)
+        if pod is None or not node or p.job_id is None:
+            return ""
+        reading = self._pods.reading(pod)
+        if reading.missing:
+            return self._pods.waits_for(pod.uid)
+        found = _Order(p, ref, node, reading.carried).choice(self._devices, self._pods)
+        if not isinstance(found, ChosenDevices):
+            return found.text
+        open_ones = tuple(one for one in reading.carried if not one.reserved)
+        return await self._write(_Order(p, ref, node, open_ones), found, reserve=False)
+
+    async def settle(self, p: Placeholder, ref: MemberRef, node: str) -> str:
+        """Make the ResourceClaims of a member what Slurm allocated, reserved for its Pod; "" once they are.
+
+        Called in `/bind`, after kube-scheduler's PreBind: whatever it allocated is replaced.
+        """
+        pod = self._cache.get(ref.uid)
+        if pod is None or not self._pods.device_map or p.job_id is None:
+            return ""
+        reading = self._pods.reading(pod)
+        if reading.missing:
+            return self._pods.waits_for(pod.uid)
+        try:
+            names = [one.name for one in reading.carried]
+            if self._behind_resources(pod, node):
+                names.append(await self._extended_claim(pod, ref))
+            claims = [await self._read(pod.namespace, name) for name in names]
+        except PortError as error:
+            return str(error)
+        order = _Order(p, ref, node, tuple(claims))
+        found = order.choice(self._devices, self._pods)
+        if not isinstance(found, ChosenDevices):
+            return found.text
+        return await self._write(order, found, reserve=True)
+
+    async def release(self, claim: ResourceClaimView) -> None:
+        """Remove an allocation of the extender whose job is not the Pod's any more. Raises `PortError`."""
+        await self._claims.release(claim)
+        _log.info("resource_claim_released", claim=claim.full_name, uid=claim.uid, job_id=claim.job_id)
+
+    def _behind_resources(self, pod: PodView, node: str) -> tuple[ResourceClaimView, ...]:
+        """Return a stand-in for the ResourceClaim that kube-scheduler makes for extended resources."""
+        requests = self._pods.extended(pod, node)
+        return (ResourceClaimView("", pod.namespace, f"of {pod.name}", requests=requests),) if requests else ()
+
+    async def _extended_claim(self, pod: PodView, ref: MemberRef) -> str:
+        """Return the name of the ResourceClaim for extended resources. Raises `PortError`."""
+        name = pod.extended_claim
+        if not name:
+            now = await self._reads.read(ref)
+            name = "" if now is None else now.extended_claim
+        if not name:
+            raise PortError(
+                "kube-scheduler has made no ResourceClaim for the extended resources of the Pod; it needs the feature "
+                "gate DRAExtendedResource"
+            )
+        return name
+
+    async def _read(self, namespace: str, name: str) -> ResourceClaimView:
+        found = await self._claims.read(namespace, name)
+        if found is None:
+            raise PortError(f"ResourceClaim {namespace}/{name} does not exist")
+        return found
+
+    async def _write(self, order: _Order, found: ChosenDevices, *, reserve: bool) -> str:
+        """Write what differs, wait for the watch, and look for other holders."""
+        written: list[ResourceClaimView] = []
+        holders = self._devices.stock.holders
+        try:
+            for claim in order.claims:
+                chosen = found.by_claim[claim.uid]
+                if _is_right(claim, chosen, order, reserve=reserve):
+                    continue
+                holders.assume(claim.uid, frozenset(one.device for one in chosen))
+                written.append(await self._allocate(claim, chosen, order, reserve=reserve))
+            for claim in written:
+                if not await self._devices.passed(claim.uid, claim.resource_version, SHOWN_WITHIN_S):
+                    return f"the watch has not shown the write of ResourceClaim {claim.full_name} yet"
+        except PortError as error:
+            return f"ResourceClaim of {order.ref.full_name}: {error}"
+        finally:
+            for claim in order.claims:
+                holders.assume(claim.uid, frozenset())
+        return self._conflict(order.p, written or order.claims)
+
+    def _conflict(self, p: Placeholder, claims: Sequence[ResourceClaimView]) -> str:
+        for claim in claims:
+            for device, other in conflicts(claim, self._devices.stock):
+                holder = self._devices.stock.holder_text(other.uid)
+                found = DevicesUnusable(f"{holder} holds {device.text} too, which Slurm gave this Pod", conflict=True)
+                self._note(p, found)
+                return found.text
+        return ""
+
+    async def _allocate(
+        self, claim: ResourceClaimView, chosen: tuple[AllocatedDevice, ...], order: _Order, *, reserve: bool
+    ) -> ResourceClaimView:
+        """Write one allocation. An object that others changed meanwhile is read and tried again. Raises `PortError`."""
+        config = tuple((one.name, self._devices.class_config(one.device_class)) for one in claim.requests)
+        allocation = ResourceClaimAllocation(chosen, order.node, order.p.job_id or 0, config)
+        for _ in range(TRIES - 1):
+            try:
+                return await self._claims.allocate(claim, allocation, order.ref if reserve else None)
+            except PortError as error:
+                _log.info("resource_claim_not_written", claim=claim.full_name, uid=claim.uid, error=str(error))
+                now = await self._read(claim.namespace, claim.name)
+                if now.uid != claim.uid or (now.reserved and not reserve):
+                    raise
+                claim = now
+        return await self._claims.allocate(claim, allocation, order.ref if reserve else None)
+
+    def _unknown(self, p: Placeholder, node: str, found: DevicesUnknown) -> DeviceCheck:
+        now = self._clock.now()
+        job_id, since = self._unknown_since.get(p.key, (p.job_id, now))
+        if job_id != p.job_id:
+            since = now
+        self._unknown_since[p.key] = (p.job_id, since)
+        if now - since < PATIENCE_S:
+            return e.AllocationBusy(found.text)
+        del self._unknown_since[p.key]
+        return e.AllocationMisfits(node, f"{found.text} Check the driver's Pod on the Node.")
+
+    def _note(self, p: Placeholder, found: DevicesUnusable) -> None:
+        if found.conflict:
+            self.conflicts += 1
+        _log.warning("devices_unusable", uid=p.key, job_id=p.job_id, pods=p.pod_names, why=found.text)
+
+
+def _is_right(claim: ResourceClaimView, chosen: tuple[AllocatedDevice, ...], order: _Order, *, reserve: bool) -> bool:
+    """Return whether nothing has to be written."""
+    if claim.allocated is None or claim.node != order.node:
+        return False
+    same = {replace(one, admin=False) for one in claim.allocated} == set(chosen)
+    return same and (order.ref.uid in claim.reserved if reserve else claim.job_id == order.p.job_id)

@@ -1,0 +1,143 @@
+"""Read which devices Pods request, by their ResourceClaims and extended resources, and who holds devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from extender.domain.devices.device_map import DeviceMap
+from extender.domain.devices.resource_claims import (
+    ResourceClaimReading,
+    device_class_of,
+    extended_requests,
+    read_claims,
+)
+from extender.domain.devices.views import DeviceRequest, ResourceClaimView
+from extender.domain.ports import DeviceCache, PodCache
+from extender.domain.views import RESOURCE_CLAIMS, ClaimedGres, PodView
+from extender.engine.placeholder_index import PlaceholderIndex
+
+
+class PodDevices:
+    """Answer questions about the devices of Pods.
+
+    `claiming` returns the Pods that use a ResourceClaim. `node_offers`: a Node itself reports a resource.
+    """
+
+    def __init__(
+        self,
+        device_map: DeviceMap,
+        devices: DeviceCache,
+        cache: PodCache,
+        placeholders: PlaceholderIndex,
+        *,
+        claiming: Callable[[str, str], Sequence[PodView]],
+        node_offers: Callable[[str, str], bool],
+        scheduler: str,
+    ) -> None:
+        self.device_map = device_map
+        self._devices = devices
+        self._cache = cache
+        self._placeholders = placeholders
+        self._claiming = claiming
+        self._node_offers = node_offers
+        self._scheduler = scheduler
+
+    def reading(self, pod: PodView) -> ResourceClaimReading:
+        """Return what the ResourceClaims of a Pod stand for; nothing where no device is configured."""
+        if not self.device_map or not pod.resource_claims:
+            return ResourceClaimReading()
+        return read_claims(pod, self._devices.claim, self._claiming, self.device_map)
+
+    def completed(self, pod: PodView) -> PodView | None:
+        """Return the Pod with the GRES of its ResourceClaims; `None`: one of them does not exist yet."""
+        if not self.device_map or not pod.resource_claims:
+            return pod
+        found = self.reading(pod)
+        if found.missing:
+            return None
+        return replace(pod, claimed=ClaimedGres(found.gres, found.faults, found.delegated))
+
+    def waits_for(self, uid: str) -> str:
+        """Return which ResourceClaim of a Pod does not exist yet, as a sentence; ""."""
+        pod = self._cache.get(uid)
+        missing = self.reading(pod).missing if pod is not None else ()
+        if not missing:
+            return ""
+        return f"The ResourceClaim for {', '.join(missing)} of spec.resourceClaims does not exist yet."
+
+    def as_judged(self, pod: PodView) -> PodView | None:
+        """Return the Pod as candidate nodes are computed for it; `None`: wait for its ResourceClaims.
+
+        Slurm chooses the devices of carried ResourceClaims, so that kube-scheduler need not see them.
+        """
+        if not self.device_map or RESOURCE_CLAIMS not in pod.beyond:
+            return pod
+        found = self.reading(pod)
+        if found.missing:
+            return None
+        if found.delegated:
+            return pod
+        return replace(pod, beyond=tuple(one for one in pod.beyond if one != RESOURCE_CLAIMS))
+
+    def known(self, uid: str) -> PodView | None:
+        """Return a Pod as last seen."""
+        return self._cache.get(uid)
+
+    def extended(self, pod: PodView, node: str = "") -> tuple[DeviceRequest, ...]:
+        """Return the requests for devices behind the extended resources of a Pod.
+
+        kube-scheduler takes a resource that the Node itself reports from the Node's device plugin.
+        """
+        if not self.device_map:
+            return ()
+        found = extended_requests(pod, self._devices.class_of, self.device_map)
+        return tuple(one for one in found if not (node and self._node_offers(node, one.name)))
+
+    def carries(self, resource: str) -> bool:
+        """Return whether Slurm chooses the devices behind an extended resource."""
+        if not self.device_map:
+            return False
+        return self.device_map.line_of(device_class_of(resource, self._devices.class_of)) is not None
+
+    def undone_by_errors(self, pod: PodView) -> bool:
+        """Return whether an error of `/bind` makes kube-scheduler undo something that the extender cannot restore.
+
+        kube-scheduler then deletes the ResourceClaim of extended resources, and takes back what it allocated. The
+        extender reserves carried ResourceClaims itself.
+        """
+        judged = self.as_judged(pod)
+        beyond = pod.beyond if judged is None else judged.beyond
+        return any("claim" in part or part.startswith("volume") for part in beyond) or bool(self.extended(pod))
+
+    def users(self, claim: ResourceClaimView) -> tuple[PodView, ...]:
+        """Return the Pods that use a ResourceClaim, its owner included."""
+        found = {one.uid: one for one in self._claiming(claim.namespace, claim.name)}
+        if claim.owner and (owner := self._cache.get(claim.owner)) is not None:
+            found[owner.uid] = owner
+        return tuple(found[uid] for uid in sorted(found))
+
+    def pod_of(self, claim: ResourceClaimView) -> str:
+        """Return the Pod that uses a ResourceClaim, as `namespace/name`; "": unknown."""
+        users = self.users(claim)
+        named = [one for one in users if one.uid in claim.reserved] or list(users)
+        return named[0].full_name if named else ""
+
+    def is_provisional(self, claim: ResourceClaimView) -> bool:
+        """Return whether a ResourceClaim is compared with Slurm's indexes before any of its Pods is bound."""
+        users = self.users(claim)
+        if not users or not set(claim.reserved) <= {one.uid for one in users}:
+            return False
+        return all(self._is_unbound(one) and self._is_carried(claim, one) for one in users)
+
+    def _is_unbound(self, pod: PodView) -> bool:
+        if pod.scheduler_name != self._scheduler or pod.node_name or pod.deleted_at is not None:
+            return False
+        p = self._placeholders.by_pod(pod.uid)
+        member = None if p is None else p.member(pod.uid)
+        return member is None or not (member.node or member.binding)
+
+    def _is_carried(self, claim: ResourceClaimView, pod: PodView) -> bool:
+        if claim.extended:
+            return all(self.device_map.line_of(one.device_class) is not None for one in claim.requests)
+        return any(one.uid == claim.uid for one in self.reading(pod).carried)

@@ -1,0 +1,137 @@
+"""Write the allocation of ResourceClaims. Implements `ports.ResourceClaims`.
+
+An allocation that is there cannot be changed, only removed and written again (`resourceclaim/strategy.go`). Every patch
+names the UID and the resource version: one that was changed meanwhile is left as it is (409).
+"""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from pydantic_core import from_json
+
+from extender.domain.devices.views import DeviceRequest, ResourceClaimAllocation, ResourceClaimView
+from extender.domain.events import MemberRef
+from extender.domain.ports import Clock, ResourceClaims
+from extender.domain.wellknown import CLAIM_FINALIZER, JOB_ID
+from extender.kube.connection import MERGE_PATCH, ApiConnection, ApiResponse
+from extender.kube.devices import RESOURCE_API
+from extender.kube.errors import ApiUnavailable, NotFound
+from extender.kube.repeat import repeated
+from extender.kube.wire.fields import OddObject
+from extender.kube.wire.resource_claim import read_resource_claim
+
+ONCE_S = 2.0
+"""Seconds for one request. A `/bind` call makes up to four, within kube-scheduler's time-out of 5 s."""
+
+
+class ResourceClaimWriter:
+    """Implements `ports.ResourceClaims`."""
+
+    def __init__(self, connection: ApiConnection, *, clock: Clock, rng: random.Random) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._rng = rng
+
+    async def read(self, namespace: str, name: str) -> ResourceClaimView | None:
+        """Return a ResourceClaim as it is now; `None`: there is none of this name. Raises ApiError."""
+        path = _path(namespace, name)
+
+        async def get(timeout_s: float) -> ApiResponse:
+            return await self._connection.request("GET", path, timeout_s=timeout_s)
+
+        try:
+            answer = await repeated(get, within_s=ONCE_S, once_s=ONCE_S, rng=self._rng)
+        except NotFound:
+            return None
+        return _read(answer, path)
+
+    async def allocate(
+        self, claim: ResourceClaimView, allocation: ResourceClaimAllocation, reserve_for: MemberRef | None
+    ) -> ResourceClaimView:
+        """Replace the allocation, and reserve the ResourceClaim for a Pod unless `None`. Raises ApiError.
+
+        The finalizer comes first, as with kube-scheduler: an allocated ResourceClaim without one could be deleted under
+        a running Pod.
+        """
+        if claim.allocated is not None:
+            claim = await self._patch(claim, "/status", {"status": {"allocation": None, "reservedFor": None}})
+        if CLAIM_FINALIZER not in claim.finalizers or claim.job_id != allocation.job_id:
+            finalizers = [*claim.finalizers, *({CLAIM_FINALIZER} - set(claim.finalizers))]
+            notes = {JOB_ID: str(allocation.job_id)}
+            claim = await self._patch(claim, "", {"metadata": {"finalizers": finalizers, "annotations": notes}})
+        status: dict[str, Any] = {"allocation": self._allocation(claim, allocation)}
+        if reserve_for is not None:
+            status["reservedFor"] = [{"resource": "pods", "name": reserve_for.name, "uid": reserve_for.uid}]
+        return await self._patch(claim, "/status", {"status": status})
+
+    async def release(self, claim: ResourceClaimView) -> None:
+        """Remove the allocation and the finalizer. Raises ApiError."""
+        if claim.allocated is not None:
+            claim = await self._patch(claim, "/status", {"status": {"allocation": None}})
+        finalizers = [one for one in claim.finalizers if one != CLAIM_FINALIZER]
+        await self._patch(claim, "", {"metadata": {"finalizers": finalizers, "annotations": {JOB_ID: None}}})
+
+    async def _patch(self, claim: ResourceClaimView, subresource: str, patch: dict[str, Any]) -> ResourceClaimView:
+        path = f"{_path(claim.namespace, claim.name)}{subresource}"
+        precondition = {"uid": claim.uid, "resourceVersion": claim.resource_version}
+        body = {**patch, "metadata": {**precondition, **patch.get("metadata", {})}}
+        answer = await self._connection.request("PATCH", path, body=body, content_type=MERGE_PATCH, timeout_s=ONCE_S)
+        return _read(answer, path)
+
+    def _allocation(self, claim: ResourceClaimView, allocation: ResourceClaimAllocation) -> dict[str, Any]:
+        requests = {one.name: one for one in claim.requests}
+        results = [
+            {
+                "request": one.request,
+                "driver": one.device.driver,
+                "pool": one.device.pool,
+                "device": one.device.device,
+                **_tolerations(requests.get(one.request)),
+            }
+            for one in allocation.devices
+        ]
+        config = [
+            {"source": "FromClass", "requests": [request], **_entry(entry)}
+            for request, entries in allocation.class_config
+            for entry in entries
+        ]
+        config += [{"source": "FromClaim", **_entry(entry)} for entry in claim.config]
+        devices: dict[str, Any] = {"results": results}
+        if config:
+            devices["config"] = config
+        field = {"key": "metadata.name", "operator": "In", "values": [allocation.node]}
+        now = datetime.fromtimestamp(self._clock.wall(), UTC)
+        return {
+            "devices": devices,
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+            "allocationTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+
+
+def _tolerations(request: DeviceRequest | None) -> dict[str, Any]:
+    if request is None or not request.tolerations_json:
+        return {}
+    return {"tolerations": from_json(request.tolerations_json)}
+
+
+def _entry(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = from_json(text)
+    return found
+
+
+def _path(namespace: str, name: str) -> str:
+    return f"{RESOURCE_API}/namespaces/{quote(namespace, safe='')}/resourceclaims/{quote(name, safe='')}"
+
+
+def _read(answer: ApiResponse, path: str) -> ResourceClaimView:
+    try:
+        return read_resource_claim(answer.body)
+    except OddObject as error:
+        raise ApiUnavailable(f"{path}: {error}") from error
+
+
+_RESOURCE_CLAIM_WRITER_IS_RESOURCE_CLAIMS: type[ResourceClaims] = ResourceClaimWriter

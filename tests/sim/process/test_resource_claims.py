@@ -1,0 +1,186 @@
+"""Slurm's indexes become the devices of ResourceClaims, and no device is ever prepared for two Pods."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from extender.domain.wellknown import GATE
+from simulator.cluster import simulated_cluster
+from simulator.kube.dynamic_resources import DynamicResources
+from simulator.kube.objects import Json
+from simulator.slurm.records import SimNode
+from tests.builders.process_site import CONFIG, Site
+from tests.builders.rights import shipped_rights
+
+pytestmark = pytest.mark.looptime
+DRIVER = "gpu.example.com"
+DEVICES = "status.slurm-extender.io/devices"
+MAP = f"""
+devices: [{{gres: gpu, driver: {DRIVER}, deviceClasses: [{DRIVER}], match: {{attribute: index}}}}]
+jobs: {{gres: [{{resource: example.com/gpu, gres: gpu}}]}}
+"""
+
+
+class DeviceSite(Site):
+    """Two Nodes with four GPUs each."""
+
+    dra: DynamicResources
+
+    def add(self, name: str, count: int = 1, *, gated: bool = True) -> None:
+        """Create a Pod with a ResourceClaim from a template for so many GPUs."""
+        claims = [{"name": "g", "resourceClaimTemplateName": f"{DRIVER}x{count}"}]
+        self.kube.add_pod(name, gates=(GATE,) if gated else (), spec_more={"resourceClaims": claims})
+
+    def claim_of(self, name: str) -> Json:
+        found = self.pod(name)["status"].get("resourceClaimStatuses", [{}])[0].get("resourceClaimName", "")
+        claim = self.dra.claim(found)
+        assert claim is not None
+        return claim
+
+    def devices(self, name: str) -> list[str]:
+        """The devices of the Pod's own ResourceClaim."""
+        return self.dra.devices_of(self.claim_of(name)["metadata"]["name"])
+
+    def indexes(self, name: str) -> list[str]:
+        """Slurm's devices of the Pod, by the names that they have in Kubernetes."""
+        text = self.pod(name)["metadata"]["annotations"][DEVICES]
+        return [f"gpu-{index}" for index in text.partition("IDX:")[2].rstrip(")").split(",")]
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[DeviceSite]:
+    nodes = [SimNode(name, cpus=8, memory_mb=64_000, gres={"gpu": 4}) for name in ("n1", "n2")]
+    async with simulated_cluster(DeviceSite, nodes=nodes, allocatable={one.name: {} for one in nodes}) as site:
+        site.kube.rbac = shipped_rights("devices")
+        site.dra = site.scheduler.claims = DynamicResources(site.kube)
+        site.dra.add_class(DRIVER, "example.com/gpu")
+        for node in ("n1", "n2"):
+            site.dra.publish(node, DRIVER, 4)
+        site.config = CONFIG + MAP
+        yield site
+        assert site.dra.doubly == []
+
+
+@pytest.mark.parametrize("gated", [True, False])
+async def test_the_claim_of_a_pod_has_the_devices_that_slurm_allocated(site: DeviceSite, gated: bool) -> None:
+    async with site.running():
+        site.add("first", 1, gated=gated)
+        await site.bound("first")
+        site.add("second", 2, gated=gated)
+        await site.bound("second")
+        for name in ("first", "second"):
+            assert site.devices(name) == site.indexes(name)
+            assert site.claim_of(name)["status"]["reservedFor"][0]["uid"] == site.uid(name)
+        assert len(site.jobs_of("second")) == 1
+
+
+async def test_a_device_that_another_scheduler_gave_away_is_released_and_named(site: DeviceSite) -> None:
+    site.dra.give_to_another("theirs", DRIVER, "n1", "gpu-0")
+    async with site.running():
+        site.add("web")
+        assert await site.bound("web") == "n2"
+        assert any("ResourceClaim default/theirs holds it" in note and "gpu-0" in note for note in site.notes("web"))
+        assert site.devices("web") == site.indexes("web")
+
+
+async def test_an_extended_resource_gets_slurms_devices_inside_bind(site: DeviceSite) -> None:
+    async with site.running():
+        for name, count in (("a", "2"), ("b", "1"), ("c", "1")):
+            site.kube.add_pod(name, more={"example.com/gpu": count}, gates=(GATE,), cpu="1")
+            await site.bound(name)
+        for name in ("a", "b", "c"):
+            special = site.pod(name)["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
+            assert site.dra.devices_of(special) == site.indexes(name)
+
+
+async def test_an_allocation_that_kube_scheduler_took_away_is_written_again(site: DeviceSite) -> None:
+    async with site.running():
+        site.scheduler.judge = lambda _pod, _node: "not now"
+        site.add("web")
+        await site.until(lambda: bool(site.jobs_of("web")), "its job")
+        await site.until(lambda: not site.pod("web")["spec"].get("schedulingGates"), "the grant")
+        await asyncio.sleep(2)  # kube-scheduler refuses the node, and takes the allocation away each time
+        site.scheduler.judge = None
+        site.edit_node("n1", lambda node: node["metadata"]["labels"].update(a="b"))
+        await site.bound("web")
+        assert site.devices("web") == site.indexes("web")
+
+
+async def test_a_released_job_leaves_no_allocation_behind(site: DeviceSite) -> None:
+    async with site.running():
+        site.scheduler.judge = lambda _pod, _node: "never"
+        site.dra.add_claim("own", DRIVER)
+        claims = [{"name": "g", "resourceClaimName": "own"}]
+        site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": claims})
+        await site.until(lambda: bool(site.dra.devices_of("own")), "its allocation")
+        site.kube.delete_pod("web", grace_s=0)
+        await site.until(lambda: not site.dra.devices_of("own"), "its release")
+        claim = site.dra.claim("own")
+        assert claim is not None
+        assert claim["metadata"]["finalizers"] == []
+
+
+async def test_devices_that_vanish_for_half_a_minute_are_waited_for(site: DeviceSite) -> None:
+    async with site.running():
+        for node in ("n1", "n2"):
+            site.dra.withdraw(node)
+        site.add("web")
+        await site.until(lambda: bool(site.jobs_of("web")), "its job")
+        jobs = [job.job_id for job in site.jobs_of("web")]
+        await asyncio.sleep(25)
+        assert not site.node_of("web")
+        for node in ("n1", "n2"):
+            site.dra.publish(node, DRIVER, 4, generation=2)
+        await site.bound("web")
+        assert [job.job_id for job in site.jobs_of("web")] == jobs
+        assert site.devices("web") == site.indexes("web")
+
+
+async def test_what_no_line_names_is_left_to_kube_scheduler_and_said_once(site: DeviceSite) -> None:
+    site.dra.add_class("nic.example.com")
+    site.dra.publish("n1", "nic.example.com", 1)
+    async with site.running():
+        claims = [{"name": "n", "resourceClaimTemplateName": "nic.example.comx1"}]
+        site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": claims})
+        await site.bound("web")
+        said = [note for note in site.notes("web") if "no line of devices names" in note]
+        assert len(said) == 1
+        assert site.claim_of("web")["status"]["reservedFor"]
+
+
+async def test_without_a_map_no_request_about_claims_is_sent(site: DeviceSite) -> None:
+    site.config = CONFIG
+    site.kube.rbac = shipped_rights()
+    async with site.running():
+        site.kube.add_pod("web")
+        await site.bound("web")
+        assert not any(one.resource in {"resourceclaims", "resourceslices"} for one in site.kube.used)
+
+
+async def test_all_devices_are_used_and_each_once(site: DeviceSite) -> None:
+    async with site.running():
+        for number in range(12):
+            site.add(f"p{number}", gated=number % 2 == 0)
+        await site.until(lambda: len(site.bound_pods()) == 8, "all devices in use")
+        for _ in range(4):
+            name = site.bound_pods()[0]
+            site.kube.delete_pod(name, grace_s=1)
+            await site.gone(name)
+        await site.until(lambda: len(site.bound_pods()) == 8, "the others on the freed devices")
+        for name in site.bound_pods():
+            assert site.devices(name) == site.indexes(name)
+
+
+async def test_a_next_process_keeps_what_was_written(site: DeviceSite) -> None:
+    site.scheduler.judge = lambda _pod, _node: "not yet"
+    async with site.dying():
+        site.add("web")
+        await site.until(lambda: bool(site.pod("web")["status"].get("resourceClaimStatuses")), "its ResourceClaim")
+        await site.until(lambda: bool(site.devices("web")), "its allocation")
+    site.scheduler.judge = None
+    async with site.running():
+        await site.bound("web")
+        assert site.devices("web") == site.indexes("web")
