@@ -34,7 +34,9 @@ _HEAD = """\
 After reading this page you know every key that the extender writes on an object of Kubernetes, and every key that it
 reads there. Users and administrators write those that are marked as a setting; the extender writes all others, and
 ignores or repairs changes of them. Settings of the Slurm job of a Pod are on [another page](annotations.md), Events on
-[a third](events.md), metrics on [a fourth](metrics.md). The extender uses no finalizers.
+[a third](events.md), metrics on [a fourth](metrics.md). The extender has no finalizer of its own.
+On a ResourceClaim that it allocates it writes `job-id`, and Kubernetes' finalizer `delete-protection`
+([devices](devices.md)).
 
 `status.slurm-extender.io/` begins status, `slurm-extender.io/` settings, conditions and taints.
 """

@@ -152,6 +152,7 @@ OWN: Schema = {
         "items": {"enum": list(PodGroupApi)},
         "uniqueItems": True,
     },
+    "devices": _yes_or_no("Give the extender the rights that `config.devices` needs."),
     "noGrowth": _yes_or_no("Refuse to resize Pods to more than their jobs hold."),
     "writesPolicy": _yes_or_no("Limit what the extender's ServiceAccount can write to what the extender writes."),
     "maxGraceSeconds": {

@@ -54,12 +54,6 @@ DEVICES = f"{STATUS_PREFIX}devices"
 GPUS = f"{STATUS_PREFIX}gpus"
 """Pod annotation: Slurm's indexes of the GPUs that it allocated, such as `0,1`. Written with the Binding."""
 
-EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
-"""Annotation of a ResourceClaim that kube-scheduler makes for extended resources (`dynamicresources`)."""
-
-CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"
-"""Finalizer of an allocated ResourceClaim (`resource/v1/types.go`)."""
-
 CANCELLED = f"{STATUS_PREFIX}cancelled"
 """Pod annotation: the job for which the Pod waited was cancelled. See `domain.jobs.cancelled`."""
 

@@ -13,10 +13,10 @@ from urllib.parse import quote
 
 from pydantic_core import from_json
 
-from extender.domain.devices.views import DeviceRequest, ResourceClaimAllocation, ResourceClaimView
+from extender.domain.devices.views import CLAIM_FINALIZER, DeviceRequest, ResourceClaimAllocation, ResourceClaimView
 from extender.domain.events import MemberRef
 from extender.domain.ports import Clock, ResourceClaims
-from extender.domain.wellknown import CLAIM_FINALIZER, JOB_ID
+from extender.domain.wellknown import JOB_ID
 from extender.kube.connection import MERGE_PATCH, ApiConnection, ApiResponse
 from extender.kube.devices import RESOURCE_API
 from extender.kube.errors import ApiUnavailable, NotFound

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extender.domain import wellknown
+from extender.domain.devices.views import CLAIM_FINALIZER
 
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
@@ -25,6 +26,7 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/work/events"
 CHECKPOINT = f"{wellknown.CHECKPOINT_PREFIX}{'0' * 16}"
 GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/work/podgroups"
 GROUP_STATUS = f"{GROUPS}/ring/status?fieldManager={wellknown.GROUP_STATUS_MANAGER}"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/work/resourceclaims"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/slurm-extender/leases"
 
 
@@ -129,6 +131,24 @@ CORDONED = [{"op": "add", "path": "/spec/unschedulable", "value": True}]
 
 _POD = "slurm-extender-pods"
 _NODE = "slurm-extender-nodes"
+_DEVICES = "slurm-extender-devices"
+PROTECTED = {"finalizers": [CLAIM_FINALIZER]}
+_GIVEN = {"request": "gpu", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}
+_HERE = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+ALLOCATION = {
+    "status": {
+        "allocation": {
+            "devices": {"results": [_GIVEN]},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [_HERE]}]},
+            "allocationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "reservedFor": [{"resource": "pods", "name": "ours", "uid": "u"}],
+    }
+}
+CLAIM_TO_WRITE = {
+    "metadata": {"name": "free"},
+    "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", "count": 1}}]}},
+}
 WRITES = {
     "a grant": Write(
         "PATCH", f"{PODS}/gated", labelled(annotated(*CLAIM[:5])) | UNGATED, STRATEGIC, "PodWriter.wake", _POD
@@ -200,6 +220,25 @@ WRITES = {
         "PodGroupStatusWriter.write",
         "slurm-extender-pod-groups",
     ),
+    "the finalizer of a ResourceClaim": Write(
+        "PATCH",
+        f"{CLAIMS}/free",
+        annotated(wellknown.JOB_ID) | {"metadata": annotated(wellknown.JOB_ID)["metadata"] | PROTECTED},
+        MERGE,
+        "ResourceClaimWriter.allocate",
+        _DEVICES,
+    ),
+    "the devices of a ResourceClaim": Write(
+        "PATCH", f"{CLAIMS}/free/status", ALLOCATION, MERGE, "ResourceClaimWriter.allocate", _DEVICES
+    ),
+    "devices released": Write(
+        "PATCH",
+        f"{CLAIMS}/free/status",
+        {"status": {"allocation": None, "reservedFor": None}},
+        MERGE,
+        "ResourceClaimWriter.release",
+        _DEVICES,
+    ),
     "an Event about a Pod": Write(
         "POST", EVENTS, event(metadata={"name": "another"}), JSON, "EventWriter.run", "slurm-extender-events"
     ),
@@ -238,6 +277,13 @@ WRITES = {
 IMAGE = {"spec": {"containers": [{"name": "c", "image": "evil"}]}}
 TAINT = {"key": "e2e/evil", "effect": "NoExecute"}
 DENIED = {
+    "a label of a ResourceClaim": Write(
+        "PATCH", f"{CLAIMS}/free", {"metadata": {"labels": {"a": "b"}}}, MERGE, first=True
+    ),
+    "an annotation of a ResourceClaim": Write(
+        "PATCH", f"{CLAIMS}/free", {"metadata": {"annotations": {"a": "b"}}}, MERGE
+    ),
+    "a finalizer of a ResourceClaim": Write("PATCH", f"{CLAIMS}/free", {"metadata": {"finalizers": ["a.b/c"]}}, MERGE),
     "the image of a Pod of another scheduler": Write("PATCH", THEIRS, IMAGE, STRATEGIC, first=True),
     "the image of a Pod": Write("PATCH", OURS, IMAGE, STRATEGIC),
     "the image of a gated Pod, with its gate": Write(

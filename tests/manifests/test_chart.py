@@ -40,6 +40,7 @@ ALIKE: dict[str, tuple[list[str], dict[str, Any], str]] = {
             "namespace-opt-in",
             "no-growth",
             "pod-groups",
+            "devices",
             "no-force-deletion",
             "network-policies",
             "prometheus",
@@ -53,6 +54,7 @@ ALIKE: dict[str, tuple[list[str], dict[str, Any], str]] = {
             "schedulingGate": "policy",
             "noGrowth": True,
             "podGroups": ["scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.volcano.sh"],
+            "devices": True,
             "noForceDeletion": True,
             "closed": True,
             "prometheus": True,
@@ -177,8 +179,9 @@ def test_the_chart_can_live_in_another_namespace() -> None:
             assert subject["namespace"] == "elsewhere"
 
 
+DEVICE = {"gres": "gpu", "driver": "d", "deviceClasses": ["d"], "match": {"attribute": "index"}}
 EVERYTHING: dict[str, Any] = {
-    **dict.fromkeys(("noGrowth", "noForceDeletion", "closed", "prometheus", "alerts", "dashboard"), True),
+    **dict.fromkeys(("devices", "noGrowth", "noForceDeletion", "closed", "prometheus", "alerts", "dashboard"), True),
     "podGroups": ["scheduling.x-k8s.io"],
     "config": {"scope": {"namespaces": ["ml"]}},
 }
@@ -404,6 +407,7 @@ def test_the_page_of_the_chart_names_every_value() -> None:
         ({"config": {"admission": {"bind": ":8443"}}}, r"config.admission: the chart sets it"),
         ({"config": {"gangs": {"podGroups": ["scheduling.k8s.io"]}}}, r"config.gangs.podGroups: the chart sets it"),
         ({"podGroups": ["scheduling.example.org"]}, r"podGroups"),
+        ({"config": {"devices": [DEVICE]}}, r"config.devices is given: devices must be true"),
         ({"config": {"leaderElection": {"leaseName": "x"}}}, r"config.leaderElection.leaseName: it must be"),
     ],
     ids=str,

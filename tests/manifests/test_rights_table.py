@@ -12,6 +12,7 @@ import pytest
 
 from extender.config.load import from_environment, load
 from extender.domain import wellknown
+from extender.domain.devices.views import CLAIM_FINALIZER
 from extender.domain.gangs.pod_groups import INITIALLY_SCHEDULED, SCHEDULED
 from extender.kube.announce import REPORTING_CONTROLLER
 from tests.builders.kustomize import BASE, COMPONENTS, ROOT, documents
@@ -20,9 +21,10 @@ from tests.builders.writes import DENIED, WRITES
 POLICY = BASE / "writes-policy.yaml"
 ENDINGS = [COMPONENTS / name / "policy.yaml" for name in ("grace-policy", "no-force-deletion")]
 OF_GROUPS = COMPONENTS / "pod-groups" / "policy.yaml"
+OF_DEVICES = COMPONENTS / "devices" / "policy.yaml"
 POLICIES = {
     one["metadata"]["name"]: one
-    for path in (POLICY, OF_GROUPS)
+    for path in (POLICY, OF_GROUPS, OF_DEVICES)
     for one in documents(path)
     if one["kind"] == "ValidatingAdmissionPolicy"
 }
@@ -114,6 +116,8 @@ def test_the_policies_allow_the_names_that_the_program_writes() -> None:
         wellknown.NATIVE_JOB_TAINT,
     }
     assert said("slurm-extender-pod-groups", "conditions") == {SCHEDULED, INITIALLY_SCHEDULED}
+    assert said("slurm-extender-devices", "keys") == {wellknown.JOB_ID}
+    assert said("slurm-extender-devices", "finalizers") == {CLAIM_FINALIZER}
     text = POLICY.read_text()
     assert f"gate.name != '{wellknown.GATE}'" in text
     assert f"one.type != '{wellknown.SLURM_AVAILABLE_CONDITION}'" in text
@@ -122,10 +126,10 @@ def test_the_policies_allow_the_names_that_the_program_writes() -> None:
     assert f"object.metadata.name in ['{lease}', '{lease}-checkpoints']" in text
 
 
-@pytest.mark.parametrize("path", [POLICY, *ENDINGS, OF_GROUPS], ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", [POLICY, *ENDINGS, OF_GROUPS, OF_DEVICES], ids=lambda path: path.parent.name)
 def test_the_policies_are_about_this_account_and_this_scheduler_and_fail_closed(path: Path) -> None:
     text = path.read_text()
-    if path != OF_GROUPS:  # a PodGroup names no scheduler
+    if path not in {OF_GROUPS, OF_DEVICES}:  # these objects name no scheduler
         assert set(re.findall(r"schedulerName == '([^']+)'", text)) == {CONFIGURATION.scheduler.name}
     assert set(re.findall(r"'system:serviceaccount:([^']+:slurm-extender)'", text)) == {"slurm-extender:slurm-extender"}
     policies = [one for one in documents(path) if one["kind"] == "ValidatingAdmissionPolicy"]

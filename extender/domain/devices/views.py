@@ -7,6 +7,12 @@ from dataclasses import dataclass, field
 
 from extender.domain.views import Taint, Toleration
 
+EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
+"""Annotation of a ResourceClaim that kube-scheduler makes for extended resources (`dynamicresources`)."""
+
+CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"
+"""Finalizer of an allocated ResourceClaim (`resource/v1/types.go`)."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class DeviceId:

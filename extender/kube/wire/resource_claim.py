@@ -8,9 +8,9 @@ from typing import Any
 from pydantic_core import to_json
 
 from extender.domain.devices.resource_claims import MOST_DEVICES
-from extender.domain.devices.views import AllocatedDevice, DeviceId, DeviceRequest, ResourceClaimView
+from extender.domain.devices.views import EXTENDED_CLAIM, AllocatedDevice, DeviceId, DeviceRequest, ResourceClaimView
 from extender.domain.views import Toleration
-from extender.domain.wellknown import EXTENDED_CLAIM, JOB_ID
+from extender.domain.wellknown import JOB_ID
 from extender.kube.wire.fields import Fields, OddObject, parsed
 from extender.kube.wire.meta import controlling_owner
 

@@ -211,6 +211,9 @@ affinity: {{ toJson . }}
 {{- if dig "gangs" "podGroups" nil $config }}
 {{- fail "config.gangs.podGroups: the chart sets it, and the rights that it needs, by podGroups" }}
 {{- end }}
+{{- if and (dig "devices" nil $config) (not .Values.devices) }}
+{{- fail "config.devices is given: devices must be true, which gives the rights that it needs" }}
+{{- end }}
 {{- if ne (dig "leaderElection" "leaseName" "slurm-extender" $config) "slurm-extender" }}
 {{- fail "config.leaderElection.leaseName: it must be slurm-extender, the only Lease that the chart's Role lets it write" }}
 {{- end }}
