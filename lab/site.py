@@ -171,9 +171,12 @@ class Site(Standing):
             overrides=merged,
         )
 
-    def reconfigure(self, *overrides: Mapping[str, Mapping[str, Any]]) -> None:
-        """Start the extender again with these laid over the site's own configuration; with none, as it was."""
-        self.config_path.write_text(self.configuration(self._config, *overrides))
+    def reconfigure(self, *overrides: Mapping[str, Mapping[str, Any]], more: str = "") -> None:
+        """Start the extender again with these laid over the site's own configuration; with none, as it was.
+
+        ``more`` is YAML that is appended.
+        """
+        self.config_path.write_text(self.configuration(self._config, *overrides) + more)
         self.extender.restart()
 
     def another_extender(self, home: Path, config: Path, addresses: Addresses) -> Daemon:

@@ -116,6 +116,8 @@ class ResourceClaimController:
         if not self._fresh():
             return Requeue(RETRY_S)
         users = self._pods.users(claim)
+        if waiting := [pod for pod in users if self._is_untranslated(pod)]:
+            self._reconsider(waiting)
         if claim.allocated is None:
             return await self._write_again(claim, users)
         if claim.job_id is not None and not claim.reserved and not any(self._holds(claim, pod) for pod in users):
@@ -123,6 +125,11 @@ class ResourceClaimController:
         elif claim.reserved:
             self._report_conflicts(claim)
         return None
+
+    def _is_untranslated(self, pod: PodView) -> bool:
+        """Return whether a Pod waits for its translation, perhaps because this ResourceClaim came only now."""
+        p = self._placeholders.by_pod(pod.uid)
+        return p is not None and p.request is None and not p.faults and not pod.node_name
 
     def _holds(self, claim: ResourceClaimView, pod: PodView) -> bool:
         """Return whether the Pod's job is, or may be, the one for which the allocation was written."""

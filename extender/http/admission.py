@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -51,28 +51,40 @@ class AdmissionReview(AdmissionModel):
     request: AdmissionRequest
 
 
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """The Pods that are changed."""
+
+    schedulers: Sequence[str]
+    namespaces: Collection[str] | None
+    gates_claims: bool
+
+
 def router(
     schedulers: Sequence[str],
     namespaces: Collection[str] | None,
     max_body: int,
     tolerated: Collection[Taint] = (),
+    gates_claims: bool = False,
 ) -> APIRouter:
     """Return the routes. Pods that are opted in get the first of `schedulers`.
 
     `namespaces`: those that are served, `None` for all; `max_body` is in bytes.
-    `tolerated`: taints that Pods of this scheduler have to tolerate.
+    `tolerated`: taints that Pods of this scheduler have to tolerate. `gates_claims`: Pods with ResourceClaims get the
+    gate too.
     """
+    served = _Served(schedulers, namespaces, gates_claims)
     routes = APIRouter(prefix=PREFIX, route_class=limited_route(max_body), tags=["admission"])
 
     @routes.post("/mutate", operation_id="mutate")
     async def mutate(review: AdmissionReview) -> Json:
         """Return the changes of this Pod. It is allowed in any case."""
-        return _allowed(review.request, _patch(review.request, schedulers, namespaces, tolerated))
+        return _allowed(review.request, _patch(review.request, served, tolerated))
 
     @routes.post("/opt-in", operation_id="opt_in")
     async def opt_in(review: AdmissionReview) -> Json:
         """The same for a Pod of a Namespace that is put on Slurm: it gets the name of the scheduler first."""
-        return _allowed(review.request, _patch(review.request, schedulers, namespaces, tolerated, opt_in=True))
+        return _allowed(review.request, _patch(review.request, served, tolerated, opt_in=True))
 
     return routes
 
@@ -86,15 +98,11 @@ def _allowed(request: AdmissionRequest, patch: list[dict[str, object]]) -> Json:
 
 
 def _patch(
-    request: AdmissionRequest,
-    schedulers: Sequence[str],
-    namespaces: Collection[str] | None,
-    tolerated: Collection[Taint],
-    *,
-    opt_in: bool = False,
+    request: AdmissionRequest, served: _Served, tolerated: Collection[Taint], *, opt_in: bool = False
 ) -> list[dict[str, object]]:
     if request.operation != "CREATE" or request.object is None:
         return []
+    schedulers, namespaces = served.schedulers, served.namespaces
     metadata = request.object.get("metadata")
     named = {"namespace": request.namespace} | (metadata if isinstance(metadata, dict) else {})
     try:
@@ -107,5 +115,7 @@ def _patch(
     first: list[dict[str, object]] = []
     if opt_in and schedulers and opted_in(pod) and (namespaces is None or pod.namespace in namespaces):
         first, pod = [named_scheduler(schedulers[0])], replace(pod, scheduler_name=schedulers[0])
-    gate = changes(pod, schedulers, namespaces, gates_given="schedulingGates" in given)
+    gate = changes(
+        pod, schedulers, namespaces, gates_given="schedulingGates" in given, gates_claims=served.gates_claims
+    )
     return first + gate + tolerating(pod, schedulers, namespaces, tolerated, tolerations_given="tolerations" in given)

@@ -196,6 +196,10 @@ TABLE: Mapping[Described, Read] = {
         "member within `gangs.bindWithin`), `broken` (a member was not accepted in time after others were bound).",
         "result",
     ): lambda assembly: dict(assembly.gang_barrier.outcomes),
+    _counter(
+        "device_conflicts_total",
+        "Grants with a device that another ResourceClaim held; the grant is released before its Pod is bound.",
+    ): lambda assembly: {"": assembly.member_devices.conflicts},
     _gauge("drained_nodes", "Slurm nodes that the extender keeps drained, by the state of the drain.", "state"): (
         lambda assembly: assembly.node_controllers.controller.holds_by_state()
     ),

@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from extender.domain.placing.taints import not_tolerated
-from extender.domain.views import PodView, Taint
+from extender.domain.views import RESOURCE_CLAIMS, PodView, Taint
 from extender.domain.wellknown import DEFAULT_SCHEDULER, GATE, OPT_OUT
 
 Operation = dict[str, object]
 
 
 def changes(
-    pod: PodView, schedulers: Collection[str], namespaces: Collection[str] | None, *, gates_given: bool
+    pod: PodView,
+    schedulers: Collection[str],
+    namespaces: Collection[str] | None,
+    *,
+    gates_given: bool,
+    gates_claims: bool = False,
 ) -> list[Operation]:
     """Add the scheduling gate to a Pod that Slurm places; no change if it has the gate or could not use it.
 
     A Pod that names its node counts as bound and may have no gates (Kubernetes `validation.go`). One that only
     kube-scheduler can judge would lose the gate at once. `namespaces`: those that are served, `None` for all.
-    `gates_given`: the Pod has a list of gates, if an empty one.
+    `gates_given`: the Pod has a list of gates, if an empty one. `gates_claims`: Slurm may choose the devices of
+    ResourceClaims, which is decided only when these exist.
     """
     if pod.scheduler_name not in schedulers or (namespaces is not None and pod.namespace not in namespaces):
         return []
-    if pod.node_name or pod.beyond or GATE in pod.gates:
+    beyond = set(pod.beyond) - ({RESOURCE_CLAIMS} if gates_claims else set())
+    if pod.node_name or beyond or GATE in pod.gates:
         return []
     gate = {"name": GATE}
     if gates_given:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
-from extender.domain.wellknown import GATE
+from extender.domain.wellknown import GANG, GANG_SIZE, GATE, JOB_ID
 from simulator.cluster import simulated_cluster
-from simulator.kube.dynamic_resources import DynamicResources
+from simulator.kube.dynamic_resources import DynamicResources, devices_of
 from simulator.kube.objects import Json
+from simulator.kube.resources import RESOURCE_CLAIMS
+from simulator.kube.storage import WatchEvent
 from simulator.slurm.records import SimNode
 from tests.builders.process_site import CONFIG, Site
 from tests.builders.rights import shipped_rights
@@ -29,10 +31,13 @@ class DeviceSite(Site):
 
     dra: DynamicResources
 
-    def add(self, name: str, count: int = 1, *, gated: bool = True) -> None:
+    def add(
+        self, name: str, count: int = 1, *, gated: bool = True, annotations: Mapping[str, str] | None = None
+    ) -> None:
         """Create a Pod with a ResourceClaim from a template for so many GPUs."""
         claims = [{"name": "g", "resourceClaimTemplateName": f"{DRIVER}x{count}"}]
-        self.kube.add_pod(name, gates=(GATE,) if gated else (), spec_more={"resourceClaims": claims})
+        gates = (GATE,) if gated else ()
+        self.kube.add_pod(name, gates=gates, annotations=annotations, spec_more={"resourceClaims": claims})
 
     def claim_of(self, name: str) -> Json:
         found = self.pod(name)["status"].get("resourceClaimStatuses", [{}])[0].get("resourceClaimName", "")
@@ -184,3 +189,45 @@ async def test_a_next_process_keeps_what_was_written(site: DeviceSite) -> None:
     async with site.running():
         await site.bound("web")
         assert site.devices("web") == site.indexes("web")
+
+
+async def test_another_scheduler_that_takes_the_same_device_at_the_same_time_never_shares_it(site: DeviceSite) -> None:
+    """It writes right after the extender, so that the first look finds the device free."""
+    raced: list[str] = []
+
+    def race(happening: WatchEvent) -> None:
+        claim = happening.object
+        ours = happening.resource == RESOURCE_CLAIMS and JOB_ID in claim["metadata"].get("annotations", {})
+        if ours and devices_of(claim) and len(raced) < 3 and claim["metadata"]["uid"] not in raced:
+            raced.append(claim["metadata"]["uid"])
+            _, node, device = devices_of(claim)[0]
+            name = f"theirs-{len(raced)}"
+            asyncio.get_running_loop().call_soon(site.dra.give_to_another, name, DRIVER, node, device)
+
+    site.kube.storage.listen(race)
+    async with site.running():
+        for number in range(3):
+            site.add(f"p{number}")
+            await site.bound(f"p{number}")
+            assert site.devices(f"p{number}") == site.indexes(f"p{number}")
+        held = [device for claim in site.kube.storage.of(RESOURCE_CLAIMS) for device in devices_of(claim)]
+        assert len(held) == len(set(held)) == 3 + len(raced)
+        assert len(raced) == 3
+        assert await site.metric("device_conflicts_total") >= 3
+
+
+async def test_a_gang_of_which_two_votes_came_early_has_the_devices_of_each_member(site: DeviceSite) -> None:
+    site.config += "gangs: {unfenced: allow}\n"
+    late = {"p1"}
+    site.scheduler.judge = lambda pod, _node: "not yet" if pod["metadata"]["name"] in late else ""
+    async with site.running():
+        for name in ("p0", "p1"):
+            site.add(name, 2, annotations={GANG: "ring", GANG_SIZE: "2"})
+        await site.until(lambda: site.scheduler.status.binds > 0, "the first vote")
+        await asyncio.sleep(4)  # its call has ended with an error, and kube-scheduler has taken its reservation back
+        late.clear()
+        site.edit_node("n1", lambda node: node["metadata"]["labels"].update(a="b"))
+        for name in ("p0", "p1"):
+            await site.bound(name)
+            assert site.devices(name) == site.indexes(name)
+            assert site.claim_of(name)["status"]["reservedFor"][0]["uid"] == site.uid(name)
