@@ -55,7 +55,7 @@ class PodControllers:
             repelling=pods.repelling,
             licensed=licensed,
             by_class=informers.device_classes.offers,
-            carried=pod_devices.carries,
+            translated=pod_devices.translates,
             as_judged=pod_devices.as_judged,
         )
         self.gate_arrivals = GateArrivals(schedulers, adapters.api_clock)

@@ -53,8 +53,8 @@ class GateController:
     """Give gated Pods their candidates.
 
     `repelling`: Pods on nodes that have a required anti-affinity. `licensed`: resources that are on no node;
-    `by_class`: those for which a DeviceClass stands; `carried`: those of them whose devices Slurm chooses. `as_judged`
-    returns a Pod without the parts that Slurm decides, `None` while too little is known of it.
+    `by_class`: those for which a DeviceClass stands; `translated`: those of them whose devices Slurm chooses.
+    `as_judged` returns a Pod without the parts that Slurm decides, `None` while too little is known of it.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class GateController:
         repelling: Callable[[], Iterable[PodView]],
         licensed: Callable[[str], bool] = lambda _resource: False,
         by_class: Callable[[str], bool] = lambda _resource: False,
-        carried: Callable[[str], bool] = lambda _resource: False,
+        translated: Callable[[str], bool] = lambda _resource: False,
         as_judged: Callable[[PodView], PodView | None] = lambda pod: pod,
     ) -> None:
         self._members = members
@@ -81,7 +81,7 @@ class GateController:
         self._repelling = repelling
         self._licensed = licensed
         self._by_class = by_class
-        self._carried = carried
+        self._translated = translated
         self._as_judged = as_judged
         self._lists: OrderedDict[Demands, _Wanted] = OrderedDict()
         self._demands: dict[str, Demands] = {}
@@ -162,7 +162,7 @@ class GateController:
             self._notify(key, entry)
 
     def _offered(self, resource: str) -> bool:
-        if self._carried(resource):
+        if self._translated(resource):
             return True
         if self._by_class(resource):
             return False

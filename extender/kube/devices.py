@@ -86,7 +86,7 @@ class DeviceInformers:
     def judge_holders(
         self, pod_of: Callable[[ResourceClaimView], str], provisional: Callable[[ResourceClaimView], bool]
     ) -> None:
-        """Use these functions to name the Pod of a ResourceClaim, and to tell whether one yields."""
+        """Use these functions to name the Pod of a ResourceClaim, and to decide whether one yields."""
         self._stock = DeviceStock(self.slices.pools, self.claims.holders, pod_of, provisional)
 
     @property

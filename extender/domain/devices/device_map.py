@@ -28,10 +28,10 @@ class DeviceLine:
 
     pool: str = NODE
     attribute: str = ""
-    """The attribute whose value is Slurm's index; "": the name of the device tells."""
+    """The attribute whose value is Slurm's index; "": the device has it in its name."""
 
     name: str = ""
-    """The name of the device, with `{index}` for Slurm's index; "": the attribute tells."""
+    """The name of the device, with `{index}` for Slurm's index; "": an attribute has it."""
 
     def __post_init__(self) -> None:
         if not _GRES.fullmatch(self.gres):

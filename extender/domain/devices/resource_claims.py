@@ -19,7 +19,7 @@ MOST_DEVICES = 32
 class ResourceClaimReading:
     """The result for all ResourceClaims of a Pod."""
 
-    carried: tuple[ResourceClaimView, ...] = ()
+    translated: tuple[ResourceClaimView, ...] = ()
     """Those for which Slurm chooses the devices, in the order of the Pod."""
 
     gres: Mapping[str, int] = field(default_factory=dict)
@@ -41,7 +41,7 @@ def read_claims(
     pod: PodView, find: Find, others: Callable[[str, str], Sequence[PodView]], device_map: DeviceMap
 ) -> ResourceClaimReading:
     """Read the ResourceClaims of a Pod. `others` returns the Pods that name a ResourceClaim."""
-    carried: list[ResourceClaimView] = []
+    translated: list[ResourceClaimView] = []
     gres: dict[str, int] = {}
     faults: list[str] = []
     delegated: list[str] = []
@@ -57,13 +57,13 @@ def read_claims(
         if why := _delegated(pod, claim, users, device_map):
             delegated.append(f"ResourceClaim {claim.full_name}: {why}")
             continue
-        carried.append(claim)
+        translated.append(claim)
         faults += _faults(claim, device_map)
         for request in claim.requests:
             line = device_map.line_of(request.device_class)
             if line is not None:
                 gres[line.gres] = gres.get(line.gres, 0) + request.count
-    return ResourceClaimReading(tuple(carried), gres, tuple(faults), tuple(delegated), tuple(missing))
+    return ResourceClaimReading(tuple(translated), gres, tuple(faults), tuple(delegated), tuple(missing))
 
 
 def extended_requests(pod: PodView, class_of: Callable[[str], str], device_map: DeviceMap) -> tuple[DeviceRequest, ...]:

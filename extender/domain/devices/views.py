@@ -55,7 +55,7 @@ class AllocatedDevice:
     request: str
     device: DeviceId
     admin: bool = False
-    """It is used with adminAccess, beside whoever holds it."""
+    """It is used with adminAccess, beside its holder."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Carry the devices of grants into ResourceClaims: read what Pods request, check, write, and check again."""
+"""Write the devices of grants into ResourceClaims: read what Pods request, check, write, and check again."""

@@ -91,7 +91,7 @@ class MemberDevices:
             reading = self._pods.reading(pod)
             if reading.missing:
                 return e.AllocationBusy(self._pods.waits_for(pod.uid))
-            found = _Order(p, member.ref, node, (*reading.carried, *self._behind_resources(pod, node))).choice(
+            found = _Order(p, member.ref, node, (*reading.translated, *self._behind_resources(pod, node))).choice(
                 self._devices, self._pods
             )
             if isinstance(found, DevicesUnusable):
@@ -113,10 +113,10 @@ class MemberDevices:
         reading = self._pods.reading(pod)
         if reading.missing:
             return self._pods.waits_for(pod.uid)
-        found = _Order(p, ref, node, reading.carried).choice(self._devices, self._pods)
+        found = _Order(p, ref, node, reading.translated).choice(self._devices, self._pods)
         if not isinstance(found, ChosenDevices):
             return found.text
-        open_ones = tuple(one for one in reading.carried if not one.reserved)
+        open_ones = tuple(one for one in reading.translated if not one.reserved)
         return await self._write(_Order(p, ref, node, open_ones), found, reserve=False)
 
     async def settle(self, p: Placeholder, ref: MemberRef, node: str) -> str:
@@ -131,7 +131,7 @@ class MemberDevices:
         if reading.missing:
             return self._pods.waits_for(pod.uid)
         try:
-            names = [one.name for one in reading.carried]
+            names = [one.name for one in reading.translated]
             if self._behind_resources(pod, node):
                 names.append(await self._extended_claim(pod, ref))
             claims = [await self._read(pod.namespace, name) for name in names]

@@ -69,7 +69,7 @@ class PodDevices:
     def as_judged(self, pod: PodView) -> PodView | None:
         """Return the Pod as candidate nodes are computed for it; `None`: wait for its ResourceClaims.
 
-        Slurm chooses the devices of carried ResourceClaims, so that kube-scheduler need not see them.
+        Slurm chooses the devices of translated ResourceClaims, so that kube-scheduler need not see them.
         """
         if not self.device_map or RESOURCE_CLAIMS not in pod.beyond:
             return pod
@@ -94,7 +94,7 @@ class PodDevices:
         found = extended_requests(pod, self._devices.class_of, self.device_map)
         return tuple(one for one in found if not (node and self._node_offers(node, one.name)))
 
-    def carries(self, resource: str) -> bool:
+    def translates(self, resource: str) -> bool:
         """Return whether Slurm chooses the devices behind an extended resource."""
         if not self.device_map:
             return False
@@ -104,7 +104,7 @@ class PodDevices:
         """Return whether an error of `/bind` makes kube-scheduler undo something that the extender cannot restore.
 
         kube-scheduler then deletes the ResourceClaim of extended resources, and takes back what it allocated. The
-        extender reserves carried ResourceClaims itself.
+        extender reserves translated ResourceClaims itself.
         """
         judged = self.as_judged(pod)
         beyond = pod.beyond if judged is None else judged.beyond
@@ -128,7 +128,7 @@ class PodDevices:
         users = self.users(claim)
         if not users or not set(claim.reserved) <= {one.uid for one in users}:
             return False
-        return all(self._is_unbound(one) and self._is_carried(claim, one) for one in users)
+        return all(self._is_unbound(one) and self._is_translated(claim, one) for one in users)
 
     def _is_unbound(self, pod: PodView) -> bool:
         if pod.scheduler_name != self._scheduler or pod.node_name or pod.deleted_at is not None:
@@ -137,7 +137,7 @@ class PodDevices:
         member = None if p is None else p.member(pod.uid)
         return member is None or not (member.node or member.binding)
 
-    def _is_carried(self, claim: ResourceClaimView, pod: PodView) -> bool:
+    def _is_translated(self, claim: ResourceClaimView, pod: PodView) -> bool:
         if claim.extended:
             return all(self.device_map.line_of(one.device_class) is not None for one in claim.requests)
-        return any(one.uid == claim.uid for one in self.reading(pod).carried)
+        return any(one.uid == claim.uid for one in self.reading(pod).translated)

@@ -28,7 +28,7 @@ def test_the_requests_of_all_claims_are_added_up() -> None:
     two = a_claim("a", DeviceRequest("x", DRIVER, 2))
     found = read(claiming("a", "b"), two, a_claim("b"))
     assert found.gres == {"gpu": 3}
-    assert [one.name for one in found.carried] == ["a", "b"]
+    assert [one.name for one in found.translated] == ["a", "b"]
     assert not found.faults
 
 
@@ -46,7 +46,7 @@ def test_an_entry_that_needs_no_claim_is_passed_over() -> None:
 def test_a_claim_that_no_line_names_is_left_to_kube_scheduler() -> None:
     found = read(claiming("a"), a_claim("a", DeviceRequest("nic", "nic.example.com")))
     assert found.gres == {}
-    assert found.carried == ()
+    assert found.translated == ()
     assert "no line of devices names its DeviceClass (nic.example.com)" in found.delegated[0]
 
 
