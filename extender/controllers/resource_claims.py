@@ -148,6 +148,8 @@ class ResourceClaimController:
             member = None if p is None else p.member(pod.uid)
             if p is None or member is None or p.state is not State.GRANTED or not p.cleared or not member.wanting:
                 continue
+            if self._devices.stock.holders.is_being_written(claim.uid):
+                return Requeue(RETRY_S)
             if claim.job_id == p.job_id and (why := await self._members.prepare(p, member.ref)):
                 _log.info("resource_claim_not_written_again", claim=claim.full_name, uid=claim.uid, why=why)
                 return Requeue(RETRY_S)

@@ -39,6 +39,10 @@ class DeviceHolders:
         if devices:
             self._assumed[uid] = devices
 
+    def is_being_written(self, uid: str) -> bool:
+        """Return whether the devices of a ResourceClaim are being written."""
+        return uid in self._assumed
+
     def others(self, device: DeviceId, uid: str) -> tuple[str, ...]:
         """Return the UIDs of all holders of a device except one ResourceClaim."""
         found = self._holders.get(device, set()) | {one for one, held in self._assumed.items() if device in held}

@@ -12,7 +12,7 @@ from simulator.cluster import simulated_cluster
 from simulator.kube.dynamic_resources import DynamicResources, devices_of
 from simulator.kube.objects import Json
 from simulator.kube.resources import RESOURCE_CLAIMS
-from simulator.kube.storage import WatchEvent
+from simulator.kube.storage import ObjectKey, WatchEvent
 from simulator.slurm.records import SimNode
 from tests.builders.process_site import CONFIG, Site
 from tests.builders.rights import shipped_rights
@@ -198,7 +198,7 @@ async def test_another_scheduler_that_takes_the_same_device_at_the_same_time_nev
     def race(happening: WatchEvent) -> None:
         claim = happening.object
         ours = happening.resource == RESOURCE_CLAIMS and JOB_ID in claim["metadata"].get("annotations", {})
-        if ours and devices_of(claim) and len(raced) < 3 and claim["metadata"]["uid"] not in raced:
+        if ours and devices_of(claim) and claim["metadata"]["uid"] not in raced:
             raced.append(claim["metadata"]["uid"])
             _, node, device = devices_of(claim)[0]
             name = f"theirs-{len(raced)}"
@@ -210,9 +210,12 @@ async def test_another_scheduler_that_takes_the_same_device_at_the_same_time_nev
             site.add(f"p{number}")
             await site.bound(f"p{number}")
             assert site.devices(f"p{number}") == site.indexes(f"p{number}")
+            taken = site.dra.claim(f"theirs-{number + 1}")
+            assert taken is not None
+            assert not set(devices_of(taken)) & set(devices_of(site.claim_of(f"p{number}")))
+            site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", f"theirs-{number + 1}"))
         held = [device for claim in site.kube.storage.of(RESOURCE_CLAIMS) for device in devices_of(claim)]
-        assert len(held) == len(set(held)) == 3 + len(raced)
-        assert len(raced) == 3
+        assert len(held) == len(set(held)) == len(raced) == 3
         assert await site.metric("device_conflicts_total") >= 3
 
 
