@@ -69,7 +69,7 @@ def installed_in(folders: Iterable[Path]) -> dict[str, Distribution]:
 
 def _component(package: LockedPackage, installed: Distribution) -> dict[str, Any]:
     purl = f"pkg:pypi/{package.name}@{package.version}"
-    licence = installed.metadata["License-Expression"] if "License-Expression" in installed.metadata else ""
+    licence = (installed.metadata.get_all("License-Expression") or [""])[0]
     return {
         "type": "library",
         "bom-ref": purl,

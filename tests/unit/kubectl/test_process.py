@@ -51,7 +51,7 @@ def test_the_console_of_the_leader_is_forwarded_until_an_interrupt() -> None:
     with plain_api() as api:
         api.lease, api.forwards = {"spec": {"holderIdentity": "slurm-extender-abc_00ff"}}, True
         api.debug = {"console": {"page": "x" * 5000}}
-        words = [PROGRAM, "ui", "--server", api.url]
+        words = [str(PROGRAM), "ui", "--server", api.url]
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             address = process.stdout.readline().strip()
