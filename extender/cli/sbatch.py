@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from extender.domain.jobs.job import Exclusive, JobRequest, OnNodeFailure
-from extender.slurm.describe import tres_per_node
+from extender.slurm.describe import memory_per_cpu, tres_per_node
 
 _OPTIONS = {
     "account": "account",
@@ -24,7 +24,6 @@ _OPTIONS = {
     "time_limit_minutes": "time",
     "priority": "priority",
     "nice": "nice",
-    "switches": "switches",
     "segment": "segment",
 }
 """Fields that an option of `sbatch` takes as they are."""
@@ -47,19 +46,14 @@ def sbatch_line(request: JobRequest) -> str:
 
 def _options(request: JobRequest) -> Iterator[str]:
     yield f"--job-name={request.title}"
-    nodes = max(request.members, request.min_nodes or 0)
-    most = max(nodes, request.max_nodes or 0)
-    yield f"--nodes={nodes}" if most == nodes else f"--nodes={nodes}-{most}"
-    yield f"--ntasks={nodes}"
-    yield f"--cpus-per-task={request.cpus}"
-    memory = request.memory_mb
-    yield f"--mem={memory // _GIB}G" if memory and memory % _GIB == 0 else f"--mem={memory}M"
-    if devices := tres_per_node(request):
-        yield f"--gres={','.join(one.removeprefix('gres/').removeprefix('gres:') for one in devices.split(','))}"
+    yield from _size(request)
     for field, option in _OPTIONS.items():
         value = getattr(request, field)
         if value is not None and value != "":
             yield f"--{option}={value}"
+    if request.switches is not None:
+        wait = request.switches_wait_s
+        yield f"--switches={request.switches}" + ("" if wait is None else f"@{wait // 60}:{wait % 60:02d}")
     if request.required_nodes:
         yield f"--nodelist={','.join(request.required_nodes)}"
     if request.excluded_nodes:
@@ -76,6 +70,30 @@ def _options(request: JobRequest) -> Iterator[str]:
         yield f"--begin={_instant(request.begin)}"
     if request.deadline is not None:
         yield f"--deadline={_instant(request.deadline)}"
+
+
+def _size(request: JobRequest) -> Iterator[str]:
+    nodes, devices = request.fewest_nodes, tres_per_node(request)
+    if request.packed:
+        if request.max_nodes or nodes > 1:
+            yield f"--nodes={nodes}-{request.max_nodes}" if request.max_nodes else f"--nodes={nodes}"
+        yield f"--ntasks={request.members}"
+        yield f"--cpus-per-task={request.cpus}"
+        yield f"--mem-per-cpu={_mebibytes(memory_per_cpu(request))}"
+        if devices:
+            yield f"--tres-per-task={devices}"
+        return
+    most = max(nodes, request.max_nodes or 0)
+    yield f"--nodes={nodes}" if most == nodes else f"--nodes={nodes}-{most}"
+    yield f"--ntasks={nodes}"
+    yield f"--cpus-per-task={request.cpus}"
+    yield f"--mem={_mebibytes(request.memory_mb)}"
+    if devices:
+        yield f"--gres={','.join(one.removeprefix('gres/').removeprefix('gres:') for one in devices.split(','))}"
+
+
+def _mebibytes(amount: int) -> str:
+    return f"{amount // _GIB}G" if amount and amount % _GIB == 0 else f"{amount}M"
 
 
 def _instant(value: int | str) -> str:

@@ -69,6 +69,7 @@ def timing(configuration: ExtenderConfiguration) -> Timing:
         refused_by_scheduler=limits.node_rejected_timeout,
         unclaimed=limits.allocation_claim_timeout,
         forget=limits.history_retention,
+        replace=configuration.gangs.replace_within,
     )
 
 

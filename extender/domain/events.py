@@ -247,6 +247,9 @@ class JobGranted:
     slots: tuple[str, ...] = ()
     """As in `states.PlaceholderJob`."""
 
+    failed: tuple[str, ...] = ()
+    """Nodes that the job had, and that Slurm reports as DOWN."""
+
 
 class EndKind(StrEnum):
     """The cause for which a job can no longer be used; `job_outcomes.slurm_states` maps Slurm's states here."""

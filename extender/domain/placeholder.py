@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from extender.domain.events import EndKind, MemberRef, PodEnd
+from extender.domain.gangs.layout import shared_devices
 from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.jobs.devices import Device
 from extender.domain.jobs.job import JobRequest, Mode, Wishes
@@ -304,8 +305,13 @@ class Placeholder:
 
     def devices_of(self, uid: str) -> tuple[Device, ...]:
         """The devices that Slurm gave this member; none where it does not say, or there are none."""
-        job = self.payload.job
-        return () if job is None else dict(job.devices).get(self.slurm_node_of(uid), ())
+        job, node = self.payload.job, self.slurm_node_of(uid)
+        if job is None:
+            return ()
+        there = [slot for slot, name in enumerate(job.slots) if name == node]
+        slot = self.slot_of(uid)
+        place = there.index(slot) if slot in there else 0
+        return shared_devices(dict(job.devices).get(node, ()), place, len(there))
 
     def member(self, uid: str) -> Member | None:
         """The member with this UID."""
@@ -358,6 +364,9 @@ class Timing:
 
     forget: float = 60.0
 
+    replace: float = 60.0
+    """How long the job of a gang is kept for its next incarnation, where the gang says so."""
+
 
 def validate(p: Placeholder) -> None:
     """Check the invariants that the types of the payloads cannot state; raise AssertionError naming the broken one."""
@@ -372,7 +381,8 @@ def validate(p: Placeholder) -> None:
         raise AssertionError(f"{p.key}: GONE with a live member")
     if isinstance(payload, AbsentState | ReleasingState | RefusedState) and p.job_occupied:
         raise AssertionError(f"{p.key}: {p.state} with a member that runs on its job")
-    if isinstance(payload, BoundState | LostState) and not p.job_occupied:
+    kept = isinstance(payload, BoundState) and payload.kept_until > 0
+    if isinstance(payload, BoundState | LostState) and not p.job_occupied and not kept:
         raise AssertionError(f"{p.key}: {p.state} with no member that runs on its job")
     if isinstance(payload, RefusedState) and payload.unrecorded and p.cancelled is None:
         raise AssertionError(f"{p.key}: a cancel that did not happen is to be recorded")

@@ -201,6 +201,12 @@ class BoundState:
     end_repeats: int = 0
     """How often the end of these members was requested again; sets the back-off."""
 
+    failed: tuple[str, ...] = ()
+    """Those of the nodes that Slurm took because they failed."""
+
+    kept_until: float = 0.0
+    """Until when the job is kept for the next incarnation of a gang whose members have all ended; 0.0: some run."""
+
 
 @dataclass(frozen=True, slots=True)
 class LostState:

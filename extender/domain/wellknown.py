@@ -147,6 +147,12 @@ POLICY_KIND = "PodPolicy"
 GROUP_STATUS_MANAGER = "slurm-extender-pod-groups"
 """The field manager by which the API server knows the extender's part in the status of a PodGroup."""
 
+GANG_LAYOUT = f"{DOMAIN}/gang-layout"
+"""Pod annotation, a setting: how the members of a gang share nodes."""
+
+GANG_RESTART = f"{DOMAIN}/gang-restart"
+"""Pod annotation, a setting: what becomes of the job when all members of the gang have ended; on an owner as well."""
+
 GANG_RANK = f"{STATUS_PREFIX}gang-rank"
 """Pod annotation: the rank of a member of a gang, from 0. Written with the Binding; the proof covers it."""
 

@@ -36,20 +36,16 @@ def describe(order: JobOrder, mark: str, hooks: HookSettings) -> JobDescription:
         slurmclient.InvalidRequestError: a value that Slurm is known to refuse or to misread.
     """
     request = order.request
-    nodes = max(request.members, request.min_nodes or 0)
     batch = order.mode is Mode.BATCH and not order.immediate
+    several = request.members > 1 or request.fewest_nodes > 1
     warned = batch or order.mode is Mode.EXTERNAL
     decided: dict[str, Any] = {
         "name": order.name,
         "comment": _comment(request),
-        # One task, and by default one node, for each member: so all of its CPUs are on one node.
-        "tasks": nodes,
-        "minimum_cpus": request.cpus * nodes,
-        "minimum_nodes": nodes,
-        "maximum_nodes": max(nodes, request.max_nodes or 0),
-        "tres_per_node": tres_per_node(request),
+        **_size(request),
         "excluded_nodes": order.excluded or None,
         "shared": _shared(request),
+        "wait_for_switch_s": request.switches_wait_s,
         "current_working_directory": request.working_dir or _DIRECTORY,
     }
     return JobDescription(
@@ -60,7 +56,7 @@ def describe(order: JobOrder, mark: str, hooks: HookSettings) -> JobDescription:
         group_id=request.run_as.gid if request.run_as else None,
         # A requeued placeholder would come back with the same id on other nodes than its Pod's.
         requeue=False,
-        kill_on_node_fail=False if nodes > 1 and request.on_node_failure is OnNodeFailure.KEEP else None,
+        kill_on_node_fail=False if several and request.on_node_failure is OnNodeFailure.KEEP else None,
         external=True if order.mode is Mode.EXTERNAL else None,
         standard_input=_NULL if batch else None,
         standard_output=_NULL if batch else None,
@@ -74,6 +70,38 @@ def describe(order: JobOrder, mark: str, hooks: HookSettings) -> JobDescription:
         kill_warning_flags=("BATCH_JOB",) if warned else None,
         kill_warning_delay_s=hooks.warning_s if warned else None,
     )
+
+
+def _size(request: JobRequest) -> dict[str, Any]:
+    """Return nodes, tasks and resources: one task for each member, so that all of its CPUs are on one node.
+
+    By default each has a node. Packed members have what Slurm counts by task. A most of nodes is sent only where the
+    Pods say it: with one Slurm spreads the tasks over as many nodes as it can (24.11.5, 26.05.5).
+    """
+    if not request.packed:
+        nodes = request.fewest_nodes
+        return {
+            "tasks": nodes,
+            "minimum_cpus": request.cpus * nodes,
+            "minimum_nodes": nodes,
+            "maximum_nodes": max(nodes, request.max_nodes or 0),
+            "tres_per_node": tres_per_node(request),
+        }
+    return {
+        "tasks": request.members,
+        "minimum_cpus": request.cpus * request.members,
+        "minimum_nodes": request.fewest_nodes,
+        "maximum_nodes": request.max_nodes,
+        "tres_per_node": None,
+        "tres_per_task": tres_per_node(request),
+        "memory_per_node_mb": None,
+        "memory_per_cpu_mb": memory_per_cpu(request),
+    }
+
+
+def memory_per_cpu(request: JobRequest) -> int:
+    """Return the memory of a packed job by CPU, in MiB: each member has at least what it requests."""
+    return -(-request.memory_mb // request.cpus)
 
 
 def _shared(request: JobRequest) -> Shared | None:
@@ -113,7 +141,7 @@ def _comment(request: JobRequest) -> str:
 
 
 def tres_per_node(request: JobRequest) -> str | None:
-    """The GRES of one node in the only form that every release takes: `gres/gpu:h100:2`, never `gpu:2`."""
+    """Return the GRES of a node or task in the only form that every release takes: `gres/gpu:h100:2`, never `gpu:2`."""
     if request.tres_per_node:
         parts = (part.strip() for part in request.tres_per_node.split(","))
         return ",".join(part if part.startswith(("gres/", "gres:")) else f"gres/{part}" for part in parts if part)

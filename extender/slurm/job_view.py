@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from extender.domain.gangs.layout import shared_places
 from extender.domain.jobs.devices import Device
 from extender.domain.jobs.job import JobView
+from extender.domain.translation.gres import asked_gres
 from slurmclient import Gres, Infinite, Job, JobState
 
 
@@ -23,6 +25,7 @@ def job_view(job: Job) -> JobView:
         memory_mb=_finite(job.memory_per_node_mb),
         gres=held_gres(job),
         devices=given_devices(job),
+        places=task_places(job),
         partition=job.partition,
         extra=job.extra,
         admin_comment=job.admin_comment,
@@ -65,6 +68,28 @@ def given_devices(job: Job) -> Mapping[str, tuple[Device, ...]]:
         for node, there in zip(job.nodes, job.gres_detail, strict=True)
         if there
     }
+
+
+def task_places(job: Job) -> Mapping[str, int]:
+    """Return how many tasks each node of a packed job holds; empty for a job with a node for each member.
+
+    Only packed jobs have their memory by CPU. Slurm reports the CPUs and GRES of each node, and no numbers of tasks.
+    """
+    if not isinstance(job.memory_per_cpu_mb, int) or (job.tasks or 0) < 2 or not job.nodes:
+        return {}
+    cpus = {one.node: one.cpus // max(job.cpus_per_task or 1, 1) for one in job.allocations}
+    asked = asked_gres(job.tres_per_task)
+    detail = job.gres_detail if len(job.gres_detail) == len(job.nodes) else ((),) * len(job.nodes)
+    counted = [(name, count) for name, count in asked.items() if count]
+    room = {
+        node: min([cpus.get(node, 1), *(_held(name, there) // count for name, count in counted if there)])
+        for node, there in zip(job.nodes, detail, strict=True)
+    }
+    return shared_places(job.nodes, job.tasks or 0, room)
+
+
+def _held(asked: str, there: tuple[Gres, ...]) -> int:
+    return sum(one.count for one in there if asked in (one.name, _name(one)))
 
 
 def _name(gres: Gres) -> str:

@@ -44,9 +44,11 @@ def without_room(cluster: SimCluster, slurm_node: str) -> bool:
         and pod["status"]["phase"] not in OVER
         and pod["metadata"]["uid"] not in held
     ]
-    cpus = sum(quantity.cpus_up(one.get(CPU, 0)) for one in asked) + sum(job.cpus_per_node for job in holders)
+    cpus = sum(quantity.cpus_up(one.get(CPU, 0)) for one in asked)
+    cpus += sum(job.cpus_per_node * job.times(slurm_node) for job in holders)
     memory = sum(quantity.mebibytes_up(one.get(MEMORY, 0)) for one in asked)
-    memory += sum(node.memory_mb if job.memory_mb is None else job.memory_mb for job in holders)
+    each = ((job, node.memory_mb if job.memory_mb is None else job.memory_mb) for job in holders)
+    memory += sum(amount * job.times(slurm_node) for job, amount in each)
     # A node that an Epilog holds takes no Pod.
     completing = any(slurm_node in job.completing_on for job in holders)
     return bool(asked) and (completing or cpus > node.cpus or memory > node.memory_mb)

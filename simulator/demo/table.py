@@ -56,7 +56,7 @@ def _job(stage: DemoEnvironment, job: SimJob) -> Row:
 
 def _node(stage: DemoEnvironment, name: str) -> Row:
     node = stage.controller.nodes[name]
-    used = sum(job.cpus_per_node for job in stage.jobs() if name in job.nodes and job.running)
+    used = sum(job.cpus_per_node * job.times(name) for job in stage.jobs() if name in job.nodes and job.running)
     return (name, machine_state(stage, name), f"{used} of {node.cpus}", node.reason if node.drained else "")
 
 

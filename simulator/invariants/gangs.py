@@ -94,7 +94,7 @@ class GangInvariants:
             job is not None
             and workload_of(job) == key
             and job.running
-            and tuple(one for one in nodes if one in job.nodes) != job.nodes
+            and tuple(dict.fromkeys(one for one in nodes if one in job.nodes)) != job.nodes
         ):
             self.checker.violate(Invariant.RANKS, f"{nodes} are not {job.nodes} of the job", *about)
         self.checker.checked[Invariant.SLOTS] += 1
@@ -102,7 +102,9 @@ class GangInvariants:
             mine = other["metadata"]["uid"] == uid or other["metadata"]["uid"] in self.checker.stopped_pods
             if mine or not occupies_node(other) or job_id_of(other) != job_id_of(pod):
                 continue
-            if self.checker.slurm_node_of(other) == node:
+            same_rank = (other["metadata"].get("annotations") or {}).get(GANG_RANK, "") == rank
+            shares = job is not None and job.packed
+            if self.checker.slurm_node_of(other) == node and (same_rank or not shares):
                 text = f"Pod {other['metadata']['name']} is on its node"
                 self.checker.violate(Invariant.SLOTS, text, *about, pod_subject(other["metadata"]["name"]))
 

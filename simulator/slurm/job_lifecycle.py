@@ -104,7 +104,7 @@ class JobLifecycle:
         now = self._timers.wall()
         job.state, job.reason, job.nodes, job.partition = "RUNNING", "None", tuple(nodes), partition.name
         job.start_time = now
-        if job.exclusive:
+        if job.exclusive and not job.packed:
             job.cpus_per_node = max(self._nodes[name].cpus for name in nodes)
         if job.time_limit_s is None and partition.max_time_minutes is not None:
             job.time_limit_s = partition.max_time_minutes * 60.0
@@ -229,6 +229,7 @@ class JobLifecycle:
         """Take nodes from a running job, which goes on. They are free at once: no Epilog runs there."""
         job.nodes = tuple(name for name in job.nodes if name in kept)
         job.node_count = len(job.nodes)
+        job.tasks_on = {name: count for name, count in job.tasks_on.items() if name in kept}
         self._notify("shrunk", job)
         self._changed(0.05)
 

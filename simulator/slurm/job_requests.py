@@ -95,8 +95,7 @@ def parse_job(raw: Mapping[str, Any], context: SubmitContext) -> SimJob:
         partition=partition,
         submit_time=context.now,
         node_count=node_count,
-        memory_mb=parse_number(raw.get("memory_per_node")),
-        gres=gres_counts(raw.get("tres_per_node") or "", context.nodes),
+        gres=gres_counts(raw.get("tres_per_node") or raw.get("tres_per_task") or "", context.nodes),
         shared=tuple(raw.get("shared") or ()),
         required=node_names(raw.get("required_nodes"), context.nodes),
         excluded=node_names(raw.get("excluded_nodes"), context.nodes),
@@ -149,10 +148,15 @@ def _numbers(raw: Mapping[str, Any], node_count: int, now: float) -> dict[str, A
     """Return the fields of a job that are numbers or times, and the hold that follows from the priority."""
     tasks = parse_number(raw.get("tasks")) or node_count
     cpus = max(parse_number(raw.get("minimum_cpus")) or 1, tasks * (parse_number(raw.get("cpus_per_task")) or 1))
+    each, memory = parse_number(raw.get("cpus_per_task")) or 1, parse_number(raw.get("memory_per_node"))
+    by_cpu = None if memory is not None else parse_number(raw.get("memory_per_cpu"))
+    packed = by_cpu is not None and tasks > 1
     priority, limit = parse_number(raw.get("priority")), parse_number(raw.get("time_limit"))
     held = "JobHeldUser" if raw.get("hold") or priority == 0 else ""
     return {
-        "cpus_per_node": -(-cpus // node_count),
+        "cpus_per_node": each if packed else -(-cpus // node_count),
+        "memory_mb": memory if by_cpu is None else by_cpu * each,
+        "packed": packed,
         "tasks": tasks,
         "begin_time": parse_time(raw.get("begin_time"), now),
         "deadline": parse_time(raw.get("deadline"), now),

@@ -62,6 +62,10 @@ def all_unavailable(cluster: PlacementState, job: SimJob) -> bool:
 
 def can_ever_run(cluster: PlacementState, job: SimJob) -> bool:
     """Enough such nodes exist."""
+    if job.packed:
+        parts = cluster.partitions_of(job)
+        rooms = (sum(_tasks(job, node, ()) for node in wanted_nodes(cluster, job, part)) for part in parts)
+        return any(room >= job.tasks for room in rooms)
     return any(len(wanted_nodes(cluster, job, part)) >= job.node_count for part in cluster.partitions_of(job))
 
 
@@ -90,6 +94,10 @@ def nodes_available_now(
         fitting = [n.name for n in wanted if fits(cluster, job, n, ())]
         chosen = [name for name in fitting if name in job.required]
         chosen += [name for name in fitting if name not in job.required]
+        if job.packed:
+            if given := _fewest(cluster, job, chosen):
+                return partition, given
+            continue
         if len(chosen) >= job.node_count and set(job.required) <= set(chosen[: job.node_count]):
             return partition, tuple(chosen[: job.node_count])
     return None
@@ -99,7 +107,7 @@ def victims(cluster: PlacementState, job: SimJob) -> list[SimJob]:
     """The fewest running jobs of lower tiers whose end would let the job start; empty: preemption does not help."""
     best: list[SimJob] = []
     for partition in cluster.partitions_of(job):
-        if not partition.up or job.node_count != 1:
+        if not partition.up or job.node_count != 1 or job.packed:
             continue
         for node in wanted_nodes(cluster, job, partition):
             doomed = _victims_on(cluster, job, partition, node)
@@ -121,13 +129,36 @@ def fits(cluster: PlacementState, job: SimJob, node: SimNode, without: Sequence[
         return False
     if any("user" in {*job.shared, *holder.shared} and holder.user_id != job.user_id for holder in left):
         return False
-    cpus = sum(holder.cpus_per_node for holder in left)
-    memory = sum(_memory(holder, node) for holder in left)
-    return (
-        cpus + job.cpus_per_node <= node.cpus
-        and memory + _memory(job, node) <= node.memory_mb
-        and all(_gres_free(node, left, name) >= count for name, count in job.gres.items())
-    )
+    return _tasks(job, node, left) > 0
+
+
+def _tasks(job: SimJob, node: SimNode, holders: Sequence[SimJob]) -> int:
+    """Return how many times the size of a job fits beside these jobs."""
+    cpus = node.cpus - sum(holder.cpus_per_node * holder.times(node.name) for holder in holders)
+    memory = node.memory_mb - sum(_memory(holder, node) * holder.times(node.name) for holder in holders)
+    rooms = [cpus // job.cpus_per_node, memory // max(1, _memory(job, node))]
+    return min([*rooms, *(_gres_free(node, holders, name) // count for name, count in job.gres.items() if count)])
+
+
+def _fewest(cluster: PlacementState, job: SimJob, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the fewest nodes that hold all tasks of a packed job, in the order given; none where they are too few."""
+    rooms = {name: _tasks(job, cluster.nodes[name], cluster.holders(name)) for name in names}
+    chosen, left = set[str](), job.tasks
+    for name in sorted(names, key=lambda one: (one not in job.required, -rooms[one])):
+        if left > 0 or name in job.required or len(chosen) < job.node_count:
+            chosen.add(name)
+            left -= rooms[name]
+    enough = left <= 0 and len(chosen) >= job.node_count and set(job.required) <= chosen
+    return tuple(name for name in names if name in chosen) if enough else ()
+
+
+def tasks_by_node(cluster: PlacementState, job: SimJob, names: Sequence[str]) -> Mapping[str, int]:
+    """Return the tasks of a packed job on each of its nodes, which are filled in their order; empty for other jobs."""
+    found: dict[str, int] = {}
+    for index, name in enumerate(names if job.packed else ()):
+        left = job.tasks - sum(found.values()) - (len(names) - index - 1)
+        found[name] = max(1, min(_tasks(job, cluster.nodes[name], cluster.holders(name)), left))
+    return found
 
 
 def free_devices(cluster: PlacementState, job: SimJob, node: SimNode) -> dict[str, tuple[int, ...]]:
@@ -146,7 +177,7 @@ def free_devices(cluster: PlacementState, job: SimJob, node: SimNode) -> dict[st
             if wanted in {name, kind}:
                 free += [n for n in range(first, first + there) if n not in taken.get(kind, set())]
             first += there
-        given[wanted] = tuple(free[:count])
+        given[wanted] = tuple(free[: count * job.times(node.name)])
         taken.setdefault(kind, set()).update(given[wanted])
     return given
 
@@ -184,7 +215,12 @@ def _gres_free(node: SimNode, holders: Sequence[SimJob], wanted: str) -> int:
     """Free devices for `gpu` (of any type) or `gpu:h100`. An untyped request is counted against every type."""
     base = wanted.partition(":")[0]
     of_name = {name: count for name, count in node.gres.items() if name.partition(":")[0] == base}
-    used = [(name, n) for holder in holders for name, n in holder.gres.items() if name.partition(":")[0] == base]
+    used = [
+        (name, n * holder.times(node.name))
+        for holder in holders
+        for name, n in holder.gres.items()
+        if name.partition(":")[0] == base
+    ]
     total_free = sum(of_name.values()) - sum(n for _, n in used)
     if ":" not in wanted:
         return total_free

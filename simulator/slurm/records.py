@@ -85,7 +85,7 @@ class SimJob:
     node_count: int
     memory_mb: int | None
     gres: Mapping[str, int]
-    """On each node."""
+    """On each node. CPUs, memory and GRES are those of each task where the job is `packed`."""
 
     tres_per_node: str = ""
     account: str = ""
@@ -117,6 +117,12 @@ class SimJob:
     """`kill_on_node_fail` is false: a node that fails leaves the job."""
 
     tasks: int = 1
+    packed: bool = False
+    """Its memory is by CPU, and its tasks share nodes."""
+
+    tasks_on: Mapping[str, int] = field(default_factory=dict)
+    """Of a packed job: the tasks on each node that it was given."""
+
     script: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     directory: str = ""
@@ -161,6 +167,17 @@ class SimJob:
     def words(self) -> list[str]:
         """State words as slurmrestd lists them."""
         return [self.state, *sorted(self.flags)]
+
+    def times(self, node: str) -> int:
+        """Return how many times the job holds on a node what it asks for."""
+        return self.tasks_on.get(node, 1)
+
+    @property
+    def cpus(self) -> int:
+        """Return the CPUs that it holds, or asks for."""
+        if not self.packed:
+            return self.cpus_per_node * self.node_count
+        return self.cpus_per_node * (sum(self.times(node) for node in self.nodes) if self.nodes else self.tasks)
 
     @property
     def exclusive(self) -> bool:

@@ -30,7 +30,7 @@ def show_job(job: SimJob, controller: Slurmctld, version: int) -> Json:
     held = bool(job.nodes) and not job.pending
     # While an external job is CANCELLED and COMPLETING slurmctld shows no nodes.
     nodes = () if job.external and "COMPLETING" in job.flags else job.nodes
-    cpus = job.cpus_per_node * job.node_count
+    cpus = job.cpus
     tres = f"cpu={cpus},mem={job.memory_mb or 0}M,node={job.node_count},billing={cpus}"
     shown: Json = {
         "account": job.account,
@@ -42,6 +42,7 @@ def show_job(job: SimJob, controller: Slurmctld, version: int) -> Json:
         "cluster": "sim",
         "comment": job.comment,
         "cpus": number(cpus),
+        "cpus_per_task": number(job.cpus_per_node if job.packed else None),
         "current_working_directory": job.directory,
         "deadline": number(job.deadline),
         "dependency": job.dependency,
@@ -62,8 +63,8 @@ def show_job(job: SimJob, controller: Slurmctld, version: int) -> Json:
         "job_state": job.words,
         "licenses": job.licenses,
         "mcs_label": job.mcs_label,
-        "memory_per_cpu": number(None),
-        "memory_per_node": number(job.memory_mb),
+        "memory_per_cpu": number((job.memory_mb or 0) // job.cpus_per_node if job.packed else None),
+        "memory_per_node": number(None if job.packed else job.memory_mb),
         "name": job.name,
         "nice": job.nice,
         "node_count": number(job.node_count),
@@ -90,6 +91,7 @@ def show_job(job: SimJob, controller: Slurmctld, version: int) -> Json:
         "time_limit": limit(None if job.time_limit_s is None else job.time_limit_s / 60),
         "tres_alloc_str": tres if held else "",
         "tres_per_node": job.tres_per_node,
+        "tres_per_task": ",".join(f"gres/{name}:{count}" for name, count in job.gres.items()) if job.packed else "",
         "tres_req_str": tres,
         "user_id": job.user_id,
         "user_name": job.user_name,
@@ -103,7 +105,7 @@ def show_job(job: SimJob, controller: Slurmctld, version: int) -> Json:
 def show_node(node: SimNode, controller: Slurmctld, version: int) -> Json:
     """A node as `GET /nodes` shows it."""
     holders = controller.cluster.holders(node.name)
-    cpus = sum(job.cpus_per_node for job in holders)
+    cpus = sum(job.cpus_per_node * job.times(node.name) for job in holders)
     topology = {"topology": node.topology} if version >= 43 else {}
     return topology | {
         "name": node.name,
@@ -119,7 +121,7 @@ def show_node(node: SimNode, controller: Slurmctld, version: int) -> Json:
         "alloc_memory": sum(job.memory_mb or node.memory_mb for job in holders),
         "free_mem": number(node.memory_mb),
         "gres": ",".join(f"{name}:{count}" for name, count in node.gres.items()),
-        "gres_used": ",".join(f"{name}:{count}" for name, count in _held(holders).items()),
+        "gres_used": ",".join(f"{name}:{count}" for name, count in _held(node, holders).items()),
         "features": list(node.features),
         "active_features": list(node.features),
         "partitions": [one.name for one in controller.partitions.values() if _contains(one, node, controller)],
@@ -133,7 +135,7 @@ def show_node(node: SimNode, controller: Slurmctld, version: int) -> Json:
 def node_words(node: SimNode, controller: Slurmctld, version: int) -> list[str]:
     """State words of a node. EXTERNAL is shown from v0.0.44 on."""
     holders = controller.cluster.holders(node.name)
-    used = sum(job.cpus_per_node for job in holders)
+    used = sum(job.cpus_per_node * job.times(node.name) for job in holders)
     base = "DOWN" if node.down else "IDLE" if not used else "ALLOCATED" if used >= node.cpus else "MIXED"
     words = [base]
     if node.drained:
@@ -181,10 +183,11 @@ def _contains(partition: SimPartition, node: SimNode, controller: Slurmctld) -> 
     return node in controller.cluster.nodes_of(partition)
 
 
-def _held(holders: Iterable[SimJob]) -> Mapping[str, int]:
+def _held(node: SimNode, holders: Iterable[SimJob]) -> Mapping[str, int]:
     counts: dict[str, int] = {}
-    for name, count in (item for job in holders for item in job.gres.items()):
-        counts[name] = counts.get(name, 0) + count
+    for job in holders:
+        for name, count in job.gres.items():
+            counts[name] = counts.get(name, 0) + count * job.times(node.name)
     return counts
 
 
@@ -196,7 +199,7 @@ def _gres_detail(job: SimJob, node: SimNode) -> str:
         shown = types[0] if ":" not in name and len(types) == 1 else name
         numbers = job.devices.get(node.name, {}).get(name, ())
         index = _shares(node, shown, numbers) if shown.partition(":")[0] in SHARED else f"IDX:{_ranges(numbers)}"
-        parts.append(f"{shown}:{count}({index})")
+        parts.append(f"{shown}:{count * job.times(node.name)}({index})")
     return ",".join(parts)
 
 
@@ -222,9 +225,13 @@ def _resources(job: SimJob, version: int) -> Json:
     if version == 40:
         return {
             "nodes": compress(job.nodes),
-            "allocated_cpus": job.cpus_per_node * len(job.nodes),
+            "allocated_cpus": job.cpus,
             "allocated_nodes": [
-                {"nodename": name, "cpus_used": job.cpus_per_node, "memory_allocated": job.memory_mb or 0}
+                {
+                    "nodename": name,
+                    "cpus_used": job.cpus_per_node * job.times(name),
+                    "memory_allocated": (job.memory_mb or 0) * job.times(name),
+                }
                 for name in job.nodes
             ],
         }
@@ -232,14 +239,14 @@ def _resources(job: SimJob, version: int) -> Json:
         {
             "index": index,
             "name": name,
-            "cpus": {"count": job.cpus_per_node, "used": 0},
-            "memory": {"used": 0, "allocated": job.memory_mb or 0},
+            "cpus": {"count": job.cpus_per_node * job.times(name), "used": 0},
+            "memory": {"used": 0, "allocated": (job.memory_mb or 0) * job.times(name)},
             "sockets": [],
         }
         for index, name in enumerate(job.nodes)
     ]
     nodes = {"count": len(job.nodes), "list": compress(job.nodes), "whole": job.exclusive, "allocation": allocation}
-    return {"nodes": nodes, "cpus": job.cpus_per_node * len(job.nodes)}
+    return {"nodes": nodes, "cpus": job.cpus}
 
 
 def _nothing(controller: Slurmctld) -> Json | None:

@@ -21,6 +21,7 @@ from simulator.slurm.placement import (
     free_devices,
     goes_before,
     nodes_available_now,
+    tasks_by_node,
     victims,
 )
 from simulator.slurm.records import SimJob, SimNode, SimPartition
@@ -359,6 +360,7 @@ class Slurmctld:
             self._preempt_for(job)
 
     def _give(self, job: SimJob, partition: SimPartition, nodes: tuple[str, ...]) -> None:
+        job.tasks_on = tasks_by_node(self.cluster, job, nodes)
         job.devices = {name: free_devices(self.cluster, job, self.nodes[name]) for name in nodes}
         self._lives.start(job, partition, nodes)
 

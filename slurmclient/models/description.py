@@ -55,6 +55,7 @@ class JobDescription:
         licenses: `name:count,…`.
         dependency: sbatch(1) `--dependency`.
         required_switches: at most so many leaf switches.
+        wait_for_switch_s: how long the job may wait for so few switches; then it takes any nodes.
         segment_size: nodes that have to be beside each other in a block (topology/block). v0.0.41 (Slurm 24.11).
         container: path of an OCI bundle.
         script: of the batch job, `#SBATCH` lines are not read. Not for allocations and external jobs.
@@ -120,6 +121,7 @@ class JobDescription:
     licenses: str | None = None
     dependency: str | None = None
     required_switches: int | None = None
+    wait_for_switch_s: int | None = None
     segment_size: int | None = None
     container: str | None = None
     script: str | None = None

@@ -71,6 +71,7 @@ _WRITERS: Final[dict[str, tuple[str, Callable[[object], object]]]] = {
     "required_nodes": ("required_nodes", _hostlist),
     "excluded_nodes": ("excluded_nodes", _hostlist),
     "required_switches": ("required_switches", _number),
+    "wait_for_switch_s": ("wait_for_switch", _same),
     "shared": ("shared", lambda value: [str(value)]),
     "priority": ("priority", _number),
     "kill_warning_signal": ("kill_warning_signal", _signal),

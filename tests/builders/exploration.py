@@ -8,7 +8,7 @@ from itertools import product
 
 from extender.domain import events as e
 from extender.domain.jobs.cancelled import Cancelled, digest
-from extender.domain.jobs.job import JobRequest
+from extender.domain.jobs.job import GangRestart, JobRequest
 from extender.domain.lifecycle.machine import adopted, step
 from extender.domain.placeholder import Member, Placeholder, State, Timing
 from extender.domain.states import (
@@ -23,6 +23,7 @@ from extender.domain.states import (
 
 PODS = (e.MemberRef("a", "ns", "a"), e.MemberRef("b", "ns", "b"))
 REQUESTS = (JobRequest("t", 1, 1), JobRequest("t", 2, 1))
+KEPT = JobRequest("t", 1, 1, members=2, restart=GangRestart.KEEP_ALLOCATION)
 TIMING = Timing()
 NOW = 1000.0
 
@@ -96,8 +97,27 @@ def _job_events(job: int, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     yield e.UpdateAnswered(job, REQUESTS[0], None)
 
 
+def _kept() -> Iterator[Placeholder]:
+    """Yield the running job of an incarnation that is over, kept for the next one; its time is over at `NOW`."""
+    earlier = (e.MemberRef("c", "ns", "c"), e.MemberRef("d", "ns", "d"))
+    history: tuple[e.Event, ...] = (
+        e.PodWanted(earlier, KEPT),
+        e.CandidatesChanged(frozenset({"n1"})),
+        e.SubmitAccepted(1, 1),
+        e.JobGranted(1, {ref.uid: "n1" for ref in earlier}, ("n1",)),
+        e.AllocationFits(),
+        *(e.PodBound(ref.uid, "n1", 1) for ref in earlier),
+        *(e.PodGone(ref.uid, e.PodEnd.REMOVED) for ref in earlier),
+    )
+    p = Placeholder("u")
+    for event in history:
+        p, _ = step(p, event, NOW - 2 * TIMING.replace, TIMING)
+    yield p
+
+
 def beginnings(refs: tuple[e.MemberRef, ...]) -> Iterator[Placeholder]:
     yield Placeholder("u")
+    yield from _kept()
     wanted = (e.PodWanted(refs, REQUESTS[0]), e.CandidatesChanged(frozenset({"n1"})))
     granted = (e.SubmitAccepted(1, 1), e.JobGranted(1, {ref.uid: "n1" for ref in refs}, ("n1",)), e.AllocationFits())
     first, last = refs[0].uid, refs[-1].uid

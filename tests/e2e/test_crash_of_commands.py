@@ -10,10 +10,13 @@ import pytest
 
 from extender.domain.commands import Command
 from extender.domain.nodes.machine import NodeCommand
+from extender.domain.wellknown import GANG, GANG_SIZE
 from lab.credentials import EXTENDER
+from lab.pods import RUN_FOR
 from lab.site import PodRef, Site
+from lab.topology import slurm_name
 from tests.builders.actions import CHECK
-from tests.builders.crashes import CRASHES
+from tests.builders.crashes import CRASHES, Wire
 from tests.builders.relay import Blow, Passing, Relay
 from tests.builders.stage import Stage
 
@@ -68,7 +71,7 @@ def cases() -> Iterator[object]:
 def test_every_command_is_there() -> None:
     named = {name.partition(" ")[0] for name in CRASHES}
     commands = {one.__name__ for one in (*get_args(Command), *get_args(NodeCommand))}
-    # Gangs need nodes with a fence, which these sites lack: tests/sim/process/test_crash_matrix.py kills it there.
+    # A gang has one job for several Pods: it has a test of its own below.
     assert named == commands - {"ShrinkJob"} | {"Binding", CHECK}
 
 
@@ -104,6 +107,34 @@ def test_a_kill_in_a_command_loses_and_doubles_nothing(
     for pod in pods:
         granted = [job for job in stage.jobs(pod, "all") if job.node and job.state != "FAILED"]
         assert len(granted) <= crash.granted, f"{pod.name} was given nodes more than once: {granted}"
+
+
+@pytest.mark.slow
+@pytest.mark.modes("batch")
+@pytest.mark.parametrize("moment", list(Passing))
+def test_a_kill_while_a_gang_returns_a_node_leaves_the_node_to_slurm_and_the_other_member_to_the_gang(
+    stage: Stage, between: Between, moment: Passing
+) -> None:
+    site, said = stage.site, {GANG: "ring", GANG_SIZE: "2"}
+    stays = stage.pod("ring-0", annotations=said)
+    leaves = stage.pod("ring-1", annotations=said | {RUN_FOR: "5s"})
+    node = site.bound(stays)
+    site.bound(leaves)
+    (job,) = stage.jobs()
+    blow = Blow(Wire("POST", r"/job/\d+", says='"required_nodes"'), moment, site.kill_extender)
+    between.arm(blow)
+    struck = blow.struck.wait(60)
+    between.disarm()
+    assert struck, f"no node was returned within a minute: {site.picture()}"
+    site.start_extender()
+    own = {slurm_name(node)}
+    site.wait_for(
+        lambda: [(one.job_id, site.expand(one.node)) for one in stage.jobs()] == [(job.job_id, own)],
+        "the job has the node of its other member alone",
+        timeout_s=HELD_S,
+    )
+    assert site.node_of(stays) == node
+    stage.finish()
 
 
 def in_order(stage: Stage) -> bool:

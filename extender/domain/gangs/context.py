@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from extender.domain.gangs.membership import GangSource
-from extender.domain.views import OwnerReference
+from extender.domain.jobs.job import GangRestart
+from extender.domain.views import OwnerReference, PodView
+from extender.domain.wellknown import GANG_RESTART
 
 LARGEST = 1024
 """Members of a gang, where the policy says nothing else."""
@@ -73,6 +75,12 @@ def root_annotations(controllers: Sequence[ControllerView]) -> Mapping[str, str]
 def job_deadline(controllers: Sequence[ControllerView]) -> int | None:
     """Return the `activeDeadlineSeconds` of the Job above the Pod; `None` where there is none."""
     return next((one.deadline_s for one in controllers if one.deadline_s is not None), None)
+
+
+def keeps_allocation(pod: PodView, controllers: Sequence[ControllerView]) -> bool:
+    """Return whether the next incarnation of the Pod's gang is to take over its job."""
+    said = pod.annotations.get(GANG_RESTART) or root_annotations(controllers).get(GANG_RESTART) or ""
+    return said.strip().lower() == GangRestart.KEEP_ALLOCATION
 
 
 @dataclass(frozen=True, slots=True)

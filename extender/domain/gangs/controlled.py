@@ -5,10 +5,11 @@ A function returns a sentence where the controller's annotation cannot be used, 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 
 from extender.domain.gangs import labels
-from extender.domain.gangs.context import ControllerView, GangContext, JobGangs
+from extender.domain.gangs.context import ControllerView, GangContext, JobGangs, keeps_allocation
 from extender.domain.gangs.membership import GangSource, MemberOrder, Membership
 from extender.domain.gangs.order import order_of
 from extender.domain.gangs.readers import quoted, read_index, read_size
@@ -18,6 +19,10 @@ from extender.domain.wellknown import GANG
 LWS_GROUP = "leaderworkerset.x-k8s.io"
 JOBSET_GROUP = "jobset.x-k8s.io"
 BATCH_GROUP = "batch"
+
+
+KEPT = "kept"
+"""Begins the identity of a gang that is the same in all incarnations of its owner (`gang-restart: keep-allocation`)."""
 
 
 class JobSetGang(StrEnum):
@@ -49,11 +54,15 @@ def of_leader_worker_set(pod: PodView, context: GangContext) -> Membership | str
     uid = pod.uid if worker == 0 else leader.owner.uid if leader is not None else ""
     unknown = "" if uid else f"The leader Pod of {title} cannot be read."
     set_view = context.controller(LWS_GROUP, "LeaderWorkerSet")
+    identity: tuple[str, ...] = (uid,) if uid else ()
+    if keeps_allocation(pod, context.controllers):
+        identity = (KEPT, set_view.owner.uid, str(group)) if set_view is not None else ()
+        unknown = "" if identity else f"The LeaderWorkerSet of {title} cannot be read."
     return Membership(
         GangSource.LEADER_WORKER_SET,
         pod.namespace,
         title,
-        (uid,) if uid else (),
+        identity,
         expected,
         MemberOrder((worker,), pod.name),
         unknown,
@@ -74,13 +83,19 @@ def of_job_set(pod: PodView, context: GangContext) -> Membership | str | None:
         of = JobSetGang(asked)
     except ValueError:
         return f"{GANG}: {quoted(asked)} on a JobSet is not allowed; it must be one of {', '.join(JobSetGang)}."
+    keeps = keeps_allocation(pod, context.controllers)
     if of is JobSetGang.JOB:
-        return _of_controller(pod, context, context.controller(BATCH_GROUP, "Job"), GangSource.JOB_SET)
+        job = context.controller(BATCH_GROUP, "Job")
+        found = _of_controller(pod, context, job, GangSource.JOB_SET)
+        if job is None or not keeps or not isinstance(found, Membership):
+            return found
+        return replace(found, incarnation=(KEPT, job_set.owner.uid, job.owner.name))
     part = pod.labels.get(labels.JOBSET_REPLICATED_JOB, "")
     attempt = pod.labels.get(labels.JOBSET_ATTEMPT, "0")
     whole = of is JobSetGang.SET
     title = f"JobSet {name}" if whole else f"JobSet {name}, {part}"
-    identity = (job_set.owner.uid, attempt, *(() if whole else (part,)))
+    generation = (KEPT, job_set.owner.uid) if keeps else (job_set.owner.uid, attempt)
+    identity = (*generation, *(() if whole else (part,)))
     entries = [one for one in job_set.replicated or () if whole or one.name == part]
     expected = sum(one.jobs * one.pods for one in entries)
     if expected > context.largest:

@@ -8,19 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 
 from extender.domain.gangs.membership import MemberOrder
-
-
-class GangLayout(StrEnum):
-    """Say how members share nodes."""
-
-    SPREAD = "spread"
-    """Each on a node of its own."""
-
-    PACK = "pack"
-    """On as few nodes as Slurm chooses."""
+from extender.domain.jobs.devices import Device, numbers
 
 
 def ranks(orders: Mapping[str, MemberOrder], size: int, kept: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -52,3 +42,33 @@ def assigned(
     free = [node for node in nodes for _ in range((1 if places is None else places.get(node, 0)) - used[node])]
     rest = iter(free)
     return tuple(kept[slot] if slot in kept else next(rest, "") for slot in range(size))
+
+
+def shared_places(nodes: Sequence[str], members: int, room: Mapping[str, int]) -> dict[str, int]:
+    """Return how many of so many members each node of a packed job holds. `room`: how many fit on each.
+
+    Nodes are filled in Slurm's order, so that consecutive ranks are together; one member stays for each later node.
+    Where Slurm rounded up to whole cores, a node has room for more members than Slurm meant it for.
+    """
+    places: dict[str, int] = {}
+    for index, node in enumerate(nodes):
+        left = members - sum(places.values()) - (len(nodes) - index - 1)
+        places[node] = max(1, min(room.get(node, 1), left))
+    return places
+
+
+def shared_devices(devices: Sequence[Device], place: int, places: int) -> tuple[Device, ...]:
+    """Return the devices of one of the members that share a node; `place` counts them from 0 in order of rank.
+
+    Slurm says which devices of the node the job has, and not which task has which: each member gets consecutive ones.
+    """
+    if places < 2:
+        return tuple(devices)
+    given = []
+    for one in devices:
+        count = one.count // places
+        own = numbers(one.index)
+        each = len(own) // places
+        index = ",".join(map(str, own[place * each : (place + 1) * each]))
+        given.append(Device(one.name, one.type, count, index))
+    return tuple(one for one in given if one.count)

@@ -14,10 +14,13 @@ from extender.domain.nodes.mapping import NodeMap
 from extender.domain.placeholder import Member, Placeholder
 
 
-def job_events(p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | None = None) -> list[e.Event]:
+def job_events(
+    p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | None = None, down: Set[str] = frozenset()
+) -> list[e.Event]:
     """Return the events that follow from this reading of the job; none if nothing changed.
 
     `due_in`: seconds until its Pods have to end because of its time limit. A limit that is due is announced.
+    `down`: nodes that Slurm reports as DOWN.
 
     Until the node mapping is known, a grant yields no event, and is read again afterwards. The same holds for a grant
     whose nodes Slurm does not report. An empty mapping says nothing about this job.
@@ -34,7 +37,8 @@ def job_events(p: Placeholder, job: JobView, node_map: NodeMap, due_in: float | 
         case o.Running() | o.Ending() if not (node_map.known and job.nodes):
             return []
         case o.Running() as running:
-            granted = replace(_granted(p, job, node_map), due_in=due_in)
+            failed = tuple(node for node in p.slurm_nodes if node in down and node not in job.nodes)
+            granted = replace(_granted(p, job, node_map), due_in=due_in, failed=failed)
             if due_in is None or due_in > 0:
                 return [granted]
             return [granted, e.JobEnding(job.job_id, e.EndKind.TIME_LIMIT, running.ends_in)]
@@ -87,7 +91,7 @@ def _slots(p: Placeholder, job: JobView, stays: Mapping[str, Member]) -> tuple[s
     shrunk = known is not None and known.job_id == job.job_id and set(job.nodes) <= set(known.slurm_nodes)
     kept = {slot: node for slot, node in enumerate(known.slots) if node} if known is not None and shrunk else {}
     kept |= {slot: stays[member.ref.uid].slurm_node for slot, member in p.by_slot if member.ref.uid in stays}
-    return assigned(job.nodes, max(p.size, len(job.nodes)), kept)
+    return assigned(job.nodes, max(p.size, len(job.nodes)), kept, job.places or None)
 
 
 def _lacking(request: JobRequest | None, job: JobView) -> str:

@@ -59,6 +59,26 @@ class OnNodeFailure(StrEnum):
     """The node leaves the job, and the members on the others go on (`--no-kill`)."""
 
 
+class GangLayout(StrEnum):
+    """Say how the members of a gang share nodes."""
+
+    SPREAD = "spread"
+    """Each member has a node of its own, as where nothing is said."""
+
+    PACK = "pack"
+    """Members are tasks of the job, on as few nodes as Slurm chooses."""
+
+
+class GangRestart(StrEnum):
+    """Say what becomes of the job of a gang when all members have ended."""
+
+    NEW_JOB = "new-job"
+    """It ends, as where nothing is said; the next incarnation of the gang gets another job."""
+
+    KEEP_ALLOCATION = "keep-allocation"
+    """It runs on for a limited time, and the next incarnation takes it over."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunAs:
     """Hold user and group of a job as numbers, never one without the other.
@@ -137,11 +157,27 @@ class JobRequest:
     """Latest end, seconds since the epoch."""
 
     switches: int | None = None
+    switches_wait_s: int | None = None
+    """How long the job may wait for nodes on so few switches."""
     segment: int | None = None
     on_node_failure: OnNodeFailure | None = None
     """Of a gang alone: a Pod by itself has one node."""
+    layout: GangLayout | None = None
+    """Of a gang alone."""
+    restart: GangRestart | None = None
+    """Of a gang alone."""
     whole_node: bool = False
     """The job shares its nodes with no other, whatever `exclusive` says; a member requests no CPU or no memory."""
+
+    @property
+    def packed(self) -> bool:
+        """Return whether several members may be on one node of the job."""
+        return self.layout is GangLayout.PACK and self.members > 1
+
+    @property
+    def fewest_nodes(self) -> int:
+        """Return how many nodes the job has at least."""
+        return max(1 if self.packed else self.members, self.min_nodes or 0)
 
 
 Wishes = tuple[tuple[str, str], ...]
@@ -204,6 +240,9 @@ class JobView:
     gres: Mapping[str, int] = field(default_factory=dict)
     devices: Mapping[str, tuple[Device, ...]] = field(default_factory=dict)
     """By Slurm node, if Slurm reports them."""
+
+    places: Mapping[str, int] = field(default_factory=dict)
+    """How many members each Slurm node holds; empty: one each."""
 
     partition: str = ""
     extra: str = ""

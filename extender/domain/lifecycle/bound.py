@@ -7,6 +7,7 @@ from extender.domain import events as e
 from extender.domain.job_outcomes.transition_table import states_after
 from extender.domain.jobs.changes import can_follow_running
 from extender.domain.lifecycle.granted import lacks_nodes
+from extender.domain.lifecycle.kept import keep_for_next
 from extender.domain.lifecycle.rules import At, StateRules, Step
 from extender.domain.lifecycle.taken_nodes import end_stranded, is_smaller, lose_nodes
 from extender.domain.lifecycle.transitions import (
@@ -27,9 +28,12 @@ from extender.domain.wellknown import Reason
 
 
 def _pod_over(p: Placeholder, bound: BoundState, _event: e.Event, at: At) -> Step:
-    """The job is ended only when the last Pod that runs on it is really gone."""
+    """The job is ended only when the last Pod that runs on it is really gone, and no other incarnation may come."""
     if not p.job_occupied:
-        return release_job(p, "its Pod is over", at)
+        return keep_for_next(p, bound, at) or release_job(p, "its Pod is over", at)
+    if bound.kept_until:
+        bound = replace(bound, kept_until=0.0)
+        p = replace(p, payload=bound)
     if bound.taken_at and p.wants and not p.stranded:
         return p, [c.ReadJob(bound.job.job_id)]
     return p, []
@@ -159,6 +163,12 @@ def _end_answered(p: Placeholder, _bound: BoundState, event: e.EvictAnswered, _a
 
 def _timer(p: Placeholder, bound: BoundState, _event: e.TimerFired, at: At) -> Step:
     """Repeat the end of members whose nodes Slurm took. The time limit may be near: the read shows how near."""
+    if not p.job_occupied:
+        if p.wants:  # the read that gives them their nodes is repeated
+            kept = replace(bound, kept_until=at.now + at.timing.busy)
+            return replace(p, payload=kept, wake_at=kept.kept_until), [c.ReadJob(bound.job.job_id)]
+        if at.now >= bound.kept_until:
+            return release_job(p, "its Pods are over, and no others came", at)
     p, commands = end_stranded(p, bound, at)
     if not isinstance(p.payload, BoundState) or bound.limit_at is None or at.now < bound.limit_at:
         return p, commands
@@ -166,18 +176,21 @@ def _timer(p: Placeholder, bound: BoundState, _event: e.TimerFired, at: At) -> S
     return replace(p, payload=replace(p.payload, limit_at=at.now + at.timing.cancel_retry)), [*commands, read]
 
 
+_UNKEPT = (State.RELEASING, State.ABSENT, State.SUBMITTING, State.REFUSED, State.GONE)
+"""States after the end of a job that was kept for the next incarnation: no member runs on it."""
+
 RULES = StateRules(BoundState)
 RULES.on(_pod_over, e.PodGone, e.PodBound, e.BindFailed, to=(State.RELEASING,))
-RULES.on(_job_ended, e.JobEnded, to=states_after(e.JobEnded, State.BOUND))
-RULES.on(_job_ended, e.JobEnding, to=states_after(e.JobEnding, State.BOUND))
-RULES.on(_job_ended, e.JobWaiting, to=states_after(e.JobWaiting, State.BOUND))
-RULES.on(_still_runs, e.JobGranted, to=(State.LOST, State.GRANTED))
+RULES.on(_job_ended, e.JobEnded, to=(*states_after(e.JobEnded, State.BOUND), *_UNKEPT))
+RULES.on(_job_ended, e.JobEnding, to=(*states_after(e.JobEnding, State.BOUND), State.RELEASING))
+RULES.on(_job_ended, e.JobWaiting, to=(*states_after(e.JobWaiting, State.BOUND), State.RELEASING))
+RULES.on(_still_runs, e.JobGranted, to=(State.LOST, State.GRANTED, State.RELEASING))
 RULES.on(_request_changed, e.PodWanted)
 RULES.on(_update_answered, e.UpdateAnswered)
 RULES.on(_vacated, e.NodesVacated)
 RULES.on(_shrink_answered, e.ShrinkAnswered)
 RULES.on(_end_answered, e.EvictAnswered)
-RULES.on(_timer, e.TimerFired)
+RULES.on(_timer, e.TimerFired, to=(State.RELEASING,))
 RULES.ignore("settings that change after the grant have no effect", e.PodRefused)
 RULES.ignore("excluded nodes matter to pending jobs only", e.PictureChanged)
 RULES.ignore("a bound Pod is not placed again", e.CandidatesChanged)

@@ -8,6 +8,7 @@ from extender.domain.backoff import Backoff
 from extender.domain.job_outcomes.transition_table import TRANSITIONS, JobCondition, states_after
 from extender.domain.jobs.changes import can_follow_running
 from extender.domain.jobs.resize import outgrown
+from extender.domain.lifecycle.kept import keep_for_next
 from extender.domain.lifecycle.rules import At, StateRules, Step
 from extender.domain.lifecycle.taken_nodes import end_stranded, is_smaller, lose_nodes
 from extender.domain.lifecycle.transitions import (
@@ -235,7 +236,8 @@ def _pod_left(p: Placeholder, granted: GrantedState, _event: e.Event, at: At) ->
         return p, []
     if p.job_occupied:
         return enter_bound(p, granted.job, granted.allocation, granted.limit_at), []
-    return release_job(p, "its Pod is over", at)
+    kept = BoundState(granted.job, granted.allocation, granted.limit_at)
+    return (keep_for_next(p, kept, at) if granted.successors else None) or release_job(p, "its Pod is over", at)
 
 
 def _request_changed(p: Placeholder, granted: GrantedState, _event: e.PodWanted, at: At) -> Step:

@@ -37,11 +37,13 @@ def lose_nodes(p: Placeholder, bound: BoundState, event: e.JobGranted, at: At) -
         slots=event.slots or bound.job.slots,
         devices=tuple(sorted(event.devices.items())),
     )
-    bound = replace(bound, job=job, vacated=vacated, returned=bool(vacated) and bound.returned)
+    failed = tuple(dict.fromkeys((*bound.failed, *(node for node in taken if node in event.failed))))
+    bound = replace(bound, job=job, vacated=vacated, returned=bool(vacated) and bound.returned, failed=failed)
     p = replace(p, payload=bound)
     stranded = {member.ref.uid for member in p.stranded}
     if all(member.ref.uid in stranded for member in p.members if p.occupies_job(member)):
-        return lose_allocation(p, e.EndKind.NODE_TAKEN, _text(job.job_id, taken), at, job_alive=True)
+        kind = _kind(bound, taken)
+        return lose_allocation(p, kind, _text(job.job_id, taken, kind), at, job_alive=True)
     return end_stranded(p, bound, at)
 
 
@@ -51,13 +53,14 @@ def end_stranded(p: Placeholder, bound: BoundState, at: At) -> Step:
     if not stranded:
         return (p, []) if not bound.taken_at else (replace(p, payload=_settled(bound)), [])
     said: list[c.Command] = []
-    text = _text(bound.job.job_id, sorted({p.slurm_node_of(member.ref.uid) for member in stranded}))
+    causes = {member.ref.uid: _cause(p, bound, member.ref.uid) for member in stranded}
     if not bound.taken_at:
-        refs = tuple(member.ref for member in stranded)
-        said = [c.Announce(refs, Reason.LOST, text, True)]
+        for cause in dict.fromkeys(causes.values()):
+            refs = tuple(member.ref for member in stranded if causes[member.ref.uid] == cause)
+            said.append(c.Announce(refs, Reason.LOST, cause[1], True))
     taken_at = bound.taken_at or at.now
     by = taken_at + at.timing.kill_wait
-    ends = [c.EndPod(member.ref, e.EndKind.NODE_TAKEN, text, False, by) for member in stranded if member.node]
+    ends = [c.EndPod(member.ref, *causes[member.ref.uid], False, by) for member in stranded if member.node]
     repeats = bound.end_repeats + 1 if all(member.ending for member in stranded) else 0
     wait = Backoff(at.timing.end_retry, at.timing.end_retry_most).after(repeats + 1)
     bound = replace(bound, taken_at=taken_at, end_repeats=repeats)
@@ -65,9 +68,22 @@ def end_stranded(p: Placeholder, bound: BoundState, at: At) -> Step:
 
 
 def _settled(bound: BoundState) -> BoundState:
-    return replace(bound, taken_at=0.0, end_repeats=0)
+    return replace(bound, taken_at=0.0, end_repeats=0, failed=())
 
 
-def _text(job_id: int, nodes: Sequence[str]) -> str:
+def _cause(p: Placeholder, bound: BoundState, uid: str) -> tuple[e.EndKind, str]:
+    """Return why a member is ended, and the sentence that names all nodes that were lost for this reason."""
+    lost = sorted({p.slurm_node_of(member.ref.uid) for member in p.stranded})
+    kind = _kind(bound, [p.slurm_node_of(uid)])
+    return kind, _text(bound.job.job_id, [node for node in lost if _kind(bound, [node]) is kind], kind)
+
+
+def _kind(bound: BoundState, nodes: Sequence[str]) -> e.EndKind:
+    return e.EndKind.NODE_FAILURE if set(nodes) <= set(bound.failed) else e.EndKind.NODE_TAKEN
+
+
+def _text(job_id: int, nodes: Sequence[str], kind: e.EndKind) -> str:
     named = f"node{'' if len(nodes) == 1 else 's'} {shortened(nodes, MOST_NAMED)}"
+    if kind is e.EndKind.NODE_FAILURE:
+        return f"Slurm job {job_id} lost {named}, which failed; members on the other nodes continue."
     return f"Slurm took {named} from job {job_id}; members on the other nodes continue."

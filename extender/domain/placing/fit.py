@@ -83,7 +83,7 @@ class _Occupancy:
     def add(self, pods: Iterable[PodView]) -> None:
         for pod in pods:
             self.pods += 1
-            self.ports += ((port, pod) for port in _ports(pod))
+            self.ports += ((port, pod) for port in host_ports(pod))
             try:
                 sizes = _size_of(pod)
             except ValueError:  # the API server lets no such Pod in
@@ -101,7 +101,7 @@ class _Occupancy:
             if amount > max(0, has - used):
                 of = unit(name)
                 wants.append(f"lacks {name}: {amount}{of} asked, {used}{of} of {has}{of} in use")
-        for port in _ports(pod):
+        for port in host_ports(pod):
             holder = next((other for held, other in self.ports if _collide(port, held)), None)
             if holder:
                 wants.append(f"has its {port.protocol or 'TCP'} port {port.port} taken by {holder.full_name}")
@@ -140,7 +140,8 @@ def sized(requests: Mapping[str, int]) -> dict[str, int]:
     }
 
 
-def _ports(pod: PodView) -> Iterator[HostPort]:
+def host_ports(pod: PodView) -> Iterator[HostPort]:
+    """Yield the ports of the node that the Pod holds for as long as it runs."""
     for container in pod.init_containers:
         if container.sidecar:  # the only init containers that hold a port for as long as the Pod runs
             yield from container.host_ports

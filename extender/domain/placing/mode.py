@@ -69,8 +69,8 @@ def chosen_mode(
     if not at_once:
         return Mode.BATCH, frozenset()
     with_slurmd = frozenset(usable) - frozenset(external)
-    size = max(request.members, request.min_nodes or 1)
-    unfenced = frozenset(job_safety(Mode.ALLOCATION, size, with_slurmd, external, fenced).unfenced)
+    size = request.fewest_nodes
+    unfenced = frozenset(job_safety(Mode.ALLOCATION, request.members, with_slurmd, external, fenced).unfenced)
     if not with_slurmd or (unfenced and (request.required_nodes or len(with_slurmd) - len(unfenced) < size)):
         return Mode.BATCH, frozenset()
     return Mode.ALLOCATION, unfenced

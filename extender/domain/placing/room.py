@@ -69,6 +69,11 @@ def lacks(asked: Amounts, has: Amounts) -> list[str]:
     return [name for name, amount in asked.items() if amount > max(0, has.get(name, 0))]
 
 
+def times(asked: Amounts, has: Amounts) -> int:
+    """Return how many times a request fits if nothing else runs there."""
+    return min((max(0, has.get(name, 0)) // amount for name, amount in asked.items() if amount > 0), default=0)
+
+
 def nearest(asked: Amounts, offers: Mapping[str, Amounts]) -> str:
     """Return the nearest node and what it is too small in, as a clause. `offers` by the name of the node."""
 

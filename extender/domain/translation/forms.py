@@ -164,10 +164,28 @@ _CLOCK = re.compile(r"([0-9]{1,7}):([0-9]{1,7})(?::([0-9]{1,7}))?", re.ASCII)
 _UNITS = re.compile(r"(?=[0-9])(?:([0-9]{1,7})d)?(?:([0-9]{1,7})h)?(?:([0-9]{1,10})m)?(?:([0-9]{1,10})s)?", re.ASCII)
 
 
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """At most so many leaf switches; after `wait_s` seconds in the queue any nodes do. `None`: never."""
+
+    count: int
+    wait_s: int | None = None
+
+
+def _switches(value: str) -> Switches:
+    count, separator, wait = value.partition("@")
+    return Switches(COUNT.read(count), _seconds(wait) if separator else None)
+
+
 def _minutes(value: str) -> int:
     """Read a time limit as `sbatch --time` does (man sbatch), or with units; seconds are rounded up to minutes."""
+    return -(-_seconds(value) // 60)
+
+
+def _seconds(value: str) -> int:
+    """Read a time as `sbatch` does, or with units; at most as many minutes as Slurm can store."""
     if re.fullmatch(r"\+?[0-9]{1,20}", value, re.ASCII):
-        minutes = int(value)
+        seconds = int(value) * 60
     else:
         if found := _DAYS.fullmatch(value):
             days, hours, rest, seconds = (int(part or 0) for part in found.groups())
@@ -178,10 +196,10 @@ def _minutes(value: str) -> int:
             days, hours, rest, seconds = (int(part or 0) for part in found.groups())
         else:
             raise ValueError
-        minutes = -(-(((days * 24 + hours) * 60 + rest) * 60 + seconds) // 60)
-    if not 1 <= minutes <= INT32_LARGEST:
+        seconds = ((days * 24 + hours) * 60 + rest) * 60 + seconds
+    if not 1 <= seconds <= INT32_LARGEST * 60:
         raise ValueError
-    return minutes
+    return seconds
 
 
 LINE = Form(_line, f"one line of text without invisible characters, at most {TEXT_LIMIT} bytes")
@@ -197,6 +215,9 @@ MINUTES = Form(
     f"minutes from 1 to {INT32_LARGEST}, or a time such as 1-12:00:00 (days-hours:minutes:seconds), 12:00:00 "
     "(hours:minutes:seconds), 90m, 24h or 1d12h",
     bounds=(1, INT32_LARGEST),
+)
+SWITCHES = Form(
+    _switches, f"a number from 1 to {INT32_LARGEST}, or with the longest wait for them, such as 1@30 (minutes) or 1@2h"
 )
 CPUS = Form(_sized(quantity.cpus_up), "a Kubernetes quantity of CPUs above 0, such as 4 or 1500m")
 MEBIBYTES = Form(_sized(quantity.mebibytes_up), "a Kubernetes quantity of bytes above 0, such as 16Gi or 500M")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from extender.domain.jobs.job import Mode, OnNodeFailure
+from extender.domain.jobs.job import GangLayout, GangRestart, Mode, OnNodeFailure
 from extender.domain.translation import forms
 from extender.domain.translation.forms import Form
 
@@ -300,8 +300,9 @@ MEMORY = Setting(
 )
 SWITCHES = Setting(
     "switches",
-    forms.COUNT,
-    "Maximum number of leaf switches of the nodes (`--switches`).",
+    forms.SWITCHES,
+    "Maximum number of leaf switches of the nodes (`--switches`). `1@30` waits at most 30 minutes for them, then takes "
+    "any nodes; times are in the format of `time-limit`.",
     request="switches",
     slurm="required_switches",
 )
@@ -336,6 +337,14 @@ MODE = Setting(
     "without slurmd, `auto` (also when not given) decided for each job from its nodes.",
 )
 
+GANG_RESTART = Setting(
+    "gang-restart",
+    forms.word_of(GangRestart),
+    "Effect of the end of all members of a gang: `new-job` (the default) ends the job; with `keep-allocation` the job "
+    "runs on for `gangs.replaceWithin`, and a restarted JobSet or a recreated group of a LeaderWorkerSet takes it "
+    "over. Set it on the owner, or on all Pods.",
+    request="restart",
+)
 GANG = Setting(
     "gang",
     forms.GANG,
@@ -343,6 +352,13 @@ GANG = Setting(
     "one gang: `job`, `replicated-job` or `set`.",
 )
 GANG_SIZE = Setting("gang-size", forms.GANG_SIZE, "Number of Pods in the gang that `gang` names.")
+GANG_LAYOUT = Setting(
+    "gang-layout",
+    forms.word_of(GangLayout),
+    "Nodes of the members of a gang: `spread` (the default) gives each a node of its own; `pack` makes them tasks of "
+    "the job (`--ntasks`), on as few nodes as Slurm needs.",
+    request="layout",
+)
 
 SETTINGS: tuple[Setting[Any], ...] = (
     *(ACCOUNT, PARTITION, QOS, RESERVATION, WCKEY, MCS_LABEL, JOB_NAME, COMMENT),
@@ -350,7 +366,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     *(CPUS, MEMORY, GRES, GPU_TYPE, LICENSES),
     *(TIME_LIMIT, BEGIN, DEADLINE, DEPENDENCY, PRIORITY, NICE),
     *(USER_ID, GROUP_ID, WORKING_DIR, MODE, ON_NODE_FAILURE),
-    *(GANG, GANG_SIZE),
+    *(GANG, GANG_SIZE, GANG_LAYOUT, GANG_RESTART),
 )
 
 BY_NAME = {setting.name: setting for setting in SETTINGS}

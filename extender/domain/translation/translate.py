@@ -20,10 +20,11 @@ from extender.domain.policy.tenancy import Range, TenancyRule
 from extender.domain.translation import settings
 from extender.domain.translation.allowance import Asker, beyond, decided, may_have_whole_node, too_long
 from extender.domain.translation.annotations import Chosen, read_settings
-from extender.domain.translation.forms import Instant, Unsent
+from extender.domain.translation.forms import Instant, Switches, Unsent
 from extender.domain.translation.licenses import Licenses, combined
 from extender.domain.translation.names import unlisted
 from extender.domain.translation.notice import Notice
+from extender.domain.translation.packing import unpackable
 from extender.domain.translation.permissions import misnamed, not_allowed, run_as, usurped
 from extender.domain.translation.qos import pinned
 from extender.domain.translation.size import Size, size_of
@@ -109,6 +110,7 @@ def translate(
         *too_long(rule, least or 0),
         *unlisted(chosen, unasked, None if rule is None else rule.allowed, policy.nameable, guarded),
         *_out_of_bounds(chosen, len(pods)),
+        *(fault for pod in pods for fault in unpackable(pod, chosen, size)),
         *size.faults,
         *licenses.faults,
         *_pinned(pods, policy),
@@ -192,6 +194,8 @@ def _request(pods: Sequence[PodView], chosen: Chosen, size: Size, defaults: JobD
         value = defaults.get(setting) if asked is None else asked
         if setting.request and value is not None and not isinstance(value, Unsent):
             said[setting.request] = value.at(created) if isinstance(value, Instant) else value
+        if isinstance(value, Switches):
+            said |= {"switches": value.count, "switches_wait_s": value.wait_s}
     said |= {"cpus": size.cpus, "memory_mb": size.memory_mb, "whole_node": size.whole_node}
     return JobRequest(**said, members=len(pods), gres=size.gres)
 

@@ -18,6 +18,7 @@ from extender.domain import events as e
 from extender.domain.gangs.votes import Ballot
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock, PodCache
+from extender.domain.states import BoundState
 from extender.domain.views import NodeView, PodView
 from extender.engine.engine import Engine
 from extender.engine.gangs.bindings import MemberBindings
@@ -153,6 +154,8 @@ class GangBarrier:
         elif after.cleared and len(after.members) > 1 and after.job_id not in (None, self._offered.get(after.key, 0)):
             self._offered[after.key] = after.job_id or 0
             self._deadlines.add(_deadline(after), after=self._bind_within_s)
+        if isinstance(after.payload, BoundState) and after.payload.kept_until:
+            self._begun.pop(after.key, None)  # the next incarnation is bound as a whole, too
         if event.after.state is not State.GRANTED or (event.before.cleared and not event.after.cleared):
             self._drop(event.after.key, "its Slurm allocation may not be used now")
 

@@ -72,7 +72,9 @@ class JobReader:
         self._queue.check(p, job)
         self._manual_changes.check(p, job, self._name(p.key), p.submitted_request)
         due = due_in(job, [pod.grace_s for pod in self._ports.pods_of(p)])
-        for event in job_events(p, job, self._state.snapshot.node_map, due):
+        nodes = self._state.snapshot.picture.nodes
+        down = frozenset(name for name in p.slurm_nodes if name in nodes and nodes[name].state == "DOWN")
+        for event in job_events(p, job, self._state.snapshot.node_map, due, down):
             self._handle(key, event, cause)
 
     def is_its(self, p: Placeholder, job: JobView) -> bool:

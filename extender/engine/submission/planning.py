@@ -119,9 +119,12 @@ class Planner:
         """Return why the nodes that are left cannot hold every member of a gang, as a sentence; "" if they may."""
         if request.members < 2:
             return ""
-        left = sum(1 for _ in self._left(world, request, chosen))
-        nodes = "node is" if left == 1 else "nodes are"
-        return f"{left} {nodes} suitable, {request.members} are needed." if left < request.members else ""
+        left = list(self._left(world, request, chosen))
+        if request.packed:
+            return _no_room(world, request, left)
+        nodes = "node is" if len(left) == 1 else "nodes are"
+        lacks = len(left) < request.members
+        return f"{len(left)} {nodes} suitable, {request.members} are needed." if lacks else ""
 
     def _exclusions(
         self, world: ClusterSnapshot, candidates: frozenset[str], refused: frozenset[str], request: JobRequest
@@ -147,7 +150,8 @@ class Planner:
             request.run_as is None,
             bool(request.begin or request.dependency),
             queue,
-            max(request.members, request.min_nodes or 1),
+            request.fewest_nodes,
+            request.members > 1,
             bool(request.required_nodes),
             fenced,
         )
@@ -258,6 +262,21 @@ class NodeCapacityIndex:
             return
         self._by_amount.clear()
         self._small.clear()
+
+
+def _no_room(world: ClusterSnapshot, request: JobRequest, nodes: Sequence[str]) -> str:
+    """Return why these nodes cannot hold all members of a packed gang, as a sentence; "" where they may."""
+    asked, found = room.of_job(request), 0
+    for name in nodes:
+        node = world.picture.nodes.get(name)
+        has = None if node is None else room.of_slurm(node)
+        if has is None:
+            return ""
+        found += room.times(asked, has)
+    if found >= request.members:
+        return ""
+    several = "node is" if len(nodes) == 1 else "nodes are"
+    return f"{len(nodes)} {several} suitable, with room for {found} members; the gang has {request.members}."
 
 
 def _gives_the_same(old: NodeView, new: NodeView) -> bool:

@@ -13,8 +13,8 @@ from simulator.kube.objects import Json
 from simulator.slurm.records import SimNode
 from tests.builders.actions import name_deeds
 from tests.builders.crash_points import Killer, Moment
+from tests.builders.gang_pods import bound, gang
 from tests.builders.process_site import Site, a_site
-from tests.sim.process.test_gangs import bound, gang
 
 pytestmark = pytest.mark.looptime
 

@@ -191,18 +191,6 @@ async def test_edge_case_28_members_that_exclude_each_other_are_on_nodes_of_thei
         assert sorted([await site.bound(name) for name in names]) == ["n1", "n2", "n3"]
 
 
-@pytest.mark.parametrize("layout", ["pack", "spread"])
-async def test_edge_case_28_and_30_a_layout_that_puts_two_members_on_one_node_is_refused(
-    site: Site, layout: str
-) -> None:
-    async with site.running():
-        annotations = {GANG: "ring", GANG_SIZE: "2", "slurm-extender.io/gang-layout": layout}
-        for number in range(2):
-            site.kube.add_pod(f"ring-{number}", annotations=annotations, gates=(GATE,))
-        await site.until(lambda: any("slurm-extender.io/gang-layout" in note for note in site.notes("ring-0")), "it")
-        assert site.jobs() == []
-
-
 async def test_edge_case_29_a_rule_between_members_that_no_nodes_meet_releases_the_job_and_counts_the_nodes(
     site: Site,
 ) -> None:

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from extender.domain.wellknown import GANG, GANG_KEY
+from tests.builders.gang_pods import bound, gang
 from tests.builders.process_site import Site
-from tests.sim.process.test_gangs import bound, gang
 
 pytestmark = pytest.mark.looptime
 

@@ -11,8 +11,8 @@ import pytest
 from extender.domain.gangs import labels
 from simulator.kube.kubelet import STOP_FOR
 from simulator.kube.objects import Json, a_pod, owner_reference
+from tests.builders.gang_pods import an_owner, gang, serve_controllers
 from tests.builders.process_site import Site
-from tests.sim.process.test_gangs import an_owner, gang, serve_controllers
 
 pytestmark = pytest.mark.looptime
 

@@ -17,9 +17,9 @@ from simulator.kube.resources import (
     Resource,
 )
 from simulator.kube.storage import ObjectKey
+from tests.builders.gang_pods import an_owner, bound
 from tests.builders.process_site import Site
 from tests.builders.rights import shipped_rights
-from tests.sim.process.test_gangs import an_owner, bound
 
 pytestmark = pytest.mark.looptime
 

@@ -104,6 +104,22 @@ def test_edge_case_20_members_on_nodes_that_slurm_took_are_ended_and_the_others_
     assert [one for one in life.later(3600).commands if not isinstance(one, c.ReadJob)] == []
 
 
+def test_a_member_on_a_node_that_failed_is_ended_with_that_cause_also_when_the_end_is_repeated() -> None:
+    life = running().notify(replace(granted("slurm-n1", "slurm-n3"), failed=("slurm-n2",)))
+    assert life.state is State.BOUND
+    end = life.one(c.EndPod)
+    assert (end.member, end.kind) == (REFS[1], e.EndKind.NODE_FAILURE)
+    assert end.text == f"Slurm job {JOB} lost node slurm-n2, which failed; members on the other nodes continue."
+    assert life.later(20).asked(c.EndPod)[0].kind is e.EndKind.NODE_FAILURE
+
+
+def test_a_failed_node_and_one_that_an_administrator_took_are_told_apart() -> None:
+    life = running().notify(replace(granted("slurm-n1"), failed=("slurm-n2",)))
+    causes = {end.member: end.kind for end in life.asked(c.EndPod)}
+    assert causes == {REFS[1]: e.EndKind.NODE_FAILURE, REFS[2]: e.EndKind.NODE_TAKEN}
+    assert len(life.asked(c.Announce)) == 2
+
+
 def test_a_job_that_lost_every_node_with_a_member_is_ended() -> None:
     life = running().notify(over(0)).notify(granted("slurm-n1", without=(0,)))
     assert life.state is State.LOST

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.domain.jobs.job import Exclusive, JobRequest, Mode, OnNodeFailure
+from extender.domain.jobs.job import Exclusive, GangLayout, GangRestart, JobRequest, Mode, OnNodeFailure
 from extender.domain.policy.site import (
     MissingRequests,
     MissingSize,
@@ -62,6 +62,8 @@ REACHES = {
     "switches": ("1", "switches", 1),
     "segment": ("2", "segment", 2),
     "on-node-failure": ("keep", "on_node_failure", OnNodeFailure.KEEP),
+    "gang-layout": ("pack", "layout", GangLayout.PACK),
+    "gang-restart": ("keep-allocation", "restart", GangRestart.KEEP_ALLOCATION),
     "mode": ("batch", "mode", Mode.BATCH),
     "gres": ("gpu:a100:2", "tres_per_node", "gres/gpu:a100:2"),
     "gpu-type": ("l4", "gres", {"gpu:l4": 1}),

@@ -62,6 +62,7 @@ def test_everything_a_pod_can_ask_for_is_sent() -> None:
         begin="now+1hour",
         deadline=2_000_000_000,
         switches=1,
+        switches_wait_s=90,
     )
     order = JobOrder(request, "team/pod-x", Mark("c", "s", "u", 1), Mode.BATCH, immediate=False, excluded=("n1", "n2"))
     description = described(order)
@@ -81,6 +82,7 @@ def test_everything_a_pod_can_ask_for_is_sent() -> None:
         licenses="matlab:1",
         dependency="afterok:1",
         required_switches=1,
+        wait_for_switch_s=90,
         user_id=7,
         group_id=8,
         time_limit_minutes=90,

@@ -1,0 +1,48 @@
+"""Gangs in the simulated site: Pods with the annotation, and controllers that own Pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from extender.domain.gangs.labels import JOB_INDEX
+from extender.domain.wellknown import GANG, GANG_SIZE
+from simulator.kube.objects import Json, owner_reference
+from simulator.kube.resources import Resource
+from tests.builders.process_site import Site
+
+JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+LEADER_WORKER_SETS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet")
+
+
+def gang(site: Site, numbers: range, size: int, name: str = "ring", **fields: Any) -> list[str]:
+    names = [f"{name}-{number}" for number in numbers]
+    for one in names:
+        site.kube.add_pod(one, annotations={GANG: name, GANG_SIZE: str(size)}, **fields)
+    return names
+
+
+def bound(site: Site, names: list[str]) -> int:
+    return sum(bool(site.pod(name)["spec"].get("nodeName")) for name in names)
+
+
+def an_owner(site: Site, kind: str, name: str, spec: Json, above: Json | None = None, **annotations: str) -> Json:
+    group = {"Job": "batch/v1", "StatefulSet": "apps/v1"}.get(kind)
+    version = group or {"JobSet": "jobset.x-k8s.io/v1alpha2", "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1"}[kind]
+    said = {f"slurm-extender.io/{key}": value for key, value in annotations.items()}
+    meta: Json = {"name": name, "namespace": "default", "annotations": said}
+    if above is not None:
+        meta["ownerReferences"] = [owner_reference(above)]
+    return site.kube.create({"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec})
+
+
+def serve_controllers(site: Site) -> None:
+    """An API server with the kinds of JobSet and LeaderWorkerSet."""
+    site.kube.resources = (*site.kube.resources, JOB_SETS, LEADER_WORKER_SETS)
+
+
+def job_pods(site: Site, job: Json, count: int, labels: dict[str, str] | None = None, first: int = 0) -> list[str]:
+    names = [f"{job['metadata']['name']}-{number}" for number in range(first, count)]
+    for number, name in enumerate(names, first):
+        index = {JOB_INDEX: str(number)} | (labels or {})
+        site.kube.add_pod(name, owner=owner_reference(job), labels=index)
+    return names

@@ -1,0 +1,116 @@
+"""Gangs of Jobs, JobSets and LeaderWorkerSets."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from extender.domain.wellknown import GANG, GANG_SIZE
+from simulator.kube.kubelet import RUN_FOR
+from simulator.kube.objects import Json, owner_reference
+from simulator.kube.pods import pod_key
+from simulator.kube.resources import JOBS
+from simulator.kube.storage import ObjectKey
+from tests.builders.gang_pods import an_owner, gang, job_pods, serve_controllers
+from tests.builders.process_site import Site
+
+pytestmark = pytest.mark.looptime
+
+
+async def test_an_annotated_job_is_a_gang_and_its_author_is_not_warned(site: Site) -> None:
+    async with site.running():
+        job = an_owner(site, "Job", "train", {"parallelism": 3, "completions": 3}, gang="true")
+        names = job_pods(site, job, 2)
+        await asyncio.sleep(30)
+        assert site.live_jobs() == []
+        names += job_pods(site, job, 3, first=2)
+        assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
+        assert len(site.live_jobs()) == 1
+        assert not any("PodsPlacedOneByOne" in site.events(name) for name in names)
+        said = [site.pod(name)["metadata"]["annotations"] for name in names]
+        assert [one["status.slurm-extender.io/gang-rank"] for one in said] == ["0", "1", "2"]
+        assert {one["status.slurm-extender.io/gang-members"] for one in said} == {"3"}
+        assert {one["status.slurm-extender.io/gang-nodes"] for one in said} == {"n1,n2,n3"}
+
+
+async def test_a_job_some_of_whose_pods_have_succeeded_is_complete_with_those_that_are_left(site: Site) -> None:
+    async with site.running():
+        job = an_owner(site, "Job", "train", {"parallelism": 3, "completions": 3}, gang="true")
+        names = job_pods(site, job, 3)
+        soon = {RUN_FOR: "5"}
+        site.kube.change(pod_key("default", "train-0"), lambda pod: pod["metadata"].update(annotations=soon))
+        for name in names:
+            await site.bound(name)
+        await site.until(lambda: site.pod("train-0")["status"]["phase"] == "Succeeded", "its end")
+        site.slurm.controller.cancel(site.live_jobs()[0].job_id)
+        for name in names[1:]:
+            await site.gone(name)
+        job_pods(site, job, 3, first=1)  # before the Job's status says that one has succeeded
+        await asyncio.sleep(1)
+        key = ObjectKey(JOBS, "default", "train")
+        site.kube.change(key, lambda one: one.update(status={"succeeded": 1}))
+        assert [await site.bound(name) for name in names[1:]] == ["n1", "n2"]
+
+
+async def test_a_gang_that_was_refused_and_then_lacks_a_member_waits_for_it(site: Site) -> None:
+    async with site.running():
+        said = {GANG: "ring", GANG_SIZE: "3", "slurm-extender.io/comment": "x"}
+        site.kube.add_pod("ring-1", annotations=said)
+        gang(site, range(1), 3)
+        gang(site, range(2, 3), 3)
+        names = ["ring-0", "ring-1", "ring-2"]
+        await site.until(lambda: "InvalidSlurmSettings" in site.events("ring-1"), "the faults")
+        site.kube.delete_pod("ring-1", grace_s=1)
+        await site.gone("ring-1")
+        await asyncio.sleep(10)
+        assert site.extender.ready
+        gang(site, range(1, 2), 3)
+        for name in names:
+            await site.bound(name)
+
+
+async def test_the_jobs_of_a_job_set_are_one_gang_where_it_says_so(site: Site) -> None:
+    serve_controllers(site)
+    entry = {"name": "w", "replicas": 2, "template": {"spec": {"parallelism": 1, "completions": 1}}}
+    async with site.running():
+        job_set = an_owner(site, "JobSet", "sweep", {"replicatedJobs": [entry]}, gang="set")
+        names: list[str] = []
+        for number in range(2):
+            job = an_owner(site, "Job", f"sweep-w-{number}", {"parallelism": 1, "completions": 1}, job_set)
+            said = {"jobset-name": "sweep", "replicatedjob-name": "w", "job-global-index": str(number)}
+            labels = {f"jobset.sigs.k8s.io/{key}": value for key, value in said.items()}
+            names += job_pods(site, job, 1, labels)
+            if not number:
+                await asyncio.sleep(30)
+                assert site.live_jobs() == []
+        assert [await site.bound(name) for name in names] == ["n1", "n2"]
+        assert len(site.live_jobs()) == 1
+
+
+@pytest.mark.parametrize("policy", ["LeaderCreated", "LeaderReady"])
+async def test_edge_case_27_a_group_of_a_leader_worker_set_is_a_gang_and_a_ready_leader_may_start_alone(
+    site: Site, policy: str
+) -> None:
+    serve_controllers(site)
+    async with site.running():
+        lws = an_owner(site, "LeaderWorkerSet", "vllm", {"startupPolicy": policy})
+        leaders = an_owner(site, "StatefulSet", "vllm", {}, lws)
+
+        def member(name: str, number: int, owner: Json) -> None:
+            labels = {f"leaderworkerset.sigs.k8s.io/{key}": "0" for key in ("name", "group-index")}
+            labels["leaderworkerset.sigs.k8s.io/worker-index"] = str(number)
+            size = {"leaderworkerset.sigs.k8s.io/size": "3"}
+            site.kube.add_pod(name, owner=owner_reference(owner), labels=labels, annotations=size)
+
+        member("vllm-0", 0, leaders)
+        if policy == "LeaderReady":
+            assert await site.bound("vllm-0") == "n1"
+        else:
+            await asyncio.sleep(30)
+            assert site.live_jobs() == []
+        workers = an_owner(site, "StatefulSet", "vllm-0", {}, site.pod("vllm-0") | {"apiVersion": "v1", "kind": "Pod"})
+        for number in (1, 2):
+            member(f"vllm-0-{number}", number, workers)
+        assert [await site.bound(name) for name in ("vllm-0", "vllm-0-1", "vllm-0-2")] == ["n1", "n2", "n3"]
+        assert len(site.live_jobs()) == 1

@@ -1,0 +1,128 @@
+"""The running job of a gang without members, kept for the next incarnation of its owner."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.domain import commands as c
+from extender.domain import events as e
+from extender.domain.gangs import labels
+from extender.domain.gangs.context import ControllerView, GangContext, ReplicatedJob
+from extender.domain.gangs.membership import Membership
+from extender.domain.gangs.recognition import recognise
+from extender.domain.jobs.job import GangRestart
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.states import BoundState
+from extender.domain.views import OwnerReference
+from extender.domain.wellknown import GANG, GANG_RESTART
+from tests.builders.placeholders import JOB, NODES, REQUEST, TIMING, Life
+from tests.builders.pod_views import a_pod
+
+SLOTS = ("slurm-n1", "slurm-n2")
+KEEPS = replace(REQUEST, members=2, restart=GangRestart.KEEP_ALLOCATION)
+KEEP = {GANG_RESTART: "keep-allocation"}
+
+
+def members(incarnation: int) -> tuple[e.MemberRef, ...]:
+    return tuple(e.MemberRef(f"uid-{incarnation}-{n}", "team", f"ring-{incarnation}-{n}") for n in range(2))
+
+
+OLD, NEW = members(0), members(1)
+
+
+def granted(refs: tuple[e.MemberRef, ...]) -> e.JobGranted:
+    return e.JobGranted(JOB, {ref.uid: f"n{number + 1}" for number, ref in enumerate(refs)}, SLOTS, slots=SLOTS)
+
+
+def running(restart: GangRestart | None = GangRestart.KEEP_ALLOCATION) -> Life:
+    request = replace(KEEPS, restart=restart)
+    life = Life(Placeholder("gang-1")).notify(e.PodWanted(OLD, request, (0, 1)), e.CandidatesChanged(NODES))
+    life.notify(e.SubmitAccepted(1, JOB), granted(OLD), e.AllocationFits())
+    return life.notify(*(e.PodBound(ref.uid, f"n{n + 1}", JOB, SLOTS[n]) for n, ref in enumerate(OLD)))
+
+
+def over(how: e.PodEnd = e.PodEnd.REMOVED) -> list[e.PodGone]:
+    return [e.PodGone(ref.uid, how) for ref in OLD]
+
+
+def test_the_job_runs_on_without_members_and_the_next_incarnation_gets_its_nodes() -> None:
+    life = running().notify(*over())
+    assert (life.state, life.commands) == (State.BOUND, [])
+    life.notify(e.PodWanted(NEW, KEEPS, (0, 1)))
+    assert life.commands == [c.ReadJob(JOB)]
+    life.notify(granted(NEW), e.AllocationFits())
+    assert (life.state, life.p.allocation) == (State.GRANTED, (("uid-1-0", "n1"), ("uid-1-1", "n2")))
+    life.notify(*(e.PodBound(ref.uid, f"n{n + 1}", JOB, SLOTS[n]) for n, ref in enumerate(NEW)))
+    assert (life.state, life.p.job_id) == (State.BOUND, JOB)
+    assert isinstance(life.p.payload, BoundState)
+    assert life.p.payload.kept_until == 0.0
+
+
+def test_without_another_incarnation_the_job_is_released_when_the_time_is_over() -> None:
+    life = running().notify(*over())
+    life.later(TIMING.replace - 1)
+    assert life.state is State.BOUND
+    life.later(2)
+    assert life.state is State.RELEASING
+    assert life.one(c.CancelJob).job_id == JOB
+
+
+@pytest.mark.parametrize(
+    ("restart", "how"),
+    [
+        (None, e.PodEnd.REMOVED),
+        (GangRestart.NEW_JOB, e.PodEnd.FAILED),
+        (GangRestart.KEEP_ALLOCATION, e.PodEnd.SUCCEEDED),
+    ],
+)
+def test_a_gang_that_does_not_say_so_and_one_that_succeeded_end_their_job_at_once(
+    restart: GangRestart | None, how: e.PodEnd
+) -> None:
+    assert running(restart).notify(*over(how)).state is State.RELEASING
+
+
+def test_a_job_that_slurm_ends_meanwhile_is_not_waited_for() -> None:
+    life = running().notify(*over(), e.JobEnded(JOB, e.EndKind.CANCELLED, "scancel"))
+    assert life.state is not State.BOUND
+    assert life.p.job_id is None
+
+
+def test_pods_of_the_next_incarnation_that_leave_before_they_are_bound_leave_the_job_to_others() -> None:
+    life = running().notify(*over(), e.PodWanted(NEW, KEEPS, (0, 1)), granted(NEW), e.AllocationFits())
+    life.notify(*(e.PodGone(ref.uid, e.PodEnd.REMOVED) for ref in NEW))
+    assert life.state is State.BOUND
+
+
+def found(attempt: str, job_uid: str, gang: str, annotations: dict[str, str]) -> Membership:
+    said = {labels.JOBSET_NAME: "train", labels.JOBSET_REPLICATED_JOB: "w", labels.JOBSET_ATTEMPT: attempt}
+    job = ControllerView(OwnerReference("batch/v1", "Job", "train-w-0", job_uid), pods=2)
+    owner = OwnerReference("jobset.x-k8s.io/v1alpha2", "JobSet", "train", "set-1")
+    job_set = ControllerView(owner, {GANG: gang, **annotations}, replicated=(ReplicatedJob("w", 1, 2),))
+    view = recognise(a_pod(labels=said), GangContext((job, job_set)))
+    assert isinstance(view, Membership)
+    return view
+
+
+@pytest.mark.parametrize("gang", ["job", "replicated-job", "set"])
+def test_incarnations_of_a_job_set_are_one_gang_only_where_it_keeps_its_allocation(gang: str) -> None:
+    assert found("0", "job-1", gang, KEEP).key() == found("1", "job-2", gang, KEEP).key()
+    assert found("0", "job-1", gang, {}).key() != found("1", "job-2", gang, {}).key()
+
+
+def test_a_group_of_a_leader_worker_set_that_keeps_its_allocation_is_known_by_its_set_and_number() -> None:
+    owner = OwnerReference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "vllm", "lws-1")
+    context = GangContext((ControllerView(owner, KEEP),))
+
+    def key(uid: str, group: str, context: GangContext) -> str:
+        said = {labels.LWS_NAME: "vllm", labels.LWS_GROUP_INDEX: group, labels.LWS_WORKER_INDEX: "0"}
+        view = recognise(a_pod(uid=uid, labels=said, annotations={labels.LWS_SIZE: "2"}), context)
+        assert isinstance(view, Membership)
+        return view.key()
+
+    assert key("first", "0", context) == key("second", "0", context)
+    assert key("first", "0", context) != key("first", "1", context)
+    assert key("first", "0", GangContext((ControllerView(owner),))) != key(
+        "second", "0", GangContext((ControllerView(owner),))
+    )
