@@ -25,7 +25,7 @@ def packed(site: Site, numbers: range, size: int, cpu: str = "3", **fields: Any)
     return names
 
 
-def annotations(site: Site, name: str) -> dict[str, str]:
+def annotations_of(site: Site, name: str) -> dict[str, str]:
     found: dict[str, str] = site.pod(name)["metadata"]["annotations"]
     return found
 
@@ -39,7 +39,7 @@ async def test_members_share_nodes_and_ranks_follow_the_order_of_the_nodes(site:
         assert nodes == sorted(nodes)
         assert Counter(nodes) == dict(job.tasks_on)
         for rank, name in enumerate(names):
-            said = annotations(site, name)
+            said = annotations_of(site, name)
             assert said[GANG_RANK] == str(rank)
             assert said[GANG_NODES].split(",") == nodes
         assert (job.tasks, job.cpus, Counter(nodes)) == (5, 15, {"n1": 2, "n2": 2, "n3": 1})
@@ -74,7 +74,7 @@ async def test_a_successor_gets_the_place_of_its_predecessor_beside_the_other_me
         await site.gone(names[2])
         packed(site, range(2, 3), 4, cpu="4")
         assert await site.bound(names[2]) == before[2]
-        assert annotations(site, names[2])[GANG_RANK] == "2"
+        assert annotations_of(site, names[2])[GANG_RANK] == "2"
         assert site.live_jobs() == jobs
 
 
@@ -98,7 +98,7 @@ async def test_edge_case_30_each_of_two_members_on_one_node_gets_devices_of_its_
         for name in names:
             await site.bound(name)
         (job,) = site.live_jobs()
-        given = [(site.pod(name)["spec"]["nodeName"], annotations(site, name)[DEVICES]) for name in names]
+        given = [(site.pod(name)["spec"]["nodeName"], annotations_of(site, name)[DEVICES]) for name in names]
         assert [node for node, _ in given] == ["n1", "n1", "n2", "n2"]
         assert [devices for _, devices in given] == ["gpu:2(IDX:0,1)", "gpu:2(IDX:2,3)"] * 2
         assert job.nodes == ("n1", "n2")
