@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 
 from extender.config.keys import CONFIGURATION
 from extender.domain.jobs.job import Exclusive, JobOrder, JobRequest, Mark, Mode
-from extender.domain.translation.forms import Instant
+from extender.domain.translation.forms import Instant, Switches
 from extender.domain.translation.settings import SETTINGS, WITH_SITE_DEFAULT, Setting
 from extender.slurm.describe import describe
 from extender.slurm.placeholder import HookSettings
@@ -16,7 +16,7 @@ from slurmclient import JobDescription
 COMPUTED = {"title", "cpus", "memory_mb", "tres_per_node", "excluded_nodes", "min_nodes", "max_nodes"}
 """Fields of a request that reach Slurm together with others, or in another form."""
 
-EXAMPLES = ("7", "node-1", "/home/alice", "gpu:1", "2030-01-31T08:00:00Z", "none", "batch", "keep")
+EXAMPLES = ("7", "node-1", "/home/alice", "gpu:1", "2030-01-31T08:00:00Z", "none", "batch", "keep", "pack", "keep-allocation")
 
 
 def example(setting: Setting[Any]) -> Any:
@@ -26,6 +26,8 @@ def example(setting: Setting[Any]) -> Any:
             value = setting.form.read(text)
         except ValueError:
             continue
+        if isinstance(value, Switches):
+            return value.count
         return value.at(0.0) if isinstance(value, Instant) else value
     raise AssertionError(f"no example is a value of {setting.name}")
 
@@ -40,7 +42,8 @@ def test_a_value_of_a_setting_has_the_type_of_its_field_of_the_request(setting: 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_a_value_of_a_setting_has_the_type_of_its_field_of_slurm_and_reaches_it(setting: Setting[Any]) -> None:
     if not setting.slurm:
-        assert setting.name in {"gpu-type", "mode", "gang", "gang-size", "on-node-failure"}
+        gangs = {"gang", "gang-size", "gang-layout", "gang-restart", "on-node-failure"}
+        assert setting.name in {"gpu-type", "mode", *gangs}
         return
     field = get_type_hints(JobDescription)[setting.slurm]
     if setting.request and setting.request not in COMPUTED:

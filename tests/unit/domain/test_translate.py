@@ -210,7 +210,7 @@ def test_who_asks_for_other_gres_than_the_devices_that_kubelet_hands_out_is_told
     assert told("gpu:2,shard:1") == []
     (text,) = told("shard:9")
     assert "names no gpu" in text
-    assert "stand for 2" in text
+    assert "request 2" in text
 
 
 def test_a_resource_that_no_line_of_the_map_names_is_announced_and_refuses_no_pod() -> None:
