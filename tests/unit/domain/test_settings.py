@@ -16,7 +16,18 @@ from slurmclient import JobDescription
 COMPUTED = {"title", "cpus", "memory_mb", "tres_per_node", "excluded_nodes", "min_nodes", "max_nodes"}
 """Fields of a request that reach Slurm together with others, or in another form."""
 
-EXAMPLES = ("7", "node-1", "/home/alice", "gpu:1", "2030-01-31T08:00:00Z", "none", "batch", "keep", "pack", "keep-allocation")
+EXAMPLES = (
+    "7",
+    "node-1",
+    "/home/alice",
+    "gpu:1",
+    "2030-01-31T08:00:00Z",
+    "none",
+    "batch",
+    "keep",
+    "pack",
+    "keep-allocation",
+)
 
 
 def example(setting: Setting[Any]) -> Any:
