@@ -21,7 +21,7 @@ FOLLOW_S = 5.0
 open_browser: Callable[[str], bool] = webbrowser.open
 
 
-@click.command(cls=OptionsCommand, short_help="Show the queue, the nodes and timelines of Pods in a browser")
+@click.command(cls=OptionsCommand, short_help="Show the queue and nodes in a browser")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, show_default="any free one", help="Port on this machine."
 )

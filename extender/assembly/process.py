@@ -88,9 +88,7 @@ class Assembly:
         observe_poll: Callable[[float, bool], None] = lambda _duration, _ok: None,
         validate: bool = False,
     ) -> None:
-        self.config = config
-        self.io_context = io_context
-        self.cluster = cluster
+        self.config, self.io_context, self.cluster = config, io_context, cluster
         self.hook_keys = hook_keys(config) or (io_context.fresh_key,)
         self.site_key = site_key(config)
         self.events = EventBus()
@@ -108,10 +106,9 @@ class Assembly:
         self.informers, self.policy_file, self.announcer = adapters.informers, adapters.policy_file, adapters.announcer
         claims = Claims(self.hook_keys, cluster)
         self.state = self._state(adapters, placeholders)
+        clock, rng = io_context.clock, io_context.rng
         self.checkpoints = CheckpointWriter(
-            adapters.checkpoints,
-            io_context.clock,
-            lambda: writer_id(io_context.clock.wall(), io_context.rng.getrandbits(32)),
+            adapters.checkpoints, clock, lambda: writer_id(clock.wall(), rng.getrandbits(32))
         )
         self.pod_devices, self.member_devices = self._devices(adapters, placeholders)
         self.engine = self._engine(adapters, claims, validate)
@@ -153,12 +150,14 @@ class Assembly:
             fresh=self._fresh,
             observe_poll=observe_poll,
         )
-        self.restore_reports = RestoreReports(
-            self.announcer,
-            self.informers.nodes.named,
-            lambda: self.job_controllers.orphans.suspected_nodes() | self.pod_controller.missing.suspected_nodes(),
-        )
-        self.resource_claims = ResourceClaimController(
+        self.restore_reports = self._restore_reports()
+        self.resource_claims = self._resource_claims(placeholders)
+        self.gang_barrier, self.gang_vacancies, self.scheduling = self._scheduling(adapters, claims, candidates)
+        self._subscribe()
+
+    def _resource_claims(self, placeholders: PlaceholderIndex) -> ResourceClaimController:
+        """Return the controller that writes and releases the devices of ResourceClaims."""
+        return ResourceClaimController(
             placeholders,
             self.pod_devices,
             self.member_devices,
@@ -169,8 +168,14 @@ class Assembly:
             reconsider=self._reconsider,
             fresh=self._fresh,
         )
-        self.gang_barrier, self.gang_vacancies, self.scheduling = self._scheduling(adapters, claims, candidates)
-        self._subscribe()
+
+    def _restore_reports(self) -> RestoreReports:
+        """Return the reports of a suspected restore, which name the Nodes of its jobs and Pods."""
+        return RestoreReports(
+            self.announcer,
+            self.informers.nodes.named,
+            lambda: self.job_controllers.orphans.suspected_nodes() | self.pod_controller.missing.suspected_nodes(),
+        )
 
     def _state(self, adapters: Adapters, placeholders: PlaceholderIndex) -> EngineState:
         """Return what the engine knows, and how it recognises the jobs of this cluster."""

@@ -20,7 +20,6 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Arrival:
-    pod: str
     created_at: float
     gated: bool
 
@@ -46,8 +45,8 @@ class GateArrivals:
         if self._newest.gated:
             return f"new Pods arrive with the gate {GATE}"
         return (
-            f"Pod {self._newest.pod} arrived without the gate {GATE}: kube-scheduler retries waiting Pods again and "
-            "again; `slurm-extender doctor` says what adds the gate"
+            f"the newest Pod arrived without the gate {GATE}: kube-scheduler retries waiting Pods again and again; "
+            "`slurm-extender doctor` says what adds the gate"
         )
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
@@ -58,12 +57,12 @@ class GateArrivals:
             return
         if self._newest is not None and new.created_at < self._newest.created_at:
             return
-        before, self._newest = self.gated, _Arrival(new.full_name, new.created_at, GATE in new.gates)
+        before, self._newest = self.gated, _Arrival(new.created_at, GATE in new.gates)
         if before is not self._newest.gated:
             if self._newest.gated:
-                _log.info("pods_arrive_gated", pod=new.full_name)
+                _log.info("pods_arrive_gated", pod=new.full_name, uid=new.uid)
             else:
-                _log.warning("pods_arrive_ungated", pod=new.full_name, problem=self.text)
+                _log.warning("pods_arrive_ungated", pod=new.full_name, uid=new.uid, problem=self.text)
 
     def _is_as_created(self, pod: PodView) -> bool:
         """Return whether the specification is that of the creation: the removal of a gate counts up its generation.

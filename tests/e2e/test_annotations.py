@@ -66,6 +66,7 @@ def test_every_setting_of_ours_is_in_the_job(stage: Stage) -> None:
     }
     elsewhere = {"gres", "gpu-type"}  # contradict each other; test_accounting.py has both
     unseen = {"qos", "mcs-label", "gang", "gang-size", "segment", "on-node-failure"}  # gangs: test_gangs.py
+    unseen |= {"gang-layout", "gang-restart"}  # test_packed_gangs.py, tests/sim/process/test_kept_allocations.py
     assert said.keys() | elsewhere | unseen == BY_NAME.keys()
     with reservation(site, "ours", node):
         pod = site.pod("all", stage.namespace, annotations={OWN + key: value for key, value in said.items()})

@@ -124,7 +124,7 @@ def test_every_metric_of_ours_that_is_no_detail_is_looked_at_by_somebody() -> No
         "lease_transitions_total", "allocations_released_total", "external_node_operations_total", "external_nodes",
         "policy_loads_total", "kube_lists_total", "foreign_pods_unreserved_cpus",
         "foreign_pods_unreserved_memory_bytes", "foreign_pods_unreserved_gres", "native_jobs",
-        "dry_run_translations_total", "dry_run_pods", "pod_condition_writes_total",
+        "dry_run_translations_total", "dry_run_pods", "pod_condition_writes_total", "device_conflicts_total",
     }, f"{PREFIX}_ metrics that nobody looks at"  # fmt: skip
 
 

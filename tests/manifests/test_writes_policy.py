@@ -200,5 +200,5 @@ def test_the_api_server_finds_no_fault_with_the_expressions(cluster: Kubernetes)
     status, answer = cluster.api("GET", path)
     assert status == 200
     found = {one["metadata"]["name"]: one.get("status", {}).get("typeChecking", {}) for one in answer["items"]}
-    assert len(found) == 8
+    assert len(found) == 9
     assert not any(one.get("expressionWarnings") for one in found.values()), found

@@ -52,7 +52,7 @@ class _Unusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DeviceStock:
-    """What is known of devices: those that drivers publish, and who holds them."""
+    """The devices that drivers publish, with the holder of each."""
 
     pools: DevicePools
     holders: DeviceHolders

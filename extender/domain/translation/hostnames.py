@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from slurmclient import hostlist
-
 
 class HostnamesError(ValueError):
     """Report a text that is not a hostlist, or a name in it that no Slurm node can have."""
@@ -34,6 +32,9 @@ def expand(text: str) -> tuple[str, ...]:
     """
     if len(text) > LONGEST:
         raise HostnamesError(f"it has {len(text)} characters, at most {LONGEST} are allowed")
+    # Imported on use: kubectl-slurm reads annotations, expands no hostlist, and ships without slurmclient.
+    from slurmclient import hostlist  # noqa: PLC0415
+
     try:
         names = hostlist.expand(text, LARGEST)
     except hostlist.HostlistError as error:

@@ -17,6 +17,7 @@ from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.deployments import ask_configuration
 from extender.doctor.run import ExaminationInputs, examine
 from extender.doctor.tools import ONCE, Tools
+from extender.domain.wellknown import GATE
 from extender.kube.connection import connect_plainly
 from simulator.kube.objects import set_condition
 from simulator.kube.resources import LEASES, Resource
@@ -81,7 +82,7 @@ async def _installed(changed: str, site_key: str) -> AsyncIterator[Site]:
         for text in (ROOT / "manifests" / "components" / "gate-policy" / "policy.yaml").read_text().split("---\n"):
             kube.create(yaml.safe_load(text))
         async with site.running(changed=changed):
-            site.kube.add_pod("placed")
+            site.kube.add_pod("placed", gates=(GATE,))
             await site.bound("placed")
             yield site
 

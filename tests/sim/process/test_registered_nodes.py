@@ -399,7 +399,7 @@ async def test_two_nodes_with_one_name_in_slurm_are_neither() -> None:
         async with site.running(changed=REGISTERING):
             await asyncio.sleep(60)
             assert not site.slurm.controller.nodes
-            assert any("k1, k2 are to be s1" in text for text in site.notes("k2"))
+            assert any("Nodes k1, k2 all state the Slurm name s1" in text for text in site.notes("k2"))
 
 
 async def test_a_refusal_is_said_with_what_to_do_and_tried_again_ever_more_seldom() -> None:

@@ -33,7 +33,7 @@ async def test_a_job_that_vanished_ends_its_pod(site: Site) -> None:
         (name,) = await run_many(site, 1)
         site.slurm.controller.forget(site.jobs_of(name)[0].job_id)
         await site.gone(name, within=30)
-        assert any("does not know job" in note for note in site.notes(name))
+        assert any("has no job" in note for note in site.notes(name))
 
 
 @pytest.mark.usefixtures("unhurried")

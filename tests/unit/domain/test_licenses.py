@@ -24,7 +24,7 @@ def test_what_is_needed_is_added_to_what_was_said(said: str, needed: dict[str, i
 
 def test_fewer_of_a_licence_than_the_resources_stand_for_is_a_fault() -> None:
     (fault,) = combined("matlab", {"matlab": 2}, 'licenses: "matlab"').faults
-    assert fault.startswith('licenses: "matlab" asks for 1 matlab, but the Pod\'s resources stand for 2')
+    assert fault.startswith('licenses: "matlab" requests 1 matlab, but the Pod\'s resources request 2')
 
 
 def test_a_choice_of_slurm_s_cannot_be_added_to() -> None:

@@ -181,7 +181,7 @@ def test_a_binding_of_the_process_before_that_arrives_during_the_start_is_recogn
 def test_a_binding_of_the_process_before_whose_job_is_nowhere_is_taken_back() -> None:
     life = started().notify(e.PodBound(POD.uid, "n1", JOB)).later(TIMING.settle_at_start)
     life.notify(e.ProbeAnswered(()), e.ProbeAnswered(()))
-    assert life.one(c.EndPod).text == "Slurm does not know job 7 any more."
+    assert life.one(c.EndPod).text == "Slurm has no job 7."
 
 
 def test_a_granted_job_found_for_an_unbound_pod_is_handed_out_after_a_look() -> None:

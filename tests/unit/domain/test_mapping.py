@@ -80,7 +80,7 @@ def test_two_slurmds_on_one_node_or_one_on_two_are_in_dispute() -> None:
 def test_a_slurm_node_whose_slurmd_is_elsewhere_is_not_the_node_of_its_name() -> None:
     found = map_nodes([a_node("k1", labels={LABEL: "s2"}), a_node("s1")], nodes("s1", "s2"), {"s1": ["k1"]})
     assert dict(found.kubernetes) == {"s2": "k1"}
-    assert found.problems == ("Slurm node s1: the Pod of its slurmd is on k1, which is no Node or another's",)
+    assert found.problems == ("Slurm node s1: its slurmd Pod is on k1, which is no Node or another's",)
 
 
 def test_what_was_a_pair_is_remembered_until_one_of_it_has_another_partner() -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from extender.cli.sbatch import sbatch_line
 from extender.cli.translate import translate_manifests
-from extender.domain.jobs.job import Exclusive, JobRequest, OnNodeFailure, RunAs
+from extender.domain.jobs.job import Exclusive, GangLayout, JobRequest, OnNodeFailure, RunAs
 from extender.kube.wire.manifest_templates import DEEPEST_TEMPLATE, MOST_SEARCHED, MOST_TEMPLATES
 
 SIZE = "resources: {requests: {cpu: 100m, memory: 100M}}"
@@ -172,8 +172,8 @@ def test_the_line_for_sbatch_has_every_option_of_the_request() -> None:
 
 
 def test_each_field_of_a_request_but_the_mode_changes_the_line_for_sbatch() -> None:
-    plain = JobRequest("t", 1, 1000)
-    not_written = {"mode", "time_limit_least", "time_limit_by_site"}
+    not_written = {"mode", "time_limit_least", "time_limit_by_site", "restart"}
+    beside: dict[str, dict[str, Any]] = {"switches_wait_s": {"switches": 1}, "layout": {"members": 3}}
     for one in dataclasses.fields(JobRequest):
         value: Any = {
             "gres": {"gpu": 1},
@@ -183,8 +183,10 @@ def test_each_field_of_a_request_but_the_mode_changes_the_line_for_sbatch() -> N
             "exclusive": Exclusive.USER,
             "run_as": RunAs(1, 1),
             "on_node_failure": OnNodeFailure.KEEP,
+            "layout": GangLayout.PACK,
         }.get(one.name, 77 if "int" in str(one.type) else "text")
         changes: dict[str, Any] = {one.name: value}
+        plain = dataclasses.replace(JobRequest("t", 1, 1000), **beside.get(one.name, {}))
         changed = sbatch_line(dataclasses.replace(plain, **changes))
         assert (changed == sbatch_line(plain)) == (one.name in not_written), one.name
 
