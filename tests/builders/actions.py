@@ -21,11 +21,13 @@ from extender.engine.allocation_checker import AllocationChecker
 from extender.engine.command_executor import CommandExecutor
 from extender.kube.announce import EventWriter
 from extender.kube.checkpoints import CheckpointLease
+from extender.kube.devices import DeviceInformers
 from extender.kube.lease import KubeNodeLeases, LeaseLock
 from extender.kube.node_writes import NodeWriter
 from extender.kube.owners import OwnerReader
 from extender.kube.pod_group_status import PodGroupStatusWriter
 from extender.kube.pod_reads import PodReader
+from extender.kube.resource_claims import ResourceClaimWriter
 from extender.kube.writes import PodWriter
 from extender.slurm.external_nodes import Registrar
 from extender.slurm.foreign_pods import SlurmrestdForeignPods
@@ -46,8 +48,13 @@ ADAPTERS: Mapping[type, type] = {
     ports.CheckpointStore: CheckpointLease,
     ports.Owners: OwnerReader,
     ports.PodGroupStatuses: PodGroupStatusWriter,
+    ports.ResourceClaims: ResourceClaimWriter,
+    ports.DeviceCache: DeviceInformers,
 }
 """By port. One without a method that waits for somebody asks nobody anything."""
+
+WATCH = "DeviceCache.passed"
+"""A deed that waits for a watch, and sends nothing."""
 
 READS = frozenset(
     {
@@ -59,6 +66,8 @@ READS = frozenset(
         "NodeLeases.renewed",
         "CheckpointStore.read",
         "Owners.controllers",
+        "ResourceClaims.read",
+        WATCH,
         "ReadJob",
     }
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from simulator.network.request_tap import DROPPED, Interception, RequestTap, TappedRequest
-from tests.builders.actions import DOING, READS
+from tests.builders.actions import CHECK, DOING, READS, WATCH
 
 
 class Moment(StrEnum):
@@ -18,6 +18,13 @@ class Moment(StrEnum):
     """The other side carries it out, and its answer never arrives."""
 
     ANSWERED = "after its answer and before it is recorded"
+
+
+def moments_of(deed: str) -> list[Moment]:
+    """The moments that a deed has: one that sends nothing is not answered, and a thought takes no time."""
+    if deed == CHECK:
+        return [Moment.BEFORE]
+    return [Moment.BEFORE, Moment.ANSWERED] if deed == WATCH else list(Moment)
 
 
 def counts(deed: str, sent: TappedRequest) -> bool:
@@ -47,7 +54,7 @@ class Killer:
             await self._strike()
 
     async def ends(self, deed: str) -> None:
-        if self._is_it(deed, Moment.ANSWERED) and self._mine:
+        if self._is_it(deed, Moment.ANSWERED) and (self._mine or deed == WATCH):
             await self._strike()
 
     def thinks(self, deed: str) -> None:

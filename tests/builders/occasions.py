@@ -13,6 +13,14 @@ from simulator.kube.objects import Json, a_pod, owner_reference
 from simulator.kube.resources import COSCHEDULING_POD_GROUPS, LEASES, PODS
 from simulator.kube.storage import ObjectKey
 from simulator.slurm.faults import SlurmFault
+from tests.builders.claimed_devices import (
+    DEVICE_MAP,
+    claimed_and_waiting,
+    claims_in_order,
+    come_claiming,
+    come_for_an_extended_resource,
+    with_devices,
+)
 from tests.builders.process_site import FOREIGN_PODS, IMPATIENT, NAMES, REGISTERED, REGISTERING, UNHURRIED, Site
 from tests.builders.rights import shipped_rights
 
@@ -32,11 +40,16 @@ async def nothing(_site: Site) -> None:
     """Nothing."""
 
 
+def as_it_is(_site: Site) -> None:
+    """Nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Occasion:
     """`before`, an extender lives; then `cause` happens, in the same life or, if `alone`, between two of them.
 
-    `survive` are Pods that nobody may end. `after` lets those that still wait have room.
+    `survive` are Pods that nobody may end. `after` lets those that still wait have room. `equip` changes the cluster
+    before the first extender lives; `config` is appended to the configuration of every one.
     """
 
     cause: Callable[[Site], Awaitable[None]]
@@ -44,6 +57,8 @@ class Occasion:
     after: Callable[[Site], Awaitable[None]] = nothing
     alone: bool = False
     survive: tuple[str, ...] = field(default=(BYSTANDER,))
+    equip: Callable[[Site], None] = as_it_is
+    config: str = ""
 
 
 async def come(site: Site) -> None:
@@ -289,6 +304,9 @@ DEREGISTERS = Occasion(not_registered_any_more, registered, as_wanted)
 MARKED = Occasion(an_operator_drains, after=an_operator_resumes)
 FOREIGN_POD_COMES = Occasion(another_scheduler_binds, survive=(BYSTANDER, "other"))
 FOREIGN_POD_LEAVES = Occasion(the_foreign_pod_leaves, a_foreign_pod)
+CLAIMS = Occasion(come_claiming, survive=(BYSTANDER, "web"), equip=with_devices, config=DEVICE_MAP)
+EXTENDED = Occasion(come_for_an_extended_resource, survive=(BYSTANDER, "web"), equip=with_devices, config=DEVICE_MAP)
+LEAVES_ITS_CLAIM = Occasion(leave_by_force, claimed_and_waiting, equip=with_devices, config=DEVICE_MAP)
 
 OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "SubmitJob": (COMES,),
@@ -340,6 +358,10 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "Pods.explain": (EXPLAINED,),
     "Pods.report": (STUCK,),
     "PodGroupStatuses.write": (GROUPED,),
+    "ResourceClaims.read": (CLAIMS, EXTENDED),
+    "ResourceClaims.allocate": (CLAIMS, EXTENDED),
+    "ResourceClaims.release": (LEAVES_ITS_CLAIM,),
+    "DeviceCache.passed": (CLAIMS, EXTENDED),
 }
 """By deed: everything that makes it happen in its own way."""
 
@@ -408,7 +430,7 @@ async def promises(site: Site, occasion: Occasion) -> AsyncIterator[Promises]:
 
 
 def in_order(site: Site) -> bool:
-    """Every Pod runs on its one job, and every job of ours has its Pod; no node is drained."""
+    """Every Pod runs on its one job, and every job of ours has its Pod; no node is drained, no device held wrongly."""
     pods = list(site.kube.storage.of(PODS))
     jobs, gangs = 0, set[str]()
     for pod in pods:
@@ -428,7 +450,7 @@ def in_order(site: Site) -> bool:
         if len(own) != 1 or not node or own[0].nodes != (node,) or own[0].state != "RUNNING":
             return False
     ours = [job for job in site.live_jobs() if job.name.startswith("default/")]
-    return len(ours) == jobs + len(gangs) and not held(site)
+    return len(ours) == jobs + len(gangs) and not held(site) and claims_in_order(site)
 
 
 def _runs_in_gang(site: Site, pod: Json, gang: str) -> bool:
@@ -456,4 +478,9 @@ async def afterwards(site: Site, occasion: Occasion, kept: Promises) -> None:
     for pod in list(site.kube.storage.of(PODS)):
         if "deletionTimestamp" not in pod["metadata"]:
             site.kube.delete_pod(pod["metadata"]["name"], grace_s=1)
-    await site.until(lambda: not site.live_jobs() and not site.drained(), "an end of every job", within=200, every=0.5)
+    await site.until(
+        lambda: not site.live_jobs() and not site.drained() and claims_in_order(site),
+        "an end of every job",
+        within=200,
+        every=0.5,
+    )

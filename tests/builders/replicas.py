@@ -31,8 +31,9 @@ class Replica(ExtenderProcess):
 class Replicas:
     """The processes behind the name `extender`."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, config: str = "") -> None:
         self.site = site
+        self.config = config
         self.processes: list[Replica] = []
 
     def start(
@@ -52,7 +53,7 @@ class Replicas:
             + REGISTERING
             + FOREIGN_PODS
         )
-        config += IMPATIENT
+        config += IMPATIENT + self.config
         place = "" if after is None else after.place
         process = Replica(self.site, name, config_of(name, edit(config)), tap, place=place)
         self.processes.append(process)
@@ -95,9 +96,11 @@ class Replicas:
 
 
 @asynccontextmanager
-async def replicas(site: Site, number: int = 2, tap: RequestTap | None = None) -> AsyncIterator[Replicas]:
-    """So many, of which the first one leads; `tap` is told of its requests."""
-    found = Replicas(site)
+async def replicas(
+    site: Site, number: int = 2, tap: RequestTap | None = None, config: str = ""
+) -> AsyncIterator[Replicas]:
+    """So many, of which the first one leads; `tap` is told of its requests. `config` is appended to that of each."""
+    found = Replicas(site, config)
     try:
         found.start(tap)
         await found.led()

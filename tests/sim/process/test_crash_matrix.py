@@ -11,7 +11,7 @@ import pytest
 
 from simulator.cluster import ConditionTimeout
 from tests.builders.actions import ADAPTERS, DEEDS, name_deeds, ports_that_ask
-from tests.builders.crash_points import Killer, Moment
+from tests.builders.crash_points import Killer, Moment, moments_of
 from tests.builders.occasions import (
     BYSTANDER,
     OCCASIONS,
@@ -48,7 +48,7 @@ def cases() -> Iterator[object]:
     number = 0
     for row, (deed, occasions) in enumerate(OCCASIONS.items()):
         for which, occasion in enumerate(occasions):
-            for place, moment in enumerate(Moment if deed != "AllocationChecker.recheck" else [Moment.BEFORE]):
+            for place, moment in enumerate(moments_of(deed)):
                 number += 1
                 shown = deed in ALL_MOMENTS or place == row % len(Moment)
                 for turn, again in enumerate(Again):
@@ -82,7 +82,8 @@ def test_there_is_an_occasion_for_everything_that_the_extender_does() -> None:
 async def test_a_crash_in_any_moment_of_any_deed_loses_and_doubles_nothing(
     site: Site, lives: Lives, deed: str, occasion: Occasion, moment: Moment, again: Again
 ) -> None:
-    site.config = PACE
+    site.config = PACE + occasion.config
+    occasion.equip(site)
     killer = Killer(deed, moment)
     async with promises(site, occasion) as kept:
         await until_killed(site, lives, occasion, killer, kept)
@@ -107,7 +108,7 @@ def cases_of_two() -> list[object]:
         )
         for deed, occasions in OCCASIONS.items()
         for which, occasion in enumerate(occasions)
-        for moment in (Moment if deed != "AllocationChecker.recheck" else [Moment.BEFORE])
+        for moment in moments_of(deed)
         if not occasion.alone
     ]
 
@@ -117,7 +118,8 @@ async def test_another_replica_goes_on_where_a_leader_was_killed_in_a_deed(
     site: Site, lives: Lives, deed: str, occasion: Occasion, moment: Moment
 ) -> None:
     killer = Killer(deed, moment)
-    async with promises(site, occasion) as kept, replicas(site, tap=killer.tap) as both:
+    occasion.equip(site)
+    async with promises(site, occasion) as kept, replicas(site, tap=killer.tap, config=occasion.config) as both:
         first, _ = await both.led()
         killer.die, lives.now = first.kill, killer
         await begin(site, occasion)

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.builders.actions import name_deeds
-from tests.builders.crash_points import Moment, Orderly
+from tests.builders.crash_points import Moment, Orderly, moments_of
 from tests.builders.occasions import BYSTANDER, OCCASIONS, Occasion, afterwards, begin, promises
 from tests.builders.process_site import Site
 from tests.builders.replicas import replicas
@@ -34,7 +34,7 @@ def cases() -> list[object]:
     found: list[object] = []
     for deed, occasions in OCCASIONS.items():
         for which, occasion in enumerate(one for one in occasions if not one.alone):
-            for moment in Moment if deed != "AllocationChecker.recheck" else [Moment.BEFORE]:
+            for moment in moments_of(deed):
                 for place, silent in enumerate(("", "slurm", "kube")):
                     turn = deed in QUICK and place in {0, 1 + QUICK.index(deed) % 2}
                     quick = turn and moment is Moment.SENT and not which
@@ -64,7 +64,8 @@ async def test_an_end_in_good_order_in_any_moment_of_any_deed_loses_and_doubles_
     orderly = Orderly(deed, moment)
     name_deeds(monkeypatch, lambda: orderly if orderly.armed else None)
     loop = asyncio.get_running_loop()
-    async with promises(site, occasion) as kept, replicas(site, tap=orderly.tap) as both:
+    occasion.equip(site)
+    async with promises(site, occasion) as kept, replicas(site, tap=orderly.tap, config=occasion.config) as both:
         first, _ = await both.led()
 
         def end() -> None:

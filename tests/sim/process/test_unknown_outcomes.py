@@ -41,7 +41,8 @@ def test_the_adapters_are_those_of_the_ports() -> None:
 async def test_a_write_of_which_nobody_knows_what_came_loses_and_doubles_nothing(
     site: Site, monkeypatch: pytest.MonkeyPatch, deed: str, occasion: Occasion, answer: str, done: bool
 ) -> None:
-    site.config = PACE
+    site.config = PACE + occasion.config
+    occasion.equip(site)
     liar = Liar(deed, answer, done=done, times=2)
     name_deeds(monkeypatch, lambda: liar)
     async with promises(site, occasion) as kept:

@@ -1,0 +1,84 @@
+"""How ResourceClaims come into a simulated cluster, and what has to be so of their devices."""
+
+from __future__ import annotations
+
+from extender.domain.wellknown import GATE, JOB_ID
+from simulator.kube.dynamic_resources import DynamicResources, devices_of
+from simulator.kube.objects import Json
+from simulator.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
+from simulator.kube.storage import ObjectKey
+from tests.builders.process_site import NAMES, Site
+from tests.builders.rights import shipped_rights
+
+DRIVER = "gpu.example.com"
+RESOURCE = "example.com/gpu"
+OWN = "own"
+"""A ResourceClaim that belongs to no Pod."""
+
+DEVICE_MAP = f"""
+devices: [{{gres: gpu, driver: {DRIVER}, deviceClasses: [{DRIVER}], match: {{attribute: index}}}}]
+jobs: {{gres: [{{resource: {RESOURCE}, gres: gpu}}]}}
+"""
+"""In the configuration, Slurm chooses the devices of the driver."""
+
+
+def with_devices(site: Site) -> None:
+    """Give each node four GPUs. Slurm takes the first that are free, and kube-scheduler the last."""
+    site.kube.rbac = shipped_rights("devices")
+    site.scheduler.claims = dra = DynamicResources(site.kube)
+    dra.add_class(DRIVER, RESOURCE)
+    for name in NAMES:
+        site.slurm.controller.nodes[name].gres = {"gpu": 4}
+        dra.publish(name, DRIVER, 4)
+        site.kube.change(
+            ObjectKey(RESOURCE_SLICES, "", f"{name}-{DRIVER}-1"), lambda one: one["spec"]["devices"].reverse()
+        )
+
+
+def resources_of(site: Site) -> DynamicResources:
+    """What does the control plane's part with ResourceClaims."""
+    assert site.scheduler.claims is not None
+    return site.scheduler.claims
+
+
+async def come_claiming(site: Site) -> None:
+    """The ResourceClaim is written before kube-scheduler may try the Pod."""
+    claims = [{"name": "g", "resourceClaimTemplateName": f"{DRIVER}x2"}]
+    site.kube.add_pod("web", gates=(GATE,), grace_s=2, spec_more={"resourceClaims": claims})
+
+
+async def come_for_an_extended_resource(site: Site) -> None:
+    """kube-scheduler makes the ResourceClaim, and its devices are replaced when the Pod is bound."""
+    site.kube.add_pod("web", gates=(GATE,), more={RESOURCE: "2"}, grace_s=2)
+
+
+async def claimed_and_waiting(site: Site) -> None:
+    """A Pod with devices that kube-scheduler gives no node."""
+    site.scheduler.judge = lambda pod, _node: "never" if pod["metadata"]["name"] == "web" else ""
+    dra = resources_of(site)
+    dra.add_claim(OWN, DRIVER)
+    claims = [{"name": "g", "resourceClaimName": OWN}]
+    site.kube.add_pod("web", gates=(GATE,), grace_s=1, spec_more={"resourceClaims": claims})
+    await site.until(lambda: bool(dra.devices_of(OWN)), "its allocation")
+
+
+def claims_in_order(site: Site) -> bool:
+    """No device is held twice; Pods have the devices of their jobs, and what no Pod has is free."""
+    if site.scheduler.claims is None:
+        return True
+    held = [device for claim in site.kube.storage.of(RESOURCE_CLAIMS) for device in devices_of(claim)]
+    if site.scheduler.claims.doubly or len(held) != len(set(held)):
+        return False
+    return all(_is_in_order(site, claim) for claim in site.kube.storage.of(RESOURCE_CLAIMS))
+
+
+def _is_in_order(site: Site, claim: Json) -> bool:
+    meta, reserved = claim["metadata"], claim.get("status", {}).get("reservedFor", ())
+    if not reserved:
+        return not (devices_of(claim) or meta.get("finalizers") or JOB_ID in meta.get("annotations", {}))
+    name = reserved[0]["name"]
+    node, jobs = site.node_of(name), site.jobs_of(name)
+    if len(reserved) != 1 or len(jobs) != 1 or not node:
+        return False
+    given = [(DRIVER, node, f"gpu-{at}") for at in jobs[0].devices.get(node, {}).get("gpu", ())]
+    return sorted(devices_of(claim)) == given
