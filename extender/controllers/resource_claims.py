@@ -59,6 +59,9 @@ class ResourceClaimController:
         self._reconsider = reconsider
         self._fresh = fresh
         self._reported: dict[tuple[str, str], None] = {}
+        self._half_released: dict[str, str] = {}
+        """Versions of ResourceClaims without an allocation that still name a job, by UID."""
+
         self._controller = Controller(
             "ResourceClaims",
             self._reconcile,
@@ -112,6 +115,7 @@ class ResourceClaimController:
     async def _reconcile(self, uid: str) -> Requeue | None:
         claim = self._find(uid)
         if claim is None:
+            self._half_released.pop(uid, None)
             return None
         if not self._fresh():
             return Requeue(RETRY_S)
@@ -119,7 +123,8 @@ class ResourceClaimController:
         if waiting := [pod for pod in users if self._is_untranslated(pod)]:
             self._reconsider(waiting)
         if claim.allocated is None:
-            return await self._write_again(claim, users)
+            return await self._write_again(claim, users) or await self._finish_release(claim, users)
+        self._half_released.pop(uid, None)
         if claim.job_id is not None and not claim.reserved and not any(self._holds(claim, pod) for pod in users):
             await self._members.release(claim)
         elif claim.reserved:
@@ -139,7 +144,22 @@ class ResourceClaimController:
             return False
         if p.state is State.UNSURE or member.node or member.binding:
             return True
-        return p.state is State.GRANTED and p.job_id == claim.job_id and p.node_of(pod.uid) == claim.node
+        here = claim.allocated is None or p.node_of(pod.uid) == claim.node
+        return p.state is State.GRANTED and p.job_id == claim.job_id and here
+
+    async def _finish_release(self, claim: ResourceClaimView, users: Sequence[PodView]) -> Requeue | None:
+        """Remove what a process left that ended between the two writes of a release: the finalizer and the job.
+
+        A ResourceClaim that changes meanwhile is left alone: a release or an allocation of it is under way.
+        """
+        seen = self._half_released.pop(claim.uid, "")
+        if claim.job_id is None or claim.reserved or any(self._holds(claim, pod) for pod in users):
+            return None
+        if seen == claim.resource_version and not self._devices.stock.holders.is_being_written(claim.uid):
+            await self._members.release(claim)
+            return None
+        self._half_released[claim.uid] = claim.resource_version
+        return Requeue(RETRY_S)
 
     async def _write_again(self, claim: ResourceClaimView, users: Sequence[PodView]) -> Requeue | None:
         """Write an allocation that kube-scheduler took away because it refused the node in one cycle (PostFilter)."""

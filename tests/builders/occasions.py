@@ -358,9 +358,9 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "Pods.explain": (EXPLAINED,),
     "Pods.report": (STUCK,),
     "PodGroupStatuses.write": (GROUPED,),
-    "ResourceClaims.read": (CLAIMS, EXTENDED),
-    "ResourceClaims.allocate": (CLAIMS, EXTENDED),
     "ResourceClaims.release": (LEAVES_ITS_CLAIM,),
+    "ResourceClaims.allocate": (CLAIMS, EXTENDED),
+    "ResourceClaims.read": (CLAIMS, EXTENDED),
     "DeviceCache.passed": (CLAIMS, EXTENDED),
 }
 """By deed: everything that makes it happen in its own way."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
+from extender.domain.devices.views import CLAIM_FINALIZER
 from extender.domain.wellknown import GANG, GANG_SIZE, GATE, JOB_ID
 from simulator.cluster import simulated_cluster
 from simulator.kube.dynamic_resources import DynamicResources, devices_of
@@ -126,6 +127,18 @@ async def test_a_released_job_leaves_no_allocation_behind(site: DeviceSite) -> N
         claim = site.dra.claim("own")
         assert claim is not None
         assert claim["metadata"]["finalizers"] == []
+
+
+async def test_a_release_that_a_crash_cut_in_two_is_finished(site: DeviceSite) -> None:
+    site.dra.add_claim("own", DRIVER)
+    left = {"finalizers": [CLAIM_FINALIZER, "example.com/theirs"], "annotations": {JOB_ID: "7", "a": "b"}}
+    site.kube.change(ObjectKey(RESOURCE_CLAIMS, "default", "own"), lambda one: one["metadata"].update(left))
+    async with site.running():
+        await asyncio.sleep(5)
+        claim = site.dra.claim("own")
+        assert claim is not None
+        assert claim["metadata"]["finalizers"] == ["example.com/theirs"]
+        assert claim["metadata"]["annotations"] == {"a": "b"}
 
 
 async def test_devices_that_vanish_for_half_a_minute_are_waited_for(site: DeviceSite) -> None:
