@@ -214,7 +214,7 @@ def test_a_node_that_somebody_else_made_is_left_alone(fleet: Site) -> None:
     before = slurm_node(fleet, THEIRS)
     assert before is not None
     add(fleet, THEIRS)
-    fleet.wait_for(lambda: "left alone" in waits(fleet, THEIRS), "it is said")
+    fleet.wait_for(lambda: "left unchanged" in waits(fleet, THEIRS), "it is said")
     keys = ("cpus", "state", "features", "address")
     after = slurm_node(fleet, THEIRS)
     assert after is not None
