@@ -99,7 +99,12 @@ def _download(folder: Path) -> None:
     debs = folder / "debs"
     debs.mkdir()
     # apt-get downloads into the current folder, as the user _apt where that user can write; root is enough here.
-    run_bound([apt, "-o", "APT::Sandbox::User=root", "download", *DEBIAN_PACKAGES], "apt-get download", folder=debs)
+    download = [apt, "-o", "APT::Sandbox::User=root", "download", *DEBIAN_PACKAGES]
+    try:
+        run_bound(download, "apt-get download", folder=debs)
+    except LabError:  # a new machine has no lists of packages, or lists of versions that are gone
+        run_bound([apt, "update", "-q"], "apt-get update", folder=debs)
+        run_bound(download, "apt-get download", folder=debs)
     for deb in sorted(debs.glob("*.deb")):
         run_bound([dpkg, "--extract", str(deb), str(folder)], f"dpkg-deb --extract {deb.name}")
     shutil.rmtree(debs)
