@@ -80,7 +80,7 @@ def _component(package: LockedPackage, installed: Distribution) -> dict[str, Any
         "externalReferences": [
             {
                 "type": "distribution",
-                "url": f"https://pypi.org/project/{package.name}/{package.version}/",
+                "url": purl,
                 "hashes": [{"alg": "SHA-256", "content": one} for one in package.hashes],
             }
         ],
