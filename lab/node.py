@@ -154,7 +154,7 @@ class Node:
         self.cgroups.remove()
 
     def boot(self) -> None:
-        """Start the node after a power cut, with a boot ID of its own; whoever runs a slurmd here starts it."""
+        """Start the node after a power cut, with a boot ID of its own; its slurmd is started separately."""
         self.power_on()
         self._wait_containerd()
         self.kubelet.launch()

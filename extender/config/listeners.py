@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
 
 from extender.config.serving import AdmissionWebhook, Hooks, Http, Observability, ServerTls
-from extender.config.values import BindAddress
+from extender.config.values import BindAddress, is_loopback
 
 _EVERY_INTERFACE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not opened
 
@@ -63,12 +62,5 @@ def conflicts(listeners: Sequence[Listener]) -> Iterator[str]:
 def unreachable(listeners: Sequence[Listener]) -> tuple[Listener, ...]:
     """Return those on the loopback interface that other Pods have to reach. `/debug` belongs there."""
     return tuple(
-        one for one in listeners if one.key != "observability.debugBind" and one.host and _is_loopback(one.host)
+        one for one in listeners if one.key != "observability.debugBind" and one.host and is_loopback(one.host)
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
@@ -95,6 +96,16 @@ def write_duration(seconds: float) -> str:
         count, left = divmod(left, size)
         text += f"{count}{unit}" if count else ""
     return text
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host, without its port, is the loopback interface."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def read_bind_address(value: Any) -> BindAddress:

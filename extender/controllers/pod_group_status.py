@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import structlog
 
@@ -20,6 +19,7 @@ from extender.domain.gangs.pod_groups import GroupCondition, GroupProgress, Grou
 from extender.domain.gangs.recognition import group_of
 from extender.domain.pods.claim import Claims
 from extender.domain.ports import Announcement, Announcer, Clock, PodGroupStatuses, StatusAnswer, StatusResult
+from extender.domain.timestamp import timestamp
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
 from extender.engine.engine import Engine
@@ -201,7 +201,7 @@ class PodGroupStatusController:
             group.least,
             before if isinstance(before, GroupCondition) else None,
             why="The Pods have no Slurm job." if p is None else self._engine.explain(p).text,
-            now=datetime.fromtimestamp(int(self._clock.wall()), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            now=timestamp(self._clock.wall()),
         )
 
     def _shown(self, ref: GroupRef, group: PodGroupView) -> GroupStatus | None:

@@ -16,10 +16,10 @@ from extender import __version__
 from extender.config.derive import mark_rules
 from extender.config.document import ExtenderConfiguration
 from extender.config.serving import ServerTls
-from extender.config.values import BindAddress
+from extender.config.values import BindAddress, is_loopback
 from extender.domain.ports import Clock
 from extender.http import admission, debug, health, hooks, openapi, scheduling
-from extender.http.browser_rules import BrowserRefused, is_loopback
+from extender.http.browser_rules import BrowserRefused
 from extender.http.connections import DEFAULT_BOUNDS, ListenerLimits
 from extender.http.forward import App
 from extender.http.service import DebugService, HooksService, SchedulingService

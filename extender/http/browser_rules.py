@@ -8,9 +8,10 @@ also send requests across sites: then browsers add `Origin` or `Sec-Fetch-Site`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from ipaddress import ip_address
 
 from fastapi import Request
+
+from extender.config.values import is_loopback
 
 LONGEST_HOST = 300
 """Characters of a Host header that are read; a DNS name has at most 253."""
@@ -23,16 +24,6 @@ Rule = Callable[[Request], Awaitable[None]]
 
 class BrowserRefused(Exception):
     """The request may come from the page of another site; the text says which header says so."""
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host, without its port, is the loopback interface."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 async def loopback_host(request: Request) -> None:

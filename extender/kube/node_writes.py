@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import structlog
@@ -12,6 +11,7 @@ from pydantic_core import from_json
 from extender.domain import wellknown
 from extender.domain.nodes.marks import NodePatch, Report
 from extender.domain.ports import Clock, KubeNodes
+from extender.domain.timestamp import timestamp
 from extender.domain.views import NodeView, Taint
 from extender.kube.connection import JSON_PATCH, STRATEGIC_PATCH, ApiConnection
 from extender.kube.errors import ApiError, Conflict, Invalid, NotFound
@@ -37,7 +37,7 @@ class NodeWriter:
 
     async def report(self, node: NodeView, said: Report) -> bool:
         """PATCH the status, which takes annotations too (`registry/core/node/strategy.go` keeps the spec alone)."""
-        now = _timestamp(self._clock.wall())
+        now = timestamp(self._clock.wall())
         condition = {
             "type": wellknown.SLURM_AVAILABLE_CONDITION,
             "status": str(not said.unavailable),
@@ -148,10 +148,6 @@ def _annotations(node: NodeView, change: NodePatch) -> list[dict[str, Any]]:
 
 def _taint(taint: Taint) -> dict[str, str]:
     return {"key": taint.key, "effect": taint.effect, "value": taint.value}
-
-
-def _timestamp(seconds: float) -> str:
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 _NODE_WRITER_IS_KUBE_NODES: type[KubeNodes] = NodeWriter

@@ -7,7 +7,6 @@ names the UID and the resource version: one that was changed meanwhile is left a
 from __future__ import annotations
 
 import random
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +15,7 @@ from pydantic_core import from_json
 from extender.domain.devices.views import CLAIM_FINALIZER, DeviceRequest, ResourceClaimAllocation, ResourceClaimView
 from extender.domain.events import MemberRef
 from extender.domain.ports import Clock, ResourceClaims
+from extender.domain.timestamp import timestamp
 from extender.domain.wellknown import JOB_ID
 from extender.kube.connection import MERGE_PATCH, ApiConnection, ApiResponse
 from extender.kube.devices import RESOURCE_API
@@ -104,11 +104,10 @@ class ResourceClaimWriter:
         if config:
             devices["config"] = config
         field = {"key": "metadata.name", "operator": "In", "values": [allocation.node]}
-        now = datetime.fromtimestamp(self._clock.wall(), UTC)
         return {
             "devices": devices,
             "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
-            "allocationTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "allocationTimestamp": timestamp(self._clock.wall()),
         }
 
 

@@ -10,7 +10,6 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import structlog
@@ -20,6 +19,7 @@ from extender.domain.events import EvictAnswered, MemberRef, WakeAnswered
 from extender.domain.job_outcomes.pod_ends import Grace, grace_of_new_end, grace_of_running_end
 from extender.domain.pods.why import Why
 from extender.domain.ports import BindAnswer, BindResult, Clock, Pods
+from extender.domain.timestamp import timestamp
 from extender.domain.views import PodView
 from extender.kube.connection import STRATEGIC_PATCH, ApiConnection, ApiResponse
 from extender.kube.errors import ApiError, ApiRefused, Conflict, Invalid, NotFound, Throttled
@@ -136,7 +136,7 @@ class PodWriter:
             "message": said.text,
         }
         if transition:
-            condition["lastTransitionTime"] = _timestamp(self._clock.wall())
+            condition["lastTransitionTime"] = timestamp(self._clock.wall())
         if generation:
             condition["observedGeneration"] = generation
         try:
@@ -214,7 +214,7 @@ class PodWriter:
             most.append((float(self._max_grace_s), "limits.maxGrace allows no more"))
         if deadline is not None:
             left = deadline - self._clock.now()
-            most.append((left, f"Slurm gives its node away at {_timestamp(now + left)}"))
+            most.append((left, f"Slurm gives its node away at {timestamp(now + left)}"))
         seconds, why = min(most) if most else (None, "")
         if pod.deleted_at is None:
             return grace_of_new_end(pod.grace_s, seconds, why)
@@ -243,7 +243,7 @@ class PodWriter:
             "status": "True",
             "reason": reason,
             "message": text,
-            "lastTransitionTime": _timestamp(self._clock.wall()),
+            "lastTransitionTime": timestamp(self._clock.wall()),
         }
         try:
             await self._patch_status(member, condition)
@@ -263,7 +263,7 @@ class PodWriter:
             "status": "Unknown" if holds is None else str(holds),
             "reason": reason,
             "message": text,
-            "lastTransitionTime": _timestamp(self._clock.wall()),
+            "lastTransitionTime": timestamp(self._clock.wall()),
         }
         try:
             await self._patch_status(member, condition)
@@ -346,10 +346,6 @@ def _metadata(member: MemberRef, annotations: Mapping[str, str]) -> dict[str, An
 def _delete_options(member: MemberRef, grace: Grace) -> dict[str, Any]:
     options: dict[str, Any] = {"preconditions": {"uid": member.uid}}
     return options if grace.asked is None else options | {"gracePeriodSeconds": grace.asked}
-
-
-def _timestamp(seconds: float) -> str:
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 _POD_WRITER_IS_PODS: type[Pods] = PodWriter

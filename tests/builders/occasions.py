@@ -48,7 +48,7 @@ def as_it_is(_site: Site) -> None:
 class Occasion:
     """`before`, an extender lives; then `cause` happens, in the same life or, if `alone`, between two of them.
 
-    `survive` are Pods that nobody may end. `after` lets those that still wait have room. `equip` changes the cluster
+    `survive` are Pods that must not be ended. `after` lets those that still wait have room. `equip` changes the cluster
     before the first extender lives; `config` is appended to the configuration of every one.
     """
 
@@ -430,7 +430,7 @@ async def promises(site: Site, occasion: Occasion) -> AsyncIterator[Promises]:
 
 
 def in_order(site: Site) -> bool:
-    """Every Pod runs on its one job, and every job of ours has its Pod; no node is drained, no device held wrongly."""
+    """Every Pod runs on its one job, and every placeholder job has its Pod. Nodes and devices are held right."""
     pods = list(site.kube.storage.of(PODS))
     jobs, gangs = 0, set[str]()
     for pod in pods:

@@ -99,7 +99,7 @@ class Replicas:
 async def replicas(
     site: Site, number: int = 2, tap: RequestTap | None = None, config: str = ""
 ) -> AsyncIterator[Replicas]:
-    """So many, of which the first one leads; `tap` is told of its requests. `config` is appended to that of each."""
+    """So many, of which the first one leads; `tap` receives its requests. `config` is appended to that of each."""
     found = Replicas(site, config)
     try:
         found.start(tap)

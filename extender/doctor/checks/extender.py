@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from ipaddress import ip_address
 from math import inf
 from urllib.parse import urlsplit
 
 from extender.config.listeners import Listener, unreachable
+from extender.config.values import is_loopback
 from extender.doctor.checks.settings import fenced
 from extender.doctor.facts import HooksAsConfigured, Probed, ProbedFence, RunningExtender
 from extender.doctor.finding import Finding, error, ok, skipped, warning
@@ -125,7 +125,7 @@ def hooks(given: HooksAsConfigured, fence: bool) -> Iterator[Finding]:
     if fence and not given.site_key_file:
         seen = "slurm.conf has the fence script, and hooks.siteKeyFile is not set: its calls are answered by 403"
         yield warning("hooks", seen, "set it to a file with the key that the nodes have beside the script")
-    if _loopback(parts.hostname or ""):
+    if is_loopback(parts.hostname or ""):
         seen = f"hooks.url is {given.url}, a loopback address"
         yield warning("hooks", seen, "set an address that nodes reach")
     if given.answer and not given.ours:
@@ -189,12 +189,3 @@ def probed_fence(given: ProbedFence) -> Iterator[Finding]:
             "set Epilog= in slurm.conf to the output of `slurm-extender generate fence-script`, put script and key on "
             "that node, `scontrol reconfigure`; a key other than hooks.siteKeyFile is answered by 403 (docs/fences.md)",
         )
-
-
-def _loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -13,9 +13,9 @@ import hmac
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import lru_cache
 
+from extender.domain.timestamp import timestamp
 from extender.domain.wellknown import (
     ALLOCATION_PROOF,
     GANG_KEY,
@@ -134,7 +134,7 @@ class Claims:
 
 def woken_at(wall: float) -> dict[str, str]:
     """Return the annotation for a Pod that kube-scheduler is to try again, though nothing else changes on it."""
-    return {REQUEUED_AT: datetime.fromtimestamp(int(wall), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+    return {REQUEUED_AT: timestamp(wall)}
 
 
 def _gang_place(annotations: Mapping[str, str]) -> GangPlace | None:

@@ -122,9 +122,8 @@ class Planner:
         left = list(self._left(world, request, chosen))
         if request.packed:
             return _no_room(world, request, left)
-        nodes = "node is" if len(left) == 1 else "nodes are"
         lacks = len(left) < request.members
-        return f"{len(left)} {nodes} suitable, {request.members} are needed." if lacks else ""
+        return f"{_suitable(left)}, {request.members} are needed." if lacks else ""
 
     def _exclusions(
         self, world: ClusterSnapshot, candidates: frozenset[str], refused: frozenset[str], request: JobRequest
@@ -275,8 +274,11 @@ def _no_room(world: ClusterSnapshot, request: JobRequest, nodes: Sequence[str]) 
         found += room.times(asked, has)
     if found >= request.members:
         return ""
-    several = "node is" if len(nodes) == 1 else "nodes are"
-    return f"{len(nodes)} {several} suitable, with room for {found} members; the gang has {request.members}."
+    return f"{_suitable(nodes)}, with room for {found} members; the gang has {request.members}."
+
+
+def _suitable(nodes: Sequence[str]) -> str:
+    return f"{len(nodes)} {'node is' if len(nodes) == 1 else 'nodes are'} suitable"
 
 
 def _gives_the_same(old: NodeView, new: NodeView) -> bool:

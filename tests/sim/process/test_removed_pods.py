@@ -1,4 +1,4 @@
-"""A Pod that is removed without a kubelet report may still run: Slurm gives its node to nobody until that is over."""
+"""A Pod that is removed without a kubelet report may still run: its node takes no job until that is over."""
 
 from __future__ import annotations
 
