@@ -52,6 +52,7 @@ def apiserver(
     certificate: ServingCertificate,
     audit: bool,
     feature_gates: str,
+    runtime_config: str = "",
     disabled_admission: Sequence[str],
     kubelets: bool = False,
 ) -> Daemon:
@@ -91,6 +92,8 @@ def apiserver(
     ]
     if feature_gates:
         command.append(f"--feature-gates={feature_gates}")
+    if runtime_config:
+        command.append(f"--runtime-config={runtime_config}")
     if audit:
         policy = folder / "audit.yaml"
         policy.write_text(AUDIT_POLICY)

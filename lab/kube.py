@@ -50,7 +50,8 @@ class Kubernetes(Standing):
     ``users`` come on top of the lab's own (an administrator, the control plane, the extender's ServiceAccounts): the
     API server reads its token file once, when it starts. Without ``controllers``, or where none is built of this minor,
     there is no kube-controller-manager: Nodes are not tainted and nothing makes Pods but the caller. ``audit`` writes a
-    log, see :meth:`audit_events`. ``kubelets`` names the Nodes that real kubelets register; kwok leaves them alone.
+    log, see :meth:`audit_events`. ``feature_gates`` and ``runtime_config`` are options of the API server alone.
+    ``kubelets`` names the Nodes that real kubelets register; kwok leaves them alone.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Kubernetes(Standing):
         controllers: bool = True,
         audit: bool = False,
         feature_gates: str = "",
+        runtime_config: str = "",
         kubelets: Sequence[str] = (),
         workdir: Path | None = None,
     ) -> None:
@@ -73,6 +75,7 @@ class Kubernetes(Standing):
         self._controllers = controllers and "kube-controller-manager" in build_kubernetes.programs(version)
         self._audit = audit
         self._feature_gates = feature_gates
+        self._runtime_config = runtime_config
         self._workdir = workdir
         self._schedulers = 0
 
@@ -111,6 +114,7 @@ class Kubernetes(Standing):
             certificate=self._certificate,
             audit=self._audit,
             feature_gates=self._feature_gates,
+            runtime_config=self._runtime_config,
             disabled_admission=() if self._controllers else ("TaintNodesByCondition",),
             kubelets=bool(self._kubelets),
         )

@@ -66,12 +66,20 @@ class PodRef:
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class ApiOptions:
+    """Values of ``--feature-gates`` and ``--runtime-config`` of kube-apiserver."""
+
+    feature_gates: str = ""
+    runtime_config: str = ""
+
+
 class Site(Standing):
     """Everything up between ``with`` and its end; the extender is a process with exactly the shipped rights.
 
     ``config`` is laid over the extender's configuration, group by group. ``topology`` is :func:`lab.topology.standard`
     of the release unless given. ``accounting`` is as for :class:`lab.slurm.Slurm`, ``kubernetes`` (a minor) and
-    ``audit`` as for :class:`lab.kube.Kubernetes`.
+    ``audit`` as for :class:`lab.kube.Kubernetes`; ``api_options`` are those of its API server.
     """
 
     slurm: Slurm
@@ -88,6 +96,7 @@ class Site(Standing):
         accounting: bool = False,
         kubernetes: str = newest_minor(),
         audit: bool = False,
+        api_options: ApiOptions = ApiOptions(),
         manifests_folder: Path = manifests.BASE,
         workdir: Path | None = None,
     ) -> None:
@@ -97,6 +106,7 @@ class Site(Standing):
         self._accounting = accounting
         self._minor = kubernetes
         self._audit = audit
+        self._api_options = api_options
         self._config = dict(config or {})
         self._manifests_folder = manifests_folder
         self._workdir = workdir
@@ -127,7 +137,14 @@ class Site(Standing):
         )
 
     def _kubernetes(self, kubelets: Sequence[str] = ()) -> Kubernetes:
-        return Kubernetes(version=self._minor, audit=self._audit, kubelets=kubelets, workdir=self._workdir)
+        return Kubernetes(
+            version=self._minor,
+            audit=self._audit,
+            feature_gates=self._api_options.feature_gates,
+            runtime_config=self._api_options.runtime_config,
+            kubelets=kubelets,
+            workdir=self._workdir,
+        )
 
     def _register_nodes(self) -> None:
         for node in self.topology.kube_nodes:
@@ -397,10 +414,12 @@ class Site(Standing):
         """Wait until the API server does not know the Pod any more."""
         self.wait_for(lambda: self.read(ref) is None, f"Pod {ref.name} is gone", timeout_s=timeout_s)
 
-    def timed(self, look: Callable[[], T | None], what: str, *, timeout_s: float = 30) -> tuple[T, float]:
+    def timed(
+        self, look: Callable[[], T | None], what: str, *, timeout_s: float = 30, every_s: float = 0.01
+    ) -> tuple[T, float]:
         """Like :meth:`wait_for`, and how many seconds it took."""
         began = elapsed()
-        found = self.wait_for(look, what, timeout_s=timeout_s, every_s=0.01)
+        found = self.wait_for(look, what, timeout_s=timeout_s, every_s=every_s)
         return found, elapsed() - began
 
     def picture(self) -> str:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import get_args
 
 import pytest
 
 from extender.domain.commands import Command
 from extender.domain.nodes.machine import NodeCommand
-from extender.domain.wellknown import GANG, GANG_SIZE
-from lab.credentials import EXTENDER
-from lab.pods import RUN_FOR
 from lab.site import PodRef, Site
-from lab.topology import slurm_name
 from tests.builders.actions import CHECK
-from tests.builders.crashes import CRASHES, Wire
-from tests.builders.relay import Blow, Passing, Relay
+from tests.builders.crashes import CRASHES
+from tests.builders.relay import Blow, Passing
+from tests.builders.relays_of_a_site import Between, relays
 from tests.builders.stage import Stage
 
 IN_EVERY_RUN = {"SubmitJob", "CancelJob", "Binding", "EndPod", "DrainNode"}
@@ -30,30 +26,12 @@ SETTLED_S = 1.0
 """For which order has to last: what was sent in the middle of something may arrive late."""
 
 
-@dataclass(frozen=True, slots=True)
-class Between:
-    """The relays, to Slurm and to the API server."""
-
-    relays: tuple[Relay, Relay]
-
-    def arm(self, blow: Blow) -> None:
-        for relay in self.relays:
-            relay.blow = blow
-
-    def disarm(self) -> None:
-        for relay in self.relays:
-            relay.blow = None
-
-
 @pytest.fixture(scope="module")
 def between(site: Site) -> Iterator[Between]:
     """Relays between the site's extender and those that it asks."""
-    with Relay(site.slurm.rest_url) as slurm, Relay(site.kube.url, site.kube.ca_file.parent) as kube:
-        config = site.home / "kubeconfig-of-the-relay.yaml"
-        config.touch(mode=0o600)
-        config.write_text(site.kube.kubeconfig_for(EXTENDER).read_text().replace(site.kube.url, kube.url))
-        site.reconfigure({"slurm": {"addresses": [slurm.url]}, "kubernetes": {"kubeconfig": str(config)}})
-        yield Between((slurm, kube))
+    with relays(site) as found:
+        site.reconfigure(found.settings)
+        yield found
         site.reconfigure()
 
 
@@ -71,7 +49,7 @@ def cases() -> Iterator[object]:
 def test_every_command_is_there() -> None:
     named = {name.partition(" ")[0] for name in CRASHES}
     commands = {one.__name__ for one in (*get_args(Command), *get_args(NodeCommand))}
-    # A gang has one job for several Pods: it has a test of its own below.
+    # A gang has one job for several Pods: it has tests of its own (`test_crash_of_gangs`).
     assert named == commands - {"ShrinkJob"} | {"Binding", CHECK}
 
 
@@ -107,34 +85,6 @@ def test_a_kill_in_a_command_loses_and_doubles_nothing(
     for pod in pods:
         granted = [job for job in stage.jobs(pod, "all") if job.node and job.state != "FAILED"]
         assert len(granted) <= crash.granted, f"{pod.name} was given nodes more than once: {granted}"
-
-
-@pytest.mark.slow
-@pytest.mark.modes("batch")
-@pytest.mark.parametrize("moment", list(Passing))
-def test_a_kill_while_a_gang_returns_a_node_leaves_the_node_to_slurm_and_the_other_member_to_the_gang(
-    stage: Stage, between: Between, moment: Passing
-) -> None:
-    site, said = stage.site, {GANG: "ring", GANG_SIZE: "2"}
-    stays = stage.pod("ring-0", annotations=said)
-    leaves = stage.pod("ring-1", annotations=said | {RUN_FOR: "5s"})
-    node = site.bound(stays)
-    site.bound(leaves)
-    (job,) = stage.jobs()
-    blow = Blow(Wire("POST", r"/job/\d+", says='"required_nodes"'), moment, site.kill_extender)
-    between.arm(blow)
-    struck = blow.struck.wait(60)
-    between.disarm()
-    assert struck, f"no node was returned within a minute: {site.picture()}"
-    site.start_extender()
-    own = {slurm_name(node)}
-    site.wait_for(
-        lambda: [(one.job_id, site.expand(one.node)) for one in stage.jobs()] == [(job.job_id, own)],
-        "the job has the node of its other member alone",
-        timeout_s=HELD_S,
-    )
-    assert site.node_of(stays) == node
-    stage.finish()
 
 
 def in_order(stage: Stage) -> bool:

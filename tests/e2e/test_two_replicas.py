@@ -6,9 +6,10 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -27,19 +28,22 @@ from tests.e2e.conftest import CONFIG
 LEASE_S = ElectionTiming().lease
 SLACK_S = 2.0
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/slurm-extender/leases/slurm-extender"
+Settings = Mapping[str, Mapping[str, Any]]
 STAY = 6
 """Pods of the load that are there at a time."""
 
 
 @contextmanager
-def two(site: Site) -> Iterator[dict[str, Daemon]]:
+def two(site: Site, settings: Settings | None = None) -> Iterator[dict[str, Daemon]]:
     """The site's own process as replica `a`, and `b` beside it. kube-scheduler and hooks reach them by turns."""
     with ExitStack() as stack:
         ports = stack.enter_context(Ports(cache_folder() / "ports"))
         own, other = Addresses.take(ports), Addresses.take(ports)
         scheduling = stack.enter_context(Switch(site.addresses.scheduling, (own.scheduling, other.scheduling)))
         hooks = stack.enter_context(Switch(site.addresses.hooks, (own.hooks, other.hooks)))
-        daemons = {name: stack.enter_context(replica(site, name, at)) for name, at in (("a", own), ("b", other))}
+        daemons = {
+            name: stack.enter_context(replica(site, name, at, settings)) for name, at in (("a", own), ("b", other))
+        }
         daemons["a"].start()
         site.wait_for(lambda: holder(site) == "a", "a leads", timeout_s=60)
         daemons["b"].start()
@@ -49,12 +53,14 @@ def two(site: Site) -> Iterator[dict[str, Daemon]]:
 
 
 @contextmanager
-def replica(site: Site, name: str, addresses: Addresses) -> Iterator[Daemon]:
-    """One process of its own, under the site's configuration."""
+def replica(site: Site, name: str, addresses: Addresses, settings: Settings | None = None) -> Iterator[Daemon]:
+    """One process of its own, under the site's configuration with these settings."""
     home = site.home / name
     home.mkdir(exist_ok=True)
-    overrides = {**CONFIG, "leaderElection": {"enabled": True, "identity": name}}
+    overrides: dict[str, dict[str, Any]] = {**CONFIG, "leaderElection": {"enabled": True, "identity": name}}
     overrides["hooks"] = {**CONFIG["hooks"], "url": f"http://127.0.0.1:{site.addresses.hooks}"}
+    for group, keys in (settings or {}).items():
+        overrides[group] = {**overrides.get(group, {}), **keys}
     text = configuration(
         addresses,
         site.home,

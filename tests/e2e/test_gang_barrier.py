@@ -1,0 +1,214 @@
+"""A change between the grant of a gang's job and the Bindings binds no member, or all of them.
+
+kube-scheduler stands still meanwhile, so that each change falls into that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+
+import pytest
+
+from lab.site import PodRef
+from tests.builders.stage import Stage
+from tests.builders.staged_gangs import (
+    all_bound,
+    assert_in_rank_order,
+    assert_none_bound,
+    before_binding,
+    gang,
+    nodes_of,
+)
+from tests.e2e.test_candidates import changed
+
+SIZE = 3
+CPUS_OF_NODE = 64
+HELD_S = 3.0
+"""So long the cause lasts. It is longer than a call of `/bind` is held, and shorter than `gangs.bindWithin`."""
+
+KNOWN_S = 0.5
+"""Within this time the watches of the extender and of kube-scheduler show a change."""
+
+BIND_WITHIN_S = 5
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+POLICY = "e2e-refused-bindings"
+Cause = Callable[[Stage, str], AbstractContextManager[None]]
+
+
+@contextmanager
+def tainted(stage: Stage, node: str) -> Iterator[None]:
+    taint = {"key": "e2e/gang", "value": "x", "effect": "NoSchedule"}
+    with changed(stage.site, {node: {"spec": {"taints": [taint]}}}):
+        yield
+
+
+@contextmanager
+def cordoned(stage: Stage, node: str) -> Iterator[None]:
+    with changed(stage.site, {node: {"spec": {"unschedulable": True}}}):
+        yield
+
+
+@contextmanager
+def taken_by_a_foreign_pod(stage: Stage, node: str) -> Iterator[None]:
+    site = stage.site
+    options = {"scheduler": "another", "nodeName": node, "cpus": CPUS_OF_NODE - 1, "memory": "1Gi"}
+    foreign = site.pod("foreign", stage.namespace, **options)
+    yield
+    site.delete(foreign)
+    site.gone(foreign)
+
+
+CAUSES: Mapping[str, Cause] = {"taint": tainted, "cordon": cordoned, "foreign-pod": taken_by_a_foreign_pod}
+
+
+@pytest.fixture
+def hasty(stage: Stage) -> Iterator[Stage]:
+    """A site that releases the job of a gang that is not bound within seconds."""
+    stage.site.reconfigure({"gangs": {"unfenced": "allow", "bindWithin": f"{BIND_WITHIN_S}s"}})
+    try:
+        yield stage
+        stage.finish()
+    finally:
+        stage.site.reconfigure()
+
+
+@contextmanager
+def refused_binding(stage: Stage, name: str) -> Iterator[None]:
+    """The API server refuses the Binding of this Pod; the others of its namespace are bound."""
+    kube, probe = stage.site.kube, f"/api/v1/namespaces/{stage.namespace}/pods/probe/binding"
+    said = f"request.namespace != '{stage.namespace}' || !(request.name in ['{name}', 'probe'])"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"]}
+    policy = {
+        "metadata": {"name": POLICY},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": said, "message": "this Pod must not be bound", "reason": "Forbidden"}],
+        },
+    }
+    use = {"metadata": {"name": POLICY}, "spec": {"policyName": POLICY, "validationActions": ["Deny"]}}
+    body = {"metadata": {"name": "probe"}, "target": {"kind": "Node", "name": "none"}}
+
+    def refuses() -> bool:
+        return bool(kube.api("POST", probe, body)[0] == 403)
+
+    stage.site.create(f"{ADMISSION}/validatingadmissionpolicies", policy)
+    stage.site.create(f"{ADMISSION}/validatingadmissionpolicybindings", use)
+    try:
+        stage.site.wait_for(refuses, "the API server refuses the Binding")
+        yield
+    finally:
+        kube.api("DELETE", f"{ADMISSION}/validatingadmissionpolicybindings/{POLICY}")
+        kube.api("DELETE", f"{ADMISSION}/validatingadmissionpolicies/{POLICY}")
+        stage.site.wait_for(lambda: not refuses(), "the API server refuses no Binding any more")
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.modes("batch", slow=("24.11",))
+def test_no_member_is_bound_while_one_node_is_unusable_and_all_are_once_it_is_usable_again(
+    stage: Stage, cause: str, measured: Callable[[str], None]
+) -> None:
+    site = stage.site
+    with ExitStack() as unusable:
+        with before_binding(stage, "held", SIZE) as (pods, job):
+            unusable.enter_context(CAUSES[cause](stage, sorted(site.expand(job.node))[-1]))
+            site.elapse(KNOWN_S)
+        assert_none_bound(stage, pods, HELD_S)
+    _, took = site.timed(lambda: all(nodes_of(stage, pods)), "all members are bound")
+    measured(f"{site.release} {stage.mode}: {cause} on one of {SIZE} nodes ended, gang bound {took:.2f} s later")
+    assert_in_rank_order(stage, pods)
+    assert stage.made() == [job.job_id], "it was the same job all the time"
+    stage.finish()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.modes("batch")
+def test_a_gang_of_which_one_node_stays_unusable_is_placed_on_other_nodes(hasty: Stage, cause: str) -> None:
+    site = hasty.site
+    with ExitStack() as unusable:
+        with before_binding(hasty, "moved", SIZE) as (pods, job):
+            node = sorted(site.expand(job.node))[-1]
+            unusable.enter_context(CAUSES[cause](hasty, node))
+            site.elapse(KNOWN_S)
+        assert node not in all_bound(hasty, pods)
+    assert_in_rank_order(hasty, pods)
+    assert len(hasty.jobs()) == 1
+    assert job.job_id not in [one.job_id for one in hasty.jobs()]
+
+
+@pytest.mark.modes("batch", slow=("24.11",))
+def test_a_member_deleted_after_the_grant_leaves_the_others_unbound_until_its_successor_exists(stage: Stage) -> None:
+    site = stage.site
+    with before_binding(stage, "lost", SIZE) as (pods, job):
+        site.delete(pods[1])
+        site.gone(pods[1])
+        site.elapse(KNOWN_S)
+    assert_none_bound(stage, pods, HELD_S)
+    pods[1:2] = gang(stage, "lost", SIZE, ranks=[1])
+    all_bound(stage, pods)
+    assert_in_rank_order(stage, pods)
+    assert stage.made() == [job.job_id]
+    stage.finish()
+
+
+@pytest.mark.slow
+@pytest.mark.modes("batch")
+def test_a_gang_whose_deleted_member_gets_no_successor_gives_its_nodes_back_unbound(hasty: Stage) -> None:
+    site = hasty.site
+    with before_binding(hasty, "lost", SIZE) as (pods, _):
+        site.delete(pods[1])
+        site.gone(pods[1])
+        site.elapse(KNOWN_S)
+    site.wait_for(lambda: not hasty.jobs(), "the job is released", timeout_s=BIND_WITHIN_S + 30)
+    assert_none_bound(hasty, pods, HELD_S)
+    pods[1:2] = gang(hasty, "lost", SIZE, ranks=[1])
+    all_bound(hasty, pods)
+    assert_in_rank_order(hasty, pods)
+
+
+@pytest.mark.parametrize("k", [pytest.param(k, marks=() if k == 1 else pytest.mark.slow) for k in range(SIZE)])
+@pytest.mark.modes("batch", slow=("24.11",))
+def test_a_gang_whose_kth_binding_is_refused_for_a_while_is_whole_on_the_same_job_afterwards(
+    stage: Stage, k: int
+) -> None:
+    site, others = stage.site, [rank for rank in range(SIZE) if rank != k]
+    with refused_binding(stage, f"part-{k}"):
+        with before_binding(stage, "part", SIZE) as (pods, job):
+            pass
+        all_bound(stage, [pods[rank] for rank in others])
+        site.elapse(HELD_S)
+        assert nodes_of(stage, [pods[k]]) == [""]
+    all_bound(stage, pods)
+    assert_in_rank_order(stage, pods)
+    assert stage.made() == [job.job_id]
+    stage.finish()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", range(SIZE))
+@pytest.mark.modes("batch")
+def test_a_gang_whose_kth_binding_stays_refused_ends_as_a_whole_and_its_successor_is_placed_elsewhere(
+    hasty: Stage, k: int
+) -> None:
+    site, others = hasty.site, [rank for rank in range(SIZE) if rank != k]
+    with refused_binding(hasty, f"part-{k}"):
+        with before_binding(hasty, "part", SIZE) as (pods, job):
+            pass
+        refused = node_left(hasty, job.node, [pods[rank] for rank in others])
+        for rank in others:
+            assert "cannot start as a whole" in site.event(pods[rank], "SlurmAllocationLost", timeout_s=60)
+        for rank in others:
+            site.gone(pods[rank], timeout_s=60)
+        assert nodes_of(hasty, [pods[k]]) == [""]
+    for rank in others:
+        pods[rank : rank + 1] = gang(hasty, "part", SIZE, ranks=[rank])
+    assert refused not in all_bound(hasty, pods)
+    assert_in_rank_order(hasty, pods)
+
+
+def node_left(stage: Stage, hosts: str, pods: list[PodRef]) -> str:
+    """Wait until these are bound; the one node of the job that none of them has."""
+    (left,) = stage.site.expand(hosts) - set(all_bound(stage, pods))
+    return left

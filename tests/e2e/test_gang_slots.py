@@ -1,0 +1,79 @@
+"""Slots of a running gang on the real parts: a finished member's node is Slurm's again, a successor gets its slot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from extender.domain.wellknown import GANG_RANK
+from lab.pods import RUN_FOR
+from lab.site import PodRef
+from lab.topology import slurm_name
+from tests.builders.stage import Stage
+from tests.builders.staged_gangs import all_bound, gang
+
+SIZE = 4
+IDLE_WITHIN_S = 1.0
+ROUNDS = 3
+TABLE = "table: Node of a finished gang member: from the Pod's terminal phase to idle in Slurm"
+
+
+def phase(stage: Stage, pod: PodRef) -> str:
+    return str((stage.site.read(pod) or {"status": {}})["status"].get("phase", ""))
+
+
+def is_idle(stage: Stage, node: str) -> bool:
+    """Whether Slurm may start the next job there: neither allocated nor completing, and not drained."""
+    status, answer = stage.site.slurm.rest("GET", f"node/{node}")
+    return status == 200 and set(answer["nodes"][0]["state"]) <= {"IDLE", "EXTERNAL"}
+
+
+def until_idle(stage: Stage, name: str) -> float:
+    """Seconds from the terminal phase of the last member of a gang until its node is idle; the others go on.
+
+    The first node of a batch script stays in its job (`docs/gangs.md`): the member there is not the one that ends.
+    """
+    site = stage.site
+    stay = gang(stage, name, SIZE, ranks=range(SIZE - 1))
+    (leaves,) = gang(stage, name, SIZE, ranks=[SIZE - 1], annotations={RUN_FOR: "2s"})
+    nodes = [slurm_name(node) for node in all_bound(stage, [*stay, leaves])]
+    (job,) = [one for one in stage.jobs() if site.expand(one.node) == set(nodes)]
+    site.wait_for(lambda: phase(stage, leaves) == "Succeeded", "a member has succeeded", every_s=0.01)
+    _, waited = site.timed(lambda: is_idle(stage, nodes[-1]), "its node is idle in Slurm")
+    assert [site.expand(one.node) for one in stage.jobs() if one.job_id == job.job_id] == [set(nodes[:-1])]
+    assert [phase(stage, pod) for pod in stay] == ["Running"] * len(stay)
+    return waited
+
+
+@pytest.mark.modes("batch", "allocation", "external", slow=("24.11", "26.05-batch", "26.05-allocation"))
+def test_the_node_of_a_member_that_succeeded_is_idle_in_slurm_within_a_second(
+    stage: Stage, measured: Callable[[str], None], record_property: Callable[[str, object], None]
+) -> None:
+    site = stage.site
+    waits = sorted(until_idle(stage, f"ring{number}") for number in range(ROUNDS))
+    figures = {"median, s": f"{waits[len(waits) // 2]:.2f}", "most, s": f"{waits[-1]:.2f}", "members": str(ROUNDS)}
+    record_property(TABLE, {"Slurm": site.release, "mode": stage.mode, **figures})
+    measured(f"{site.release} {stage.mode}: node of a finished member idle after {waits[-1]:.2f} s at most")
+    assert waits[-1] <= IDLE_WITHIN_S
+    stage.finish()
+
+
+@pytest.mark.modes("batch", "external", slow=("24.11", "26.05-external"))
+def test_the_successor_of_a_removed_member_is_bound_to_its_slot_of_the_same_job(
+    stage: Stage, record_property: Callable[[str, object], None]
+) -> None:
+    site, rank = stage.site, 1
+    pods = gang(stage, "ring", SIZE)
+    nodes = all_bound(stage, pods)
+    (job,) = stage.jobs()
+    site.delete(pods[rank])
+    site.gone(pods[rank])
+    pods[rank : rank + 1] = gang(stage, "ring", SIZE, ranks=[rank])
+    _, took = site.timed(lambda: site.node_of(pods[rank]), "the successor is bound")
+    assert all_bound(stage, pods) == nodes
+    assert (site.read(pods[rank]) or {})["metadata"]["annotations"][GANG_RANK] == str(rank)
+    assert stage.made() == [job.job_id], "no other job was made"
+    row = {"Slurm": site.release, "mode": stage.mode, "created to bound, s": f"{took:.2f}"}
+    record_property("table: Successor of a gang member, bound to its slot without a new job", row)
+    stage.finish()

@@ -1,0 +1,142 @@
+"""PodGroups of Kubernetes itself, `spec.schedulingGroup` of Pods, on a real API server with its feature gates on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from extender.domain.gangs.pod_groups import SCHEDULED
+from extender.domain.wellknown import GROUP_STATUS_MANAGER
+from lab import manifests
+from lab.build_slurm import RELEASES
+from lab.process import Daemon
+from lab.site import ApiOptions, PodRef, Site
+from lab.topology import small
+from tests.builders.stage import Stage
+from tests.builders.staged_gangs import all_bound, assert_in_rank_order, assert_none_bound
+from tests.e2e.conftest import CONFIG
+
+pytestmark = pytest.mark.lab
+GATES = "GenericWorkload=true,GangScheduling=true"
+API = "scheduling.k8s.io/v1alpha2"
+SIZE = 3
+QUICK = "26.05"
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(one, marks=() if one == QUICK else pytest.mark.slow) for one in RELEASES],
+)
+def gated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A site whose API server serves Kubernetes' PodGroups, with the component that lets the extender read them."""
+    config = CONFIG | {"gangs": {"unfenced": "allow", "podGroups": ["scheduling.k8s.io"]}}
+    options = ApiOptions(feature_gates=GATES, runtime_config=f"{API}=true")
+    release, workdir = request.param, tmp_path_factory.mktemp("pod-groups")
+    with Site(release, topology=small(release), config=config, api_options=options, workdir=workdir) as site:
+        documents = manifests.render(site.kube, components=[f"kubernetes-{site.kube.minor}", "pod-groups"])
+        manifests.apply_rights(site.kube, documents)
+        site.restart_extender()
+        yield site
+
+
+@pytest.fixture
+def stage(gated: Site, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """A namespace for one test."""
+    name = request.node.originalname.removeprefix("test_")[:40].replace("_", "-").strip("-")
+    found = Stage(gated, "batch", gated.namespace(name))
+    yield found
+    found.finish()
+
+
+@pytest.fixture
+def scheduler_with_gates(gated: Site) -> Iterator[Daemon]:
+    """kube-scheduler with the same feature gates, in place of the site's own."""
+    site = gated
+    documents = manifests.shipped(site.kube)
+    account, gates = manifests.scheduler_deployment(documents)
+    profile = manifests.scheduler_profile(documents, f"http://127.0.0.1:{site.addresses.scheduling}/scheduler")
+    site.scheduler.stop()
+    other = site.kube.start_scheduler(
+        profile,
+        user=account,
+        feature_gates=",".join(filter(None, (gates, GATES))),
+        name="slurm-scheduler-with-gates",
+    )
+    try:
+        yield other
+    finally:
+        other.stop()
+        site.scheduler.start()
+
+
+def path_of(stage: Stage, name: str = "") -> str:
+    return f"/apis/{API}/namespaces/{stage.namespace}/podgroups/{name}".rstrip("/")
+
+
+def add_group(stage: Stage, least: int) -> None:
+    policy = {"gang": {"minCount": least}}
+    body = {"apiVersion": API, "kind": "PodGroup", "metadata": {"name": "ring"}, "spec": {"schedulingPolicy": policy}}
+    stage.site.create(path_of(stage), body)
+
+
+def members(stage: Stage, **options: Any) -> list[PodRef]:
+    group = {"schedulingGroup": {"podGroupName": "ring"}}
+    pods = [stage.pod(f"ring-{number}", cpus=2, **group, **options) for number in range(SIZE)]
+    said = (stage.site.read(pods[0]) or {})["spec"].get("schedulingGroup")
+    assert said == group["schedulingGroup"], "the API server dropped the field"
+    return pods
+
+
+def condition(stage: Stage) -> dict[str, str]:
+    _, group = stage.site.kube.api("GET", path_of(stage, "ring"))
+    found = [one for one in group.get("status", {}).get("conditions", ()) if one["type"] == "PodGroupScheduled"]
+    return found[0] if found else {}
+
+
+def writers(stage: Stage) -> set[str]:
+    _, group = stage.site.kube.api("GET", path_of(stage, "ring"))
+    return {one["manager"] for one in group["metadata"]["managedFields"] if one.get("subresource") == "status"}
+
+
+def test_the_pods_of_a_scheduling_group_start_together_and_the_leader_writes_the_condition(stage: Stage) -> None:
+    site = stage.site
+    pods = members(stage)
+    assert_none_bound(stage, pods, 3)
+    assert stage.jobs() == [], "there is no PodGroup yet"
+    add_group(stage, SIZE)
+    all_bound(stage, pods)
+    assert_in_rank_order(stage, pods)
+    (job,) = stage.jobs()
+    assert job.name.startswith(f"{stage.namespace}/PodGroup ring-")
+    site.wait_for(lambda: condition(stage).get("status") == "True", "the condition says that it is scheduled")
+    assert condition(stage)["reason"] == SCHEDULED
+    assert writers(stage) == {GROUP_STATUS_MANAGER}
+
+
+def test_a_scheduling_group_that_waits_says_so_in_its_condition(stage: Stage) -> None:
+    site = stage.site
+    blockers = [stage.submit("batch", cpus=64, nodes=[node.name]) for node in site.topology.nodes]
+    for blocker in blockers:
+        stage.running(blocker)
+    add_group(stage, SIZE)
+    pods = members(stage)
+    site.wait_for(lambda: condition(stage).get("status") == "False", "the condition says that it waits")
+    assert condition(stage)["message"]
+    for blocker in blockers:
+        stage.cancel(blocker)
+    all_bound(stage, pods)
+    site.wait_for(lambda: condition(stage).get("status") == "True", "the condition says that it is scheduled")
+
+
+@pytest.mark.slow
+def test_a_kube_scheduler_with_gang_scheduling_of_its_own_binds_the_same_gang(
+    stage: Stage, scheduler_with_gates: Daemon
+) -> None:
+    add_group(stage, SIZE)
+    pods = members(stage)
+    all_bound(stage, pods, timeout_s=120)
+    assert_in_rank_order(stage, pods)
+    assert scheduler_with_gates.running
+    assert len(stage.made()) == 1
