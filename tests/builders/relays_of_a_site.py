@@ -50,5 +50,8 @@ def relays(site: Site) -> Iterator[Between]:
         config = site.home / "kubeconfig-of-the-relay.yaml"
         config.touch(mode=0o600)
         config.write_text(site.kube.kubeconfig_for(EXTENDER).read_text().replace(site.kube.url, kube.url))
-        settings = {"slurm": {"addresses": [slurm.url]}, "kubernetes": {"kubeconfig": str(config)}}
+        settings: dict[str, dict[str, Any]] = {
+            "slurm": {"addresses": [slurm.url]},
+            "kubernetes": {"kubeconfig": str(config)},
+        }
         yield Between((slurm, kube), settings)

@@ -33,11 +33,11 @@ WHOLE_WITHIN_S = 90.0
 HELD_S = 200.0
 """A Pod that ended while no extender was there holds its node until its kubelet must have heard of that."""
 
-STEPS: Mapping[str, Callable[[], Kth]] = {
-    "submitted": lambda: Kth(Wire("POST", r"/job/(submit|allocate)"), 1),
-    "granted": lambda: Kth(Wire("GET", r"/job/\d+"), 1),
-    **{f"gate-{k}-open": lambda k=k: Kth(Wire("PATCH", MEMBER, says=GATE), k) for k in range(1, SIZE + 1)},
-    **{f"binding-{k}": lambda k=k: Kth(Wire("POST", f"{MEMBER}/binding"), k) for k in range(1, SIZE + 1)},
+STEPS: Mapping[str, tuple[Wire, int]] = {
+    "submitted": (Wire("POST", r"/job/(submit|allocate)"), 1),
+    "granted": (Wire("GET", r"/job/\d+"), 1),
+    **{f"gate-{k}-open": (Wire("PATCH", MEMBER, says=GATE), k) for k in range(1, SIZE + 1)},
+    **{f"binding-{k}": (Wire("POST", f"{MEMBER}/binding"), k) for k in range(1, SIZE + 1)},
 }
 """The request of a step. A step with a number is the k-th of the requests for its members."""
 
@@ -82,7 +82,7 @@ def assert_whole(stage: Stage, pods: list[PodRef]) -> None:
 
 def struck(stage: Stage, between: Between, step: str, moment: Passing, kill: Callable[[], None]) -> list[PodRef]:
     """Create a gang, and kill the extender in that moment of that step."""
-    blow = Blow(STEPS[step](), moment, kill)
+    blow = Blow(Kth(*STEPS[step]), moment, kill)
     between.arm(blow)
     pods = gang(stage, "ring", SIZE, gated=True)
     fell = blow.struck.wait(60)

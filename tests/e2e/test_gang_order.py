@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ SHORT, LONG = "60", "600"
 PASSES_S = 7.0
 """In the lab Slurm's backfill looks every 5 s."""
 
-ONLY_THERE = {"nodeSelector": {SMALL: "x"}}
+ONLY_THERE: dict[str, Any] = {"nodeSelector": {SMALL: "x"}}
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ def add_group(stage: Stage, least: int) -> None:
 
 
 def members(stage: Stage, **options: Any) -> list[PodRef]:
-    group = {"schedulingGroup": {"podGroupName": "ring"}}
+    group: dict[str, Any] = {"schedulingGroup": {"podGroupName": "ring"}}
     pods = [stage.pod(f"ring-{number}", cpus=2, **group, **options) for number in range(SIZE)]
     said = (stage.site.read(pods[0]) or {})["spec"].get("schedulingGroup")
     assert said == group["schedulingGroup"], "the API server dropped the field"

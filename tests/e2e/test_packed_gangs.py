@@ -12,7 +12,11 @@ from lab.site import PodRef
 from lab.topology import slurm_name
 from tests.builders.stage import Stage
 
-SHAPES = [(5, 24), (9, 16), (3, 40)]
+SHAPES = [
+    (5, 24),
+    pytest.param(9, 16, marks=pytest.mark.slow),
+    pytest.param(3, 40, marks=pytest.mark.slow),
+]
 """Members, and CPUs of each. Nodes have 64 CPUs: two members on each, four, or one."""
 
 
@@ -50,10 +54,7 @@ def own_packing(stage: Stage, size: int, cpus: int) -> int:
     return len(stage.site.expand(hosts))
 
 
-@pytest.mark.parametrize(
-    ("size", "cpus"),
-    [pytest.param(*one, marks=pytest.mark.slow if number else ()) for number, one in enumerate(SHAPES)],
-)
+@pytest.mark.parametrize(("size", "cpus"), SHAPES)
 @pytest.mark.modes("batch", "external", slow=("24.11", "external"))
 def test_packed_gangs_use_no_more_nodes_than_slurms_own_packing(
     stage: Stage, size: int, cpus: int, record_property: Callable[[str, object], None]
