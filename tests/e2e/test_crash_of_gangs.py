@@ -41,7 +41,7 @@ STEPS: Mapping[str, tuple[Wire, int]] = {
 }
 """The request of a step. A step with a number is the k-th of the requests for its members."""
 
-IN_EVERY_RUN = {("submitted", Passing.SENT), ("gate-2-open", Passing.SENT), ("binding-2", Passing.BEFORE)}
+IN_EVERY_RUN = {("binding-2", Passing.BEFORE)}
 
 
 @pytest.fixture(scope="module")

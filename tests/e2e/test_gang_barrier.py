@@ -60,6 +60,7 @@ def taken_by_a_foreign_pod(stage: Stage, node: str) -> Iterator[None]:
 
 
 CAUSES: Mapping[str, Cause] = {"taint": tainted, "cordon": cordoned, "foreign-pod": taken_by_a_foreign_pod}
+IN_EVERY_RUN = "foreign-pod"
 
 
 @pytest.fixture
@@ -104,7 +105,9 @@ def refused_binding(stage: Stage, name: str) -> Iterator[None]:
         stage.site.wait_for(lambda: not refuses(), "the API server refuses no Binding any more")
 
 
-@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.parametrize(
+    "cause", [pytest.param(one, marks=() if one == IN_EVERY_RUN else pytest.mark.slow) for one in CAUSES]
+)
 @pytest.mark.modes("batch", slow=("24.11",))
 def test_no_member_is_bound_while_one_node_is_unusable_and_all_are_once_it_is_usable_again(
     stage: Stage, cause: str, measured: Callable[[str], None]
