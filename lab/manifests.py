@@ -15,8 +15,8 @@ from lab.kube import Kubernetes
 from lab.kubectl import kubectl
 
 BASE = Path(__file__).resolve().parent.parent / "manifests" / "base"
+CORE = BASE.parent / "core"
 COMPONENTS = BASE.parent / "components"
-TLS = BASE.parent / "overlays" / "tls"
 RIGHTS = (
     "Namespace",
     "ServiceAccount",

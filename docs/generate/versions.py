@@ -41,8 +41,9 @@ _KUBERNETES = """
 """
 
 _KUBERNETES_TAIL = """
-A test renders each component and compares it with the chart. The tested API servers accept all of them, except the
-policies of `gate-policy`, which need 1.36: on older minors use `components/gate-webhook` for the scheduling gate.
+A test renders each component and compares it with the chart. The tested API servers accept all of them. The policies
+of `gate-policy` need 1.36: the components of older minors take them out of `manifests/base`. Use
+`components/gate-webhook` for the scheduling gate there.
 
 The newest minor runs every test. An older one runs the tests that depend on the minor, or that every installation
 needs: the manifests' RBAC, with every permission used and none missing; kube-scheduler with the shipped profile and

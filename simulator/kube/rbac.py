@@ -78,10 +78,10 @@ _MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 def shipped(*components: str) -> Rbac | None:
     """Return the rights that the shipped manifests give to the extender; `None` where they are not installed.
 
-    Those of the base, and of the `components` that bring rights.
+    Those of the core, and of the `components` that bring rights.
     """
     files = (
-        _MANIFESTS / "base" / "rbac-extender.yaml",
+        _MANIFESTS / "core" / "rbac-extender.yaml",
         *(_MANIFESTS / "components" / one / "rbac.yaml" for one in components),
     )
     if not all(file.exists() for file in files):

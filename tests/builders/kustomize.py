@@ -11,6 +11,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = ROOT / "manifests" / "base"
+CORE = ROOT / "manifests" / "core"
 COMPONENTS = ROOT / "manifests" / "components"
 TLS = COMPONENTS / "tls"
 
@@ -27,7 +28,7 @@ def _read(text: str) -> list[Document]:
     return [one for one in yaml.safe_load_all(text) if one]
 
 
-def render(folder: Path = BASE) -> list[Document]:
+def render(folder: Path = CORE) -> list[Document]:
     """The resources of a folder, with the ConfigMaps that it generates."""
     [kustomization] = documents(folder / "kustomization.yaml")
     found = [one for name in kustomization["resources"] for one in documents(folder / name)]
@@ -38,7 +39,7 @@ def render(folder: Path = BASE) -> list[Document]:
     return found
 
 
-def of_kind(kind: str, folder: Path = BASE) -> dict[str, Document]:
+def of_kind(kind: str, folder: Path = CORE) -> dict[str, Document]:
     """The objects of a kind by name."""
     return {one["metadata"]["name"]: one for one in render(folder) if one["kind"] == kind}
 

@@ -48,7 +48,7 @@ def applied(site: Site, documents: list[manifests.Document]) -> Iterator[None]:
 
 @contextmanager
 def policy(site: Site) -> Iterator[None]:
-    documents = manifests.shipped(site.kube, OVERLAYS / "gate-policy")
+    documents = manifests.shipped(site.kube, manifests.BASE)
     kinds = ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"]
     with applied(site, manifests.of_kind(documents, kinds)):
         yield
@@ -116,7 +116,7 @@ def test_a_new_pod_waits_behind_our_gate_until_slurm_has_its_node(stage: Stage) 
 
 @contextmanager
 def opt_in_policy(site: Site) -> Iterator[None]:
-    documents = manifests.render(site.kube, manifests.BASE, ["gate-policy", "namespace-opt-in"])
+    documents = manifests.render(site.kube, manifests.BASE, ["namespace-opt-in"])
     with applied(site, manifests.of_kind(documents, ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"])):
         yield
 

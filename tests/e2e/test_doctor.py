@@ -80,7 +80,7 @@ def test_an_administrator_sees_what_the_account_may_not(site: Site) -> None:
 
 @about_kubernetes
 def test_the_configuration_of_the_cluster_is_taken_where_none_is_given(site: Site) -> None:
-    documents = manifests.of_kind(manifests.render(site.kube), ["ConfigMap", "Deployment", "Service"])
+    documents = manifests.of_kind(manifests.render(site.kube, manifests.CORE), ["ConfigMap", "Deployment", "Service"])
     for one in documents:
         if one["kind"] == "Deployment":
             one["spec"]["replicas"] = 0

@@ -69,8 +69,8 @@ def mounted(site: Site, folder: Path) -> None:
 
 @contextmanager
 def secured(site: Site) -> Iterator[Secured]:
-    """The site's own kube-scheduler is away meanwhile, and one with the profile of `overlays/tls` is there."""
-    documents = manifests.shipped(site.kube, manifests.TLS)
+    """The site's own kube-scheduler is away meanwhile, and one with the profile of `manifests/base` is there."""
+    documents = manifests.shipped(site.kube, manifests.BASE)
     manifests.apply_rights(site.kube, documents)
     certificates(site)
     folder = site.home / "tls"

@@ -95,7 +95,7 @@ def test_whoever_may_view_can_ask_everything_and_change_nothing(stage: Stage) ->
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "slurm-extender-view"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "a-viewer"}],
     }
-    role = (Path("manifests/base") / "rbac-view.yaml").read_text(encoding="utf-8")
+    role = (Path("manifests/core") / "rbac-view.yaml").read_text(encoding="utf-8")
     site.apply(role)
     site.apply(json.dumps(binding))
     first, _ = two_for_one_place(stage)

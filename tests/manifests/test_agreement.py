@@ -18,7 +18,7 @@ from extender.http.scheduling import PREFIX, router
 from extender.observability.metrics.registry import Metrics
 from extender.server.active_role import ANSWERED_WITHIN, FLUSH_WITHIN
 from extender.server.election import RELEASE_WITHIN_S
-from tests.builders.kustomize import BASE, COMPONENTS, ROOT, TLS, documents, of_kind, pod_spec, render
+from tests.builders.kustomize import COMPONENTS, CORE, ROOT, TLS, documents, of_kind, pod_spec, render
 from tests.builders.services import FakeScheduling, StillClock
 
 NAMESPACE = "slurm-extender"
@@ -32,8 +32,8 @@ IN_A_POD = (
     | {"SLURM_EXTENDER__LEADER_ELECTION__ENABLED": "true"}
     | {"SLURM_EXTENDER__LEADER_ELECTION__NAMESPACE": "slurm-extender"}
 )
-CONFIGURATION = load(BASE / "config.yaml", from_environment(IN_A_POD))
-[PROFILE] = documents(BASE / "kube-scheduler.yaml")
+CONFIGURATION = load(CORE / "config.yaml", from_environment(IN_A_POD))
+[PROFILE] = documents(CORE / "kube-scheduler.yaml")
 [EXTENDER] = PROFILE["extenders"]
 
 
@@ -50,12 +50,12 @@ def ports(deployment: str) -> dict[str, int]:
 
 
 def test_every_file_of_the_folder_is_used() -> None:
-    [kustomization] = documents(BASE / "kustomization.yaml")
+    [kustomization] = documents(CORE / "kustomization.yaml")
     used = {
         *kustomization["resources"],
         *(name for one in kustomization["configMapGenerator"] for name in one["files"]),
     }
-    assert {path.name for path in BASE.iterdir()} == used | {"kustomization.yaml"}
+    assert {path.name for path in CORE.iterdir()} == used | {"kustomization.yaml"}
 
 
 def test_everything_lives_in_one_namespace() -> None:
@@ -274,7 +274,7 @@ def test_the_tls_patch_makes_the_extender_ask_for_certificates() -> None:
     [patch] = documents(TLS / "extender.yaml")
     [one] = patch["spec"]["template"]["spec"]["containers"]
     environ = IN_A_POD | {entry["name"]: entry["value"] for entry in one["env"]}
-    configuration = load(BASE / "config.yaml", from_environment(environ))
+    configuration = load(CORE / "config.yaml", from_environment(environ))
     tls = configuration.http.tls
     assert tls is not None
     assert configuration.leader_election.tls_server_name == urlsplit(EXTENDER["urlPrefix"]).hostname

@@ -18,7 +18,7 @@ from lab.errors import LabError
 from lab.helm import CHART, helm, template
 from lab.kube import Kubernetes
 from lab.manifests import Document, kustomize
-from tests.builders.kustomize import BASE, ROOT, documents
+from tests.builders.kustomize import BASE, CORE, ROOT, documents
 
 ALIKE: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "base": ([], {}, "1.36"),
@@ -101,7 +101,7 @@ def test_the_chart_carries_the_version_of_the_program() -> None:
 
 def test_the_configuration_of_the_chart_is_that_of_the_base() -> None:
     [values] = documents(CHART / "values.yaml")
-    [config] = documents(BASE / "config.yaml")
+    [config] = documents(CORE / "config.yaml")
     assert {"apiVersion": config["apiVersion"], "kind": config["kind"], **values["config"]} == config
 
 
@@ -110,9 +110,9 @@ def rules(text: str) -> list[str]:
     return re.findall(r"^ +-? ?(?:apiGroups|resources|resourceNames|verbs|nonResourceURLs): .*$", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("file", sorted(path.name for path in BASE.glob("rbac-*.yaml")))
+@pytest.mark.parametrize("file", sorted(path.name for path in CORE.glob("rbac-*.yaml")))
 def test_a_role_that_changes_in_the_base_changes_in_the_chart(file: str) -> None:
-    assert rules((CHART / "templates" / file).read_text()) == rules((BASE / file).read_text())
+    assert rules((CHART / "templates" / file).read_text()) == rules((CORE / file).read_text())
 
 
 # By helm and kubectl.
@@ -161,11 +161,21 @@ def test_chart_and_kustomize_give_the_same_objects(case: str) -> None:
     components, values, minor = ALIKE[case]
     if values.get("maxGraceSeconds", True):
         components = ["grace-policy", *components]  # the chart bounds graces unless it is told not to
-    theirs = by_name(kustomize(BASE, components))
+    theirs = by_name(kustomize(CORE, components))
     ours = by_name(template({"createNamespace": True, "hooksKeySecret": "", **PLAIN, **values}, minor=minor))
     assert ours.keys() == theirs.keys()
     for name, one in ours.items():
         assert one == theirs[name], name
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("minor", ["1.34", "1.36"])
+def test_gates_and_tls_of_the_base_are_those_of_the_chart(minor: str) -> None:
+    base = by_name(kustomize(BASE, ["grace-policy", f"kubernetes-{minor}"]))
+    gate = "policy" if minor == "1.36" else "none"
+    chart = by_name(template({"createNamespace": True, "hooksKeySecret": "", "schedulingGate": gate}, minor=minor))
+    opt_in = {name for name in chart if name[2] == "slurm-extender-opt-in"}
+    assert base == {name: one for name, one in chart.items() if name not in opt_in}
 
 
 @pytest.mark.lab
@@ -257,7 +267,7 @@ def test_rights_to_write_are_roles_of_the_namespaces_that_are_served() -> None:
     }
     roles = [one for one in found if one["kind"] == "Role" and one["metadata"]["name"] == "slurm-extender-pods"]
     assert {one["metadata"]["namespace"] for one in roles} == {"ml", "web"}
-    everywhere = next(one for one in documents(BASE / "rbac-extender.yaml") if one["kind"] == "ClusterRole")
+    everywhere = next(one for one in documents(CORE / "rbac-extender.yaml") if one["kind"] == "ClusterRole")
     events = [one for one in found if one["kind"] == "Role" and one["metadata"]["name"] == "slurm-extender-events"]
     assert {one["metadata"]["namespace"] for one in events} == {"slurm-extender", "default", "ml", "web"}
     together = allowed | {
@@ -367,7 +377,7 @@ def test_the_files_of_the_chart_are_those_of_the_components() -> None:
     for path, name in (("alerts", "rules.yaml"), ("dashboard", "dashboard.json")):
         copy = CHART / "files" / name
         assert not copy.is_symlink()
-        assert copy.read_text() == (BASE.parent / "components" / path / name).read_text(), f"cp it over {copy}"
+        assert copy.read_text() == (CORE.parent / "components" / path / name).read_text(), f"cp it over {copy}"
 
 
 def test_the_page_of_the_chart_names_every_value() -> None:

@@ -15,7 +15,7 @@ from extender.domain.wellknown import (
     OPT_OUT,
 )
 from extender.http.admission import router
-from tests.builders.kustomize import BASE, ROOT, documents
+from tests.builders.kustomize import CORE, ROOT, documents
 
 COMPONENTS = ROOT / "manifests" / "components"
 [POLICY, BINDING] = documents(COMPONENTS / "gate-policy" / "policy.yaml")
@@ -25,7 +25,7 @@ COMPONENTS = ROOT / "manifests" / "components"
 [SERVICE, NETWORK] = documents(COMPONENTS / "gate-webhook" / "service.yaml")
 [PATCH] = documents(COMPONENTS / "gate-webhook" / "extender.yaml")
 [CONTAINER] = PATCH["spec"]["template"]["spec"]["containers"]
-NAME = load(BASE / "config.yaml", from_environment({})).scheduler.name
+NAME = load(CORE / "config.yaml", from_environment({})).scheduler.name
 
 
 def conditions(of: dict[str, Any]) -> dict[str, str]:
@@ -99,7 +99,7 @@ def test_the_webhook_calls_a_route_of_the_port_that_listens() -> None:
     assert (called["port"], port["targetPort"]) == (port["port"], listens["name"])
     assert NETWORK["spec"]["ingress"] == [{"ports": [{"protocol": "TCP", "port": listens["name"]}]}]
     configuration = load(
-        BASE / "config.yaml", from_environment({one["name"]: one["value"] for one in CONTAINER["env"]})
+        CORE / "config.yaml", from_environment({one["name"]: one["value"] for one in CONTAINER["env"]})
     )
     assert configuration.admission.bind is not None
     assert configuration.admission.bind.port == listens["containerPort"]

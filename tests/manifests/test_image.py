@@ -14,7 +14,7 @@ import pytest
 
 from extender import __version__
 from image.assemble import AssemblyError, assemble, check, entry_points, files
-from tests.builders.kustomize import BASE, ROOT, documents, pod_spec
+from tests.builders.kustomize import CORE, ROOT, documents, pod_spec
 
 DEPLOYMENTS = ["slurm-extender", "slurm-scheduler"]
 
@@ -94,7 +94,7 @@ def test_only_what_the_image_needs_is_sent_to_the_builder() -> None:
 
 
 def test_image_and_manifests_carry_the_version_of_the_program() -> None:
-    [kustomization] = documents(BASE / "kustomization.yaml")
+    [kustomization] = documents(CORE / "kustomization.yaml")
     tags = {image["name"]: image["newTag"] for image in kustomization["images"]}
     assert tags["slurm-extender"] == __version__
     assert f"VERSION={__version__}" in instructions("ARG")

@@ -20,7 +20,7 @@ from lab.errors import LabError
 from lab.helm import template
 from lab.kube import Kubernetes
 from lab.manifests import kustomize
-from tests.builders.kustomize import BASE, COMPONENTS, documents
+from tests.builders.kustomize import COMPONENTS, CORE, documents
 from tests.unit.edge.test_import_config import BRIDGE_VALUES, FLAGS, SUNK_VALUES
 
 PEERS_NAMES = {
@@ -28,6 +28,13 @@ PEERS_NAMES = {
     "values of SUNK": "tenant-slurm",
     "values of slurm-bridge": "slurm-bridge-scheduler",
 }
+COMPARING = (
+    CORE / "writes-policy.yaml",
+    COMPONENTS / "gate-policy" / "policy.yaml",
+    COMPONENTS / "gate-policy" / "tolerations.yaml",
+)
+"""The files of the base that compare the name of the scheduler."""
+
 PEERS = {"flags of SUNK": FLAGS, "values of SUNK": SUNK_VALUES, "values of slurm-bridge": BRIDGE_VALUES}
 
 
@@ -44,8 +51,8 @@ def checked(config: dict[str, Any]) -> ExtenderConfiguration:
 @pytest.mark.parametrize("peer", PEERS)
 def test_values_for_helm_pass_the_check_of_the_configuration_and_listen_where_the_chart_expects(peer: str) -> None:
     values = yaml.safe_load(printed("helm", PEERS[peer]).stdout)
-    [own] = documents(BASE.parent / "chart" / "values.yaml")
-    schema = json.loads((BASE.parent / "chart" / "values.schema.json").read_text())["properties"]["config"]
+    [own] = documents(CORE.parent / "chart" / "values.yaml")
+    schema = json.loads((CORE.parent / "chart" / "values.schema.json").read_text())["properties"]["config"]
     assert values.keys() <= {"config", "podGroups"}
     assert values["config"].keys() <= schema["properties"].keys()
     found = checked({"apiVersion": CONFIG_API_VERSION, "kind": CONFIG_KIND, **values["config"]})
@@ -68,7 +75,8 @@ def test_a_kustomization_holds_a_configuration_and_a_profile_of_one_scheduler_na
         [change] = yaml.safe_load(patch["patch"])
         [policy] = [
             one
-            for one in documents(BASE / "writes-policy.yaml")
+            for file in COMPARING
+            for one in documents(file)
             if one["metadata"]["name"] == patch["target"]["name"] and one["kind"] == patch["target"]["kind"]
         ]
         value: Any = policy
@@ -78,7 +86,7 @@ def test_a_kustomization_holds_a_configuration_and_a_profile_of_one_scheduler_na
 
 
 def test_every_comparison_with_the_name_of_the_scheduler_in_the_base_is_patched() -> None:
-    text = (BASE / "writes-policy.yaml").read_text()
+    text = "".join(file.read_text() for file in COMPARING)
     assert text.count("schedulerName == 'slurm'") == len(yaml.safe_load(printed("kustomize", FLAGS).stdout)["patches"])
 
 
@@ -114,9 +122,19 @@ def test_the_chart_and_kustomize_take_what_is_printed(peer: str, tmp_path: Path)
     assert f"schedulerName: {PEERS_NAMES[peer]}" in rendered
 
 
+@pytest.mark.lab
+@pytest.mark.parametrize("peer", PEERS)
+def test_with_the_component_of_an_older_kubernetes_the_kustomization_holds_no_gate(peer: str) -> None:
+    whole = yaml.safe_load(printed("kustomize", PEERS[peer]).stdout)
+    whole["components"] = [*whole.get("components", ()), "../../components/kubernetes-1.34"]
+    kinds = {one["kind"] for one in in_overlay(yaml.safe_dump(whole))}
+    assert "MutatingAdmissionPolicy" not in kinds
+    assert "ValidatingAdmissionPolicy" in kinds
+
+
 def in_overlay(text: str) -> list[dict[str, Any]]:
     """Render a kustomization where the printed paths lead to the shipped manifests."""
-    folder = BASE.parent / "overlays" / "imported-by-a-test"
+    folder = CORE.parent / "overlays" / "imported-by-a-test"
     folder.mkdir()
     try:
         (folder / "kustomization.yaml").write_text(text)

@@ -1,13 +1,13 @@
 """The policy that keeps Pods of ours from growing is about those that the program places."""
 
 from extender.config.load import from_environment, load
-from tests.builders.kustomize import BASE, ROOT, documents
+from tests.builders.kustomize import CORE, ROOT, documents
 
 [POLICY, BINDING] = documents(ROOT / "manifests" / "components" / "no-growth" / "policy.yaml")
 
 
 def test_it_is_about_resizes_of_pods_of_our_scheduler() -> None:
-    name = load(BASE / "config.yaml", from_environment({})).scheduler.name
+    name = load(CORE / "config.yaml", from_environment({})).scheduler.name
     conditions = {one["name"]: one["expression"] for one in POLICY["spec"]["matchConditions"]}
     assert conditions["ours"] == f"object.spec.schedulerName == '{name}'"
     [rule] = POLICY["spec"]["matchConstraints"]["resourceRules"]

@@ -10,7 +10,7 @@ import yaml
 
 from lab.errors import LabError
 from lab.kube import Kubernetes
-from lab.manifests import render
+from lab.manifests import render, shipped
 from tests.builders.kustomize import COMPONENTS as COMPONENTS_FOLDER
 from tests.builders.kustomize import ROOT, Document, documents
 from tests.builders.minors import EVERY_MINOR
@@ -33,8 +33,9 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """Without controllers: a Deployment stays an object."""
     workdir = tmp_path_factory.mktemp("kubernetes")
     with Kubernetes(version=request.param, controllers=False, workdir=workdir) as kube:
-        apply(kube, [one for one in render(kube) if one["kind"] == "Namespace"])
-        apply(kube, render(kube))
+        documents = shipped(kube)
+        apply(kube, [one for one in documents if one["kind"] == "Namespace"])
+        apply(kube, documents)
         yield kube
 
 
@@ -70,8 +71,14 @@ def test_every_object_is_taken_with_no_unknown_field(cluster: Kubernetes, folder
 
 
 @pytest.mark.parametrize("component", COMPONENTS, ids=lambda folder: folder.name)
-def test_every_component_can_be_put_on_the_base(cluster: Kubernetes, component: Path) -> None:
-    taken(cluster, MANIFESTS / "base", [*NEEDED.get(component.name, ()), component.name])
+def test_every_component_can_be_put_on_the_core(cluster: Kubernetes, component: Path) -> None:
+    taken(cluster, MANIFESTS / "core", [*NEEDED.get(component.name, ()), component.name])
+
+
+def test_the_base_with_the_component_of_this_version_is_taken_as_it_is(cluster: Kubernetes) -> None:
+    documents = shipped(cluster)
+    said = apply(cluster, documents, "--dry-run=server", "--force-conflicts")
+    assert said.count("serverside-applied") == len(documents)
 
 
 def allowed(kube: Kubernetes, account: str, verb: str, resource: str, *options: str) -> bool:

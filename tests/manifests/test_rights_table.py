@@ -15,10 +15,10 @@ from extender.domain import wellknown
 from extender.domain.devices.views import CLAIM_FINALIZER
 from extender.domain.gangs.pod_groups import INITIALLY_SCHEDULED, SCHEDULED
 from extender.kube.announce import REPORTING_CONTROLLER
-from tests.builders.kustomize import BASE, COMPONENTS, ROOT, documents
+from tests.builders.kustomize import COMPONENTS, CORE, ROOT, documents
 from tests.builders.writes import DENIED, WRITES
 
-POLICY = BASE / "writes-policy.yaml"
+POLICY = CORE / "writes-policy.yaml"
 ENDINGS = [COMPONENTS / name / "policy.yaml" for name in ("grace-policy", "no-force-deletion")]
 OF_GROUPS = COMPONENTS / "pod-groups" / "policy.yaml"
 OF_DEVICES = COMPONENTS / "devices" / "policy.yaml"
@@ -28,7 +28,7 @@ POLICIES = {
     for one in documents(path)
     if one["kind"] == "ValidatingAdmissionPolicy"
 }
-CONFIGURATION = load(BASE / "config.yaml", from_environment({}))
+CONFIGURATION = load(CORE / "config.yaml", from_environment({}))
 VERBS = {"POST", "PUT", "PATCH", "DELETE"}
 PACKAGE = ROOT / "extender"
 OTHERS = {"certificates/secrets.py", "doctor/gather/kubernetes.py", "kubectl/api.py"}

@@ -21,10 +21,12 @@ NAMESPACE, SECRET = "slurm-extender", "slurm-extender"
 _SAID_BY_THE_CHART = ("apiVersion", "kind")
 
 _NAMED = (
-    ("slurm-extender-pods", "/spec/variables/0/expression"),
-    ("slurm-extender-pod-ends", "/spec/validations/0/expression"),
+    ("ValidatingAdmissionPolicy", "slurm-extender-pods", "/spec/variables/0/expression", "oldObject"),
+    ("ValidatingAdmissionPolicy", "slurm-extender-pod-ends", "/spec/validations/0/expression", "oldObject"),
+    ("MutatingAdmissionPolicy", "slurm-extender-gate", "/spec/matchConditions/0/expression", "object"),
+    ("MutatingAdmissionPolicy", "slurm-extender-tolerations", "/spec/matchConditions/0/expression", "object"),
 )
-"""The expressions of `manifests/base/writes-policy.yaml` that compare the scheduler's name."""
+"""The expressions of `manifests/base` that compare the scheduler's name: kind, name, path and compared object."""
 
 _FILES = "/etc/slurm-scheduler/tls"
 
@@ -120,14 +122,17 @@ def _kustomization(document: dict[str, Any], write: Writer) -> dict[str, Any]:
     whole: dict[str, Any] = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
-        "resources": ["../tls"],  # kustomize applies components last: those of this file would undo its ConfigMaps
+        "resources": ["../../base"],  # kustomize applies components last: those of this file would undo its ConfigMaps
         "configMapGenerator": config_maps,
     }
     if document.get("gangs", {}).get("podGroups"):
         whole["components"] = ["../../components/pod-groups"]
     if name != DEFAULT_NAME:
         config_maps.append(_config_map("scheduler-config", "kube-scheduler.yaml", write(scheduler_configuration(name))))
-        whole["patches"] = [_patch(policy, path, name, write) for policy, path in _NAMED]
+        whole["patches"] = [
+            _patch(kind, policy, path, f"{compared}.spec.schedulerName == {_in_cel(name)}", write)
+            for kind, policy, path, compared in _NAMED
+        ]
     return whole
 
 
@@ -135,7 +140,11 @@ def _config_map(name: str, file: str, text: str) -> dict[str, Any]:
     return {"name": name, "namespace": NAMESPACE, "behavior": "merge", "literals": [f"{file}={text}"]}
 
 
-def _patch(policy: str, path: str, name: str, write: Writer) -> dict[str, Any]:
+def _in_cel(name: str) -> str:
     quoted = name.replace("\\", "\\\\").replace("'", "\\'")
-    change = {"op": "replace", "path": path, "value": f"oldObject.spec.schedulerName == '{quoted}'"}
-    return {"target": {"kind": "ValidatingAdmissionPolicy", "name": policy}, "patch": write([change])}
+    return f"'{quoted}'"
+
+
+def _patch(kind: str, policy: str, path: str, expression: str, write: Writer) -> dict[str, Any]:
+    change = {"op": "replace", "path": path, "value": expression}
+    return {"target": {"kind": kind, "name": policy}, "patch": write([change])}

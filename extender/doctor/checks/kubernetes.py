@@ -148,7 +148,7 @@ def rights(may: Mapping[Right, bool] | None, account: str, why: str) -> Iterator
         if not allowed:
             denied[right.purpose].append(str(right))
     for purpose, missing in denied.items():
-        advice = "apply manifests/base/rbac-extender.yaml again"
+        advice = "apply manifests/core/rbac-extender.yaml again"
         yield error("rights", f"{account} may not {', '.join(missing)}: {purpose}", advice)
     if not denied:
         yield ok("rights", f"{account} has all {len(may)} rights that it needs")

@@ -83,7 +83,7 @@ def profile(document: Json, where: str, wanted: ExpectedProfile) -> list[Finding
         return [error("kube-scheduler", seen, advice)]
     if extender is None:
         seen = f"{where}: no extender whose urlPrefix ends in {wanted.prefix}"
-        advice = "copy extenders from manifests/base/kube-scheduler.yaml: without them Pods are placed without Slurm"
+        advice = "copy extenders from manifests/core/kube-scheduler.yaml: without them Pods are placed without Slurm"
         return [error("kube-scheduler", seen, advice)]
     said = [
         *_others(document, profiles, wanted),

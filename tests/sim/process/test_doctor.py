@@ -26,7 +26,7 @@ from simulator.network.aiohttp_connector import MemoryConnector
 from simulator.network.httpcore_backend import http_transport
 from slurmclient import SlurmClient, StaticToken
 from slurmclient.auth import TokenSource
-from tests.builders.kustomize import BASE, ROOT, of_kind
+from tests.builders.kustomize import CORE, ROOT, of_kind
 from tests.builders.process_site import Site, a_site
 from tests.unit.doctor.test_settings import GOOD
 
@@ -69,7 +69,7 @@ async def _installed(changed: str, site_key: str) -> AsyncIterator[Site]:
         site.config = site.config.replace("user: root", "user: root, sendUserSignal: true")
         kube.resources += ADMINISTRATORS
         for kind in ("ConfigMap", "Deployment", "Service"):
-            for one in of_kind(kind, BASE).values():
+            for one in of_kind(kind, CORE).values():
                 kube.create(one)
         kube.create(
             {
@@ -140,7 +140,7 @@ async def test_the_extender_s_own_account_finds_nothing_wrong_and_says_what_it_m
         assert {one.check for one in findings if one.verdict is SKIPPED} == {
             *("gates", "extenders", "kube-scheduler", "mounts")
         }
-        brought = ExaminationInputs(("f", SLURM_CONF), (("k", (BASE / "kube-scheduler.yaml").read_text()),))
+        brought = ExaminationInputs(("f", SLURM_CONF), (("k", (CORE / "kube-scheduler.yaml").read_text()),))
         assert [one.verdict for one in said(await looked(site, brought, administrator=False), "kube-scheduler")] == [OK]
 
 

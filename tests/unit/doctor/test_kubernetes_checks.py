@@ -38,7 +38,7 @@ from simulator.network.asgi_server import serve
 from simulator.network.memory import Network
 from slurmclient import SlurmClient, StaticToken
 from slurmclient.auth import TokenSource
-from tests.builders.kustomize import BASE, ROOT
+from tests.builders.kustomize import CORE, ROOT
 
 OK, WARNING, ERROR, SKIPPED = Verdict
 
@@ -105,7 +105,7 @@ async def test_what_answers_in_the_place_of_the_api_server_is_not_taken_for_it(b
 
 def test_the_rights_asked_for_are_those_of_the_shipped_manifests() -> None:
     shipped = set()
-    for document in yaml.safe_load_all((BASE / "rbac-extender.yaml").read_text()):
+    for document in yaml.safe_load_all((CORE / "rbac-extender.yaml").read_text()):
         if document["kind"] not in {"Role", "ClusterRole"}:
             continue
         namespace = {"slurm-extender": OWN, NODE_LEASES: NODE_LEASES}.get(document["metadata"].get("namespace"), "")

@@ -16,10 +16,10 @@ from extender.doctor.checks.scheduler import called_by, profile, schedulers
 from extender.doctor.facts import Configured, ExpectedProfile
 from extender.doctor.finding import Verdict
 from extender.doctor.gather.deployments import scheduler_documents
-from tests.builders.kustomize import BASE, TLS, documents
+from tests.builders.kustomize import CORE, TLS, documents
 
 OK, WARNING, ERROR, SKIPPED = Verdict
-[SHIPPED] = documents(BASE / "kube-scheduler.yaml")
+[SHIPPED] = documents(CORE / "kube-scheduler.yaml")
 [SHIPPED_TLS] = documents(TLS / "kube-scheduler.yaml")
 PLAIN = ExpectedProfile("slurm")
 SECURE = ExpectedProfile("slurm", https=True, client_certificates=True)

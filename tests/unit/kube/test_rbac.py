@@ -6,7 +6,7 @@ import pytest
 
 from simulator.cluster import SimCluster, simulated_cluster
 from simulator.kube.rbac import NAMESPACE, Permission, Rbac
-from tests.builders.kustomize import BASE, documents
+from tests.builders.kustomize import CORE, documents
 from tests.builders.rights import MAY, MAY_NOT, Question, shipped_rights
 
 
@@ -27,5 +27,5 @@ async def test_every_simulated_cluster_grants_no_more_and_no_less() -> None:
 
 
 def test_another_account_has_no_part_in_it() -> None:
-    stranger = Rbac.of(documents(BASE / "rbac-extender.yaml"), "default", NAMESPACE)
+    stranger = Rbac.of(documents(CORE / "rbac-extender.yaml"), "default", NAMESPACE)
     assert not stranger.allows(Permission("list", "", "pods"), "", "")

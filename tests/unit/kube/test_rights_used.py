@@ -31,7 +31,7 @@ from simulator.kube.objects import owner_reference
 from simulator.kube.rbac import ACCOUNT, NAMESPACE, Permission
 from simulator.kube.resources import BUILT_IN, DEVICE_CLASSES, NAMESPACES, Resource
 from tests.builders.fake_api import FakeApi, a_rng, fake_api, running
-from tests.builders.kustomize import BASE, documents
+from tests.builders.kustomize import CORE, documents
 from tests.builders.rights import shipped_rights
 
 CLAIM = {"status.slurm-extender.io/job-id": "42", "status.slurm-extender.io/node": "n1"}
@@ -56,7 +56,7 @@ OWNERS = (
 
 def granted(account: str = ACCOUNT) -> set[Permission]:
     """All that the roles of an account say."""
-    found = documents(BASE / "rbac-extender.yaml")
+    found = documents(CORE / "rbac-extender.yaml")
     roles = {
         one["roleRef"]["name"]
         for one in found
