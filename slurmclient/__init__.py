@@ -47,7 +47,7 @@ from slurmclient.errors import (
     UnsupportedError,
 )
 from slurmclient.exchange import Reply, Request, Sender
-from slurmclient.models.accounting import Association, Share
+from slurmclient.models.accounting import Association, JobRecord, Share
 from slurmclient.models.answer import CancelStatus, FoundJob, SlurmWarning, SubmitResult
 from slurmclient.models.controller import ControllerPing, Diagnostics, License, Ping, SlurmConf
 from slurmclient.models.description import CLEARABLE, JobDescription, Shared
@@ -87,6 +87,7 @@ __all__ = [
     "InvalidRequestError",
     "Job",
     "JobDescription",
+    "JobRecord",
     "JobState",
     "JobStates",
     "License",

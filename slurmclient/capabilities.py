@@ -64,6 +64,7 @@ class Capabilities:
         shared_topo: jobs can ask for exclusive use of a topology block.
         requeue: `POST /jobs/requeue`.
         conf: `GET /conf`.
+        job_records: `POST /job/{job_id}` of slurmdbd.
         health: `/livez`, `/readyz`, `/healthz`.
     """
 
@@ -84,6 +85,7 @@ class Capabilities:
     shared_topo: bool
     requeue: bool
     conf: bool
+    job_records: bool
     health: bool
 
 
@@ -109,5 +111,6 @@ def capabilities_of(api_version: int, release: Release) -> Capabilities:
         shared_topo=api_version >= 41,
         requeue=api_version >= 45,
         conf=api_version >= 45,
+        job_records=api_version >= 44,
         health=release >= Release(26, 5),
     )

@@ -11,9 +11,9 @@ from slurmclient.auth import TokenSource
 from slurmclient.capabilities import API_VERSIONS, Capabilities, Release
 from slurmclient.connection import LONGEST_BODY
 from slurmclient.connection_pool import Dial
-from slurmclient.endpoints import cluster, jobs, nodes
+from slurmclient.endpoints import cluster, job_records, jobs, nodes
 from slurmclient.exchange import Observe, Sender
-from slurmclient.models.accounting import Association, Share
+from slurmclient.models.accounting import Association, JobRecord, Share
 from slurmclient.models.answer import CancelStatus, FoundJob, SlurmWarning, SubmitResult
 from slurmclient.models.controller import Diagnostics, License, Ping, SlurmConf
 from slurmclient.models.description import JobDescription
@@ -397,3 +397,22 @@ class SlurmClient:
             UnsupportedError: the cluster has no slurmdbd, or this slurmrestd does not serve it.
         """
         return await self._session.call(cluster.ASSOCIATIONS, **options)
+
+    async def job_record(self, job_id: int, **options: Unpack[CallOptions]) -> JobRecord | None:
+        """Read the newest job of this id as slurmdbd keeps it; None: it knows no such job, or not yet.
+
+        Raises:
+            UnsupportedError: the cluster has no slurmdbd, or this slurmrestd does not serve it.
+        """
+        return await self._session.call(job_records.job_record(job_id), **options)
+
+    async def update_job_record(
+        self, job_id: int, wait_status: int, comment: str | None = None, **options: Unpack[CallOptions]
+    ) -> None:
+        """Replace the derived exit code of a job of slurmdbd, and its comment. For operators of slurmdbd.
+
+        Raises:
+            RefusedError: not allowed.
+            UnsupportedError: before v0.0.44, or without slurmdbd.
+        """
+        await self._session.call(job_records.update_job_record(job_id, wait_status, comment), **options)

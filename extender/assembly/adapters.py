@@ -23,6 +23,7 @@ from extender.kube.resource_claims import ResourceClaimWriter
 from extender.kube.writes import PodWriter
 from extender.runtime.event_bus import EventBus
 from extender.slurm.asking import ObserveRequest
+from extender.slurm.job_records import SlurmrestdJobRecords
 from extender.slurm.jobs import SlurmrestdJobs
 from extender.slurm.nodes import SlurmrestdNodes
 from extender.slurm.placeholder import HookSettings
@@ -72,7 +73,7 @@ class Adapters:
             kubernetes, config.leader_election.namespace, f"{config.leader_election.lease_name}-checkpoints"
         )
         self.jobs = SlurmrestdJobs(io_context.slurm, clock, hooks=hooks, observe_request=observe_request)
-        self.terminator = JobTerminator(self.jobs)
+        self.terminator = JobTerminator(self.jobs, events)
         self.guard = MassDeletionGuard(clock, events, guard_options(config))
         self.slurm_nodes = SlurmrestdNodes(
             io_context.slurm,
@@ -84,6 +85,7 @@ class Adapters:
             owner=self.owner,
             observe_request=observe_request,
         )
+        self.job_records = SlurmrestdJobRecords(io_context.slurm, clock, observe_request=observe_request)
         self.shares = SlurmrestdShares(io_context.slurm, clock, observe_request=observe_request)
         self.drains = Drains(self.slurm_nodes, clock, self.owner)
         self.slurm_health = SlurmHealth(clock)

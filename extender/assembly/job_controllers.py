@@ -11,6 +11,7 @@ from extender.controllers.deleted_pods import DeletedPods
 from extender.controllers.foreign_pods.controller import ForeignPodController, ForeignPodTiming
 from extender.controllers.foreign_pods.overcommitment import Overcommitment
 from extender.controllers.gang_node_failures import GangNodeFailures
+from extender.controllers.job_records import JobRecordController
 from extender.controllers.jobs import JobController, PollOptions
 from extender.controllers.orphans import OrphanController, OrphanOptions
 from extender.controllers.pod_absence_judge import PodAbsenceJudge
@@ -42,6 +43,7 @@ class JobControllers:
         refresh = RefreshOptions(limits.refresh_rate, 4 * limits.refresh_rate)
         self.departures = DeletedPods(config.scheduler.name)
         self.gang_node_failures = GangNodeFailures(engine)
+        self.records = JobRecordController(adapters.job_records, clock)
         self.foreign_pods = ForeignPodController(
             engine,
             SlurmrestdForeignPods(

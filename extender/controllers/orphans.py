@@ -23,6 +23,7 @@ import structlog
 from extender.controllers.pod_absence_judge import TEXTS, PodAbsenceJudge
 from extender.controllers.refresh import OTHERS_EVERY
 from extender.domain.events import JobFound, ProbeAnswered
+from extender.domain.job_outcomes.job_end import wait_status_of
 from extender.domain.job_outcomes.slurm_states import ENDED_STATES
 from extender.domain.jobs.checkpoint import Checkpoint, PodAbsence
 from extender.domain.jobs.identity import decode_mark
@@ -394,7 +395,8 @@ class OrphanController:
         self._say(job_id, orphan, "ended", pod_finished=orphan.finished)
         again, orphan.asked = orphan.asked >= ASKED_TWICE, orphan.asked + 1
         note, exit_code = ("", None) if again or pod is None else _outcome(pod)
-        if (await self._terminator.end(proved, note=note, exit_code=exit_code)).job_ended:
+        status = None if pod is None else wait_status_of([pod])
+        if (await self._terminator.end(proved, note=note, exit_code=exit_code, wait_status=status)).job_ended:
             self._orphans.pop(job_id, None)
         return True
 

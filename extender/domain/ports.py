@@ -28,6 +28,7 @@ from extender.domain.fair_shares import FairShares
 from extender.domain.foreign_pods.foreign_pod import ForeignPodOrder
 from extender.domain.gangs.context import ControllerView
 from extender.domain.gangs.pod_groups import GroupStatus, PodGroupView
+from extender.domain.job_outcomes.job_end import JobEnd
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView
 from extender.domain.nodes.external_nodes import DesiredNode
 from extender.domain.nodes.marks import NodePatch, Report
@@ -118,6 +119,33 @@ class SlurmJobs(Protocol):
 
     async def shrink(self, job_id: int, kept: tuple[str, ...]) -> ShrinkAnswered:
         """Have Slurm take back all nodes of a running job but these. Never raises."""
+        ...
+
+
+class Recorded(StrEnum):
+    """The result of writing the end of a job into the accounting of Slurm."""
+
+    DONE = "done"
+    """The record shows it."""
+
+    NOT_YET = "not yet"
+    """slurmdbd does not know the end of the job yet, and would overwrite it."""
+
+    FOREIGN = "foreign"
+    """The record is of another job."""
+
+    NOT_SERVED = "not served"
+    """This Slurm has no slurmdbd, or cannot change records (before 25.11)."""
+
+    REFUSED = "refused"
+    """The owner of the token may not change records: it is no operator of slurmdbd."""
+
+
+class JobRecords(Protocol):
+    """Jobs as the accounting of Slurm keeps them."""
+
+    async def record(self, end: JobEnd) -> Recorded:
+        """Write the end of a job, once slurmdbd knows that it ended. Raises `PortError`."""
         ...
 
 

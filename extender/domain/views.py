@@ -97,6 +97,8 @@ class Failure:
     container: str
     exit_code: int
     reason: str = ""
+    signal: int = 0
+    """The signal that ended it, where the container runtime reports it; 0 otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

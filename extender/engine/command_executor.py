@@ -6,6 +6,7 @@ import structlog
 
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.job_outcomes.job_end import wait_status_of
 from extender.domain.job_outcomes.pod_ends import ENDS
 from extender.domain.jobs.cancelled import encode_cancelled
 from extender.domain.placeholder import Placeholder
@@ -131,4 +132,9 @@ class CommandExecutor:
         if not isinstance(proved, ProvedJob):
             _log.warning("foreign_job_spared", job_id=job_id, name=proved.job.name, pod=p.pod_names, uid=p.key)
             return e.CancelAnswered(job_id, job_ended=True, text=f"the id of job {job_id} belongs to another job")
-        return await self._ports.terminator.end(proved, note=command.note, exit_code=command.exit_code)
+        seen = [self._ports.cache.get(member.ref.uid) for member in p.members]
+        pods = [pod for pod in seen if pod is not None]
+        status = wait_status_of(pods) if command.note and len(pods) == len(seen) else None
+        return await self._ports.terminator.end(
+            proved, note=command.note, exit_code=command.exit_code, wait_status=status
+        )

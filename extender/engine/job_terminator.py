@@ -13,8 +13,11 @@ from typing import Protocol
 
 from extender.domain.events import CancelAnswered
 from extender.domain.job_outcomes import slurm_states as o
+from extender.domain.job_outcomes.job_end import JobEnd
 from extender.domain.jobs.job import JobView
 from extender.domain.pods.outcome import with_note
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import JobEnded
 
 NOTE_WITHIN = 5.0
 """Seconds for which the end of a job waits for its comment; who reads it learns the same from the Pod."""
@@ -58,10 +61,11 @@ class UnprovedJob:
 
 
 class JobTerminator:
-    """Prove jobs, and end those that are proved."""
+    """Prove jobs, and end those that are proved. `events`: gets the ends that the accounting of Slurm should show."""
 
-    def __init__(self, jobs: JobEnds) -> None:
+    def __init__(self, jobs: JobEnds, events: EventBus | None = None) -> None:
         self._jobs = jobs
+        self._events = events
 
     async def prove(self, job_id: int, is_ours: IsOurs) -> ProvedJob | UnprovedJob | None:
         """Read a job now, and apply the proof. `None`: slurmctld knows no such job. Raises `PortError`."""
@@ -70,12 +74,17 @@ class JobTerminator:
             return None
         return ProvedJob(job) if is_ours(job) else UnprovedJob(job)
 
-    async def end(self, proved: ProvedJob, *, note: str = "", exit_code: int | None = None) -> CancelAnswered:
+    async def end(
+        self, proved: ProvedJob, *, note: str = "", exit_code: int | None = None, wait_status: int | None = None
+    ) -> CancelAnswered:
         """End a job that was just proved. Never raises.
 
         `note` is appended to its comment first. `exit_code`: how its script may end by itself; `None`: it is cancelled.
+        `wait_status`: the end of its Pods, for the accounting of Slurm; `None`: they did not end by themselves.
         """
         job = proved.job
+        if wait_status is not None and self._events is not None:
+            self._events.publish(JobEnded(JobEnd(job.job_id, job.name, wait_status, note)))
         if note:
             await self._append(job, note)
         if exit_code is None:

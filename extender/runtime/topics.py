@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from extender.domain.devices.views import ResourceClaimView
 from extender.domain.gangs.context import GroupRef
+from extender.domain.job_outcomes.job_end import JobEnd
 from extender.domain.jobs.job import JobView
 from extender.domain.placeholder import Placeholder
 from extender.domain.views import DeviceClassView, NamespaceView, NodeView, PodView
@@ -195,3 +196,10 @@ class DrainFound:
 
     slurm_node: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """A placeholder job was ended because its Pods are over. The same end may be published again."""
+
+    end: JobEnd

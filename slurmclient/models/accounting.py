@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slurmclient.models.job import ExitCode
 from slurmclient.number import Infinite
 
 
@@ -75,3 +76,24 @@ class Share:
     effective_usage: float | Infinite | None
     fairshare_factor: float | Infinite | None
     fairshare_level: float | Infinite | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """Describe a job as slurmdbd keeps it (sacct(1)).
+
+    Attributes:
+        job_id: number; Slurm gives it to another job after its state was lost.
+        name: of the job.
+        submitted_at: seconds since the epoch; 0 if unknown.
+        ended_at: seconds since the epoch; 0 until slurmdbd knows the end.
+        derived_exit_code: the highest exit code of the steps, or what was written since.
+        comment: of the job's owner.
+    """
+
+    job_id: int
+    name: str
+    submitted_at: int
+    ended_at: int
+    derived_exit_code: ExitCode
+    comment: str

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from slurmclient.models.accounting import Association, Share
+from slurmclient.models.accounting import Association, JobRecord, Share
 from slurmclient.number import decode_integer, decode_limit, decode_number
-from slurmclient.wire.fields import Raw, flag, mapping, require_text, text, words
+from slurmclient.wire.fields import Raw, flag, integer, mapping, require_id, require_text, text, words
+from slurmclient.wire.job import read_exit_code
 
 
 def read_association(raw: Raw) -> Association:
@@ -56,4 +57,21 @@ def read_share(raw: Raw) -> Share:
         effective_usage=decode_number(raw.get("effective_usage")),
         fairshare_factor=decode_number(fairshare.get("factor")),
         fairshare_level=decode_number(fairshare.get("level")),
+    )
+
+
+def read_job_record(raw: Raw) -> JobRecord:
+    """Read one job of slurmdbd.
+
+    Raises:
+        ProtocolError: the record has no job id.
+    """
+    times = mapping(raw, "time")
+    return JobRecord(
+        job_id=require_id(raw, "job_id"),
+        name=text(raw, "name"),
+        submitted_at=integer(times, "submission"),
+        ended_at=integer(times, "end"),
+        derived_exit_code=read_exit_code(mapping(raw, "derived_exit_code")),
+        comment=text(mapping(raw, "comment"), "job"),
     )

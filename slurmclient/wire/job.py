@@ -78,8 +78,8 @@ def read_job(raw: Raw, allocations: tuple[NodeAllocation, ...], shared: Shared |
         mcs_label=text(raw, "mcs_label"),
         **_times(raw, state),
         restart_count=integer(raw, "restart_cnt"),
-        exit_code=_exit_code(mapping(raw, "exit_code")),
-        derived_exit_code=_exit_code(mapping(raw, "derived_exit_code")),
+        exit_code=read_exit_code(mapping(raw, "exit_code")),
+        derived_exit_code=read_exit_code(mapping(raw, "derived_exit_code")),
         failed_node=text(raw, "failed_node"),
         required_nodes=names(raw, "required_nodes"),
         excluded_nodes=names(raw, "excluded_nodes"),
@@ -230,7 +230,8 @@ def _end_time(raw: Raw, state: JobState) -> int | None:
     return decode_time(raw.get("end_time"))
 
 
-def _exit_code(raw: Raw) -> ExitCode:
+def read_exit_code(raw: Raw) -> ExitCode:
+    """Read the end of a job."""
     return ExitCode(
         status=frozenset(words(raw, "status")),
         return_code=decode_integer(raw.get("return_code")),

@@ -5,6 +5,7 @@ The site is small and of its own: the big one of the other tests has no accounts
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import count
 
@@ -14,27 +15,25 @@ from extender.domain.wellknown import BRIDGE_PREFIX, OWN_PREFIX, SUNK_PREFIX
 from lab.build_slurm import RELEASES
 from lab.site import PodRef, Site
 from lab.slurm_conf import Partition, SlurmNode
-from lab.topology import KubeNode, Topology
+from lab.topology import EXTERNAL, KubeNode, Topology
 from tests.builders.stage import Stage
-from tests.e2e.conftest import CONFIG
+from tests.e2e.conftest import CONFIG, modes_of
+from tests.e2e.test_plugin import Kubectl, pod_of_the_extender
 
 NODES = (
     SlurmNode("node-1", cpus=64, features=("tested",)),
     SlurmNode("node-2", cpus=64, gpus=8, gpu_type="h100"),
 )
-TOPOLOGY = Topology(
-    nodes=NODES,
-    external_nodes=(),
-    partitions=(Partition("batch", default=True),),
-    kube_nodes=tuple(KubeNode(node.name, node) for node in NODES),
-    slurm_config={
-        "KillWait": "10",
-        "MinJobAge": "7200",
-        # A job's label of multi-category security is kept only where a plug-in serves it; that of this one is the user.
-        "MCSPlugin": "mcs/user",
-        "MCSParameters": "ondemand,ondemandselect",
-    },
-)
+OUTSIDE = SlurmNode(EXTERNAL.nodes[0], cpus=64)
+"""An external node, where the release knows such nodes."""
+
+SLURM_CONFIG = {
+    "KillWait": "10",
+    "MinJobAge": "7200",
+    # A job's label of multi-category security is kept only where a plug-in serves it; that of this one is the user.
+    "MCSPlugin": "mcs/user",
+    "MCSParameters": "ondemand,ondemandselect",
+}
 ACCOUNTS = (
     ("add", "qos", "high"),
     ("add", "account", "physics"),
@@ -45,13 +44,28 @@ ACCOUNTS = (
 _numbers = count(1)
 
 
+def topology(release: str) -> Topology:
+    """Two nodes with slurmd, and an external one from 26.05 on."""
+    outside = (OUTSIDE,) if "external" in modes_of(release) else ()
+    return Topology(
+        nodes=NODES,
+        external_nodes=outside,
+        partitions=(
+            Partition("batch", nodes=",".join(node.name for node in NODES), default=True),
+            *(Partition(EXTERNAL.main, nodes=node.name) for node in outside),
+        ),
+        kube_nodes=tuple(KubeNode(node.name, node) for node in (*NODES, *outside)),
+        slurm_config=SLURM_CONFIG,
+    )
+
+
 @pytest.fixture(
     scope="module", params=[pytest.param(release, id=release, marks=pytest.mark.lab) for release in RELEASES]
 )
 def accounted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A site whose Slurm knows accounts."""
     workdir = tmp_path_factory.mktemp("accounted")
-    with Site(request.param, topology=TOPOLOGY, config=CONFIG, accounting=True, workdir=workdir) as site:
+    with Site(request.param, topology=topology(request.param), config=CONFIG, accounting=True, workdir=workdir) as site:
         for words in ACCOUNTS:
             site.slurm.sacctmgr(*words)
         yield site
@@ -168,3 +182,106 @@ def test_sacct_tells_which_pod_a_job_was_for_when_both_are_gone(place: Stage) ->
     name, mark, _ = told.strip().split("|")
     assert name.startswith(f"{named}-")
     assert f'"p":"{named}"' in mark
+
+
+RECORDED_FROM = "26.05"
+"""The release in which the record of a job can be changed by slurmrestd."""
+
+ENDS: dict[str, tuple[dict[str, int | str], str]] = {
+    "exit-0": ({"exitCode": 0, "reason": "Completed"}, "0:0"),
+    "exit-3": ({"exitCode": 3, "reason": "Error"}, "3:0"),
+    "exit-137": ({"exitCode": 137, "reason": "OOMKilled"}, "137:0"),
+    "signal-9": ({"exitCode": 137, "signal": 9, "reason": "Error"}, "0:9"),
+}
+"""How a container ends, and what sacct shows of it: the exit code and the signal."""
+
+
+OVER = {"COMPLETED", "FAILED", "CANCELLED"}
+
+
+def end_container(site: Site, ref: PodRef, terminated: dict[str, int | str]) -> None:
+    """Report the end of the Pod's container as a kubelet does."""
+    container = {"name": "main", "image": "lab/nothing", "imageID": "", "ready": False, "restartCount": 0}
+    status = {
+        "phase": "Failed" if terminated["exitCode"] else "Succeeded",
+        "containerStatuses": [container | {"state": {"terminated": terminated}}],
+    }
+    code, answer = site.kube.api(
+        "PATCH", f"{ref.path}/status", {"status": status}, content_type="application/strategic-merge-patch+json"
+    )
+    assert code == 200, answer
+
+
+def accounting(site: Site, job_id: int) -> dict[str, str]:
+    """What sacct shows of a job."""
+    fields = ("State", "ExitCode", "DerivedExitCode", "Comment")
+    line = site.slurm.run("sacct", "-X", "-n", "-P", "-j", str(job_id), "-o", ",".join(fields))
+    return dict(zip(fields, line.strip().split("|"), strict=True)) if line.strip() else dict.fromkeys(fields, "")
+
+
+def test_sacct_shows_how_the_pod_ended_in_every_mode(accounted: Site) -> None:
+    site = accounted
+    places = {
+        mode: Stage(site, mode, site.namespace(f"exit-codes-{mode}"))
+        for mode in modes_of(site.release)
+        if mode != "auto"
+    }
+    try:
+        pods = {(mode, end): place.pod(end) for mode, place in places.items() for end in ENDS}
+        jobs = {(mode, end): places[mode].job(pod).job_id for (mode, end), pod in pods.items() if site.bound(pod)}
+        for (_, end), pod in pods.items():
+            site.wait_for(lambda pod=pod: (site.read(pod) or {})["status"].get("phase") == "Running", "it runs")
+            end_container(site, pod, ENDS[end][0])
+        expected = {(mode, end): ENDS[end][1] if site.release == RECORDED_FROM else "0:0" for mode, end in pods}
+
+        def shown() -> bool:
+            found = {key: accounting(site, job_id) for key, job_id in jobs.items()}
+            over = all(one["State"].partition(" ")[0] in OVER for one in found.values())
+            return over and {key: one["DerivedExitCode"] for key, one in found.items()} == expected
+
+        site.wait_for(shown, f"sacct shows {expected}", timeout_s=90, every_s=1)
+        if site.release == RECORDED_FROM:
+            for mode, place in places.items():
+                comment = accounting(site, jobs[mode, "exit-137"])["Comment"]
+                assert comment.endswith(f"Pod {place.namespace}/exit-137 Failed: exit 137 OOMKilled")
+    finally:
+        for place in places.values():
+            place.finish()
+
+
+def test_kubectl_slurm_shares_shows_accounts_users_and_limits(place: Stage) -> None:
+    kubectl = Kubectl(place)
+    with pod_of_the_extender(place):
+        table = kubectl("slurm", "shares").stdout.splitlines()
+        assert table[0].split()[:2] == ["ACCOUNT", "USER"]
+        assert {line.split()[0] for line in table[1:]} >= {"physics", "one-job"}
+        (account, user) = json.loads(kubectl("slurm", "shares", "one-job", "-o", "json").stdout)
+        assert (account["account"], account["user"]) == ("one-job", "")
+        assert (user["account"], user["user"], user["name"]) == ("one-job", "root", "one-job/root")
+        assert 0.0 <= user["fairshare"] <= 1.0
+        assert account["maxJobs"] == 1
+        assert "Slurm has no account nobody" in kubectl("slurm", "shares", "nobody").stderr
+
+
+def test_kubectl_slurm_cancel_ends_a_placed_and_a_waiting_pod_with_their_jobs(place: Stage) -> None:
+    site, kubectl = place.site, Kubectl(place)
+    said = {OWN_PREFIX + "account": "one-job"}
+    placed = place.pod("placed", annotations=said, labels={"app": "sweep"})
+    site.bound(placed)
+    waiting = place.pod("waiting", annotations=said, labels={"app": "sweep"})
+    jobs = {place.job(placed).job_id, place.job(waiting).job_id}
+    cancel = ("slurm", "cancel", "-l", "app=sweep", "-n", place.namespace)
+    tried = kubectl(*cancel, "--dry-run=server").stdout
+    assert "pod/placed evicted (server dry run): Slurm job " in tried
+    assert {job.job_id for job in place.jobs()} == jobs
+    done = kubectl(*cancel).stdout
+    assert "pod/placed evicted: Slurm job " in done
+    assert "pod/waiting deleted: " in done
+    for pod in (placed, waiting):
+        site.gone(pod)
+        place.job_over(pod)
+    site.wait_for(
+        lambda: {accounting(site, job_id)["State"].partition(" ")[0] for job_id in jobs} == {"CANCELLED"},
+        "slurmdbd knows that both were cancelled",
+        timeout_s=30,
+    )

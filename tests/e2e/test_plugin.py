@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,13 @@ def kubectl(stage: Stage) -> Kubectl:
 @pytest.fixture
 def extender_pod(stage: Stage) -> Iterator[str]:
     """A Pod in the extender's namespace that stands for the process: a port of it leads to that one's loopback."""
+    with pod_of_the_extender(stage) as name:
+        yield name
+
+
+@contextmanager
+def pod_of_the_extender(stage: Stage) -> Iterator[str]:
+    """The name of such a Pod, for as long as the block lasts."""
     site, name = stage.site, f"{EXTENDER}-{stage.namespace}"
     path = f"/api/v1/namespaces/{EXTENDER}/pods"
     body: dict[str, Any] = {
@@ -79,9 +87,11 @@ def extender_pod(stage: Stage) -> Iterator[str]:
         return any(one["type"] == "Ready" and one["status"] == "True" for one in found)
 
     site.wait_for(ready, "the Pod of the extender is Ready")
-    yield name
-    site.kube.api("DELETE", f"{path}/{name}?gracePeriodSeconds=0")
-    site.wait_for(lambda: site.kube.api("GET", f"{path}/{name}")[0] == 404, "the Pod of the extender is gone")
+    try:
+        yield name
+    finally:
+        site.kube.api("DELETE", f"{path}/{name}?gracePeriodSeconds=0")
+        site.wait_for(lambda: site.kube.api("GET", f"{path}/{name}")[0] == 404, "the Pod of the extender is gone")
 
 
 def bound(stage: Stage, user: str, role: str, namespace: str = "") -> None:

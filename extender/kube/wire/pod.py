@@ -223,7 +223,9 @@ def _failure(*kinds: Sequence[Fields]) -> Failure | None:
     for statuses in kinds:
         ended = [(one.text("name"), one.inner("state").inner("terminated")) for one in statuses]
         failed = [
-            Failure(name, number, how.text("reason")) for name, how in ended if (number := how.number("exitCode") or 0)
+            Failure(name, number, how.text("reason"), how.number("signal") or 0)
+            for name, how in ended
+            if (number := how.number("exitCode") or 0)
         ]
         if failed:
             return max(failed, key=lambda one: one.exit_code)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from slurmclient import INFINITE, Association, Share, UnsupportedError
+from slurmclient import INFINITE, Association, ExitCode, InvalidRequestError, JobRecord, Share, UnsupportedError
 from tests.builders.slurmrestd_fake import FakeRestd, client_of, refusal, reply
 
 
@@ -90,3 +90,44 @@ async def test_shares_are_read_with_not_a_number_and_infinity_in_them() -> None:
         fairshare_factor=0.25,
         fairshare_level=INFINITE,
     )
+
+
+RECORD = {
+    "job_id": 7,
+    "name": "pod",
+    "time": {"submission": 10, "end": 50},
+    "derived_exit_code": {"status": ["ERROR"], "return_code": {"set": True, "infinite": False, "number": 3}},
+    "comment": {"administrator": "", "job": "mine", "system": ""},
+}
+
+
+async def test_the_newest_record_of_a_job_is_read() -> None:
+    older = RECORD | {"time": {"submission": 5, "end": 6}, "name": "older"}
+    restd = FakeRestd().on("GET", "slurmdb/job/7", reply({"jobs": [RECORD, older]}))
+    async with client_of(restd) as slurm:
+        assert await slurm.job_record(7) == JobRecord(
+            job_id=7,
+            name="pod",
+            submitted_at=10,
+            ended_at=50,
+            derived_exit_code=ExitCode(status=frozenset({"ERROR"}), return_code=3),
+            comment="mine",
+        )
+
+
+async def test_a_job_that_slurmdbd_does_not_know_has_no_record() -> None:
+    async with client_of(FakeRestd().on("GET", "slurmdb/job/7", reply({"jobs": []}))) as slurm:
+        assert await slurm.job_record(7) is None
+
+
+async def test_before_25_11_no_record_is_changed() -> None:
+    async with client_of(FakeRestd()) as slurm:
+        with pytest.raises(UnsupportedError, match=r"records of jobs can be changed from v0\.0\.44 on"):
+            await slurm.update_job_record(7, 768, "text")
+
+
+@pytest.mark.parametrize(("status", "comment"), [(-1, None), (2**16, None), (0, "x" * 2_000_000)])
+async def test_a_record_takes_only_a_wait_status_and_a_bounded_comment(status: int, comment: str | None) -> None:
+    async with client_of(FakeRestd()) as slurm:
+        with pytest.raises(InvalidRequestError):
+            await slurm.update_job_record(7, status, comment)
