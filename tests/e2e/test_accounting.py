@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 
 import pytest
@@ -199,6 +200,11 @@ ENDS: dict[str, tuple[dict[str, int | str], str]] = {
 OVER = {"COMPLETED", "FAILED", "CANCELLED"}
 
 
+def runs(site: Site, ref: PodRef) -> bool:
+    """Tell whether the Pod's phase is Running."""
+    return ((site.read(ref) or {}).get("status") or {}).get("phase") == "Running"
+
+
 def end_container(site: Site, ref: PodRef, terminated: dict[str, int | str]) -> None:
     """Report the end of the Pod's container as a kubelet does."""
     container = {"name": "main", "image": "lab/nothing", "imageID": "", "ready": False, "restartCount": 0}
@@ -230,7 +236,7 @@ def test_sacct_shows_how_the_pod_ended_in_every_mode(accounted: Site) -> None:
         pods = {(mode, end): place.pod(end) for mode, place in places.items() for end in ENDS}
         jobs = {(mode, end): places[mode].job(pod).job_id for (mode, end), pod in pods.items() if site.bound(pod)}
         for (_, end), pod in pods.items():
-            site.wait_for(lambda pod=pod: (site.read(pod) or {})["status"].get("phase") == "Running", "it runs")
+            site.wait_for(partial(runs, site, pod), "it runs")
             end_container(site, pod, ENDS[end][0])
         expected = {(mode, end): ENDS[end][1] if site.release == RECORDED_FROM else "0:0" for mode, end in pods}
 
