@@ -24,6 +24,9 @@ from tests.builders.ordinary_jobs import submit_ordinary
 from tests.builders.stage import MODE, PARTITION
 
 VICTIM_CPUS, NEXT_CPUS, BYSTANDER_CPUS = 14, 7, 2
+REQUEUED_S = 125
+"""A requeued batch job starts after twice the lifetime of its credential (60 s): `job_mgr.c`."""
+
 TIME_LIMIT = "slurm-extender.io/time-limit"
 
 
@@ -181,7 +184,8 @@ class Arena:
         preempts = end.kind in {Kind.WARNED, Kind.PREEMPT}
 
         def queue_job() -> int:
-            return self.submit(end.mode, own.over if preempts else own.calm, NEXT_CPUS)
+            # As `JobRequeue=1` has it: docs/fences.md says when Slurm requeues a job whose PrologSlurmctld waited.
+            return self.submit(end.mode, own.over if preempts else own.calm, NEXT_CPUS, requeue=True)
 
         next_job = queue_job() if not (preempts or end.pod_first) else 0
         next_pod = self._pod(f"next-{number}", replace(end, grace_s=1), own.calm, NEXT_CPUS)
@@ -195,7 +199,7 @@ class Arena:
             site.slurm.run("scontrol", "update", f"nodename={self.node}", "state=undrain")
         else:
             trouble = ""
-        within_s = REMOVED_WITHIN_S if end.kind is Kind.FORCED else 180
+        within_s = REMOVED_WITHIN_S if end.kind is Kind.FORCED else 180 + REQUEUED_S
         script = 0.0 if end.mode == "external" else self._first_line(next_job, within_s)
         self.running(next_job, ended_too=True, within_s=within_s)
         site.bound(next_pod, timeout_s=within_s)
@@ -237,7 +241,7 @@ class Arena:
                 slurm.start_slurmd(self.node)
         return 0.0
 
-    def submit(self, mode: str, partition: str, cpus: int, *, anywhere: bool = False) -> int:
+    def submit(self, mode: str, partition: str, cpus: int, *, anywhere: bool = False, requeue: bool = False) -> int:
         """An ordinary job for this node; its script's first line writes when it started."""
         job_id = submit_ordinary(
             self.site,
@@ -245,6 +249,7 @@ class Arena:
             cpus=cpus,
             nodes=() if anywhere else [self.node],
             external=mode == "external",
+            requeue=requeue,
             script=[f"date +%s.%N >{HOME}/run/started-$SLURM_JOB_ID", "exec sleep 3600"],
         )
         self.jobs.append(job_id)

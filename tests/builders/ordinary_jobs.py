@@ -10,7 +10,14 @@ from lab.site import Site
 
 
 def submit_ordinary(
-    site: Site, partition: str, *, cpus: int, nodes: Sequence[str] = (), external: bool = False, script: Sequence[str]
+    site: Site,
+    partition: str,
+    *,
+    cpus: int,
+    nodes: Sequence[str] = (),
+    external: bool = False,
+    requeue: bool = False,
+    script: Sequence[str],
 ) -> int:
     """Submit a job that fills `cpus` of one node; returns its id. `script`: its lines, where it may have one."""
     job: dict[str, Any] = {
@@ -23,7 +30,7 @@ def submit_ordinary(
         "memory_per_node": {"set": True, "number": 1000},
         "current_working_directory": "/",
         "environment": ["PATH=/usr/bin:/bin"],
-        "requeue": False,
+        "requeue": requeue,
     }
     if nodes:
         job["required_nodes"] = list(nodes)
