@@ -42,7 +42,7 @@ def gated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture
-def stage(gated: Site, request: pytest.FixtureRequest) -> Iterator[Stage]:
+def grouped(gated: Site, request: pytest.FixtureRequest) -> Iterator[Stage]:
     """A namespace for one test."""
     name = request.node.originalname.removeprefix("test_")[:40].replace("_", "-").strip("-")
     found = Stage(gated, "batch", gated.namespace(name))
@@ -100,43 +100,43 @@ def writers(stage: Stage) -> set[str]:
     return {one["manager"] for one in group["metadata"]["managedFields"] if one.get("subresource") == "status"}
 
 
-def test_the_pods_of_a_scheduling_group_start_together_and_the_leader_writes_the_condition(stage: Stage) -> None:
-    site = stage.site
-    pods = members(stage)
-    assert_none_bound(stage, pods, 3)
-    assert stage.jobs() == [], "there is no PodGroup yet"
-    add_group(stage, SIZE)
-    all_bound(stage, pods)
-    assert_in_rank_order(stage, pods)
-    (job,) = stage.jobs()
-    assert job.name.startswith(f"{stage.namespace}/PodGroup ring-")
-    site.wait_for(lambda: condition(stage).get("status") == "True", "the condition says that it is scheduled")
-    assert condition(stage)["reason"] == SCHEDULED
-    assert writers(stage) == {GROUP_STATUS_MANAGER}
+def test_the_pods_of_a_scheduling_group_start_together_and_the_leader_writes_the_condition(grouped: Stage) -> None:
+    site = grouped.site
+    pods = members(grouped)
+    assert_none_bound(grouped, pods, 3)
+    assert grouped.jobs() == [], "there is no PodGroup yet"
+    add_group(grouped, SIZE)
+    all_bound(grouped, pods)
+    assert_in_rank_order(grouped, pods)
+    (job,) = grouped.jobs()
+    assert job.name.startswith(f"{grouped.namespace}/PodGroup ring-")
+    site.wait_for(lambda: condition(grouped).get("status") == "True", "the condition says that it is scheduled")
+    assert condition(grouped)["reason"] == SCHEDULED
+    assert writers(grouped) == {GROUP_STATUS_MANAGER}
 
 
-def test_a_scheduling_group_that_waits_says_so_in_its_condition(stage: Stage) -> None:
-    site = stage.site
-    blockers = [stage.submit("batch", cpus=64, nodes=[node.name]) for node in site.topology.nodes]
+def test_a_scheduling_group_that_waits_says_so_in_its_condition(grouped: Stage) -> None:
+    site = grouped.site
+    blockers = [grouped.submit("batch", cpus=64, nodes=[node.name]) for node in site.topology.nodes]
     for blocker in blockers:
-        stage.running(blocker)
-    add_group(stage, SIZE)
-    pods = members(stage)
-    site.wait_for(lambda: condition(stage).get("status") == "False", "the condition says that it waits")
-    assert condition(stage)["message"]
+        grouped.running(blocker)
+    add_group(grouped, SIZE)
+    pods = members(grouped)
+    site.wait_for(lambda: condition(grouped).get("status") == "False", "the condition says that it waits")
+    assert condition(grouped)["message"]
     for blocker in blockers:
-        stage.cancel(blocker)
-    all_bound(stage, pods)
-    site.wait_for(lambda: condition(stage).get("status") == "True", "the condition says that it is scheduled")
+        grouped.cancel(blocker)
+    all_bound(grouped, pods)
+    site.wait_for(lambda: condition(grouped).get("status") == "True", "the condition says that it is scheduled")
 
 
 @pytest.mark.slow
 def test_a_kube_scheduler_with_gang_scheduling_of_its_own_binds_the_same_gang(
-    stage: Stage, scheduler_with_gates: Daemon
+    grouped: Stage, scheduler_with_gates: Daemon
 ) -> None:
-    add_group(stage, SIZE)
-    pods = members(stage)
-    all_bound(stage, pods, timeout_s=120)
-    assert_in_rank_order(stage, pods)
+    add_group(grouped, SIZE)
+    pods = members(grouped)
+    all_bound(grouped, pods, timeout_s=120)
+    assert_in_rank_order(grouped, pods)
     assert scheduler_with_gates.running
-    assert len(stage.made()) == 1
+    assert len(grouped.made()) == 1
