@@ -64,7 +64,8 @@ def test_of_two_gangs_that_each_need_more_than_half_of_the_nodes_one_runs_after_
     assert len(few.made()) == len(gangs), "each gang had one job"
 
 
-@pytest.mark.modes("batch", slow=("24.11",))
+@pytest.mark.slow
+@pytest.mark.modes("batch")
 def test_a_gang_starts_after_single_pods_of_higher_priority_and_before_those_of_lower(few: Stage) -> None:
     site, family = few.site, few.family
     native = [few.submit(family.main, cpus=WHOLE_NODE, nodes=[node]) for node in family.nodes[:NODES]]
