@@ -69,10 +69,10 @@ PROVE_TWICE = set -o pipefail; rm -rf $(VENV)/proof-$@; \
 
 KUBELETS := tests/e2e/test_kubelets.py tests/e2e/test_kubelet_resources.py tests/lab/kubelet
 FENCES := tests/e2e/test_fences.py
-MATRICES := --ignore $(FENCES) tests/contract tests/e2e
+MATRICES := --ignore $(FENCES) --ignore tests/e2e/test_operators_walk.py tests/contract tests/e2e
 
 .PHONY: prove-simulated prove-simulation prove-gangs prove-nodes prove-adversary prove-hostile prove-console pictures prove-fences-latest prove-fences-rest
-.PHONY: e2e-demo e2e-kubelet e2e-latest e2e-rest e2e-older prove-kubelets prove-latest prove-rest
+.PHONY: prove-walk e2e-demo e2e-kubelet e2e-latest e2e-rest e2e-older prove-kubelets prove-latest prove-rest
 
 # Two at a time: with more, two cores are too busy for parts that wait for each other by the clock.
 e2e: lab-build lab-build-node
@@ -94,10 +94,15 @@ e2e-kubelet:
 e2e-demo: setup
 	set -o pipefail; $(BIN)/slurm-extender demo $(SAID)
 
+# The steps of a new operator and their seconds go into the page; nothing beside them.
+prove-walk: lab-build
+	set -o pipefail; $(BIN)/python -m pytest -m lab -p lab.proof --proof-part docs/proof/install.md tests/e2e/test_operators_walk.py $(SAID)
+
 prove: lab-build lab-build-node
 	$(MAKE) --no-print-directory --jobs 2 prove-latest prove-rest
 	$(MAKE) --no-print-directory --jobs 1 --keep-going prove-fences-latest prove-fences-rest
 	$(MAKE) --no-print-directory prove-kubelets
+	$(MAKE) --no-print-directory prove-walk
 	$(BIN)/python -m tests.stateful --depth 4 --report docs/proof/core.md
 	$(MAKE) --no-print-directory prove-simulated
 	$(MAKE) --no-print-directory prove-simulation

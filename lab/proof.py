@@ -2,6 +2,8 @@
 
 The report names date, versions, counts and every case; it is written whatever came out, failures included. A second
 run with `--last-failed` adds its outcomes to those of the first: a case that failed and then passed has both.
+With `--proof-part` the tables alone replace what is between two marks of a page that is written by hand, and only where
+every case passed.
 """
 
 from __future__ import annotations
@@ -15,17 +17,24 @@ from typing import Any, cast
 
 import pytest
 
+from docs.generate.marked import renewed
 from lab.build_kubernetes import kubernetes_build, kubernetes_minors, kwok_build
 from lab.build_slurm import RELEASES, build, is_built, slurm_version
 
 TABLE = "table: "
+BEGIN = "<!-- Written by `lab.proof`. -->"
+END = "<!-- End of what `lab.proof` wrote. -->"
 
 
 class Proof:
-    """Collects outcomes and writes the page at the end. `earlier` is the result of the run before, `as_json()`."""
+    """Collects outcomes and writes the page at the end. `earlier` is the result of the run before, `as_json()`.
 
-    def __init__(self, page: Path, earlier: Mapping[str, Any] | None = None) -> None:
+    `part`: the page exists, and gets the tables between its two marks.
+    """
+
+    def __init__(self, page: Path, earlier: Mapping[str, Any] | None = None, *, part: bool = False) -> None:
         self._page = page
+        self._part = part
         self._today = f"{datetime.now(UTC):%Y-%m-%d}"  # noqa: TID251 - a report says when it was made
         earlier = earlier or {}
         self._before: dict[str, str] = dict(earlier.get("outcomes", {}))
@@ -59,7 +68,12 @@ class Proof:
 
     def pytest_sessionfinish(self) -> None:
         """Write the page."""
-        if self._all():
+        if self._part:
+            if self._tables and set(self._all().values()) == {"passed"}:
+                text = self._page.read_text(encoding="utf-8")
+                told = "\n".join(self._told())
+                self._page.write_text(renewed(text, self._page, BEGIN, END, told), encoding="utf-8")
+        elif self._all():
             self._page.parent.mkdir(parents=True, exist_ok=True)
             self._page.write_text("\n".join(self._lines()) + "\n", encoding="utf-8")
 
@@ -72,11 +86,7 @@ class Proof:
         yield f"{'; '.join(_versions())}."
         yield "Made by `make prove`. Seconds are of a shared machine with two cores: they inform, they promise nothing."
         yield ""
-        for title, rows in self._tables.items():
-            yield f"## {title}"
-            yield ""
-            yield from _table(rows)
-            yield ""
+        yield from self._titled()
         if self._tables:
             yield "## Cases"
             yield ""
@@ -84,6 +94,22 @@ class Proof:
         yield "|---|---|---|"
         for case, outcome in sorted(outcomes.items()):
             yield f"| `{case.replace('|', chr(92) + '|')}` | {outcome} | {self._seconds[case]:.1f} |"
+
+    def _titled(self) -> Iterable[str]:
+        for title, rows in self._tables.items():
+            yield f"## {title}"
+            yield ""
+            yield from _table(rows)
+            yield ""
+
+    def _told(self) -> Iterable[str]:
+        """Yield a part of a page: the tables, when they were made and with what."""
+        yield ""
+        yield f"{self._today}: {'; '.join(_versions())}. Seconds are of a shared machine with two cores."
+        yield ""
+        for rows in self._tables.values():
+            yield from _table(rows)
+            yield ""
 
 
 def _table(rows: Sequence[Mapping[str, str]]) -> Iterable[str]:
@@ -106,16 +132,18 @@ def _versions() -> Iterable[str]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--proof PAGE`."""
     parser.addoption("--proof", type=Path, default=None, help="write a report of this run to this Markdown page")
+    parser.addoption("--proof-part", type=Path, default=None, help="write the tables of this run into this page")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Report if asked to."""
-    page = config.getoption("--proof")
+    whole, part = config.getoption("--proof"), config.getoption("--proof-part")
+    page = whole or part
     # With pytest-xdist the process that starts the others hears of all outcomes; it alone has no `workerinput`.
     if page is None or hasattr(config, "workerinput"):
         return
     key, cache = f"proof/{Path(page).stem}", config.cache
     assert cache is not None  # pytest's own plugin, loaded before
-    proof = Proof(page, cache.get(key, None) if config.getoption("lf") else None)
+    proof = Proof(page, cache.get(key, None) if config.getoption("lf") else None, part=whole is None)
     config.pluginmanager.register(proof)
     config.add_cleanup(lambda: cache.set(key, proof.as_json()))

@@ -264,7 +264,7 @@ def _jobs(a: Assembly) -> tuple[Part, ...]:
             ),
         ),
         Part("restore reports", a.restore_reports.run),
-        Part("job records", jobs.records.run, ((t.JobEnded, jobs.records.job_ended),)),
+        Part("job records", jobs.records.run, ((t.WorkloadEnded, jobs.records.job_ended),)),
         Part(
             "job controller",
             jobs.controller.run,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import structlog
 
 from extender.domain.backoff import Backoff
-from extender.domain.job_outcomes.job_end import JobEnd
+from extender.domain.job_outcomes.workload_end import WorkloadEnd
 from extender.domain.ports import Clock, JobRecords, Recorded
 from extender.runtime.controller import Controller, Requeue
-from extender.runtime.topics import JobEnded
+from extender.runtime.topics import WorkloadEnded
 
 _log = structlog.get_logger(__name__)
 
@@ -41,7 +41,7 @@ class JobRecordController:
     def __init__(self, records: JobRecords, clock: Clock) -> None:
         self._records = records
         self._clock = clock
-        self._ends: dict[int, tuple[JobEnd, float]] = {}
+        self._ends: dict[int, tuple[WorkloadEnd, float]] = {}
         """The end of each job that is to be written, and the time until which it is kept."""
 
         self._off_until = 0.0
@@ -52,7 +52,7 @@ class JobRecordController:
     def __len__(self) -> int:
         return len(self._ends)
 
-    def job_ended(self, event: JobEnded) -> None:
+    def job_ended(self, event: WorkloadEnded) -> None:
         """Remember the end of a job."""
         end, now = event.end, self._clock.now()
         if now < self._off_until or (end.job_id not in self._ends and len(self._ends) >= MOST):

@@ -23,8 +23,8 @@ import structlog
 from extender.controllers.pod_absence_judge import TEXTS, PodAbsenceJudge
 from extender.controllers.refresh import OTHERS_EVERY
 from extender.domain.events import JobFound, ProbeAnswered
-from extender.domain.job_outcomes.job_end import wait_status_of
 from extender.domain.job_outcomes.slurm_states import ENDED_STATES
+from extender.domain.job_outcomes.workload_end import wait_status_of
 from extender.domain.jobs.checkpoint import Checkpoint, PodAbsence
 from extender.domain.jobs.identity import decode_mark
 from extender.domain.jobs.job import JobView, Mark

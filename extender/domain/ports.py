@@ -28,7 +28,7 @@ from extender.domain.fair_shares import FairShares
 from extender.domain.foreign_pods.foreign_pod import ForeignPodOrder
 from extender.domain.gangs.context import ControllerView
 from extender.domain.gangs.pod_groups import GroupStatus, PodGroupView
-from extender.domain.job_outcomes.job_end import JobEnd
+from extender.domain.job_outcomes.workload_end import WorkloadEnd
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView
 from extender.domain.nodes.external_nodes import DesiredNode
 from extender.domain.nodes.marks import NodePatch, Report
@@ -144,7 +144,7 @@ class Recorded(StrEnum):
 class JobRecords(Protocol):
     """Jobs as the accounting of Slurm keeps them."""
 
-    async def record(self, end: JobEnd) -> Recorded:
+    async def record(self, end: WorkloadEnd) -> Recorded:
         """Write the end of a job, once slurmdbd knows that it ended. Raises `PortError`."""
         ...
 

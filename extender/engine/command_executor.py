@@ -6,8 +6,8 @@ import structlog
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.job_outcomes.job_end import wait_status_of
 from extender.domain.job_outcomes.pod_ends import ENDS
+from extender.domain.job_outcomes.workload_end import wait_status_of
 from extender.domain.jobs.cancelled import encode_cancelled
 from extender.domain.placeholder import Placeholder
 from extender.domain.pods.claim import Claims, woken_at

@@ -13,11 +13,11 @@ from typing import Protocol
 
 from extender.domain.events import CancelAnswered
 from extender.domain.job_outcomes import slurm_states as o
-from extender.domain.job_outcomes.job_end import JobEnd
+from extender.domain.job_outcomes.workload_end import WorkloadEnd
 from extender.domain.jobs.job import JobView
 from extender.domain.pods.outcome import with_note
 from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import JobEnded
+from extender.runtime.topics import WorkloadEnded
 
 NOTE_WITHIN = 5.0
 """Seconds for which the end of a job waits for its comment; who reads it learns the same from the Pod."""
@@ -84,7 +84,7 @@ class JobTerminator:
         """
         job = proved.job
         if wait_status is not None and self._events is not None:
-            self._events.publish(JobEnded(JobEnd(job.job_id, job.name, wait_status, note)))
+            self._events.publish(WorkloadEnded(WorkloadEnd(job.job_id, job.name, wait_status, note)))
         if note:
             await self._append(job, note)
         if exit_code is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from extender.domain.devices.views import ResourceClaimView
 from extender.domain.gangs.context import GroupRef
-from extender.domain.job_outcomes.job_end import JobEnd
+from extender.domain.job_outcomes.workload_end import WorkloadEnd
 from extender.domain.jobs.job import JobView
 from extender.domain.placeholder import Placeholder
 from extender.domain.views import DeviceClassView, NamespaceView, NodeView, PodView
@@ -199,7 +199,7 @@ class DrainFound:
 
 
 @dataclass(frozen=True, slots=True)
-class JobEnded:
+class WorkloadEnded:
     """A placeholder job was ended because its Pods are over. The same end may be published again."""
 
-    end: JobEnd
+    end: WorkloadEnd

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extender.domain.job_outcomes.job_end import JobEnd
+from extender.domain.job_outcomes.workload_end import WorkloadEnd
 from extender.domain.pods.outcome import with_note
 from extender.domain.ports import Clock, JobRecords, PortError, Recorded
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
@@ -19,7 +19,7 @@ class SlurmrestdJobRecords:
         self._clock = clock
         self._observe = observe_request
 
-    async def record(self, end: JobEnd) -> Recorded:
+    async def record(self, end: WorkloadEnd) -> Recorded:
         """Write the end of a job, once slurmdbd knows that it ended."""
         try:
             async with asked(f"the record of job {end.job_id}"), timed("record", self._clock, self._observe):

@@ -14,6 +14,7 @@ from extender.domain.placeholder import State
 from extender.domain.pods.why import Cause
 from extender.engine.gangs.barrier import BarrierOutcome
 from extender.observability.metrics.described import PREFIX
+from extender.observability.metrics.lives import PlacementPhase
 from tests.builders.kustomize import ROOT, Document, documents
 from tests.builders.promql import Matcher, groupings, selectors
 
@@ -31,6 +32,7 @@ VALUES = {
     ("placeholder_transitions_total", "from"): [str(state) for state in State],
     ("placeholder_transitions_total", "to"): [str(state) for state in State],
     ("bind_duration_seconds", "result"): ["ok", "refused"],
+    ("placeholder_phase_duration_seconds", "phase"): [str(phase) for phase in PlacementPhase],
     ("slurm_request_duration_seconds", "result"): [
         "ok",
         *(name for name in dir(slurmclient.errors) if name.endswith("Error")),
@@ -126,6 +128,17 @@ def test_every_metric_of_ours_that_is_no_detail_is_looked_at_by_somebody() -> No
         "foreign_pods_unreserved_memory_bytes", "foreign_pods_unreserved_gres", "native_jobs",
         "dry_run_translations_total", "dry_run_pods", "pod_condition_writes_total", "device_conflicts_total",
     }, f"{PREFIX}_ metrics that nobody looks at"  # fmt: skip
+
+
+def test_the_first_row_shows_what_waits_how_long_and_what_is_placed_and_lost() -> None:
+    row, *first = [panel["title"] for panel in DASHBOARD["panels"] if panel["gridPos"]["y"] <= 1]
+    assert row == "Pods at a glance"
+    assert first == [
+        "Pending Pods by reason",
+        "Wait until bound (p50, p95)",
+        "Pods placed/ended per second",
+        "Allocations lost",
+    ]
 
 
 def test_every_panel_is_described_and_shows_the_chosen_installation_alone() -> None:

@@ -9,7 +9,7 @@ from typing import Literal, cast
 
 import pytest
 
-from lab.proof import Proof
+from lab.proof import BEGIN, END, Proof
 
 Outcome = Literal["passed", "failed", "skipped"]
 When = Literal["setup", "call", "teardown"]
@@ -103,3 +103,22 @@ def test_rows_that_tests_record_stand_in_one_table(tmp_path: Path) -> None:
     proof.pytest_sessionfinish()
     text = page.read_text()
     assert "## Ends\n\n| mode | overlaps |\n|---|---|\n| batch | 0 |\n| external | 0 |\n\n## Cases\n" in text
+
+
+@pytest.mark.parametrize("outcome", ["passed", "failed"])
+def test_tables_are_written_into_a_page_only_where_every_case_passed(
+    tmp_path: Path, outcome: Literal["passed", "failed"]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# By hand\n\n{BEGIN}\nold\n{END}\n\nAlso by hand.\n")
+    proof = Proof(page, part=True)
+    proof.pytest_runtest_logreport(a_report("t.py::walk", outcome, "call", 0.5))
+    report = a_report("t.py::walk", "passed", "teardown", 0.1)
+    report.user_properties = [("table: Steps", {"step": "install", "seconds": "4.0"})]
+    proof.pytest_runtest_logreport(report)
+    proof.pytest_sessionfinish()
+    text = page.read_text()
+    assert text.startswith("# By hand\n")
+    assert text.endswith("Also by hand.\n")
+    assert ("| install | 4.0 |" in text) == (outcome == "passed")
+    assert ("\nold\n" in text) == (outcome == "failed")

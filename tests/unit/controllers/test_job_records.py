@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from extender.controllers.job_records import AGAIN_AFTER, FIRST_AFTER, GIVEN_UP_AFTER, MOST, JobRecordController
-from extender.domain.job_outcomes.job_end import JobEnd
+from extender.domain.job_outcomes.workload_end import WorkloadEnd
 from extender.domain.ports import PortError, Recorded
-from extender.runtime.topics import JobEnded
+from extender.runtime.topics import WorkloadEnded
 from tests.builders.loop_clock import LoopClock
 
 pytestmark = pytest.mark.looptime
@@ -24,7 +24,7 @@ class Records:
         self.asked: list[int] = []
         self._answers = list(answers)
 
-    async def record(self, end: JobEnd) -> Recorded:
+    async def record(self, end: WorkloadEnd) -> Recorded:
         self.asked.append(end.job_id)
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if isinstance(answer, PortError):
@@ -44,8 +44,8 @@ async def running(records: Records) -> AsyncIterator[JobRecordController]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def ended(job_id: int) -> JobEnded:
-    return JobEnded(JobEnd(job_id, f"pod-{job_id}", 0, "Pod ns/a Succeeded"))
+def ended(job_id: int) -> WorkloadEnded:
+    return WorkloadEnded(WorkloadEnd(job_id, f"pod-{job_id}", 0, "Pod ns/a Succeeded"))
 
 
 async def test_an_end_is_written_a_while_after_the_job_was_ended_and_once() -> None:

@@ -6,13 +6,13 @@ from typing import cast
 
 import pytest
 
-from extender.domain.job_outcomes.job_end import JobEnd
+from extender.domain.job_outcomes.workload_end import WorkloadEnd
 from extender.domain.ports import PortError, Recorded
 from extender.slurm.job_records import SlurmrestdJobRecords
 from slurmclient import ConnectError, ExitCode, JobRecord, RefusedError, SlurmClient, SlurmError, UnsupportedError
 from tests.builders.services import StillClock
 
-END = JobEnd(7, "pod-a", 3 << 8, "Pod ns/a Failed: exit 3")
+END = WorkloadEnd(7, "pod-a", 3 << 8, "Pod ns/a Failed: exit 3")
 
 
 def record(*, name: str = "pod-a", ended: int = 50, code: int = 0, comment: str = "mine") -> JobRecord:

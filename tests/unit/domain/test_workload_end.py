@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.domain.job_outcomes.job_end import wait_status_of
+from extender.domain.job_outcomes.workload_end import wait_status_of
 from extender.domain.views import Failure, PodView
 from tests.builders.pod_views import a_pod
 

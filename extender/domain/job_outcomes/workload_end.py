@@ -12,7 +12,7 @@ _HIGHEST_SIGNAL = 64
 
 
 @dataclass(frozen=True, slots=True)
-class JobEnd:
+class WorkloadEnd:
     """Hold the end of the Pods of a job that was just ended.
 
     `name` is that of the job: slurmctld gives ids out again after it lost its state. `wait_status` is as of wait(2).
