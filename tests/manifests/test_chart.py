@@ -179,6 +179,25 @@ def test_gates_and_tls_of_the_base_are_those_of_the_chart(minor: str) -> None:
 
 
 @pytest.mark.lab
+def test_rights_in_some_namespaces_are_the_same_in_chart_and_component() -> None:
+    kinds = {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+    chart = template({"hooksKeySecret": "", **PLAIN, "config": {"scope": {"namespaces": ["default"]}}})
+    component = kustomize(CORE, ["namespaced-rights"])
+    first, second = (
+        {key: one for key, one in by_name(found).items() if key[0] in kinds} for found in (chart, component)
+    )
+    assert first == second
+    writes = {("pods", verb) for verb in ("patch", "delete")} | {
+        ("pods/binding", "create"),
+        ("pods/eviction", "create"),
+    }
+    for (kind, _, name), one in second.items():
+        if kind == "ClusterRole" and name == "slurm-extender":
+            given = {(what, verb) for rule in one["rules"] for what in rule["resources"] for verb in rule["verbs"]}
+            assert not given & writes
+
+
+@pytest.mark.lab
 def test_the_chart_can_live_in_another_namespace() -> None:
     found = template({"tls": "certificates", "schedulingGate": "webhook", "closed": True}, namespace="elsewhere")
     assert "slurm-extender.svc" not in yaml.safe_dump_all(found).replace("slurm-extender.elsewhere.svc", "")
