@@ -153,6 +153,14 @@ def promtool_build() -> GoBuild:
     return GoBuild(f"promtool-{version}", module, (package,), "-s -w", tags="remove_all_sd")
 
 
+def prometheus_build() -> GoBuild:
+    """How Prometheus, which the queries of the dashboard are tried on, is built: of the module of promtool."""
+    module = HERE / "promtool"
+    version = required_version(module / "go.mod", "github.com/prometheus/prometheus")
+    package = "github.com/prometheus/prometheus/cmd/prometheus"
+    return GoBuild(f"prometheus-{version}", module, (package,), "-s -w", tags="remove_all_sd")
+
+
 def build(wanted: GoBuild) -> Path:
     """The folder with the binaries, built now if they are not there yet (5 to 10 minutes on two cores from nothing)."""
     return build_once(wanted.name, wanted.key, wanted.build, cache=cache_folder())

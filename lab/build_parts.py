@@ -29,6 +29,7 @@ def lab_parts() -> dict[str, LabPart]:
     parts["kwok"] = _go(build_kubernetes.kwok_build())
     parts["helm"] = _go(build_kubernetes.helm_build())
     parts["promtool"] = _go(build_kubernetes.promtool_build())
+    parts["prometheus"] = _go(build_kubernetes.prometheus_build(), extra=True)
     parts["node"] = LabPart(f"{build_node.kubelet_build().name}, containerd, runc, CNI plugins, images", _node, True)
     return parts
 
@@ -51,8 +52,8 @@ def _slurm(name: str) -> LabPart:
     return LabPart(f"Slurm {name} (Debian {release.suite})", lambda: [build_slurm.build(release)])
 
 
-def _go(one: GoBuild) -> LabPart:
-    return LabPart(one.name, partial(_built, one))
+def _go(one: GoBuild, *, extra: bool = False) -> LabPart:
+    return LabPart(one.name, partial(_built, one), extra)
 
 
 def _built(one: GoBuild) -> list[Path]:
