@@ -185,7 +185,7 @@ class ResourceClaimController:
             self._reported[pair] = None
             if len(self._reported) > REPORTED_KEPT:
                 del self._reported[next(iter(self._reported))]
-            names = " and ".join(pod.full_name for pod in pods)
+            names = " and ".join(sorted(pod.full_name for pod in pods))
             text = f"Device {device.text} is allocated to Pods {names}; delete one of them."
             for pod in pods:
                 self._announcer.announce(

@@ -9,6 +9,7 @@ from typing import Any
 from extender.config.document import ExtenderConfiguration
 from extender.doctor.slurm_conf import KnownSlurmConf
 from extender.domain.cluster import SlurmSnapshot
+from extender.domain.devices.views import ResourceSliceView
 from extender.domain.gangs.pod_groups import PodGroupApi
 from extender.domain.views import NodeView, PodView
 
@@ -128,6 +129,22 @@ class ServedPodGroups:
     api: PodGroupApi
     served: bool
     may: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """What the API server has of dynamic resource allocation. `None`: the doctor has no access, because of `trouble`.
+
+    `may`: the rights of the extender's account to it.
+    """
+
+    served: bool
+    may: Mapping[Right, bool] | None = None
+    slices: tuple[ResourceSliceView, ...] | None = None
+    classes: Mapping[str, str] | None = None
+    """The extended resource of each DeviceClass; "": none."""
+
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +352,9 @@ class Facts:
 
     in_cluster: bool = False
     """The extender runs in a Pod: its Deployment is there, or the doctor itself runs in a Pod."""
+
+    devices: DeviceFacts | None = None
+    """`None`: the configuration maps no device, or the API server does not answer."""
 
     reported: Collection[str] = ()
     """Sentences of the subjects that were checked before."""

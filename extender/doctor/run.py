@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from extender.config.document import ExtenderConfiguration
 from extender.config.load import Overrides, from_environment, parse
-from extender.doctor.checks import extender, files, gangs, kubernetes, scheduler, settings, slurm
+from extender.doctor.checks import devices, extender, files, gangs, kubernetes, scheduler, settings, slurm
 from extender.doctor.facts import Configured, ExpectedProfile, Facts, KubeFacts, Probed, SlurmFacts
 from extender.doctor.finding import Finding
 from extender.doctor.gather.deployments import (
@@ -21,6 +21,7 @@ from extender.doctor.gather.deployments import (
     ask_services,
     scheduler_documents,
 )
+from extender.doctor.gather.devices import ask_devices
 from extender.doctor.gather.files import named_files, named_paths, own_names, read_certificates, read_policy
 from extender.doctor.gather.kubernetes import ask_kubernetes
 from extender.doctor.gather.probe import ask_fence, submit_probe
@@ -34,7 +35,7 @@ from extender.http.scheduling import PREFIX
 from extender.kube.connection import CredentialsError, connect
 from extender.kube.errors import ApiError
 
-SUBJECTS = (slurm, settings, kubernetes, gangs, scheduler, files, extender)
+SUBJECTS = (slurm, settings, kubernetes, gangs, devices, scheduler, files, extender)
 """In the order of the report: a subject stands behind those that it depends on."""
 
 
@@ -125,6 +126,7 @@ async def gather(config: ExtenderConfiguration, tools: Tools, given: Examination
         certificates=read_certificates(config, tools, names),
         process=await ask_process(config, tools, waiting),
         hooks=await ask_hooks(config, tools),
+        devices=await ask_devices(tools.kubernetes, config, kube),
         probe=await _probed(config, found, tools, given) if given.probe else None,
     )
 

@@ -121,6 +121,9 @@ class PodResourceClaim:
     needless: bool = False
     """Kubernetes has decided that none is needed."""
 
+    template: str = ""
+    """The ResourceClaimTemplate from which Kubernetes makes it; "": the Pod names the ResourceClaim itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClaimedGres:

@@ -81,10 +81,12 @@ class DynamicResources:
         claim = self.claim(name)
         return [] if claim is None else [key[2] for key in devices_of(claim)]
 
-    def give_to_another(self, name: str, driver: str, node: str, device: str) -> None:
-        """Let another scheduler allocate this very device to a ResourceClaim of its own."""
+    def give_to_another(self, name: str, driver: str, node: str, device: str, pod: Json | None = None) -> None:
+        """Let another scheduler allocate this very device to a ResourceClaim of its own, and reserve it for a Pod."""
         self.add_claim(name, driver)
         self._allocate(name, [("gpu", (driver, node, device))], node)
+        if pod is not None:
+            self._reserve(name, pod)
 
     # What kube-scheduler's plugin does.
 

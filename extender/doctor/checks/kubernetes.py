@@ -277,13 +277,19 @@ def leaders(found: Sequence[Leader] | None, scheduler: str, own: str) -> Iterato
         yield skipped("extenders", f"no Lease names an extender for {scheduler}", how)
 
 
-def _node_facts(facts: Facts) -> tuple[NodeMap, int, int] | None:
+def mapped_nodes(facts: Facts) -> NodeMap | None:
+    """Return which Node is which Slurm node; `None`: not known."""
     picture, known = facts.slurm.picture, facts.kube.nodes
     if facts.kube.server.error or not picture.known or known is None:
         return None
     selector = facts.config.nodes.slurmd_selector
     slurmds = slurmd_nodes(pod for pod in facts.kube.pods or () if selector.selects(pod))
-    return map_nodes(known, picture, slurmds, pairing=facts.config.nodes.pairing), len(known), len(picture.nodes)
+    return map_nodes(known, picture, slurmds, pairing=facts.config.nodes.pairing)
+
+
+def _node_facts(facts: Facts) -> tuple[NodeMap, int, int] | None:
+    found = mapped_nodes(facts)
+    return None if found is None else (found, len(facts.kube.nodes or ()), len(facts.slurm.picture.nodes))
 
 
 @check(needs=_node_facts)
@@ -313,11 +319,11 @@ def nodes(found: NodeMap, kubernetes: int, slurm: int) -> Iterator[Finding]:
 
 def fence_facts(facts: Facts) -> tuple[tuple[str, ...], frozenset[str]] | None:
     """Return the Slurm nodes that are Nodes, and those of them with evidence of a fence; `None`: not known."""
-    mapped = _node_facts(facts)
+    mapped = mapped_nodes(facts)
     if mapped is None:
         return None
     proven = {node.name for node in facts.kube.nodes or () if node.annotations.get(FENCE_EVIDENCE)}
-    pairs = mapped[0].kubernetes
+    pairs = mapped.kubernetes
     return tuple(sorted(pairs)), frozenset(slurm_node for slurm_node, node in pairs.items() if node in proven)
 
 

@@ -50,7 +50,7 @@ async def ask_kubernetes(config: ExtenderConfiguration, tools: Tools) -> KubeFac
     themselves = user.startswith("system:serviceaccount:")
     account = user if themselves else ACCOUNT.format(namespace=namespace)
     asked_for = "" if themselves else account
-    may, why = await _rights(connection, config, asked_for, rights_in(config.scope.namespaces))
+    may, why = await reviewed_rights(connection, config, asked_for, rights_in(config.scope.namespaces))
     return KubeFacts(
         server=Server(connection.url, version, user),
         ahead_s=_ahead(answer.headers.get("date", ""), between),
@@ -88,7 +88,7 @@ async def _user(connection: ApiConnection) -> str:
     return str(((json_of(answer.body).get("status") or {}).get("userInfo") or {}).get("username", ""))
 
 
-async def _rights(
+async def reviewed_rights(
     connection: ApiConnection, config: ExtenderConfiguration, account: str, rights: Sequence[Right]
 ) -> tuple[dict[Right, bool] | None, str]:
     """Review these rights of `account`, "": of the user who asks."""
@@ -138,7 +138,7 @@ async def _pod_groups(
         except ApiError:
             return None
         wanted = [Right(verb, kind.api, PLURAL, "gangs of its PodGroups wait") for verb in ("list", "watch")]
-        may, _why = await _rights(connection, config, account, wanted)
+        may, _why = await reviewed_rights(connection, config, account, wanted)
         found.append(ServedPodGroups(kind.api, True, None if may is None else all(may.values())))
     return tuple(found)
 

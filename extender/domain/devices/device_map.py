@@ -14,6 +14,8 @@ NODE, INDEX = "{node}", "{index}"
 
 _GRES = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}(:[A-Za-z0-9_.-]{1,64})?", re.ASCII)
 
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceLine:
@@ -54,10 +56,21 @@ class DeviceLine:
 
     def is_index(self, device: SliceDevice, index: int) -> bool:
         """Return whether this device is the one with Slurm's index."""
+        return self.index_of(device) == index
+
+    def index_of(self, device: SliceDevice) -> int | None:
+        """Return Slurm's index of a device; `None`: it is not of this line."""
         if self.name:
-            return device.name == self.name.replace(INDEX, str(index))
-        found = device.attributes.get(self.attribute, device.attributes.get(f"{self.driver}/{self.attribute}"))
-        return found == str(index)
+            before, _, after = self.name.partition(INDEX)
+            if len(device.name) < len(before) + len(after) or not device.name.startswith(before):
+                return None
+            if not device.name.endswith(after):
+                return None
+            found = device.name[len(before) : len(device.name) - len(after)]
+        else:
+            own = device.attributes.get(f"{self.driver}/{self.attribute}", "")
+            found = device.attributes.get(self.attribute, own)
+        return int(found) if _INDEX.fullmatch(found) else None
 
 
 @dataclass(frozen=True, slots=True)

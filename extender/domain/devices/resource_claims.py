@@ -9,7 +9,7 @@ from extender.domain.devices.device_map import DeviceLine, DeviceMap
 from extender.domain.devices.views import DeviceRequest, ResourceClaimView
 from extender.domain.pods.requests import CLASS_RESOURCE, pod_requests
 from extender.domain.quantity import whole_up
-from extender.domain.views import PodView
+from extender.domain.views import PodResourceClaim, PodView
 
 MOST_DEVICES = 32
 """Devices of one ResourceClaim (`AllocationResultsMaxSize`); the API server accepts no larger allocation."""
@@ -30,7 +30,7 @@ class ResourceClaimReading:
     """A sentence for each ResourceClaim that is left to kube-scheduler."""
 
     missing: tuple[str, ...] = ()
-    """The entries of `spec.resourceClaims` for which no ResourceClaim exists yet: nothing is decided before."""
+    """A text for each ResourceClaim that does not exist, with what to do: nothing is decided before."""
 
 
 Find = Callable[[str, str], ResourceClaimView | None]
@@ -51,7 +51,7 @@ def read_claims(
             continue
         claim = find(pod.namespace, entry.claim) if entry.claim else None
         if claim is None or claim.deleted:
-            missing.append(entry.name)
+            missing.append(_missing(pod, entry, claim))
             continue
         users = [one for one in others(claim.namespace, claim.name) if one.uid != pod.uid and not one.finished]
         if why := _delegated(pod, claim, users, device_map):
@@ -93,6 +93,25 @@ def lines_of_requests(
 ) -> list[tuple[DeviceRequest, DeviceLine]]:
     """Return each request with its line; requests of other DeviceClasses are left out."""
     return [(one, line) for one in requests if (line := device_map.line_of(one.device_class)) is not None]
+
+
+def _missing(pod: PodView, entry: PodResourceClaim, claim: ResourceClaimView | None) -> str:
+    """Return that a ResourceClaim does not exist, or is being deleted, and what to do."""
+    if not entry.claim:
+        template = f"ResourceClaimTemplate {pod.namespace}/{entry.template}"
+        return (
+            f"Kubernetes has not created the ResourceClaim for {entry.name} of Pod {pod.full_name} yet. Check that "
+            f"{template} exists and that kube-controller-manager runs."
+        )
+    named = f"ResourceClaim {pod.namespace}/{entry.claim}"
+    if claim is not None:
+        return f"{named} of Pod {pod.full_name} is being deleted. Recreate it once it is gone, or delete the Pod."
+    if entry.template:
+        return (
+            f"{named} of Pod {pod.full_name} was deleted. Delete and recreate the Pod if kube-controller-manager does "
+            "not create another one."
+        )
+    return f"{named}, which Pod {pod.full_name} names, does not exist. Create it, or delete the Pod."
 
 
 def _delegated(pod: PodView, claim: ResourceClaimView, users: Sequence[PodView], device_map: DeviceMap) -> str:

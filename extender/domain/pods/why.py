@@ -55,6 +55,7 @@ class Cause(StrEnum):
     NOT_OFFERED = "NoNodeOffered"
     OTHER_GATES = "OtherSchedulingGates"
     GANG_INCOMPLETE = "GangIncomplete"
+    CLAIM_MISSING = "ResourceClaimMissing"
     NO_POLICY = "SlurmPolicyUnusable"
     NOT_READ = "PodNotRead"
     INVALID = "InvalidSlurmSettings"
@@ -88,6 +89,7 @@ MEANINGS: Mapping[Cause, str] = {
     Cause.NOT_OFFERED: "kube-scheduler has not offered any node for the Pod",
     Cause.OTHER_GATES: "The Pod has scheduling gates of other controllers, which have to be removed first",
     Cause.GANG_INCOMPLETE: "Other Pods of the gang do not exist yet, or another controller holds them",
+    Cause.CLAIM_MISSING: "A ResourceClaim of the Pod does not exist; the message says how it comes into being",
     Cause.NO_POLICY: "The site's policy cannot be used; no job is submitted until it is fixed",
     Cause.NOT_READ: "The Pod's request has not been read yet",
     Cause.INVALID: "The Pod's Slurm annotations are invalid",
@@ -171,6 +173,9 @@ class Surroundings:
     gang: str = ""
     """What its gang needs before a job is submitted, as a sentence."""
 
+    claims: str = ""
+    """Which ResourceClaim does not exist, and what to do."""
+
     place: QueuePosition | None = None
 
 
@@ -196,7 +201,7 @@ def _why(p: Placeholder, around: Surroundings) -> Why:
         case RefusedState():
             return _refused(p)
         case GrantedState():
-            return _granted(p)
+            return _granted(p, around)
         case _ if not p.wants:
             return Why(Cause.LEAVING, "The Pod is ending and needs no job.")
         case ReleasingState():
@@ -233,6 +238,8 @@ def _waiting(p: Placeholder, waiting: WaitingState, around: Surroundings) -> Why
         said.append(f"{_about(place.before)} {pods} ahead of it in this partition.")
     if place.starts_at > around.wall:
         said.append(f"Slurm expects it to start at {_rounded(place.starts_at, around.wall)}.")
+    if around.claims:
+        said.append(around.claims)
     return _if_answered(Why(cause, " ".join(said)), around)
 
 
@@ -244,6 +251,8 @@ def _submitting(around: Surroundings) -> Why:
 
 
 def _absent(p: Placeholder, around: Surroundings) -> Why:
+    if around.claims:
+        return Why(Cause.CLAIM_MISSING, around.claims)
     if around.gang:
         return Why(Cause.GANG_INCOMPLETE, around.gang)
     if around.gates:
@@ -266,8 +275,10 @@ def _absent(p: Placeholder, around: Surroundings) -> Why:
     return _submitting(around)
 
 
-def _granted(p: Placeholder) -> Why:
+def _granted(p: Placeholder, around: Surroundings) -> Why:
     has = f"Slurm allocated {_nodes(p)} to job {p.job_id}"
+    if around.claims:
+        return Why(Cause.CLAIM_MISSING, f"{has}. {around.claims}")
     if p.cleared:
         if is_key_of_gang(p.key):
             text = f"{has}; no Pod of the gang is bound before kube-scheduler has accepted each on its node."

@@ -80,6 +80,10 @@ class MemberDevices:
         """Drop what is kept of a workload that is over."""
         self._unknown_since.pop(key, None)
 
+    def missing_claim(self, uid: str) -> str:
+        """Return which ResourceClaim of a Pod does not exist, and what to do; "": all exist."""
+        return self._pods.waits_for(uid)
+
     def check(self, p: Placeholder) -> DeviceCheck:
         """Return whether every member that wants a node can have its devices there, by what is known now."""
         if not self._pods.device_map:

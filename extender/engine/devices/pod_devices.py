@@ -59,12 +59,10 @@ class PodDevices:
         return replace(pod, claimed=ClaimedGres(found.gres, found.faults, found.delegated))
 
     def waits_for(self, uid: str) -> str:
-        """Return which ResourceClaim of a Pod does not exist yet, as a sentence; ""."""
+        """Return which ResourceClaim of a Pod does not exist, and what to do; "": all exist."""
         pod = self._cache.get(uid)
         missing = self.reading(pod).missing if pod is not None else ()
-        if not missing:
-            return ""
-        return f"The ResourceClaim for {', '.join(missing)} of spec.resourceClaims does not exist yet."
+        return missing[0] if missing else ""
 
     def as_judged(self, pod: PodView) -> PodView | None:
         """Return the Pod as candidate nodes are computed for it; `None`: wait for its ResourceClaims.

@@ -59,6 +59,7 @@ def resource_claims(spec: Fields, status: Fields) -> tuple[PodResourceClaim, ...
             name := one.text("name"),
             one.text("resourceClaimName") or made.get(name, ""),
             needless=name in made and not made[name],
+            template=one.text("resourceClaimTemplateName"),
         )
         for one in spec.each("resourceClaims", MOST_CLAIMS)
     )

@@ -26,8 +26,9 @@ from simulator.network.aiohttp_connector import MemoryConnector
 from simulator.network.httpcore_backend import http_transport
 from slurmclient import SlurmClient, StaticToken
 from slurmclient.auth import TokenSource
+from tests.builders.claimed_devices import DEVICE_MAP, DRIVER, resources_of, with_devices
 from tests.builders.kustomize import CORE, ROOT, of_kind
-from tests.builders.process_site import Site, a_site
+from tests.builders.process_site import NAMES, Site, a_site
 from tests.unit.doctor.test_settings import GOOD
 
 pytestmark = pytest.mark.looptime
@@ -142,6 +143,31 @@ async def test_the_extender_s_own_account_finds_nothing_wrong_and_says_what_it_m
         }
         brought = ExaminationInputs(("f", SLURM_CONF), (("k", (CORE / "kube-scheduler.yaml").read_text()),))
         assert [one.verdict for one in said(await looked(site, brought, administrator=False), "kube-scheduler")] == [OK]
+
+
+async def test_devices_are_compared_where_the_configuration_maps_them_and_not_asked_for_elsewhere() -> None:
+    async with installed() as site:
+        seen = len(site.kube.requests)
+        assert not said(await looked(site), "devices")
+        asked = {one.path for one in list(site.kube.requests)[seen:]}
+        assert not any("resourceslices" in path or "resourceclaims" in path for path in asked)
+        (absent,) = said(await looked(site, more=DEVICE_MAP), "devices")
+        assert "does not serve resource.k8s.io/v1" in absent.seen
+        with_devices(site)
+        agreed = (OK, f"GRES gpu: {4 * len(NAMES)} devices on {len(NAMES)} Nodes have the indexes of Slurm")
+        (base_alone, *rest) = told_of_devices(await looked(site, more=DEVICE_MAP))
+        assert base_alone[0] is ERROR
+        assert "may not get resourceclaims.resource.k8s.io" in base_alone[1]
+        assert rest == [agreed]
+        assert told_of_devices(await looked(site, more=DEVICE_MAP, administrator=False)) == [agreed]
+        resources_of(site).withdraw(NAMES[0])
+        (lost, _rest) = told_of_devices(await looked(site, more=DEVICE_MAP, administrator=False))
+        assert lost[0] is ERROR
+        assert lost[1].startswith(f"GRES gpu of {NAMES[0]}: Slurm has 4, and driver {DRIVER} publishes no")
+
+
+def told_of_devices(findings: Sequence[Finding]) -> list[tuple[Verdict, str]]:
+    return [(one.verdict, one.seen) for one in said(findings, "devices")]
 
 
 async def test_nothing_is_changed_by_looking() -> None:

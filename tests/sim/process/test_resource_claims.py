@@ -15,6 +15,7 @@ from simulator.kube.objects import Json
 from simulator.kube.resources import RESOURCE_CLAIMS
 from simulator.kube.storage import ObjectKey, WatchEvent
 from simulator.slurm.records import SimNode
+from tests.builders.explained import debug, told
 from tests.builders.process_site import CONFIG, Site
 from tests.builders.rights import shipped_rights
 
@@ -230,6 +231,59 @@ async def test_another_scheduler_that_takes_the_same_device_at_the_same_time_nev
         held = [device for claim in site.kube.storage.of(RESOURCE_CLAIMS) for device in devices_of(claim)]
         assert len(held) == len(set(held)) == len(raced) == 3
         assert await site.metric("device_conflicts_total") >= 3
+
+
+async def test_a_missing_claim_is_named_on_the_pod_and_by_why_until_it_exists(site: DeviceSite) -> None:
+    async with site.running():
+        claims = [{"name": "g", "resourceClaimName": "own"}]
+        site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": claims})
+        said = await told(site, "web", "ResourceClaimMissing")
+        assert (
+            said
+            == "ResourceClaim default/own, which Pod default/web names, does not exist. Create it, or delete the Pod."
+        )
+        assert (await debug(site, "web"))["why"] == said
+        assert said in site.notes("web")
+        assert not site.jobs_of("web")
+        site.dra.add_claim("own", DRIVER)
+        await site.bound("web")
+        assert site.dra.devices_of("own") == site.indexes("web")
+
+
+async def test_a_claim_that_is_deleted_after_the_grant_is_named_and_written_once_it_is_recreated(
+    site: DeviceSite,
+) -> None:
+    async with site.running():
+        site.scheduler.judge = lambda _pod, _node: "not yet"
+        site.dra.add_claim("own", DRIVER)
+        claims = [{"name": "g", "resourceClaimName": "own"}]
+        site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": claims})
+        await site.until(lambda: bool(site.dra.devices_of("own")), "its allocation")
+        site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "own"))
+        said = await told(site, "web", "ResourceClaimMissing")
+        assert "ResourceClaim default/own, which Pod default/web names, does not exist." in said
+        site.dra.add_claim("own", DRIVER)
+        site.scheduler.judge = None
+        site.edit_node("n1", lambda node: node["metadata"]["labels"].update(a="b"))
+        await site.bound("web")
+        assert site.dra.devices_of("own") == site.indexes("web")
+
+
+async def test_a_device_of_two_bound_pods_is_an_event_on_both(site: DeviceSite) -> None:
+    """Another scheduler binds a Pod in the same instant, so that neither ResourceClaim can yield."""
+    async with site.running():
+        site.add("ours")
+        node = await site.bound("ours")
+        claims = [{"name": "g", "resourceClaimName": "claim-of-theirs"}]
+        site.kube.add_pod("theirs", scheduler="default-scheduler", node=node, spec_more={"resourceClaims": claims})
+        site.dra.give_to_another("claim-of-theirs", DRIVER, node, site.devices("ours")[0], site.pod("theirs"))
+        both = "Pods default/ours and default/theirs"
+        text = f"Device gpu-0 of pool {node} ({DRIVER}) is allocated to {both}; delete one of them."
+        for name in ("ours", "theirs"):
+            await site.until(lambda name=name: text in site.notes(name), "both are told")  # type: ignore[misc]
+            assert site.events(name).count("DeviceAllocatedTwice") == 1
+        assert site.node_of("ours") == node
+        site.dra.doubly.clear()
 
 
 async def test_a_gang_of_which_two_votes_came_early_has_the_devices_of_each_member(site: DeviceSite) -> None:

@@ -7,31 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from extender.domain.wellknown import ALLOCATED_CONDITION, GATE
+from extender.domain.wellknown import GATE
 from simulator.kube import pods
-from simulator.kube.objects import Json
+from tests.builders.explained import condition, debug, told
 from tests.builders.process_site import CONFIG, Site
 
 pytestmark = pytest.mark.looptime
 
 OTHER_GATE = "kueue.x-k8s.io/admission"
-
-
-def condition(site: Site, name: str) -> Json:
-    said = site.pod(name).get("status", {}).get("conditions") or ()
-    return next((one for one in said if one["type"] == ALLOCATED_CONDITION), {})
-
-
-async def told(site: Site, name: str, cause: str, within: float = 120.0) -> str:
-    await site.until(lambda: condition(site, name).get("reason") == cause, f"{name} is told {cause}", within)
-    said = condition(site, name)
-    assert said["status"] == "False"
-    return str(said["message"])
-
-
-async def debug(site: Site, name: str) -> Json:
-    shown: Json = (await site.get(8083, f"/debug/placeholders/{site.uid(name)}")).json()
-    return shown
 
 
 def writes_about(site: Site, name: str) -> list[str]:

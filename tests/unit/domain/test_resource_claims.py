@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from extender.domain.devices.resource_claims import ResourceClaimReading, extended_requests, read_claims
 from extender.domain.devices.views import DeviceRequest, ResourceClaimView
 from extender.domain.policy.site import TranslationPolicy
@@ -32,10 +34,26 @@ def test_the_requests_of_all_claims_are_added_up() -> None:
     assert not found.faults
 
 
-def test_nothing_is_decided_before_every_claim_exists() -> None:
-    assert read(claiming("a", "b"), a_claim("a")).missing == ("b",)
-    assert read(replace(a_pod(), resource_claims=(PodResourceClaim("t"),))).missing == ("t",)
-    assert read(claiming("a"), replace(a_claim("a"), deleted=True)).missing == ("a",)
+def test_nothing_is_decided_before_every_claim_exists_and_each_that_lacks_is_named_with_what_to_do() -> None:
+    (named,) = read(claiming("a", "b"), a_claim("a")).missing
+    assert (
+        named == "ResourceClaim default/b, which Pod default/web names, does not exist. Create it, or delete the Pod."
+    )
+    (leaving,) = read(claiming("a"), replace(a_claim("a"), deleted=True)).missing
+    assert leaving.startswith("ResourceClaim default/a of Pod default/web is being deleted. Recreate it")
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        ("", "not created the ResourceClaim for t of Pod default/web yet. Check that ResourceClaimTemplate default/x"),
+        ("p-t-1", "ResourceClaim default/p-t-1 of Pod default/web was deleted. Delete and recreate the Pod if"),
+    ],
+)
+def test_a_claim_that_comes_from_a_template_is_not_for_the_user_to_create(made: str, text: str) -> None:
+    pod = replace(claiming(), resource_claims=(PodResourceClaim("t", made, template="x"),))
+    (said,) = read(pod).missing
+    assert text in said
 
 
 def test_an_entry_that_needs_no_claim_is_passed_over() -> None:

@@ -133,6 +133,21 @@ def test_gates_of_others_are_named() -> None:
     assert "kueue.x-k8s.io/admission" in said.text
 
 
+@pytest.mark.parametrize("make", [absent, granted, cleared, lambda: Life(replace(absent().p, request=None))])
+def test_a_missing_resource_claim_is_told_with_what_to_do(make: Callable[[], Life]) -> None:
+    lacks = "ResourceClaim team/own, which Pod team/web names, does not exist. Create it, or delete the Pod."
+    said = why(make().p, replace(AROUND, claims=lacks, gang="1 of 2 Pods exist.", gates=("example.org/later",)))
+    assert said.cause is Cause.CLAIM_MISSING
+    assert said.text.endswith(lacks)
+
+
+def test_a_missing_resource_claim_is_added_to_what_a_job_waits_for() -> None:
+    place = QueuePosition("batch", "Resources")
+    said = why(waiting().p, replace(AROUND, claims="ResourceClaim team/own does not exist.", place=place))
+    assert said.cause is Cause.QUEUED
+    assert said.text.endswith("Partition: batch. ResourceClaim team/own does not exist.")
+
+
 def test_a_policy_that_cannot_be_used_is_told() -> None:
     said = why(replace(absent().p, request=None), replace(AROUND, policy_trouble="/etc/policy: line 3: no rule"))
     assert said.cause is Cause.NO_POLICY
