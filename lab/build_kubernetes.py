@@ -1,7 +1,8 @@
 """Stock Kubernetes binaries, kwok and helm, built from Go modules.
 
 ``lab/kubernetes/<minor>/go.mod`` names one patch release of k8s.io/kubernetes, all its staging modules, and as tools
-the programs that are built of it; go.sum pins every byte. A new minor is a new folder, nothing else.
+the programs that are built of it; go.sum pins every byte. A new minor is a new folder, nothing else. A minor under
+``lab/kubernetes/proved`` is built only by who asks for it by name: it costs the other tests no minute.
 """
 
 import os
@@ -16,6 +17,8 @@ from lab.errors import LabError
 from lab.machine import require_go
 
 HERE = Path(__file__).resolve().parent
+PROVED = "proved"
+"""The folder of the minors that `make prove-kubernetes` alone builds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,27 @@ class GoBuild:
 
 
 def kubernetes_minors() -> list[str]:
-    """The minors that can be built, oldest first: the folders with a go.mod."""
-    found = (path.parent.name for path in (HERE / "kubernetes").glob("*/go.mod"))
+    """The minors that every test may use, oldest first: the folders with a go.mod."""
+    return _minors(HERE / "kubernetes")
+
+
+def proved_minors() -> list[str]:
+    """The minors that `make prove-kubernetes` builds and tries, oldest first; nothing else builds them."""
+    return _minors(HERE / "kubernetes" / PROVED)
+
+
+def _minors(folder: Path) -> list[str]:
+    found = (path.parent.name for path in folder.glob("*/go.mod"))
     return sorted(found, key=lambda minor: [int(part) for part in minor.split(".")])
+
+
+def kubernetes_module(minor: str) -> Path:
+    """The folder with the go.mod of a minor; raise LabError for a minor that has none."""
+    for module in (HERE / "kubernetes" / minor, HERE / "kubernetes" / PROVED / minor):
+        if (module / "go.mod").is_file():
+            return module
+    known = ", ".join((*kubernetes_minors(), *proved_minors()))
+    raise LabError(f"no recipe for Kubernetes {minor!r}; there is one for {known}")
 
 
 def newest_minor() -> str:
@@ -96,7 +117,7 @@ def tools(go_mod: Path) -> tuple[str, ...]:
 
 def programs(minor: str) -> tuple[str, ...]:
     """What is built of a minor: of older ones an API server and a kube-scheduler are enough."""
-    return tuple(package.rpartition("/")[2] for package in tools(HERE / "kubernetes" / minor / "go.mod"))
+    return tuple(package.rpartition("/")[2] for package in tools(kubernetes_module(minor) / "go.mod"))
 
 
 def required_version(go_mod: Path, module: str) -> str:
@@ -109,9 +130,7 @@ def required_version(go_mod: Path, module: str) -> str:
 
 def kubernetes_build(minor: str) -> GoBuild:
     """How Kubernetes ``minor`` (such as "1.36") is built; raise LabError for a minor that has no folder."""
-    module = HERE / "kubernetes" / minor
-    if not (module / "go.mod").is_file():
-        raise LabError(f"no recipe for Kubernetes {minor!r}; there is one for {', '.join(kubernetes_minors())}")
+    module = kubernetes_module(minor)
     version = required_version(module / "go.mod", "k8s.io/kubernetes")
     return GoBuild(f"kubernetes-{version}", module, tools(module / "go.mod"), kubernetes_flags(minor, version))
 

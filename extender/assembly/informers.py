@@ -32,7 +32,9 @@ class Informers:
         self.nodes = NodeStore()
         self.namespaces = NamespaceStore()
         self.device_classes = DeviceClassStore()
-        self.devices = DeviceInformers(kubernetes, device_map(config.devices), self.device_classes, rng=rng)
+        self.devices = DeviceInformers(
+            kubernetes, device_map(config.devices, config.cpus), self.device_classes, rng=rng
+        )
         self.pod_groups = PodGroupInformers(kubernetes, config.gangs.pod_groups, rng=rng)
         self.pod_reflector = Reflector(kubernetes, "/api/v1/pods", POD, self.pods, rng=rng, keep=self.pods.keep)
         self.node_reflector = Reflector(kubernetes, "/api/v1/nodes", NODE, self.nodes, rng=rng)

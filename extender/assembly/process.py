@@ -25,6 +25,7 @@ from extender.controllers.pods import PodController
 from extender.controllers.resource_claims import ResourceClaimController
 from extender.controllers.restore_reports import RestoreReports
 from extender.controllers.translations import NO_POLICY, Translations
+from extender.domain.cluster import SlurmNode
 from extender.domain.gangs.context import GangContext
 from extender.domain.jobs.checkpoint import writer_id
 from extender.domain.jobs.identity import hook_token
@@ -35,6 +36,7 @@ from extender.domain.pods.requests import CLASS_RESOURCE
 from extender.domain.ports import Announcement
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE, Reason
+from extender.engine.devices.cpu_orders import CpuOrders
 from extender.engine.devices.member_devices import MemberDevices
 from extender.engine.devices.pod_devices import PodDevices
 from extender.engine.engine import Engine
@@ -230,16 +232,23 @@ class Assembly:
             node_offers=node_offers,
             scheduler=self.config.scheduler.name,
         )
-        devices.judge_holders(pods.pod_of, pods.is_provisional)
+        cpus = CpuOrders(devices.device_map, informers.nodes.named, self._slurm_node_of, self.announcer)
+        devices.judge_holders(pods.pod_of, pods.is_provisional, cpus.order)
         members = MemberDevices(
             pods,
             devices,
             adapters.resource_claims,
+            cpus,
             cache=informers.pods,
             reads=adapters.pod_reader,
             clock=self.io_context.clock,
         )
         return pods, members
+
+    def _slurm_node_of(self, node: str) -> SlurmNode | None:
+        """Return the Slurm node of a Node, as last seen."""
+        world = self.engine.snapshot
+        return world.picture.nodes.get(world.node_map.slurm.get(node, ""))
 
     def _pod_controller(
         self,

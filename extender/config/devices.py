@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from extender.config.values import Group, Text
-from extender.domain.devices.device_map import DeviceLine, DeviceMap
+from extender.domain.devices.cpu_order import read_order
+from extender.domain.devices.device_map import CpuLine, DeviceLine, DeviceMap
 
 
 class DeviceMatch(Group):
@@ -36,9 +37,39 @@ class DeviceMapping(Group):
         return DeviceLine(self.gres, self.driver, classes, self.pool, self.match.attribute or "", self.match.name or "")
 
 
-def device_map(lines: tuple[DeviceMapping, ...]) -> DeviceMap:
+class CpuMapping(Group):
+    """The CPUs of Guaranteed Pods."""
+
+    driver: Text = Field("dra.cpu", description="Driver that publishes the CPUs of a Node as one device.")
+    device_classes: tuple[Text, ...] = Field(
+        ("dra.cpu",),
+        description="DeviceClasses whose device is all CPUs of a Node.",
+        min_length=1,
+    )
+    pool: Text = Field("{node}", description="Pool of the device; `{node}` is the name of the Node.")
+    device: Text = Field("cpudevmachine", description="Name of the device; dra-driver-cpu needs `groupBy: machine`.")
+    reserved: Text | None = Field(
+        None,
+        description="Linux CPUs that the driver gives to no container, as its `reservedCPUs`: `0-1`. Slurm must not "
+        "allocate them either (`CpuSpecList` in slurm.conf); external nodes have none of them.",
+    )
+
+    @field_validator("reserved")
+    @classmethod
+    def _readable(cls, text: str | None) -> str | None:
+        if text:
+            read_order(text)
+        return text
+
+    def line(self) -> CpuLine:
+        """The same for the domain."""
+        reserved = frozenset(read_order(self.reserved)) if self.reserved else frozenset[int]()
+        return CpuLine(self.driver, frozenset(self.device_classes), self.pool, self.device, reserved)
+
+
+def device_map(lines: tuple[DeviceMapping, ...], cpus: CpuMapping | None = None) -> DeviceMap:
     """Return the map of all lines. Raises `ValueError` for two lines with one DeviceClass."""
-    return DeviceMap(tuple(line.line() for line in lines))
+    return DeviceMap(tuple(line.line() for line in lines), None if cpus is None else cpus.line())
 
 
 def checked(lines: tuple[DeviceMapping, ...]) -> tuple[DeviceMapping, ...]:

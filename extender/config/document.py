@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from extender.config.devices import DeviceMapping, checked
+from extender.config.devices import CpuMapping, DeviceMapping, checked, device_map
 from extender.config.jobs import Gangs, JobSettings
 from extender.config.kubernetes import ForeignPods, Kubernetes, Scheduler, Scope
 from extender.config.limits import (
@@ -43,6 +43,12 @@ class ExtenderConfiguration(Group):
         "for each resource. The extender needs the rights of components/devices. Without an entry no ResourceClaim and "
         "no ResourceSlice is requested.",
     )
+    cpus: CpuMapping | None = Field(
+        None,
+        description="Transfer of the CPUs that Slurm allocated to ResourceClaims of Guaranteed Pods "
+        "(docs/devices.md). The extender needs the rights of components/devices. Without it Slurm chooses no CPUs of "
+        "containers.",
+    )
     nodes: NodeSettings = Field(NodeSettings(), description="Nodes of both sides.")
     fences: Fences = Field(Fences(), description="Protection of a Slurm node from its next job while a Pod ends there.")
     foreign_pods: ForeignPods = Field(ForeignPods(), description="Pods that Slurm did not place.")
@@ -73,6 +79,11 @@ class ExtenderConfiguration(Group):
             raise ValueError("hooks.key and hooks.keyFile are set: set at most one of them")
         if self.hooks.url is not None and self.hooks.bind is None:
             raise ValueError("hooks.url is set without hooks.bind: no listener would answer there")
+        return self
+
+    @model_validator(mode="after")
+    def _one_use_of_a_device_class(self) -> Self:
+        device_map(self.devices, self.cpus)
         return self
 
     @model_validator(mode="after")

@@ -311,6 +311,9 @@ class NodeView:
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
     allocatable: Mapping[str, str] = field(default_factory=dict)
+    cpus: str = ""
+    """`status.capacity.cpu`."""
+
     internal_ip: str = ""
     """The first of its addresses of type InternalIP."""
 

@@ -96,6 +96,9 @@ FENCE_EVIDENCE = f"{STATUS_PREFIX}fence-evidence"
 """Node annotation: when the fence script called last for this Slurm node, with a proof. See
 `domain.nodes.fence_evidence`."""
 
+CPUS = f"{DOMAIN}/cpus"
+"""Node annotation, a setting: its Linux CPUs in the order of Slurm's cores. See `domain.devices.cpu_order`."""
+
 DRAIN_REASON = f"{DOMAIN}/drain-reason"
 """Node annotation, a setting: why `kubectl slurm drain` cordoned the Node. See `domain.nodes.causes`."""
 
@@ -258,6 +261,9 @@ class Reason(StrEnum):
 
     NO_FENCE = "NoWorkingFence"
     """On the first Pod whose job is in no mode safe: the next job may start beside it."""
+
+    CPUS_LEFT = "CpusNotChosenBySlurm"
+    """Of a Node: the CPUs that Slurm allocates there are not transferred into ResourceClaims."""
 
     DEVICE_CONFLICT = "DeviceAllocatedTwice"
     """Another Pod has a device of this one."""

@@ -84,10 +84,13 @@ class DeviceInformers:
         )
 
     def judge_holders(
-        self, pod_of: Callable[[ResourceClaimView], str], provisional: Callable[[ResourceClaimView], bool]
+        self,
+        pod_of: Callable[[ResourceClaimView], str],
+        provisional: Callable[[ResourceClaimView], bool],
+        cpu_order: Callable[[str], tuple[int, ...]],
     ) -> None:
-        """Use these functions to name the Pod of a ResourceClaim, and to decide whether one yields."""
-        self._stock = DeviceStock(self.slices.pools, self.claims.holders, pod_of, provisional)
+        """Use these functions to name the Pod of a ResourceClaim, to decide whether one yields, and to order CPUs."""
+        self._stock = DeviceStock(self.slices.pools, self.claims.holders, pod_of, provisional, cpu_order)
 
     @property
     def stock(self) -> DeviceStock:

@@ -7,12 +7,20 @@ names the UID and the resource version: one that was changed meanwhile is left a
 from __future__ import annotations
 
 import random
+import uuid
 from typing import Any
 from urllib.parse import quote
 
 from pydantic_core import from_json
 
-from extender.domain.devices.views import CLAIM_FINALIZER, DeviceRequest, ResourceClaimAllocation, ResourceClaimView
+from extender.domain.devices.cpu_order import cpuset_text
+from extender.domain.devices.views import (
+    CLAIM_FINALIZER,
+    AllocatedDevice,
+    DeviceRequest,
+    ResourceClaimAllocation,
+    ResourceClaimView,
+)
 from extender.domain.events import MemberRef
 from extender.domain.ports import Clock, ResourceClaims
 from extender.domain.timestamp import timestamp
@@ -90,6 +98,7 @@ class ResourceClaimWriter:
                 "driver": one.device.driver,
                 "pool": one.device.pool,
                 "device": one.device.device,
+                **_share(claim, one),
                 **_tolerations(requests.get(one.request)),
             }
             for one in allocation.devices
@@ -100,6 +109,7 @@ class ResourceClaimWriter:
             for entry in entries
         ]
         config += [{"source": "FromClaim", **_entry(entry)} for entry in claim.config]
+        config += [_cpu_config(one) for one in allocation.devices if one.cpus]
         devices: dict[str, Any] = {"results": results}
         if config:
             devices["config"] = config
@@ -109,6 +119,21 @@ class ResourceClaimWriter:
             "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
             "allocationTimestamp": timestamp(self._clock.wall()),
         }
+
+
+def _share(claim: ResourceClaimView, one: AllocatedDevice) -> dict[str, Any]:
+    """Return the share of a device of CPUs. Its ID is always the same for one request of one ResourceClaim."""
+    if not one.cpus:
+        return {}
+    share = uuid.uuid5(uuid.NAMESPACE_OID, f"{claim.uid}/{one.request}")
+    return {"consumedCapacity": {f"{one.device.driver}/cpu": str(len(one.cpus))}, "shareID": str(share)}
+
+
+def _cpu_config(one: AllocatedDevice) -> dict[str, Any]:
+    """Return the CPUs as dra-driver-cpu reads them (`api/v1alpha1`): one entry for each request."""
+    parameters = {"apiVersion": "v1alpha1", "cpuConfig": {"cpuset": cpuset_text(one.cpus)}}
+    opaque = {"driver": one.device.driver, "parameters": parameters}
+    return {"source": "FromClaim", "requests": [one.request], "opaque": opaque}
 
 
 def _tolerations(request: DeviceRequest | None) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 
 from extender.domain.gangs.layout import shared_places
-from extender.domain.jobs.devices import Device
+from extender.domain.jobs.devices import Cores, Device
 from extender.domain.jobs.job import JobView
 from extender.domain.translation.gres import asked_gres
-from slurmclient import Gres, Infinite, Job, JobState
+from slurmclient import Gres, Infinite, Job, JobState, NodeAllocation
 
 
 def job_view(job: Job) -> JobView:
@@ -60,14 +60,22 @@ def held_gres(job: Job) -> Mapping[str, int]:
 
 
 def given_devices(job: Job) -> Mapping[str, tuple[Device, ...]]:
-    """Return the devices of a job by node: `gres_detail` has an entry for each node, in the order of their names."""
-    if len(job.gres_detail) != len(job.nodes):
-        return {}
-    return {
-        node: tuple(Device(one.name, one.type or "", one.count, one.index) for one in there)
-        for node, there in zip(job.nodes, job.gres_detail, strict=True)
-        if there
+    """Return the devices and cores of a job by node.
+
+    `gres_detail` has an entry for each node, in the order of their names.
+    """
+    detail = job.gres_detail if len(job.gres_detail) == len(job.nodes) else ((),) * len(job.nodes)
+    cores = {one.node: (_cores(one),) for one in job.allocations if one.cores}
+    found = {
+        node: (*(Device(one.name, one.type or "", one.count, one.index) for one in there), *cores.get(node, ()))
+        for node, there in zip(job.nodes, detail, strict=True)
     }
+    return {node: there for node, there in found.items() if there}
+
+
+def _cores(allocation: NodeAllocation) -> Device:
+    threads = max(1, allocation.cpus // len(allocation.cores))
+    return Cores(allocation.node_cores, threads, allocation.cores).as_device()
 
 
 def task_places(job: Job) -> Mapping[str, int]:

@@ -20,6 +20,9 @@ from simulator.kube.storage import ObjectKey, WatchEvent
 FINALIZER = "resource.kubernetes.io/delete-protection"
 EXTENDED = "resource.kubernetes.io/extended-resource-claim"
 OF_CLASS = "deviceclass.resource.kubernetes.io/"
+CPU_DRIVER, CPU_DEVICE = "dra.cpu", "cpudevmachine"
+"""dra-driver-cpu, and its one device of a Node."""
+
 OVER = {"Succeeded", "Failed"}
 
 DeviceKey = tuple[str, str, str]
@@ -49,6 +52,17 @@ class DynamicResources:
         spec = {"driver": driver, "nodeName": node, "pool": pool, "devices": devices}
         self._create(RESOURCE_SLICES.kind, f"{node}-{driver}-{generation}", spec)
 
+    def publish_cpus(self, node: str, cpus: int) -> None:
+        """Publish all CPUs of a Node as one device, as dra-driver-cpu does with `groupBy: machine`."""
+        device = {
+            "name": CPU_DEVICE,
+            "allowMultipleAllocations": True,
+            "capacity": {f"{CPU_DRIVER}/cpu": {"value": str(cpus)}},
+        }
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": CPU_DRIVER, "nodeName": node, "pool": pool, "devices": [device]}
+        self._create(RESOURCE_SLICES.kind, f"{node}-{CPU_DRIVER}", spec)
+
     def withdraw(self, node: str) -> None:
         """Remove the ResourceSlices of a Node, as a kubelet that starts does."""
         for one in tuple(self._server.storage.of(RESOURCE_SLICES)):
@@ -61,7 +75,9 @@ class DynamicResources:
 
     def add_claim(self, name: str, driver: str, count: int = 1, *, owner: Json | None = None) -> Json:
         """Create a ResourceClaim for so many devices of a DeviceClass."""
-        exactly = {"deviceClassName": driver, "count": count, "allocationMode": "ExactCount"}
+        exactly: Json = {"deviceClassName": driver, "count": count, "allocationMode": "ExactCount"}
+        if driver == CPU_DRIVER:
+            exactly |= {"count": 1, "capacity": {"requests": {f"{CPU_DRIVER}/cpu": str(count)}}}
         claim: Json = {
             "apiVersion": RESOURCE_CLAIMS.api_version,
             "kind": RESOURCE_CLAIMS.kind,
@@ -98,7 +114,8 @@ class DynamicResources:
                 return "waiting for its ResourceClaim"
             allocation = claim.get("status", {}).get("allocation")
             if allocation is None:
-                wanted += sum(one["exactly"]["count"] for one in claim["spec"]["devices"]["requests"])
+                requests = claim["spec"]["devices"]["requests"]
+                wanted += sum(one["exactly"]["count"] for one in requests if not _of_cpus(one))
             elif node_of(allocation) != node:
                 return "its ResourceClaim is allocated on another node"
         wanted += sum(count for _, count in self._extended(pod))
@@ -120,7 +137,11 @@ class DynamicResources:
             if "allocation" not in claim.get("status", {}):
                 free = self._free(node)
                 requests = claim["spec"]["devices"]["requests"]
-                chosen = [(one["name"], next(free)) for one in requests for _ in range(one["exactly"]["count"])]
+                chosen = [
+                    (one["name"], (CPU_DRIVER, node, CPU_DEVICE) if _of_cpus(one) else next(free))
+                    for one in requests
+                    for _ in range(one["exactly"]["count"])
+                ]
                 self._allocate(claim["metadata"]["name"], chosen, node)
             self._reserve(claim["metadata"]["name"], pod)
         if not extended:
@@ -229,7 +250,7 @@ class DynamicResources:
         for spec in slices:
             for device in spec["devices"]:
                 key = (spec["driver"], spec["pool"]["name"], device["name"])
-                if spec.get("nodeName") == node and key not in taken:
+                if spec.get("nodeName") == node and key not in taken and spec["driver"] != CPU_DRIVER:
                     yield key
 
     def _allocate(self, name: str, chosen: list[tuple[str, DeviceKey]], node: str) -> None:
@@ -278,9 +299,26 @@ def check_claim(old: Json, new: Json) -> None:
 
 
 def devices_of(claim: Json) -> list[DeviceKey]:
-    """Return the devices in the allocation of a ResourceClaim."""
-    results = claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
-    return [(one["driver"], one["pool"], one["device"]) for one in results]
+    """Return the devices in the allocation of a ResourceClaim, and of the device for all CPUs its single CPUs."""
+    devices = claim.get("status", {}).get("allocation", {}).get("devices", {})
+    given = [(one["driver"], one["pool"], one["device"], one["request"]) for one in devices.get("results", ())]
+    found = [(driver, pool, device) for driver, pool, device, _ in given if driver != CPU_DRIVER]
+    for entry in devices.get("config", ()):
+        if entry["opaque"]["driver"] == CPU_DRIVER:
+            [place] = [one for one in given if one[3] == entry["requests"][0]]
+            cpuset = entry["opaque"]["parameters"]["cpuConfig"]["cpuset"]
+            found += [(place[0], place[1], f"{place[2]}/{cpu}") for cpu in _expanded(cpuset)]
+    return found
+
+
+def _expanded(cpuset: str) -> Iterator[int]:
+    for part in cpuset.split(","):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+def _of_cpus(request: Json) -> bool:
+    return bool(request["exactly"]["deviceClassName"] == CPU_DRIVER)
 
 
 def node_of(allocation: Json) -> str:

@@ -182,6 +182,16 @@ def free_devices(cluster: PlacementState, job: SimJob, node: SimNode) -> dict[st
     return given
 
 
+def free_cores(cluster: PlacementState, job: SimJob, node: SimNode) -> tuple[int, ...]:
+    """Return the numbers of the cores that a job gets on a node: the lowest free ones, none where they are not shown."""
+    if not node.threads_per_core:
+        return ()
+    taken = {core for holder in cluster.holders(node.name) for core in holder.cores.get(node.name, ())}
+    wanted = -(-job.cpus_per_node * job.times(node.name) // node.threads_per_core)
+    free = [core for core in range(node.cpus // node.threads_per_core) if core not in taken]
+    return tuple(free[:wanted])
+
+
 def _victims_on(cluster: PlacementState, job: SimJob, partition: SimPartition, node: SimNode) -> list[SimJob]:
     lower = [
         holder

@@ -22,6 +22,9 @@ class SimNode:
     cpus: int = 64
     memory_mb: int = 512_000
     gres: Mapping[str, int] = field(default_factory=dict)
+    threads_per_core: int = 0
+    """0: the node shows no cores, which is faster."""
+
     features: tuple[str, ...] = ()
     external: bool = False
     made: bool = False
@@ -143,6 +146,9 @@ class SimJob:
     exit_code: int = 0
     devices: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
     """Numbers of the devices that it was given, by node and by GRES as asked for."""
+
+    cores: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Numbers of the cores that it was given, by node."""
 
     completing_on: set[str] = field(default_factory=set)
     preempted_at: float = float("-inf")

@@ -59,7 +59,7 @@ def show_job(job: SimJob, controller: Slurmctld, version: int) -> Json:
         "group_id": job.group_id,
         "hold": job.priority == 0,
         "job_id": job.job_id,
-        "job_resources": _resources(job, version) if held and job.running else _nothing(controller),
+        "job_resources": _resources(job, controller, version) if held and job.running else _nothing(controller),
         "job_state": job.words,
         "licenses": job.licenses,
         "mcs_label": job.mcs_label,
@@ -221,7 +221,7 @@ def _ranges(numbers: tuple[int, ...]) -> str:
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def _resources(job: SimJob, version: int) -> Json:
+def _resources(job: SimJob, controller: Slurmctld, version: int) -> Json:
     if version == 40:
         return {
             "nodes": compress(job.nodes),
@@ -239,14 +239,30 @@ def _resources(job: SimJob, version: int) -> Json:
         {
             "index": index,
             "name": name,
-            "cpus": {"count": job.cpus_per_node * job.times(name), "used": 0},
+            "cpus": {"count": _whole_cores(job, controller.nodes[name]), "used": 0},
             "memory": {"used": 0, "allocated": (job.memory_mb or 0) * job.times(name)},
-            "sockets": [],
+            "sockets": _sockets(job, controller.nodes[name]),
         }
         for index, name in enumerate(job.nodes)
     ]
     nodes = {"count": len(job.nodes), "list": compress(job.nodes), "whole": job.exclusive, "allocation": allocation}
     return {"nodes": nodes, "cpus": job.cpus}
+
+
+def _whole_cores(job: SimJob, node: SimNode) -> int:
+    return len(job.cores.get(node.name, ())) * node.threads_per_core or job.cpus_per_node * job.times(node.name)
+
+
+def _sockets(job: SimJob, node: SimNode) -> list[Json]:
+    """Every core of the node; none where the node does not show them, which is faster."""
+    if not node.threads_per_core:
+        return []
+    given = job.cores.get(node.name, ())
+    cores = [
+        {"index": core, "status": ["ALLOCATED" if core in given else "UNALLOCATED"]}
+        for core in range(node.cpus // node.threads_per_core)
+    ]
+    return [{"index": 0, "cores": cores}]
 
 
 def _nothing(controller: Slurmctld) -> Json | None:

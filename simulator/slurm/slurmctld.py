@@ -18,6 +18,7 @@ from simulator.slurm.placement import (
     all_unavailable,
     asks_too_many_cpus,
     can_ever_run,
+    free_cores,
     free_devices,
     goes_before,
     nodes_available_now,
@@ -362,6 +363,7 @@ class Slurmctld:
     def _give(self, job: SimJob, partition: SimPartition, nodes: tuple[str, ...]) -> None:
         job.tasks_on = tasks_by_node(self.cluster, job, nodes)
         job.devices = {name: free_devices(self.cluster, job, self.nodes[name]) for name in nodes}
+        job.cores = {name: free_cores(self.cluster, job, self.nodes[name]) for name in nodes}
         self._lives.start(job, partition, nodes)
 
     def _order(self, job: SimJob) -> tuple[int, int, int]:

@@ -34,11 +34,15 @@ class NodeAllocation:
         node: name.
         cpus: allocated; whole cores, so it may be more than was asked for.
         memory_mb: allocated.
+        cores: allocated, numbered from 0 over all sockets of the node; empty in v0.0.40.
+        node_cores: all cores of the node; 0 in v0.0.40.
     """
 
     node: str
     cpus: int
     memory_mb: int
+    cores: tuple[int, ...] = ()
+    node_cores: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,13 +114,20 @@ def read_allocations(raw: Raw) -> tuple[NodeAllocation, ...]:
     """Read `job_resources.nodes.allocation`, the form from v0.0.41 on."""
     entries = mapping(mapping(raw, "job_resources"), "nodes").get("allocation")
     return tuple(
-        NodeAllocation(
-            node=text(entry, "name"),
-            cpus=integer(mapping(entry, "cpus"), "count"),
-            memory_mb=integer(mapping(entry, "memory"), "allocated"),
-        )
+        _allocation(entry)
         for entry in (entries if isinstance(entries, list) else ())
         if isinstance(entry, dict) and text(entry, "name")
+    )
+
+
+def _allocation(entry: Raw) -> NodeAllocation:
+    cores, total = _core_numbers(entry.get("sockets"))
+    return NodeAllocation(
+        node=text(entry, "name"),
+        cpus=integer(mapping(entry, "cpus"), "count"),
+        memory_mb=integer(mapping(entry, "memory"), "allocated"),
+        cores=cores,
+        node_cores=total,
     )
 
 
@@ -250,6 +257,23 @@ def _gres_detail(raw: Raw) -> tuple[tuple[Gres, ...], ...]:
         except TresError:
             details.append(())
     return tuple(details)
+
+
+def _core_numbers(sockets: object) -> tuple[tuple[int, ...], int]:
+    """Return the numbers of the allocated cores, and how many cores there are; none unless all are listed in order."""
+    given: list[int] = []
+    total = 0
+    for at, socket in enumerate(sockets if isinstance(sockets, list) else ()):
+        cores = socket.get("cores") if isinstance(socket, dict) and socket.get("index") == at else None
+        if not isinstance(cores, list):
+            return (), 0
+        for number, core in enumerate(cores):
+            if not isinstance(core, dict) or core.get("index") != number:
+                return (), 0
+            if "ALLOCATED" in words(core, "status"):
+                given.append(total)
+            total += 1
+    return tuple(given), total
 
 
 def _cores(entry: Raw) -> int:

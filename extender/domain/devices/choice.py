@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from extender.domain.devices.device_map import DeviceLine, DeviceMap
+from extender.domain.devices.cpu_order import cpuset_text, linux_cpus
+from extender.domain.devices.device_map import CpuLine, DeviceLine, DeviceMap
 from extender.domain.devices.holders import DeviceHolders
-from extender.domain.devices.pools import DevicePools
-from extender.domain.devices.resource_claims import lines_of_requests
+from extender.domain.devices.pools import DevicePools, Pool
+from extender.domain.devices.resource_claims import cpus_of_request, is_of_cpus, lines_of_requests
 from extender.domain.devices.views import AllocatedDevice, DeviceId, DeviceRequest, ResourceClaimView, SliceDevice
-from extender.domain.jobs.devices import Device, numbers
+from extender.domain.jobs.devices import Device, cores_of, numbers
 from extender.domain.placing.taints import not_tolerated
 
 _KEEP_OFF = frozenset({"NoSchedule", "NoExecute"})
@@ -21,6 +22,8 @@ class ChosenDevices:
     """The devices of each ResourceClaim, by UID."""
 
     by_claim: Mapping[str, tuple[AllocatedDevice, ...]] = field(default_factory=dict)
+    left: str = ""
+    """Why the CPUs that Slurm allocated cannot be named: ResourceClaims for CPUs are left to kube-scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,10 @@ class _Unusable(Exception):
         self.found = found
 
 
+def _no_order(_node: str) -> tuple[int, ...]:
+    raise ValueError("its CPUs are not known")
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceStock:
     """The devices that drivers publish, with the holder of each."""
@@ -62,6 +69,9 @@ class DeviceStock:
     provisional: Callable[[ResourceClaimView], bool] = lambda _claim: False
     """Its Pod is one of this extender and not bound: the ResourceClaim is compared with Slurm's indexes, and replaced
     if it differs, before the Pod is bound."""
+
+    cpu_order: Callable[[str], tuple[int, ...]] = _no_order
+    """Return the Linux CPUs of a Node in Slurm's order. Raises `ValueError` with the cause where it is not known."""
 
     def firm_holders(self, device: DeviceId, uid: str) -> tuple[str, ...]:
         """Return the UIDs of the ResourceClaims, except one, that keep a device from others."""
@@ -90,8 +100,18 @@ def choose(
     """
     left: dict[DeviceLine, list[int]] = {}
     chosen: dict[str, tuple[AllocatedDevice, ...]] = {}
+    of_cpus = [one for one in claims if is_of_cpus(one, device_map)]
+    unnamed = ""
     try:
+        if of_cpus and device_map.cpus is not None:
+            try:
+                cpus = _cpus(device_map.cpus, given, node, stock)
+                chosen |= _share_cpus(of_cpus, cpus, device_map.cpus, node, stock)
+            except ValueError as error:
+                unnamed = f"The CPUs that Slurm allocates on {node} cannot be named: {error}."
         for claim in claims:
+            if claim in of_cpus:
+                continue
             results: list[AllocatedDevice] = []
             for request, line in lines_of_requests(claim.requests, device_map):
                 if line not in left:
@@ -106,7 +126,7 @@ def choose(
             chosen[claim.uid] = tuple(results)
     except _Unusable as error:
         return error.found
-    return ChosenDevices(chosen)
+    return ChosenDevices(chosen, unnamed)
 
 
 def indexes_of(line: DeviceLine, given: Sequence[Device]) -> list[int]:
@@ -124,6 +144,50 @@ def conflicts(claim: ResourceClaimView, stock: DeviceStock) -> tuple[tuple[Devic
     )
 
 
+def _cpus(line: CpuLine, given: Sequence[Device], node: str, stock: DeviceStock) -> tuple[int, ...]:
+    """Return the Linux CPUs that Slurm allocated, by core.
+
+    Raises `ValueError` with the cause if they are not known, and `_Unusable` while the driver publishes nothing.
+    """
+    cores = cores_of(given)
+    if cores is None:
+        raise ValueError("Slurm does not report the cores of the job")
+    cpus = linux_cpus(stock.cpu_order(node), cores)
+    pool = _pool(line.driver, line.pool_of(node), node, stock)
+    device = next((one for one in pool.devices if one.name == line.device), None)
+    if device is None:
+        raise ValueError(f"driver {line.driver} publishes no device {line.device} there")
+    return cpus
+
+
+def _share_cpus(
+    claims: Sequence[ResourceClaimView], cpus: Sequence[int], line: CpuLine, node: str, stock: DeviceStock
+) -> dict[str, tuple[AllocatedDevice, ...]]:
+    """Give each request as many CPUs as it is for, in the order of cores. Raises `_Unusable`."""
+    device = DeviceId(line.driver, line.pool_of(node), line.device)
+    what = f"Slurm gave CPUs {cpuset_text(cpus) or 'none'} of {node}"
+    found: dict[str, tuple[AllocatedDevice, ...]] = {}
+    left = list(cpus)
+    for claim in claims:
+        results = []
+        for request in claim.requests:
+            number = cpus_of_request(request, line)
+            taken, left = left[:number], left[number:]
+            if not number or len(taken) < number:
+                raise _Unusable(DevicesUnusable(f"{what}, fewer than {claim.full_name} requests."))
+            if reserved := line.reserved & set(taken):
+                text = f"{what}, and {cpuset_text(reserved)} is in cpus.reserved; set CpuSpecList in slurm.conf."
+                raise _Unusable(DevicesUnusable(text))
+            one = AllocatedDevice(request.name, device, cpus=tuple(sorted(taken)), shared=True)
+            for held in one.held:
+                if others := stock.firm_holders(held, claim.uid):
+                    text = f"{what}: {stock.holder_text(others[0])} holds {held.text}."
+                    raise _Unusable(DevicesUnusable(text, conflict=True))
+            results.append(one)
+        found[claim.uid] = tuple(results)
+    return found
+
+
 def _too_few(line: DeviceLine, given: Sequence[Device], node: str, claim: ResourceClaimView) -> DevicesUnusable:
     named = ", ".join(one.text for one in given if line.counts(one)) or "none"
     return DevicesUnusable(
@@ -136,10 +200,7 @@ def _device(place: tuple[DeviceLine, int, str], request: DeviceRequest, stock: D
     """Return the device with Slurm's index, for a ResourceClaim. Raises `_Unusable`. `place`: line, index, Node."""
     line, index, node = place
     pool_name = line.pool_of(node)
-    pool = stock.pools.pool(line.driver, pool_name, node)
-    if pool is None or not pool.complete:
-        lacks = "no ResourceSlice" if pool is None else "not every ResourceSlice"
-        raise _Unusable(DevicesUnknown(f"The API server has {lacks} of pool {pool_name} of driver {line.driver}."))
+    pool = _pool(line.driver, pool_name, node, stock)
     what = f"Slurm gave {line.gres} {index} of {node}"
     found = [device for device in pool.devices if line.is_index(device, index)]
     if len(found) != 1:
@@ -157,6 +218,15 @@ def _device(place: tuple[DeviceLine, int, str], request: DeviceRequest, stock: D
         holder = stock.holder_text(others[0])
         raise _Unusable(DevicesUnusable(f"{what}, which is {device.text}: {holder} holds it.", conflict=True))
     return device
+
+
+def _pool(driver: str, name: str, node: str, stock: DeviceStock) -> Pool:
+    """Return the pool of a Node. Raises `_Unusable` while it is not known completely."""
+    pool = stock.pools.pool(driver, name, node)
+    if pool is None or not pool.complete:
+        lacks = "no ResourceSlice" if pool is None else "not every ResourceSlice"
+        raise _Unusable(DevicesUnknown(f"The API server has {lacks} of pool {name} of driver {driver}."))
+    return pool
 
 
 def _unsupported(device: SliceDevice, request: DeviceRequest) -> str:

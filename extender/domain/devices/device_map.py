@@ -74,10 +74,35 @@ class DeviceLine:
 
 
 @dataclass(frozen=True, slots=True)
+class CpuLine:
+    """How the CPUs that Slurm allocated are written into a ResourceClaim: as a cpuset of one device of the Node.
+
+    The driver takes the cpuset from the opaque configuration of the allocation (dra-driver-cpu, `groupBy: machine`).
+    """
+
+    driver: str
+    device_classes: frozenset[str]
+    pool: str = NODE
+    device: str = "cpudevmachine"
+    reserved: frozenset[int] = frozenset()
+    """CPUs that the driver gives to no container."""
+
+    @property
+    def capacity(self) -> str:
+        """Return the name of the capacity whose amount is the number of CPUs."""
+        return f"{self.driver}/cpu"
+
+    def pool_of(self, node: str) -> str:
+        """Return the name of the pool of a Node."""
+        return self.pool.replace(NODE, node)
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceMap:
     """All lines. An empty map switches dynamic resource allocation off."""
 
     lines: tuple[DeviceLine, ...] = ()
+    cpus: CpuLine | None = None
     _by_class: dict[str, DeviceLine] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -87,14 +112,25 @@ class DeviceMap:
                 if name in by_class:
                     raise ValueError(f"DeviceClass {name!r} is in the lines of {by_class[name].gres} and {line.gres}")
                 by_class[name] = line
+        for name in sorted(self.cpus.device_classes if self.cpus is not None else ()):
+            if name in by_class:
+                raise ValueError(f"DeviceClass {name!r} is in the line of {by_class[name].gres} and in cpus")
         object.__setattr__(self, "_by_class", by_class)
 
     def __bool__(self) -> bool:
-        return bool(self.lines)
+        return bool(self.lines) or self.cpus is not None
 
     def line_of(self, device_class: str) -> DeviceLine | None:
         """Return the line that has a DeviceClass."""
         return self._by_class.get(device_class)
+
+    def is_cpus(self, device_class: str) -> bool:
+        """Return whether the devices of a DeviceClass are CPUs that Slurm chooses."""
+        return self.cpus is not None and device_class in self.cpus.device_classes
+
+    def knows(self, device_class: str) -> bool:
+        """Return whether Slurm chooses the devices of a DeviceClass."""
+        return device_class in self._by_class or self.is_cpus(device_class)
 
     def lines_of(self, given: Iterable[Device]) -> tuple[DeviceLine, ...]:
         """Return the lines of devices that Slurm allocated."""

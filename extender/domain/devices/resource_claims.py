@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from extender.domain.devices.device_map import DeviceLine, DeviceMap
+from extender.domain.devices.device_map import CpuLine, DeviceLine, DeviceMap
 from extender.domain.devices.views import DeviceRequest, ResourceClaimView
-from extender.domain.pods.requests import CLASS_RESOURCE, pod_requests
-from extender.domain.quantity import whole_up
+from extender.domain.pods.requests import CLASS_RESOURCE, CPU, pod_requests
+from extender.domain.quantity import ONE, parse, whole_up
+from extender.domain.translation.qos import pinned
 from extender.domain.views import PodResourceClaim, PodView
 
 MOST_DEVICES = 32
@@ -63,6 +64,7 @@ def read_claims(
             line = device_map.line_of(request.device_class)
             if line is not None:
                 gres[line.gres] = gres.get(line.gres, 0) + request.count
+    faults += _too_many_cpus(pod, translated, device_map)
     return ResourceClaimReading(tuple(translated), gres, tuple(faults), tuple(delegated), tuple(missing))
 
 
@@ -114,13 +116,30 @@ def _missing(pod: PodView, entry: PodResourceClaim, claim: ResourceClaimView | N
     return f"{named}, which Pod {pod.full_name} names, does not exist. Create it, or delete the Pod."
 
 
+def is_of_cpus(claim: ResourceClaimView, device_map: DeviceMap) -> bool:
+    """Return whether a ResourceClaim is for CPUs that Slurm chooses."""
+    return any(device_map.is_cpus(one.device_class) for one in claim.requests)
+
+
+def cpus_of_request(request: DeviceRequest, line: CpuLine) -> int:
+    """Return how many CPUs a request is for; 0 where it names no whole number of them."""
+    text = dict(request.capacity).get(line.capacity, "")
+    try:
+        amount = parse(text) if text else 0
+    except ValueError:
+        return 0
+    return amount // ONE if amount > 0 and amount % ONE == 0 else 0
+
+
 def _delegated(pod: PodView, claim: ResourceClaimView, users: Sequence[PodView], device_map: DeviceMap) -> str:
     """Return why kube-scheduler alone allocates a ResourceClaim, "" where Slurm does."""
     if any(one.delegated for one in claim.requests):
         return next(f"request {one.name} has {one.delegated}" for one in claim.requests if one.delegated)
-    if not any(device_map.line_of(one.device_class) for one in claim.requests):
+    if not any(device_map.knows(one.device_class) for one in claim.requests):
         names = ", ".join(sorted({one.device_class for one in claim.requests})) or "none"
         return f"no line of devices names its DeviceClass ({names})"
+    if is_of_cpus(claim, device_map) and not _is_pinned(pod):
+        return "the Pod is not of QoS class Guaranteed with whole CPUs"
     if users:
         return f"Pod {users[0].full_name} uses it too"
     if claim.allocated is not None and claim.job_id is None and not set(claim.reserved) <= {pod.uid}:
@@ -136,14 +155,58 @@ def _faults(claim: ResourceClaimView, device_map: DeviceMap) -> list[str]:
         for one in claim.requests
         if one.unsupported
     ]
+    of_cpus = is_of_cpus(claim, device_map)
     faults += [
         f"{where}: no line of devices names DeviceClass {one.device_class} of request {one.name}, but one names "
         "another of its DeviceClasses; put them in two ResourceClaims"
         for one in claim.requests
-        if device_map.line_of(one.device_class) is None
+        if not (device_map.is_cpus(one.device_class) if of_cpus else device_map.line_of(one.device_class))
+    ]
+    if of_cpus and device_map.cpus is not None:
+        return faults + _cpu_faults(where, claim, device_map.cpus)
+    faults += [
+        f"{where}: request {one.name} has capacity, which Slurm cannot honour; remove it"
+        for one in claim.requests
+        if one.capacity
     ]
     if claim.constrained:
         faults.append(f"{where} has constraints, which Slurm cannot honour; remove them")
     if sum(one.count for one in claim.requests) > MOST_DEVICES:
         faults.append(f"{where} requests more than {MOST_DEVICES} devices, the most that an allocation may have")
     return faults
+
+
+def _is_pinned(pod: PodView) -> bool:
+    """Return whether the Pod is Guaranteed, and its CPUs are whole."""
+    try:
+        return bool(pinned(pod)) and pod_requests(pod).get(CPU, 0) % ONE == 0
+    except ValueError:
+        return False
+
+
+def _cpu_faults(where: str, claim: ResourceClaimView, line: CpuLine) -> list[str]:
+    faults = [
+        f"{where}: request {one.name} must have count 1, and a whole number of CPUs as its one capacity {line.capacity}"
+        for one in claim.requests
+        if one.count != 1 or len(one.capacity) != 1 or not cpus_of_request(one, line)
+    ]
+    if claim.constrained:
+        faults.append(f"{where} has constraints, which Slurm cannot honour; remove them")
+    if line.driver in claim.configured_drivers:
+        faults.append(f"{where} has a config for driver {line.driver}, where Slurm's CPUs are written; remove it")
+    return faults
+
+
+def _too_many_cpus(pod: PodView, claims: Sequence[ResourceClaimView], device_map: DeviceMap) -> list[str]:
+    """Return a sentence if ResourceClaims are for more CPUs than the Pod requests, which are those of its job."""
+    line = device_map.cpus
+    if line is None:
+        return []
+    wanted = sum(cpus_of_request(one, line) for claim in claims for one in claim.requests)
+    try:
+        asked = whole_up(pod_requests(pod).get(CPU, 0)) if wanted else 0
+    except ValueError:
+        return []
+    if wanted <= asked:
+        return []
+    return [f"its ResourceClaims request {wanted} CPUs and its containers {asked}; request as many in both"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extender.domain.views import Taint, Toleration
 
@@ -41,6 +41,9 @@ class DeviceRequest:
     tolerations_json: str = ""
     """The same as they are written, for the allocation; "": none."""
 
+    capacity: tuple[tuple[str, str], ...] = ()
+    """Requested amounts of capacities by their qualified names."""
+
     delegated: str = ""
     """The field that only kube-scheduler can honour, so that the ResourceClaim is left to it; "": none."""
 
@@ -57,6 +60,21 @@ class AllocatedDevice:
     admin: bool = False
     """It is used with adminAccess, beside its holder."""
 
+    cpus: tuple[int, ...] = ()
+    """The Linux CPUs of it that the configuration of the allocation names, ascending."""
+
+    shared: bool = field(default=False, compare=False)
+    """Others may have a share of it too."""
+
+    @property
+    def held(self) -> tuple[DeviceId, ...]:
+        """Return what it keeps from others: the device, or single CPUs of it."""
+        if self.admin:
+            return ()
+        if self.cpus:
+            return tuple(replace(self.device, device=f"{self.device.device}/{cpu}") for cpu in self.cpus)
+        return () if self.shared else (self.device,)
+
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaimView:
@@ -72,6 +90,9 @@ class ResourceClaimView:
 
     config: tuple[str, ...] = ()
     """The entries of `spec.devices.config`, each as JSON."""
+
+    configured_drivers: frozenset[str] = frozenset()
+    """The drivers that these entries are for."""
 
     allocated: tuple[AllocatedDevice, ...] | None = None
     """The devices of `status.allocation`; `None`: it is not allocated."""
@@ -101,7 +122,7 @@ class ResourceClaimView:
     @property
     def devices(self) -> frozenset[DeviceId]:
         """Return the devices that it keeps from others."""
-        return frozenset(one.device for one in self.allocated or () if not one.admin)
+        return frozenset(held for one in self.allocated or () for held in one.held)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,35 @@ Slurm numbers the devices of a node from 0 in the order of its gres.conf, and re
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from extender.domain.wellknown import DEVICES, GPUS
 
 OF_GPUS = frozenset({"gpu", "shard", "mps"})
 """GRES whose numbers are those of GPUs."""
+
+
+CORES = "allocated cores"
+"""Stands for a GRES name in the device for the cores of a node; no GRES has a space in its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """The cores that Slurm allocated on one node, by their numbers from 0 over all sockets of the node."""
+
+    total: int
+    """Cores of the node."""
+
+    threads: int
+    """CPUs of each core, as Slurm counts them."""
+
+    given: tuple[int, ...]
+
+    def as_device(self) -> Device:
+        """Return them in the form of all devices of a node."""
+        index = ",".join(map(str, self.given))
+        return Device(CORES, f"{self.total}x{self.threads}", len(self.given), index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +57,26 @@ class Device:
 
 def written_devices(devices: tuple[Device, ...]) -> dict[str, str]:
     """Return the annotations about these devices; empty without devices."""
+    devices = without_cores(devices)
     if not devices:
         return {}
     gpus = sorted({number for one in devices if one.name in OF_GPUS for number in numbers(one.index)})
     shown = {DEVICES: ",".join(one.text for one in devices)}
     return shown | ({GPUS: ",".join(map(str, gpus))} if gpus else {})
+
+
+def without_cores(devices: tuple[Device, ...]) -> tuple[Device, ...]:
+    """Return the devices that are GRES."""
+    return tuple(one for one in devices if one.name != CORES)
+
+
+def cores_of(devices: Iterable[Device]) -> Cores | None:
+    """Return the cores among the devices of a node; `None`: Slurm did not report them."""
+    found = next((one for one in devices if one.name == CORES), None)
+    if found is None:
+        return None
+    total, _, threads = found.type.partition("x")
+    return Cores(int(total), int(threads), tuple(numbers(found.index)))
 
 
 MOST_NUMBERS = 1024

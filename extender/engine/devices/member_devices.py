@@ -19,6 +19,7 @@ from extender.domain.events import MemberRef
 from extender.domain.placeholder import Placeholder
 from extender.domain.ports import Clock, DeviceCache, PodCache, PodReads, PortError, ResourceClaims
 from extender.domain.views import PodView
+from extender.engine.devices.cpu_orders import CpuOrders
 from extender.engine.devices.pod_devices import PodDevices
 
 _log = structlog.get_logger(__name__)
@@ -59,6 +60,7 @@ class MemberDevices:
         pods: PodDevices,
         devices: DeviceCache,
         claims: ResourceClaims,
+        cpus: CpuOrders,
         *,
         cache: PodCache,
         reads: PodReads,
@@ -67,6 +69,7 @@ class MemberDevices:
         self._pods = pods
         self._devices = devices
         self._claims = claims
+        self._cpus = cpus
         self._cache = cache
         self._reads = reads
         self._clock = clock
@@ -178,14 +181,16 @@ class MemberDevices:
 
     async def _write(self, order: _Order, found: ChosenDevices, *, reserve: bool) -> str:
         """Write what differs, wait for the watch, and look for other holders."""
+        if found.left:
+            self._cpus.report(order.node, found.left)
         written: list[ResourceClaimView] = []
         holders = self._devices.stock.holders
         try:
             for claim in order.claims:
-                chosen = found.by_claim[claim.uid]
-                if _is_right(claim, chosen, order, reserve=reserve):
+                chosen = found.by_claim.get(claim.uid)
+                if chosen is None or _is_right(claim, chosen, order, reserve=reserve):
                     continue
-                holders.assume(claim.uid, frozenset(one.device for one in chosen))
+                holders.assume(claim.uid, frozenset(held for one in chosen for held in one.held))
                 written.append(await self._allocate(claim, chosen, order, reserve=reserve))
             for claim in written:
                 if not await self._devices.passed(claim.uid, claim.resource_version, SHOWN_WITHIN_S):

@@ -28,6 +28,7 @@ def read_node(obj: Mapping[str, Any] | bytes | str) -> NodeView:
             (one.text("address") for one in status.each("addresses") if one.text("type") == "InternalIP"), ""
         ),
         allocatable=status.strings("allocatable"),
+        cpus=status.strings("capacity").get("cpu", ""),
         conditions={one.text("type"): one.text("status") for one in conditions},
         ready={"True": True, "False": False}.get(ready.text("status")),
         heartbeat=ready.instant("lastHeartbeatTime") or 0.0,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from pydantic_core import to_json
 
+from extender.domain.devices.cpu_order import read_order
 from extender.domain.devices.resource_claims import MOST_DEVICES
 from extender.domain.devices.views import EXTENDED_CLAIM, AllocatedDevice, DeviceId, DeviceRequest, ResourceClaimView
 from extender.domain.views import Toleration
@@ -41,6 +43,7 @@ def read_resource_claim(obj: Mapping[str, Any] | bytes | str) -> ResourceClaimVi
         requests=tuple(_request(one) for one in devices.each("requests", MOST_REQUESTS)[:MOST_REQUESTS]),
         constrained=devices.count("constraints") > 0,
         config=read_config(devices),
+        configured_drivers=frozenset(one.inner("opaque").text("driver") for one in devices.each("config")),
         allocated=_allocated(status.inner("allocation")) if "allocation" in status else None,
         node=_node(status.inner("allocation")),
         reserved=tuple(one.text("uid") for one in reserved),
@@ -72,7 +75,6 @@ def _request(one: Fields) -> DeviceRequest:
         for what, given in (
             ("selectors", exactly.count("selectors")),
             (f"allocationMode {mode}", mode != "ExactCount"),
-            ("capacity", "capacity" in exactly),
         )
         if given
     )
@@ -82,6 +84,7 @@ def _request(one: Fields) -> DeviceRequest:
         1 if number is None else max(0, number),
         tuple(_toleration(entry) for entry in exactly.each("tolerations", MOST_REQUESTS)),
         to_json(tolerations).decode() if tolerations else "",
+        capacity=tuple(exactly.inner("capacity").strings("requests").items()),
         delegated="adminAccess" if exactly.flag("adminAccess") else "",
         unsupported=unsupported,
     )
@@ -92,15 +95,30 @@ def _toleration(one: Fields) -> Toleration:
 
 
 def _allocated(allocation: Fields) -> tuple[AllocatedDevice, ...]:
-    results = allocation.inner("devices").each("results", MOST_DEVICES)
+    devices = allocation.inner("devices")
+    cpusets = _cpusets(devices)
     return tuple(
         AllocatedDevice(
             one.text("request"),
             DeviceId(one.text("driver"), one.text("pool"), one.text("device")),
             one.flag("adminAccess"),
+            cpusets.get((one.text("driver"), one.text("request")), ()),
+            "shareID" in one,
         )
-        for one in results
+        for one in devices.each("results", MOST_DEVICES)
     )
+
+
+def _cpusets(devices: Fields) -> dict[tuple[str, str], tuple[int, ...]]:
+    """Return the CPUs that the configuration of an allocation names, by driver and request (dra-driver-cpu)."""
+    found: dict[tuple[str, str], tuple[int, ...]] = {}
+    for one in devices.each("config", 2 * MOST_REQUESTS)[: 2 * MOST_REQUESTS]:
+        opaque, requests = one.inner("opaque"), one.texts("requests")
+        text = opaque.inner("parameters").inner("cpuConfig").text("cpuset")
+        if text and len(requests) == 1:
+            with suppress(ValueError):
+                found[opaque.text("driver"), requests[0]] = tuple(sorted(read_order(text)))
+    return found
 
 
 def _node(allocation: Fields) -> str:

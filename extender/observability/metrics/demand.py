@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from extender.domain.jobs.devices import without_cores
 from extender.domain.jobs.job import JobRequest
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.placing.room import CPUS, of_job
@@ -57,8 +58,8 @@ def _gpus(amounts: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 
 def _allocated(p: Placeholder, request: JobRequest | None) -> Iterator[tuple[str, int]]:
     """The devices that Slurm gave; where it does not say which, those that were requested."""
-    if p.job is not None and p.job.devices:
-        for _, devices in p.job.devices:
-            yield from ((one.type, one.count) for one in devices if one.name == GPU)
+    given = [one for _, devices in p.job.devices for one in without_cores(devices)] if p.job is not None else []
+    if given:
+        yield from ((one.type, one.count) for one in given if one.name == GPU)
     elif request is not None:
         yield from ((kind, count * request.members) for kind, count in _gpus(of_job(request)))
