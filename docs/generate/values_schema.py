@@ -153,6 +153,11 @@ OWN: Schema = {
         "uniqueItems": True,
     },
     "devices": _yes_or_no("Give the extender the rights that `config.devices` needs."),
+    "cpus": {
+        "type": "integer",
+        "minimum": 0,
+        "description": "Number of Nodes on which a Job writes the order of the CPUs; 0: no Job.",
+    },
     "noGrowth": _yes_or_no("Refuse to resize Pods to more than their jobs hold."),
     "writesPolicy": _yes_or_no("Limit what the extender's ServiceAccount can write to what the extender writes."),
     "maxGraceSeconds": {

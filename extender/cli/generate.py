@@ -7,6 +7,7 @@ import json
 import click
 
 from extender.cli.certificates import certificates
+from extender.cli.cpu_order import cpu_order
 from extender.cli.scripts import fence_script, lock_script
 from extender.config.keys import CONFIGURATION, POLICY
 
@@ -35,5 +36,5 @@ def schema(policy: bool) -> None:
     click.echo(json.dumps((POLICY if policy else CONFIGURATION).json_schema, indent=2))
 
 
-for command in (certificates, fence_script, lock_script, schema):
+for command in (certificates, cpu_order, fence_script, lock_script, schema):
     generate.add_command(command)

@@ -22,6 +22,7 @@ SECTIONS = {
     "Check": ("check-config", "doctor", "translate"),
     "Install": (
         "generate certificates",
+        "generate cpu-order",
         "generate fence-script",
         "generate lock-script",
         "import-config",

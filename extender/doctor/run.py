@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from extender.config.document import ExtenderConfiguration
 from extender.config.load import Overrides, from_environment, parse
-from extender.doctor.checks import devices, extender, files, gangs, kubernetes, scheduler, settings, slurm
+from extender.doctor.checks import cpus, devices, extender, files, gangs, kubernetes, scheduler, settings, slurm
 from extender.doctor.facts import Configured, ExpectedProfile, Facts, KubeFacts, Probed, SlurmFacts
 from extender.doctor.finding import Finding
 from extender.doctor.gather.deployments import (
@@ -35,7 +35,7 @@ from extender.http.scheduling import PREFIX
 from extender.kube.connection import CredentialsError, connect
 from extender.kube.errors import ApiError
 
-SUBJECTS = (slurm, settings, kubernetes, gangs, devices, scheduler, files, extender)
+SUBJECTS = (slurm, settings, kubernetes, cpus, gangs, devices, scheduler, files, extender)
 """In the order of the report: a subject stands behind those that it depends on."""
 
 

@@ -7,7 +7,7 @@ far as an extender sees them. A DeviceClass stands for all devices of the driver
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
 
@@ -103,6 +103,12 @@ class DynamicResources:
         self._allocate(name, [("gpu", (driver, node, device))], node)
         if pod is not None:
             self._reserve(name, pod)
+
+    def give_cpus(self, name: str, node: str, cpuset: str) -> None:
+        """Let another program allocate these very CPUs to a ResourceClaim of its own."""
+        parameters = {"apiVersion": "v1alpha1", "cpuConfig": {"cpuset": cpuset}}
+        entry = {"source": "FromClaim", "requests": ["gpu"], "opaque": {"driver": CPU_DRIVER, "parameters": parameters}}
+        self._allocate(name, [("gpu", (CPU_DRIVER, node, CPU_DEVICE))], node, [entry])
 
     # What kube-scheduler's plugin does.
 
@@ -253,14 +259,14 @@ class DynamicResources:
                 if spec.get("nodeName") == node and key not in taken and spec["driver"] != CPU_DRIVER:
                     yield key
 
-    def _allocate(self, name: str, chosen: list[tuple[str, DeviceKey]], node: str) -> None:
+    def _allocate(self, name: str, chosen: list[tuple[str, DeviceKey]], node: str, config: Sequence[Json] = ()) -> None:
         results = [
             {"request": request, "driver": driver, "pool": pool, "device": device}
             for request, (driver, pool, device) in chosen
         ]
         field = {"key": "metadata.name", "operator": "In", "values": [node]}
         allocation = {
-            "devices": {"results": results},
+            "devices": {"results": results, "config": list(config)},
             "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
             "allocationTimestamp": timestamp(self._server.wall()),
         }

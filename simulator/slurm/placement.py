@@ -183,7 +183,7 @@ def free_devices(cluster: PlacementState, job: SimJob, node: SimNode) -> dict[st
 
 
 def free_cores(cluster: PlacementState, job: SimJob, node: SimNode) -> tuple[int, ...]:
-    """Return the numbers of the cores that a job gets on a node: the lowest free ones, none where they are not shown."""
+    """Return the numbers of the cores that a job gets on a node: the lowest free ones; none where they do not show."""
     if not node.threads_per_core:
         return ()
     taken = {core for holder in cluster.holders(node.name) for core in holder.cores.get(node.name, ())}

@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from extender.domain.cluster import SlurmNode
 from extender.domain.jobs.devices import Cores
+from extender.domain.views import NodeView
 from extender.domain.wellknown import CPUS
 
 MOST_CPUS = 1024
@@ -99,6 +101,13 @@ class NodeCpus:
 
     registered: int | None = None
     """The CPUs of the Slurm node that the extender registered for the Node; `None`: Slurm has a slurmd there."""
+
+    @classmethod
+    def of(cls, node: NodeView, slurm_node: SlurmNode | None) -> NodeCpus:
+        """Return what is known of the CPUs of a Node, and of its Slurm node."""
+        registered = slurm_node is not None and slurm_node.registered_for == node.name
+        count = slurm_node.cpus if slurm_node is not None and registered else None
+        return cls(node.annotations.get(CPUS, ""), node.cpus, count)
 
     def order(self, reserved: frozenset[int] = frozenset()) -> tuple[int, ...]:
         """Return the Linux CPUs in Slurm's order. Raises `ValueError`.

@@ -9,18 +9,10 @@ from extender.domain.devices.cpu_order import NodeCpus
 from extender.domain.devices.device_map import DeviceMap
 from extender.domain.ports import Announcement, Announcer
 from extender.domain.views import NodeView
-from extender.domain.wellknown import CPUS, Reason
+from extender.domain.wellknown import Reason
 
 REPORTED_KEPT = 10_000
 """Nodes of which it is remembered what was reported."""
-
-
-def cpus_of_node(node: NodeView, slurm_node: SlurmNode | None) -> NodeCpus:
-    """Return what is known of the CPUs of a Node."""
-    registered = slurm_node is not None and slurm_node.registered_for == node.name
-    return NodeCpus(
-        node.annotations.get(CPUS, ""), node.cpus, slurm_node.cpus if slurm_node is not None and registered else None
-    )
 
 
 class CpuOrders:
@@ -45,7 +37,7 @@ class CpuOrders:
         if node is None:
             raise ValueError("the Node does not exist")
         reserved = self._map.cpus.reserved if self._map.cpus is not None else frozenset[int]()
-        return cpus_of_node(node, self._slurm_node(name)).order(reserved)
+        return NodeCpus.of(node, self._slurm_node(name)).order(reserved)
 
     def report(self, name: str, text: str) -> None:
         """Report by an Event on a Node that its CPUs are left to kube-scheduler: once for each cause."""

@@ -214,6 +214,9 @@ affinity: {{ toJson . }}
 {{- if and (dig "devices" nil $config) (not .Values.devices) }}
 {{- fail "config.devices is given: devices must be true, which gives the rights that it needs" }}
 {{- end }}
+{{- if and (hasKey $config "cpus") (not .Values.devices) }}
+{{- fail "config.cpus is given: devices must be true, which gives the rights that it needs" }}
+{{- end }}
 {{- if ne (dig "leaderElection" "leaseName" "slurm-extender" $config) "slurm-extender" }}
 {{- fail "config.leaderElection.leaseName: it must be slurm-extender, the only Lease that the chart's Role lets it write" }}
 {{- end }}
