@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 STAMP := $(VENV)/.installed-$(shell cat pyproject.toml packaging/kubectl/pyproject.toml requirements-dev.lock | sha256sum | cut -c1-16)
 
-.PHONY: setup lint test test-beside contract e2e prove bench lab lab-build lab-build-node demo first-pod docs site locks clean
+.PHONY: setup lint test test-beside contract e2e prove bench lab lab-build lab-build-node lab-build-controllers demo first-pod docs site locks clean
 
 setup: $(STAMP)
 
@@ -43,11 +43,16 @@ lab-build: setup
 lab-build-node: setup
 	$(BIN)/python -m lab build node
 
+# The controllers that create gangs; only `make prove` needs them.
+lab-build-controllers: setup
+	$(BIN)/python -m lab build controllers
+
 # The real parts share a noisy machine: what failed is tried once more, by itself, and both results are printed.
 # Runs side by side, one for each release, of two processes each: each with clusters of its own, which it shares among
 # the files that it takes up; and one process for sites with an older Kubernetes.
 # What is chosen of the tests: an expression of names, and one of marks.
-REAL = $(BIN)/python -m pytest -k '$(1)' -m "lab and not slow and $(or $(3),not kubelet) and $(2)" -o cache_dir=$(VENV)/real-parts-$@ $(REAL_PARTS)
+OTHERS := not kubelet and not controllers
+REAL = $(BIN)/python -m pytest -k '$(1)' -m "lab and not slow and $(or $(3),$(OTHERS)) and $(2)" -o cache_dir=$(VENV)/real-parts-$@ $(REAL_PARTS)
 # Where such tests are: to import all the others takes each process ten seconds.
 REAL_PARTS := tests/contract tests/e2e tests/lab tests/manifests
 BY_FILE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
@@ -61,18 +66,19 @@ TWICE = set -o pipefail; rm -rf $(VENV)/real-parts-$@; \
 # None where the lab has one minor alone.
 OLDER := $(if $(word 2,$(wildcard lab/kubernetes/*/go.mod)),e2e-older)
 # Which release, the report's name, what is run.
-PROVED = $(BIN)/python -m pytest -k '$(1)' -m "lab and $(or $(4),not kubelet)" -p lab.proof --proof docs/proof/$(2).md -o cache_dir=$(VENV)/proof-$@ $(3)
+PROVED = $(BIN)/python -m pytest -k '$(1)' -m "lab and $(or $(4),$(OTHERS))" -p lab.proof --proof docs/proof/$(2).md -o cache_dir=$(VENV)/proof-$@ $(3)
 PROVE = set -o pipefail; $(PROVED) $(SAID)
 # What failed is tried once more, by itself; the page has both results.
 PROVE_TWICE = set -o pipefail; rm -rf $(VENV)/proof-$@; \
 	($(PROVED) $(BY_FILE) || { [ $$? -eq 1 ] && $(PROVED) $(AGAIN); }) $(SAID)
 
+CONTROLLERS := tests/e2e/test_gang_controllers.py
 KUBELETS := tests/e2e/test_kubelets.py tests/e2e/test_kubelet_resources.py tests/lab/kubelet
 FENCES := tests/e2e/test_fences.py
 MATRICES := --ignore $(FENCES) --ignore tests/e2e/test_operators_walk.py tests/contract tests/e2e
 
 .PHONY: prove-simulated prove-simulation prove-gangs prove-nodes prove-adversary prove-hostile prove-console pictures prove-fences-latest prove-fences-rest
-.PHONY: prove-walk e2e-demo e2e-kubelet e2e-latest e2e-rest e2e-older prove-kubelets prove-latest prove-rest
+.PHONY: prove-walk e2e-demo e2e-kubelet e2e-latest e2e-rest e2e-older prove-kubelets prove-controllers prove-latest prove-rest
 
 # Two at a time: with more, two cores are too busy for parts that wait for each other by the clock.
 e2e: lab-build lab-build-node
@@ -103,6 +109,7 @@ prove: lab-build lab-build-node
 	$(MAKE) --no-print-directory --jobs 1 --keep-going prove-fences-latest prove-fences-rest
 	$(MAKE) --no-print-directory prove-kubelets
 	$(MAKE) --no-print-directory prove-walk
+	$(MAKE) --no-print-directory prove-controllers
 	$(BIN)/python -m tests.stateful --depth 4 --report docs/proof/core.md
 	$(MAKE) --no-print-directory prove-simulated
 	$(MAKE) --no-print-directory prove-simulation
@@ -128,6 +135,10 @@ prove-fences-rest:
 # Real processes: nothing beside them, and no second try.
 prove-kubelets: lab-build-node
 	$(call PROVE,,kubelets,$(KUBELETS),kubelet)
+
+# Gangs of the real controllers of JobSet, LeaderWorkerSet and others, one release after the other.
+prove-controllers: lab-build lab-build-controllers
+	$(call PROVE,,controllers,$(CONTROLLERS),controllers)
 
 # Every crash, every lost answer: what the quick tests leave out. And what they draw once and for all, drawn anew.
 prove-simulated: setup

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lab import build_kubernetes, build_node, build_slurm
+from lab import build_controllers, build_kubernetes, build_node, build_slurm
 from lab.build_kubernetes import GoBuild
 from lab.clock import elapsed
 
@@ -31,6 +31,7 @@ def lab_parts() -> dict[str, LabPart]:
     parts["promtool"] = _go(build_kubernetes.promtool_build())
     parts["prometheus"] = _go(build_kubernetes.prometheus_build(), extra=True)
     parts["node"] = LabPart(f"{build_node.kubelet_build().name}, containerd, runc, CNI plugins, images", _node, True)
+    parts["controllers"] = LabPart(", ".join(one.title for one in build_controllers.RECIPES), _controllers, True)
     return parts
 
 
@@ -63,3 +64,7 @@ def _built(one: GoBuild) -> list[Path]:
 def _node() -> list[Path]:
     programs = build_node.node_programs()
     return [programs.kubelet, programs.containerd, programs.debian]
+
+
+def _controllers() -> list[Path]:
+    return [build_controllers.build_controller(one) for one in build_controllers.RECIPES]

@@ -1,9 +1,11 @@
 """A Kubernetes control plane on one machine: etcd, kube-apiserver, kube-controller-manager, kwok, kube-schedulers."""
 
 import json
+import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -39,6 +41,8 @@ from lab.standing import Standing
 ETCD_FROM = "24.11"
 """The Slurm release whose chroot etcd is taken from."""
 
+
+ACCOUNT_TOKEN_S = 86_400
 
 BY_KWOK = "lab.slurm-extender.io/kubelet"
 """Label of the Nodes that kwok manages, where others have kubelets."""
@@ -273,6 +277,47 @@ class Kubernetes(Standing):
         )
         daemon.start()
         return daemon
+
+    def take_port(self) -> int:
+        """Return a free port on loopback that is this control plane's until its end."""
+        return self._ports.take()
+
+    def component(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        ready: Callable[[], bool],
+        url: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> Daemon:
+        """Return one more program of this control plane, not started yet; it ends with the control plane."""
+        log = self.home / "log" / f"{name}.log"
+        return Daemon(name, self._sandbox, command, log=log, url=url, ready=ready, environment=environment)
+
+    def serving_files(self, folder: Path) -> Path:
+        """Put the certificate for loopback into ``folder`` as ``tls.crt`` and ``tls.key``; return the folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for source, name in ((self._certificate.certificate, "tls.crt"), (self._certificate.key, "tls.key")):
+            shutil.copy(source, folder / name)
+        return folder
+
+    def ca_bundle(self) -> str:
+        """Return the authority as webhooks and definitions have it: base64 of the PEM file."""
+        return b64encode(self.ca_file.read_bytes()).decode()
+
+    def kubeconfig_of_account(self, namespace: str, name: str) -> Path:
+        """Return a kubeconfig with a token of a ServiceAccount that exists; raises LabError if it gets none."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        status, answer = self.api("POST", path, {"spec": {"expirationSeconds": ACCOUNT_TOKEN_S}})
+        if status != 201:
+            raise LabError(f"ServiceAccount {namespace}/{name} got no token ({status}): {answer}")
+        user = User(f"{namespace}-{name}", token=answer["status"]["token"])
+        file = self.home / "kubeconfigs" / f"{user.name}.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch(mode=0o600)
+        file.write_text(kubeconfig(self.url, self.ca_file, user))
+        return file
 
     def start_apiserver(self) -> None:
         """Start kube-apiserver and wait until it is ready; etcd kept everything."""

@@ -46,5 +46,5 @@ def test_an_unknown_part_is_refused_with_the_known_ones(built: list[str]) -> Non
     assert built == []
 
 
-def test_the_parts_of_a_node_are_the_only_ones_that_must_be_named() -> None:
-    assert [name for name, part in lab_parts().items() if part.extra] == ["node"]
+def test_the_parts_of_few_suites_are_the_only_ones_that_must_be_named() -> None:
+    assert [name for name, part in lab_parts().items() if part.extra] == ["node", "controllers"]

@@ -1,0 +1,119 @@
+"""Gangs of the real controllers of JobSet and LeaderWorkerSet, with their webhooks and a real kube-controller-manager.
+
+Each controller is the program of its project with the rights that it ships. kwok stands in for the kubelets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from extender.domain.gangs import labels
+from extender.domain.wellknown import GANG_RANK
+from lab.gang_controllers import JOB_SETS as JOB_SET_CONTROLLER
+from lab.gang_controllers import running
+from lab.site import Site
+from tests.builders.gang_controllers import (
+    JOB_SETS,
+    JOBSET_ORDER,
+    Pod,
+    bound_pods,
+    in_order,
+    job_set,
+    label,
+    one_gang,
+    remove,
+    warned_once,
+)
+from tests.builders.stage import Stage
+
+pytestmark = [pytest.mark.controllers, pytest.mark.slow, pytest.mark.modes("batch")]
+
+ENTRIES = {"driver": (1, 1), "worker": (2, 2)}
+"""A JobSet of five Pods in three Jobs."""
+
+GANGS = {"job": (1, 2, 2), "replicated-job": (1, 4), "set": (5,)}
+"""Sizes of the gangs of these Pods, in their order, by the annotation of the JobSet."""
+
+IN_ORDER: dict[str, dict[str, Any]] = {
+    "startupPolicy": {"startupPolicy": {"startupPolicyOrder": "InOrder"}},
+    "dependsOn": {},
+}
+
+
+@pytest.fixture(scope="module")
+def job_set_controller(site: Site) -> Iterator[None]:
+    """JobSet's controller beside the site."""
+    with running(site.kube, JOB_SET_CONTROLLER):
+        yield
+
+
+@pytest.fixture
+def job_sets(stage: Stage, job_set_controller: None) -> Iterator[Stage]:
+    """A stage whose JobSets are removed at the end."""
+    yield stage
+    remove(stage, JOB_SETS)
+
+
+def _parts(pods: list[Pod], sizes: tuple[int, ...]) -> list[list[Pod]]:
+    """Return the Pods in groups of these sizes."""
+    rest = iter(pods)
+    return [[next(rest) for _ in range(size)] for size in sizes]
+
+
+@pytest.mark.modes("batch", "allocation", "external")
+@pytest.mark.parametrize("of", GANGS)
+def test_the_annotation_of_a_job_set_says_which_of_its_pods_are_one_gang(job_sets: Stage, of: str) -> None:
+    stage = job_sets
+    job_set(stage, "train", ENTRIES, gang=of)
+    pods = in_order(bound_pods(stage, 5), *JOBSET_ORDER)
+    found = set()
+    for part in _parts(pods, GANGS[of]):
+        if len(part) > 1:
+            found.add(one_gang(stage, part).job_id)
+        else:
+            assert GANG_RANK not in part[0]["metadata"]["annotations"]
+    assert len(found) == sum(size > 1 for size in GANGS[of])
+    assert len(stage.jobs()) == len(GANGS[of])
+
+
+@pytest.mark.parametrize("by", IN_ORDER)
+def test_a_job_set_that_starts_in_order_gets_the_nodes_of_all_its_pods_with_the_first(job_sets: Stage, by: str) -> None:
+    stage = job_sets
+    job_set(stage, "train", ENTRIES, gang="set", depends_on=by == "dependsOn", **IN_ORDER[by])
+    pods = in_order(bound_pods(stage, 5), *JOBSET_ORDER)
+    job = one_gang(stage, pods)
+    assert stage.made() == [job.job_id]
+    created = [pod["metadata"]["creationTimestamp"] for pod in pods]
+    assert created[0] <= min(created[1:])
+
+
+def test_a_restarted_job_set_is_another_gang_with_another_job(job_sets: Stage) -> None:
+    stage = job_sets
+    site = stage.site
+    job_set(stage, "train", ENTRIES, gang="set", failurePolicy={"maxRestarts": 2})
+    before = in_order(bound_pods(stage, 5), *JOBSET_ORDER)
+    first = one_gang(stage, before)
+    failed = before[-1]["metadata"]
+    path = f"/api/v1/namespaces/{stage.namespace}/pods/{failed['name']}/status"
+    status, answer = site.kube.api(
+        "PATCH", path, {"status": {"phase": "Failed"}}, content_type="application/merge-patch+json"
+    )
+    assert status == 200, answer
+    again = bound_pods(stage, 5, where=lambda pod: label(pod, labels.JOBSET_ATTEMPT) == "1")
+    second = one_gang(stage, in_order(again, *JOBSET_ORDER))
+    assert second.job_id != first.job_id
+    assert not {pod["metadata"]["uid"] for pod in before} & {pod["metadata"]["uid"] for pod in again}
+    site.wait_for(lambda: [job.job_id for job in stage.jobs()] == [second.job_id], "the first job has ended")
+
+
+def test_the_author_of_a_job_set_without_a_gang_is_warned_once(job_sets: Stage) -> None:
+    stage = job_sets
+    job_set(stage, "train", ENTRIES)
+    bound_pods(stage, 5)
+    assert len(stage.jobs()) == 5
+    text = warned_once(stage)
+    assert "JobSet train" in text
+    assert "slurm-extender.io/gang" in text
