@@ -134,7 +134,7 @@ prove-fences-rest:
 
 # Real processes: nothing beside them, and no second try.
 prove-kubelets: lab-build-node
-	$(call PROVE,,kubelets,$(KUBELETS),kubelet)
+	$(call PROVE,,kubelets,-o faulthandler_timeout=3600 $(KUBELETS),kubelet)
 
 # Gangs of the real controllers of JobSet, LeaderWorkerSet and others, one release after the other.
 prove-controllers: lab-build lab-build-controllers

@@ -97,11 +97,13 @@ def real_ends(mode: str, kinds: Sequence[RealKind], each: int) -> list[RealEnd]:
 
 
 @contextmanager
-def real_site(release: str, workdir: Path, kubelets: KubeletOptions | None = None) -> Iterator[KubeletSite]:
-    """A site of real nodes with the fence script installed."""
+def real_site(
+    release: str, workdir: Path, kubelets: KubeletOptions | None = None, *, nodes: int = NODES
+) -> Iterator[KubeletSite]:
+    """A site of real nodes with the fence script installed; `nodes` of each kind that the release has."""
     key = site_key(workdir)
     config = {**CONFIG, "hooks": {**CONFIG["hooks"], "siteKeyFile": str(key)}}
-    topology = arenas(release, PLACES, size=NODES)
+    topology = arenas(release, PLACES, size=nodes)
     real = [node.name for node in topology.kube_nodes]
     with KubeletSite(
         release, topology=topology, real=real, kubelets=kubelets, config=config, audit=True, workdir=workdir
