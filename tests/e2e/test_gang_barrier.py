@@ -32,7 +32,6 @@ HELD_S = 3.0
 KNOWN_S = 0.5
 """Within this time the watches of the extender and of kube-scheduler show a change."""
 
-BIND_WITHIN_S = 5
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 POLICY = "e2e-refused-bindings"
 Cause = Callable[[Stage, str], AbstractContextManager[None]]
@@ -77,17 +76,6 @@ def assert_not_in_part(stage: Stage, pods: list[PodRef], node: str, seconds: flo
         in_part = 0 if sum(map(bool, nodes)) in {0, len(pods)} else in_part + SAMPLE_S
         assert in_part < BARRIER_S, "only a part of the gang stayed bound"
         stage.site.elapse(SAMPLE_S)
-
-
-@pytest.fixture
-def hasty(stage: Stage) -> Iterator[Stage]:
-    """A site that releases the job of a gang that is not bound within seconds."""
-    stage.site.reconfigure({"gangs": {"unfenced": "allow", "bindWithin": f"{BIND_WITHIN_S}s"}})
-    try:
-        yield stage
-        stage.finish()
-    finally:
-        stage.site.reconfigure()
 
 
 @contextmanager
@@ -144,22 +132,6 @@ def test_no_member_is_bound_beside_a_node_that_refuses_one_and_all_are_in_the_en
     stage.finish()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("cause", CAUSES)
-@pytest.mark.modes("batch")
-def test_a_gang_of_which_one_node_stays_unusable_is_placed_on_other_nodes(hasty: Stage, cause: str) -> None:
-    site = hasty.site
-    with ExitStack() as unusable:
-        with before_binding(hasty, "moved", SIZE) as (pods, job):
-            node = sorted(site.expand(job.node))[-1]
-            unusable.enter_context(CAUSES[cause](hasty, node))
-            site.elapse(KNOWN_S)
-        assert node not in all_bound(hasty, pods)
-    assert_in_rank_order(hasty, pods)
-    assert len(hasty.jobs()) == 1
-    assert job.job_id not in [one.job_id for one in hasty.jobs()]
-
-
 @pytest.mark.modes("batch", slow=("24.11",))
 def test_a_member_deleted_after_the_grant_leaves_the_others_unbound_until_its_successor_exists(stage: Stage) -> None:
     site = stage.site
@@ -173,21 +145,6 @@ def test_a_member_deleted_after_the_grant_leaves_the_others_unbound_until_its_su
     assert_in_rank_order(stage, pods)
     assert stage.made() == [job.job_id]
     stage.finish()
-
-
-@pytest.mark.slow
-@pytest.mark.modes("batch")
-def test_a_gang_whose_deleted_member_gets_no_successor_gives_its_nodes_back_unbound(hasty: Stage) -> None:
-    site = hasty.site
-    with before_binding(hasty, "lost", SIZE) as (pods, _):
-        site.delete(pods[1])
-        site.gone(pods[1])
-        site.elapse(KNOWN_S)
-    site.wait_for(lambda: not hasty.jobs(), "the job is released", timeout_s=BIND_WITHIN_S + 30)
-    assert_none_bound(hasty, pods, HELD_S)
-    pods[1:2] = gang(hasty, "lost", SIZE, ranks=[1])
-    all_bound(hasty, pods)
-    assert_in_rank_order(hasty, pods)
 
 
 @pytest.mark.parametrize("k", [pytest.param(k, marks=() if k == 1 else pytest.mark.slow) for k in range(SIZE)])
@@ -206,31 +163,3 @@ def test_a_gang_whose_kth_binding_is_refused_for_a_while_is_whole_on_the_same_jo
     assert_in_rank_order(stage, pods)
     assert stage.made() == [job.job_id]
     stage.finish()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("k", range(SIZE))
-@pytest.mark.modes("batch")
-def test_a_gang_whose_kth_binding_stays_refused_ends_as_a_whole_and_its_successor_is_placed_elsewhere(
-    hasty: Stage, k: int
-) -> None:
-    site, others = hasty.site, [rank for rank in range(SIZE) if rank != k]
-    with refused_binding(hasty, f"part-{k}"):
-        with before_binding(hasty, "part", SIZE) as (pods, job):
-            pass
-        refused = node_left(hasty, job.node, [pods[rank] for rank in others])
-        for rank in others:
-            assert "cannot start as a whole" in site.event(pods[rank], "SlurmAllocationLost", timeout_s=60)
-        for rank in others:
-            site.gone(pods[rank], timeout_s=60)
-        assert nodes_of(hasty, [pods[k]]) == [""]
-    for rank in others:
-        pods[rank : rank + 1] = gang(hasty, "part", SIZE, ranks=[rank])
-    assert refused not in all_bound(hasty, pods)
-    assert_in_rank_order(hasty, pods)
-
-
-def node_left(stage: Stage, hosts: str, pods: list[PodRef]) -> str:
-    """Wait until these are bound; the one node of the job that none of them has."""
-    (left,) = stage.site.expand(hosts) - set(all_bound(stage, pods))
-    return left

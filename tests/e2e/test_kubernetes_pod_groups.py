@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.domain.gangs.pod_groups import SCHEDULED
+from extender.domain.gangs.group_status import SCHEDULED
 from extender.domain.wellknown import GROUP_STATUS_MANAGER
 from lab import manifests
 from lab.build_slurm import RELEASES
@@ -31,13 +31,12 @@ QUICK = "26.05"
 )
 def gated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A site whose API server serves Kubernetes' PodGroups, with the component that lets the extender read them."""
-    config = CONFIG | {"gangs": {"unfenced": "allow", "podGroups": ["scheduling.k8s.io"]}}
     options = ApiOptions(feature_gates=GATES, runtime_config=f"{API}=true")
     release, workdir = request.param, tmp_path_factory.mktemp("pod-groups")
-    with Site(release, topology=small(release), config=config, api_options=options, workdir=workdir) as site:
+    with Site(release, topology=small(release), config=CONFIG, api_options=options, workdir=workdir) as site:
         documents = manifests.render(site.kube, components=[f"kubernetes-{site.kube.minor}", "pod-groups"])
         manifests.apply_rights(site.kube, documents)
-        site.restart_extender()
+        site.reconfigure({"gangs": {"unfenced": "allow", "podGroups": ["scheduling.k8s.io"]}})
         yield site
 
 
@@ -115,6 +114,7 @@ def test_the_pods_of_a_scheduling_group_start_together_and_the_leader_writes_the
     assert writers(grouped) == {GROUP_STATUS_MANAGER}
 
 
+@pytest.mark.slow
 def test_a_scheduling_group_that_waits_says_so_in_its_condition(grouped: Stage) -> None:
     site = grouped.site
     blockers = [grouped.submit("batch", cpus=64, nodes=[node.name]) for node in site.topology.nodes]

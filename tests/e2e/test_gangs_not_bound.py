@@ -1,0 +1,88 @@
+"""Gangs that are not bound in time on the real parts: the job is released, and the gang is placed elsewhere as a whole.
+
+kube-scheduler stands still between grant and change, as in `test_gang_barrier`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from lab.site import PodRef, Site
+from tests.builders.stage import Stage
+from tests.builders.staged_gangs import (
+    all_bound,
+    assert_in_rank_order,
+    assert_none_bound,
+    before_binding,
+    gang,
+    nodes_of,
+)
+from tests.e2e.test_gang_barrier import CAUSES, HELD_S, KNOWN_S, SIZE, refused_binding
+
+BIND_WITHIN_S = 5
+
+pytestmark = [pytest.mark.slow, pytest.mark.modes("batch"), pytest.mark.usefixtures("hasty")]
+
+
+@pytest.fixture(scope="module")
+def hasty(site: Site) -> Iterator[None]:
+    """A site that releases the job of a gang that is not bound within seconds."""
+    site.reconfigure({"gangs": {"unfenced": "allow", "bindWithin": f"{BIND_WITHIN_S}s"}})
+    yield
+    site.reconfigure()
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_gang_of_which_one_node_stays_unusable_is_placed_on_other_nodes(stage: Stage, cause: str) -> None:
+    site = stage.site
+    with ExitStack() as unusable:
+        with before_binding(stage, "moved", SIZE) as (pods, job):
+            node = sorted(site.expand(job.node))[-1]
+            unusable.enter_context(CAUSES[cause](stage, node))
+            site.elapse(KNOWN_S)
+        assert node not in all_bound(stage, pods)
+    assert_in_rank_order(stage, pods)
+    assert len(stage.jobs()) == 1
+    assert job.job_id not in [one.job_id for one in stage.jobs()]
+
+
+def test_a_gang_whose_deleted_member_gets_no_successor_gives_its_nodes_back_unbound(stage: Stage) -> None:
+    site = stage.site
+    with before_binding(stage, "lost", SIZE) as (pods, _):
+        site.delete(pods[1])
+        site.gone(pods[1])
+        site.elapse(KNOWN_S)
+    site.wait_for(lambda: not stage.jobs(), "the job is released", timeout_s=BIND_WITHIN_S + 30)
+    assert_none_bound(stage, pods, HELD_S)
+    pods[1:2] = gang(stage, "lost", SIZE, ranks=[1])
+    all_bound(stage, pods)
+    assert_in_rank_order(stage, pods)
+
+
+@pytest.mark.parametrize("k", range(SIZE))
+def test_a_gang_whose_kth_binding_stays_refused_ends_as_a_whole_and_its_successor_is_placed_elsewhere(
+    stage: Stage, k: int
+) -> None:
+    site, others = stage.site, [rank for rank in range(SIZE) if rank != k]
+    with refused_binding(stage, f"part-{k}"):
+        with before_binding(stage, "part", SIZE) as (pods, job):
+            pass
+        refused = node_left(stage, job.node, [pods[rank] for rank in others])
+        for rank in others:
+            assert "cannot start as a whole" in site.event(pods[rank], "SlurmAllocationLost", timeout_s=60)
+        for rank in others:
+            site.gone(pods[rank], timeout_s=60)
+        assert nodes_of(stage, [pods[k]]) == [""]
+    for rank in others:
+        pods[rank : rank + 1] = gang(stage, "part", SIZE, ranks=[rank])
+    assert refused not in all_bound(stage, pods)
+    assert_in_rank_order(stage, pods)
+
+
+def node_left(stage: Stage, hosts: str, pods: list[PodRef]) -> str:
+    """Wait until these are bound; the one node of the job that none of them has."""
+    (left,) = stage.site.expand(hosts) - set(all_bound(stage, pods))
+    return left
