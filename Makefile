@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 STAMP := $(VENV)/.installed-$(shell cat pyproject.toml packaging/kubectl/pyproject.toml requirements-dev.lock | sha256sum | cut -c1-16)
 
-.PHONY: setup lint test test-beside contract e2e prove bench lab lab-build lab-build-node lab-build-controllers demo first-pod docs site locks clean
+.PHONY: setup lint test test-beside contract e2e prove bench lab lab-build lab-build-node lab-build-controllers lab-build-dra demo first-pod docs site locks clean
 
 setup: $(STAMP)
 
@@ -47,6 +47,10 @@ lab-build-node: setup
 lab-build-controllers: setup
 	$(BIN)/python -m lab build controllers
 
+# The driver that gives containers their devices: only `make prove` needs it.
+lab-build-dra: setup
+	$(BIN)/python -m lab build dra-example
+
 # The real parts share a noisy machine: what failed is tried once more, by itself, and both results are printed.
 # Runs side by side, one for each release, of two processes each: each with clusters of its own, which it shares among
 # the files that it takes up; and one process for sites with an older Kubernetes.
@@ -73,7 +77,7 @@ PROVE_TWICE = set -o pipefail; rm -rf $(VENV)/proof-$@; \
 	($(PROVED) $(BY_FILE) || { [ $$? -eq 1 ] && $(PROVED) $(AGAIN); }) $(SAID)
 
 CONTROLLERS := tests/e2e/test_gang_controllers.py
-KUBELETS := tests/e2e/test_kubelets.py tests/e2e/test_kubelet_resources.py tests/lab/kubelet
+KUBELETS := tests/e2e/test_kubelets.py tests/e2e/test_kubelet_resources.py tests/e2e/test_kubelet_devices.py tests/lab/kubelet
 FENCES := tests/e2e/test_fences.py
 MATRICES := --ignore $(FENCES) --ignore tests/e2e/test_operators_walk.py tests/contract tests/e2e
 
@@ -133,7 +137,7 @@ prove-fences-rest:
 	$(call PROVE,not $(LATEST),fences-24.11,$(FENCES))
 
 # Real processes: nothing beside them, and no second try.
-prove-kubelets: lab-build-node
+prove-kubelets: lab-build-node lab-build-dra
 	$(call PROVE,,kubelets,-o faulthandler_timeout=3600 $(KUBELETS),kubelet)
 
 # Gangs of the real controllers of JobSet, LeaderWorkerSet and others, one release after the other.

@@ -8,6 +8,7 @@ from pathlib import Path
 from lab import build_controllers, build_kubernetes, build_node, build_slurm
 from lab.build_kubernetes import GoBuild
 from lab.clock import elapsed
+from lab.dra_example import dra_example_build
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ def lab_parts() -> dict[str, LabPart]:
     parts["prometheus"] = _go(build_kubernetes.prometheus_build(), extra=True)
     parts["node"] = LabPart(f"{build_node.kubelet_build().name}, containerd, runc, CNI plugins, images", _node, True)
     parts["controllers"] = LabPart(", ".join(one.title for one in build_controllers.RECIPES), _controllers, True)
+    example = dra_example_build()
+    parts["dra-example"] = LabPart(example.name, partial(_built, example), True)
     return parts
 
 

@@ -17,6 +17,7 @@ def submit_ordinary(
     nodes: Sequence[str] = (),
     external: bool = False,
     requeue: bool = False,
+    gpus: int = 0,
     script: Sequence[str],
 ) -> int:
     """Submit a job that fills `cpus` of one node; returns its id. `script`: its lines, where it may have one."""
@@ -32,6 +33,8 @@ def submit_ordinary(
         "environment": ["PATH=/usr/bin:/bin"],
         "requeue": requeue,
     }
+    if gpus:
+        job["tres_per_node"] = f"gres/gpu:{gpus}"
     if nodes:
         job["required_nodes"] = list(nodes)
     if external:

@@ -9,51 +9,24 @@ from typing import Any
 import pytest
 
 from extender.domain.wellknown import GATE, GPUS
-from lab import manifests
+from lab.devices import API, DRIVER, GRES, MAP, RESOURCE, asking, grant_devices, publish, template
 from lab.site import PodRef, Site
 from lab.topology import GPU_NODES
 from tests.builders.stage import Stage
 
 pytestmark = pytest.mark.modes("batch", slow=("24.11",))
-API = "/apis/resource.k8s.io/v1"
-DRIVER = "gpu.example.com"
-RESOURCE = "example.com/gpu"
+
 EACH = 4
 """GPUs of each of the lab's nodes with GPUs."""
-
-MAP = f"""
-devices: [{{gres: gpu, driver: {DRIVER}, deviceClasses: [{DRIVER}], match: {{attribute: index}}}}]
-"""
-GRES = {"jobs": {"gres": [{"resource": RESOURCE, "gres": "gpu"}]}}
 
 
 @pytest.fixture
 def dra(stage: Stage) -> Iterator[Site]:
     """The site with a map of devices, the component `devices`, a DeviceClass, and a ResourceSlice for each node."""
     site = stage.site
-    components = [f"kubernetes-{site.kube.minor}", "devices"]
-    manifests.apply_rights(
-        site.kube, manifests.of_kind(manifests.render(site.kube, components=components), manifests.RIGHTS)
-    )
-    expression = f"device.driver == '{DRIVER}'"
-    put(
-        site,
-        "deviceclasses",
-        "DeviceClass",
-        DRIVER,
-        {"selectors": [{"cel": {"expression": expression}}], "extendedResourceName": RESOURCE},
-    )
+    grant_devices(site)
     for node in GPU_NODES:
-        devices = [{"name": f"gpu-{at}", "attributes": {"index": {"int": at}}} for at in range(EACH)]
-        name = f"kube-{node}"
-        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
-        put(
-            site,
-            "resourceslices",
-            "ResourceSlice",
-            f"{name}-gpus",
-            {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": devices},
-        )
+        publish(site, f"kube-{node}", EACH)
     site.reconfigure(GRES, more=MAP)
     try:
         yield site
@@ -62,38 +35,12 @@ def dra(stage: Stage) -> Iterator[Site]:
         site.reconfigure()
 
 
-def put(site: Site, plural: str, kind: str, name: str, spec: dict[str, Any]) -> None:
-    body = {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
-    status, answer = site.kube.api("POST", f"{API}/{plural}", body)
-    assert status in {201, 409}, answer
-
-
-def template(stage: Stage, name: str, count: int) -> None:
-    exactly = {"deviceClassName": DRIVER, "count": count}
-    spec = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
-    body = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-    path = f"{API}/namespaces/{stage.namespace}/resourceclaimtemplates"
-    status, answer = stage.site.kube.api("POST", path, body)
-    assert status in {201, 409}, answer
-
-
 def claiming(stage: Stage, name: str, count: int, *, gated: bool = True) -> PodRef:
     """Create a Pod with a ResourceClaim for so many GPUs."""
-    template(stage, f"of-{count}", count)
+    template(stage.site, stage.namespace, f"of-{count}", count)
     gates: dict[str, Any] = {"schedulingGates": [{"name": GATE}]} if gated else {}
     entry = {"name": "g", "resourceClaimTemplateName": f"of-{count}"}
     return stage.pod(name, resourceClaims=[entry], **gates)
-
-
-def asking(more: dict[str, str]) -> dict[str, Any]:
-    """A container that requests these resources."""
-    requests = {"cpu": "1", "memory": "1Gi", **more}
-    return {"name": "main", "image": "lab/nothing", "resources": {"requests": requests, "limits": requests}}
 
 
 def held(site: Site, ref: PodRef) -> list[tuple[str, str]]:
@@ -133,7 +80,7 @@ def test_claims_and_extended_resources_have_the_devices_that_slurm_allocated(sta
 def test_a_device_that_default_scheduler_gave_away_is_not_given_twice(stage: Stage, dra: Site) -> None:
     scheduler = dra.kube.start_scheduler(name="default")
     try:
-        template(stage, "of-1", 1)
+        template(stage.site, stage.namespace, "of-1", 1)
         entry = {"name": "g", "resourceClaimTemplateName": "of-1"}
         theirs = dra.pod("theirs", stage.namespace, schedulerName="default-scheduler", resourceClaims=[entry])
         dra.bound(theirs, timeout_s=120)

@@ -1,0 +1,290 @@
+"""300 Pods with devices in turnover on 8 nodes of 8 GPUs: each has the very devices of its job, and none is shared.
+
+Beside them run native GPU jobs, and Pods of the cluster's own scheduler with ResourceClaims, which know nothing of
+Slurm. Every version of every ResourceClaim and Pod is looked at, in the order of their writes.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import pytest
+
+from extender.domain.jobs.devices import numbers
+from extender.domain.wellknown import GATE, JOB_ID
+from lab.build_kubernetes import newest_minor, older_minors
+from lab.build_slurm import RELEASES
+from lab.devices import (
+    API,
+    GRES,
+    MAP,
+    RESOURCE,
+    asking,
+    free,
+    grant_devices,
+    own_claim,
+    publish,
+    template,
+)
+from lab.site import PodRef, Site
+from lab.slurm_conf import Partition, SlurmNode
+from lab.topology import KubeNode, Topology
+from tests.builders.device_ledger import Device, DeviceLedger
+from tests.builders.object_history import ObjectHistory, stream
+from tests.builders.ordinary_jobs import submit_ordinary
+from tests.builders.stage import Stage
+from tests.e2e.conftest import CONFIG
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+NODES, EACH = 8, 8
+PODS, THEIRS, NATIVE_JOBS, RACES, AT_ONCE = 300, 24, 40, 100, 4
+RUNS = {"lab.slurm-extender.io/run-for": "3s"}
+DONE_WITHIN_S = 900.0
+TABLE = "table: Pods with devices in turnover on 8 nodes of 8 GPUs"
+_DETAIL = re.compile(r" Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)")
+
+KINDS = [("26.05", minor) for minor in (newest_minor(), *older_minors())]
+KINDS += [(release, newest_minor()) for release in RELEASES if release != "26.05"]
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The site, and a namespace of its own."""
+
+    site: Site
+    stage: Stage
+
+    @property
+    def claims(self) -> str:
+        """The path of its ResourceClaims."""
+        return f"{API}/namespaces/{self.stage.namespace}/resourceclaims"
+
+    @property
+    def manages(self) -> bool:
+        """A kube-controller-manager makes ResourceClaims from templates, and frees those of Pods that are over."""
+        return self.site.kube.controller_manager is not None
+
+    def history(self) -> ObjectHistory:
+        return ObjectHistory(self.site.kube, [self.claims, f"/api/v1/namespaces/{self.stage.namespace}/pods"])
+
+    def entry(self, name: str, count: int) -> dict[str, Any]:
+        """One of `spec.resourceClaims`, for so many devices."""
+        if self.manages:
+            template(self.site, self.stage.namespace, f"of-{count}", count)
+            return {"name": "g", "resourceClaimTemplateName": f"of-{count}"}
+        own_claim(self.site, self.stage.namespace, name, count)
+        return {"name": "g", "resourceClaimName": name}
+
+    def claiming(self, name: str, count: int) -> PodRef:
+        gates = [{"name": GATE}]
+        claims = [self.entry(name, count)]
+        return self.stage.pod(name, annotations=RUNS, resourceClaims=claims, schedulingGates=gates)
+
+    def extended(self, name: str, count: int) -> PodRef:
+        containers = [asking({RESOURCE: str(count)})]
+        gates = [{"name": GATE}]
+        return self.stage.pod(name, annotations=RUNS, containers=containers, schedulingGates=gates)
+
+    def theirs(self, name: str) -> PodRef:
+        """A Pod of the cluster's own scheduler with a ResourceClaim."""
+        claims = [self.entry(name, 1)]
+        return self.site.pod(
+            name, self.stage.namespace, annotations=RUNS, scheduler="default-scheduler", resourceClaims=claims
+        )
+
+
+def topology() -> Topology:
+    nodes = tuple(
+        SlurmNode(f"dev-{number}", cpus=32, memory_mb=128_000, gpus=EACH, gpu_type="h100")
+        for number in range(1, NODES + 1)
+    )
+    return Topology(
+        nodes=nodes,
+        external_nodes=(),
+        partitions=(Partition("batch", default=True),),
+        kube_nodes=tuple(KubeNode(node.name, node) for node in nodes),
+        slurm_config={"KillWait": "10", "MinJobAge": "7200", "MaxJobCount": "20000"},
+    )
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=["-".join(kind) for kind in KINDS])
+def floor(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A site with a ResourceSlice of each of its nodes."""
+    release, minor = request.param
+    workdir = tmp_path_factory.mktemp("devices")
+    with Site(release, topology=topology(), config=CONFIG, kubernetes=minor, workdir=workdir) as site:
+        grant_devices(site)
+        for node in site.topology.kube_nodes:
+            # The two schedulers meet in the middle, once a node is nearly full.
+            publish(site, node.name, EACH, last_first=True)
+        site.reconfigure(GRES, more=MAP)
+        yield site
+
+
+@dataclass
+class SlurmDevices:
+    """What `scontrol show job -d` says of the devices of each job, by its id."""
+
+    site: Site
+    found: dict[int, tuple[Device, ...]] = field(default_factory=dict)
+
+    def read(self) -> None:
+        for line in self.site.slurm.run("scontrol", "show", "job", "-d", "-o").splitlines():
+            job, detail = re.match(r"JobId=(\d+)", line), _DETAIL.search(line)
+            if job and detail and (index := re.search(r"IDX:([0-9,-]+)", detail[2])):
+                devices = tuple(sorted((detail[1], f"gpu-{at}") for at in numbers(index[1])))
+                self.found.setdefault(int(job[1]), devices)
+
+
+def free_finished(floor: Floor, ledger: DeviceLedger) -> None:
+    """Free the ResourceClaims of Pods that are over, where no kube-controller-manager does."""
+    for uid in ledger.finished:
+        for claim in ledger.claims_of(uid):
+            free(floor.site, f"{floor.claims}/{claim['metadata']['name']}")
+
+
+def test_300_pods_in_turnover_have_the_devices_of_their_jobs_and_share_none(
+    floor: Site, measured: Callable[[str], None], record_property: Callable[[str, object], None]
+) -> None:
+    here = Floor(floor, Stage(floor, "batch", floor.namespace("turnover")))
+    drawn, history, ledger, slurm = random.Random(21), here.history(), DeviceLedger(), SlurmDevices(floor)
+    before = floor.metric("device_conflicts_total")
+    scheduler = floor.kube.start_scheduler(name="default")
+    ours: list[PodRef] = []
+    for number in range(PODS):
+        extended = here.manages and drawn.random() < 0.5
+        ours.append((here.extended if extended else here.claiming)(f"p{number:03d}", drawn.choice((1, 1, 2, 4))))
+        if number % (PODS // THEIRS) == 0:
+            here.theirs(f"theirs-{number:03d}")
+        if number * NATIVE_JOBS // PODS != (number + 1) * NATIVE_JOBS // PODS:
+            gpus, script = drawn.choice((1, 2)), ["exec sleep 4"]
+            here.stage.foreign.append(submit_ordinary(floor, "batch", cpus=1, gpus=gpus, script=script))
+    everybody = len(floor.pods(here.stage.namespace))
+
+    def over() -> bool:
+        ledger.feed(history.read())
+        slurm.read()
+        if not here.manages:
+            free_finished(here, ledger)
+        return len(ledger.finished) >= everybody
+
+    _, took = floor.timed(over, "every Pod has ended", timeout_s=DONE_WITHIN_S)
+    scheduler.stop()
+    different = []
+    for ref in ours:
+        bound = ledger.bound[ref.uid]
+        if not bound.devices or bound.devices != slurm.found[int(bound.annotations[JOB_ID])]:
+            different.append(f"{bound}, and Slurm: {slurm.found.get(int(bound.annotations[JOB_ID]))}")
+    conflicts = floor.metric("device_conflicts_total") - before
+    kubernetes = floor.kube.minor
+    measured(
+        f"{floor.release}, Kubernetes {kubernetes}: {len(ours)} Pods, {everybody - len(ours)} of default-scheduler, "
+        f"{NATIVE_JOBS} native jobs in {took:.0f} s; {len(different)} with other devices, {len(ledger.shared)} shared, "
+        f"{len(ledger.contested)} contested, {conflicts:.0f} conflicts counted"
+    )
+    row = {"Slurm": floor.release, "Kubernetes": kubernetes, "Pods": str(len(ours)), "all, s": f"{took:.0f}"}
+    row |= {"other devices than Slurm's": str(len(different)), "shared by two Pods": str(len(ledger.shared))}
+    record_property(TABLE, row | {"conflicts counted": f"{conflicts:.0f}"})
+    assert not different
+    assert not ledger.shared
+    assert not ledger.moved
+    assert conflicts >= 1
+    here.stage.finish()
+
+
+class Rival:
+    """Another scheduler: the moment a ResourceClaim gets devices for a job, it allocates them to one of its own."""
+
+    def __init__(self, floor: Floor) -> None:
+        self.raced: set[str] = set()
+        """UIDs of the ResourceClaims that it raced."""
+
+        self.faults: list[BaseException] = []
+        self._floor = floor
+        self._made = 0
+        self._free: list[str] = []
+        self._held: list[str] = []
+        self._thread = threading.Thread(target=self._race, name="rival", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.prepare(0)
+
+    def prepare(self, count: int) -> None:
+        """Free the ResourceClaims that it has, and create those that it needs next."""
+        while self._held:
+            free(self._floor.site, self._held.pop())
+        for _ in range(count):
+            self._made += 1
+            self._free.append(own_claim(self._floor.site, self._floor.stage.namespace, f"rival-{self._made:04d}"))
+
+    def _race(self) -> None:
+        try:
+            for change in stream(self._floor.site.kube, self._floor.claims, int(DONE_WITHIN_S)):
+                self._hear(change["object"])
+        except BaseException as error:
+            self.faults.append(error)
+
+    def _hear(self, claim: dict[str, Any]) -> None:
+        meta, allocation = claim["metadata"], claim.get("status", {}).get("allocation")
+        if JOB_ID not in meta.get("annotations", {}) or not allocation or meta["uid"] in self.raced or not self._free:
+            return
+        path = self._free.pop()
+        body = {"status": {"allocation": allocation}}
+        status, _ = self._floor.site.kube.api(
+            "PATCH", f"{path}/status", body, content_type="application/merge-patch+json"
+        )
+        assert status == 200
+        self._held.append(path)
+        self.raced.add(meta["uid"])
+
+
+def test_a_rival_that_allocates_the_same_devices_at_the_same_time_never_shares_them_100_times(
+    floor: Site, measured: Callable[[str], None], record_property: Callable[[str, object], None]
+) -> None:
+    here = Floor(floor, Stage(floor, "batch", floor.namespace("races")))
+    history, ledger, slurm = here.history(), DeviceLedger(), SlurmDevices(floor)
+    before, number = floor.metric("device_conflicts_total"), 0
+    with Rival(here) as rival:
+        while len(rival.raced) < RACES:
+            rival.prepare(AT_ONCE)
+            pods = [here.claiming(f"p{number + at:03d}", 1) for at in range(AT_ONCE)]
+            number += AT_ONCE
+            for ref in pods:
+                floor.bound(ref, timeout_s=180)
+            ledger.feed(history.read())
+            slurm.read()
+            if not here.manages:
+                free_finished(here, ledger)
+            assert not rival.faults
+    conflicts = floor.metric("device_conflicts_total") - before
+
+    def all_seen() -> bool:
+        ledger.feed(history.read())
+        return len(ledger.bound) == number
+
+    floor.wait_for(all_seen, "all Bindings are seen")
+    slurm.read()
+    measured(
+        f"{floor.release}, Kubernetes {floor.kube.minor}: {len(rival.raced)} races for {number} Pods, "
+        f"{len(ledger.contested)} devices contested, {conflicts:.0f} conflicts counted, {len(ledger.shared)} shared"
+    )
+    row = {"Slurm": floor.release, "Kubernetes": floor.kube.minor, "races": str(len(rival.raced))}
+    record_property(
+        "table: Races with another scheduler for a device",
+        row | {"conflicts counted": f"{conflicts:.0f}", "shared by two Pods": str(len(ledger.shared))},
+    )
+    assert all(one.devices == slurm.found[int(one.annotations[JOB_ID])] for one in ledger.bound.values())
+    assert not ledger.shared
+    assert len(ledger.contested) >= RACES
+    assert conflicts >= RACES
+    here.stage.finish()

@@ -1,0 +1,101 @@
+"""A real kubelet and a driver hand the container the very devices that Slurm allocated to its job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from extender.domain.wellknown import GATE, GPUS
+from lab.build_slurm import RELEASES
+from lab.devices import API, DRIVER, GRES, MAP, RESOURCE, grant_devices, template
+from lab.dra_example import dra_example
+from lab.kubelet_site import KubeletSite
+from lab.pods import container
+from lab.site import PodRef
+from lab.slurm_conf import Partition, SlurmNode
+from lab.topology import KubeNode, Topology
+
+pytestmark = [pytest.mark.lab, pytest.mark.kubelet, pytest.mark.slow]
+
+NAMES, EACH = ("node-1", "node-2"), 4
+PODS = 50
+SHOW = "env | grep -E '^GPU_DEVICE_[0-9]+='; "
+_DEVICE = re.compile(r"^GPU_DEVICE_[0-9]+=(gpu-[0-9]+)$", re.MULTILINE)
+SLICES_BACK_S = 90.0
+"""A kubelet that restarts removes the ResourceSlices of its Node; the driver publishes them again after 30 s."""
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeletSite]:
+    """Two nodes of four devices that a driver publishes and prepares."""
+    nodes = tuple(SlurmNode(name, cpus=16, memory_mb=16_000, gpus=EACH, gpu_type="h100") for name in NAMES)
+    topology = Topology(
+        nodes=nodes,
+        external_nodes=(),
+        partitions=(Partition("batch", default=True),),
+        kube_nodes=tuple(KubeNode(node.name, node) for node in nodes),
+        slurm_config={"KillWait": "10", "MinJobAge": "7200"},
+    )
+    config: dict[str, dict[str, Any]] = {"slurm": {"killWait": "10s", "defaultPartition": "batch"}}
+    workdir = tmp_path_factory.mktemp("devices")
+    with KubeletSite(request.param, topology=topology, real=NAMES, config=config, workdir=workdir) as found:
+        grant_devices(found)
+        for name in NAMES:
+            dra_example(found.nodes[name], found.kube.kubeconfig, EACH).start()
+        found.wait_for(lambda: published(found) == set(NAMES), "the drivers have published their devices")
+        found.reconfigure(GRES, more=MAP)
+        yield found
+
+
+def published(pair: KubeletSite) -> set[str]:
+    """The Nodes with ResourceSlices of the driver."""
+    slices = pair.kube.api("GET", f"{API}/resourceslices")[1]["items"]
+    return {one["spec"]["nodeName"] for one in slices if one["spec"]["driver"] == DRIVER}
+
+
+def handed_in(pair: KubeletSite, namespace: str, number: int) -> PodRef:
+    """A Pod that shows its devices and holds them for a moment: by a ResourceClaim, or by an extended resource."""
+    made, more = container(f"{SHOW} sleep 2", memory="64Mi"), dict[str, Any]()
+    gpus = 1 + number % 2
+    if number % 3:
+        template(pair, namespace, f"of-{gpus}", gpus)
+        more["resourceClaims"] = [{"name": "g", "resourceClaimTemplateName": f"of-{gpus}"}]
+        made["resources"]["claims"] = [{"name": "g"}]
+    else:
+        for kind in ("requests", "limits"):
+            made["resources"][kind] = {**made["resources"][kind], RESOURCE: str(gpus)}
+    return pair.pod(f"p{number:02d}", namespace, containers=[made], schedulingGates=[{"name": GATE}], **more)
+
+
+def test_the_container_has_the_devices_of_its_job_also_across_a_restart_of_the_kubelet(
+    pair: KubeletSite, measured: Callable[[str], None], record_property: Callable[[str, object], None]
+) -> None:
+    namespace = pair.namespace("devices")
+    pods = [handed_in(pair, namespace, number) for number in range(PODS // 2)]
+
+    def over(count: int) -> bool:
+        phases = [one["status"].get("phase") for one in pair.pods(namespace)]
+        assert "Failed" not in phases
+        return phases.count("Succeeded") >= count
+
+    pair.wait_for(lambda: over(PODS // 4), "a quarter has ended", timeout_s=300)
+    for name in NAMES:
+        pair.nodes[name].kubelet.restart()
+    pods += [handed_in(pair, namespace, number) for number in range(PODS // 2, PODS)]
+    pair.wait_for(lambda: published(pair) == set(NAMES), "the devices are back", timeout_s=SLICES_BACK_S)
+    pair.wait_for(lambda: over(PODS), "every Pod has ended", timeout_s=600)
+    wrong = []
+    for ref in pods:
+        text = pair.kube.kubectl("logs", "-n", ref.namespace, ref.name)
+        pod = pair.read(ref)
+        assert pod is not None
+        given = {f"gpu-{index}" for index in pod["metadata"]["annotations"][GPUS].split(",")}
+        if set(_DEVICE.findall(text)) != given:
+            wrong.append(f"{ref.name}: Slurm {sorted(given)}, container {text!r}")
+    measured(f"{pair.release}: {len(pods)} containers on real kubelets, {len(wrong)} with other devices than Slurm's")
+    row = {"Slurm": pair.release, "containers": str(len(pods)), "other devices than Slurm's": str(len(wrong))}
+    record_property("table: Devices in containers, by the driver's variables", row)
+    assert not wrong
