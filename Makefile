@@ -55,7 +55,7 @@ lab-build-dra: setup
 # Runs side by side, one for each release, of two processes each: each with clusters of its own, which it shares among
 # the files that it takes up; and one process for sites with an older Kubernetes.
 # What is chosen of the tests: an expression of names, and one of marks.
-OTHERS := not kubelet and not controllers
+OTHERS := not kubelet and not controllers and not proved_kubernetes
 REAL = $(BIN)/python -m pytest -k '$(1)' -m "lab and not slow and $(or $(3),$(OTHERS)) and $(2)" -o cache_dir=$(VENV)/real-parts-$@ $(REAL_PARTS)
 # Where such tests are: to import all the others takes each process ten seconds.
 REAL_PARTS := tests/contract tests/e2e tests/lab tests/manifests
@@ -77,11 +77,15 @@ PROVE_TWICE = set -o pipefail; rm -rf $(VENV)/proof-$@; \
 	($(PROVED) $(BY_FILE) || { [ $$? -eq 1 ] && $(PROVED) $(AGAIN); }) $(SAID)
 
 CONTROLLERS := tests/e2e/test_gang_controllers.py
+# The minors that nothing but `make prove-kubernetes` builds.
+MINORS := $(notdir $(patsubst %/go.mod,%,$(wildcard lab/kubernetes/proved/*/go.mod)))
+ON_MINORS := tests/e2e tests/manifests tests/contract/kube
+
 KUBELETS := tests/e2e/test_kubelets.py tests/e2e/test_kubelet_resources.py tests/e2e/test_kubelet_devices.py tests/lab/kubelet
 FENCES := tests/e2e/test_fences.py
 MATRICES := --ignore $(FENCES) --ignore tests/e2e/test_operators_walk.py tests/contract tests/e2e
 
-.PHONY: prove-simulated prove-simulation prove-gangs prove-nodes prove-adversary prove-hostile prove-console pictures prove-fences-latest prove-fences-rest
+.PHONY: prove-kubernetes prove-simulated prove-simulation prove-gangs prove-nodes prove-adversary prove-hostile prove-console pictures prove-fences-latest prove-fences-rest
 .PHONY: prove-walk e2e-demo e2e-kubelet e2e-latest e2e-rest e2e-older prove-kubelets prove-controllers prove-latest prove-rest
 
 # Two at a time: with more, two cores are too busy for parts that wait for each other by the clock.
@@ -114,6 +118,7 @@ prove: lab-build lab-build-node
 	$(MAKE) --no-print-directory prove-kubelets
 	$(MAKE) --no-print-directory prove-walk
 	$(MAKE) --no-print-directory prove-controllers
+	$(MAKE) --no-print-directory prove-kubernetes
 	$(BIN)/python -m tests.stateful --depth 4 --report docs/proof/core.md
 	$(MAKE) --no-print-directory prove-simulated
 	$(MAKE) --no-print-directory prove-simulation
@@ -143,6 +148,12 @@ prove-kubelets: lab-build-node lab-build-dra
 # Gangs of the real controllers of JobSet, LeaderWorkerSet and others, one release after the other.
 prove-controllers: lab-build lab-build-controllers
 	$(call PROVE,,controllers,$(CONTROLLERS),controllers)
+
+# Other minors of Kubernetes, some ten minutes of building for each where the cache lacks it: the first Pod, gates, gangs,
+# causes, preemption, uninstall, rights, and every component.
+prove-kubernetes: lab-build
+	$(BIN)/python -m lab build $(MINORS:%=kubernetes-%)
+	$(call PROVE_TWICE,,kubernetes,$(ON_MINORS),proved_kubernetes)
 
 # Every crash, every lost answer: what the quick tests leave out. And what they draw once and for all, drawn anew.
 prove-simulated: setup

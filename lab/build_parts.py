@@ -27,6 +27,10 @@ def lab_parts() -> dict[str, LabPart]:
         f"kubernetes-{minor}": _go(build_kubernetes.kubernetes_build(minor))
         for minor in build_kubernetes.kubernetes_minors()
     }
+    parts |= {
+        f"kubernetes-{minor}": _go(build_kubernetes.kubernetes_build(minor), extra=True)
+        for minor in build_kubernetes.proved_minors()
+    }
     parts["kwok"] = _go(build_kubernetes.kwok_build())
     parts["helm"] = _go(build_kubernetes.helm_build())
     parts["promtool"] = _go(build_kubernetes.promtool_build())

@@ -28,7 +28,7 @@ def template(
     helm is told that the cluster is of the patch release that the lab has, else of the first one of ``minor``.
     """
     version = f"v{minor}.0"
-    if minor in build_kubernetes.kubernetes_minors():
+    if minor in (*build_kubernetes.kubernetes_minors(), *build_kubernetes.proved_minors()):
         wanted = build_kubernetes.kubernetes_build(minor)
         version = build_kubernetes.required_version(wanted.module / "go.mod", "k8s.io/kubernetes")
     where = [f"--namespace={namespace}", f"--kube-version={version}"]

@@ -18,7 +18,8 @@ from typing import Any, cast
 import pytest
 
 from docs.generate.marked import renewed
-from lab.build_kubernetes import kubernetes_build, kubernetes_minors, kwok_build
+from lab.build_kubernetes import is_built as is_kubernetes_built
+from lab.build_kubernetes import kubernetes_build, kubernetes_minors, kwok_build, proved_minors
 from lab.build_slurm import RELEASES, build, is_built, slurm_version
 
 TABLE = "table: "
@@ -123,8 +124,9 @@ def _versions() -> Iterable[str]:
     for release in RELEASES.values():
         if is_built(release):
             yield f"Slurm {slurm_version(build(release))}"
-    for minor in kubernetes_minors():
-        yield f"Kubernetes {kubernetes_build(minor).name.removeprefix('kubernetes-v')}"
+    for minor in (*kubernetes_minors(), *proved_minors()):
+        if minor in kubernetes_minors() or is_kubernetes_built(kubernetes_build(minor)):
+            yield f"Kubernetes {kubernetes_build(minor).name.removeprefix('kubernetes-v')}"
     yield f"kwok {kwok_build().name.removeprefix('kwok-v')}"
     yield f"Python {platform.python_version()}"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from lab.build_kubernetes import HERE, kubernetes_build, kubernetes_minors, newest_minor, required_version
+from lab.build_kubernetes import HERE, kubernetes_build, kubernetes_minors, newest_minor, proved_minors, required_version
 from lab.build_node import CONTAINERD
 from lab.build_slurm import RELEASES as BUILT
 from simulator.slurm.release import RELEASES as IMITATED
@@ -88,12 +88,12 @@ def render() -> str:
 
 def _kubernetes() -> Iterable[str]:
     """A row for each minor that has a component, the newest first."""
-    built = kubernetes_minors()
+    built, proved = kubernetes_minors(), proved_minors()
     folders = (TOP / "manifests/components").glob("kubernetes-*")
     for folder in sorted(folders, key=lambda one: [int(part) for part in one.name.split("-")[1].split(".")])[::-1]:
         minor = folder.name.removeprefix("kubernetes-")
         shown = f"`components/{folder.name}`"
-        run = _run(minor) if minor in built else "not run"
+        run = _run(minor) if minor in built else "by `make prove-kubernetes` alone" if minor in proved else "not run"
         yield f"| {minor} | {shown} | {_gates(folder)} | {run} |"
 
 

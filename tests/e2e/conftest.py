@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lab.build_kubernetes import newest_minor, older_minors
+from lab.build_kubernetes import newest_minor, older_minors, proved_minors
 from lab.build_slurm import RELEASES
 from lab.site import Site
 from tests.builders.stage import Stage
@@ -52,6 +52,8 @@ BESIDE_OLDER = next(iter(RELEASES))
 """The release of Slurm beside an older Kubernetes."""
 
 OLDER = (pytest.mark.lab, pytest.mark.older_kubernetes)
+PROVED = (pytest.mark.lab, pytest.mark.slow, pytest.mark.proved_kubernetes)
+"""Marks of the tests on a Kubernetes that only `make prove-kubernetes` builds."""
 
 _numbers = count(1)
 
@@ -70,6 +72,11 @@ def older_parts() -> list[Parts]:
     return [Parts(BESIDE_OLDER, minor, audit=True) for minor in older_minors()]
 
 
+def proved_parts() -> list[Parts]:
+    """A site for each Kubernetes that only `make prove-kubernetes` builds."""
+    return [Parts(BESIDE_OLDER, minor, audit=True) for minor in proved_minors()]
+
+
 def modes_of(release: str) -> tuple[str, ...]:
     """The modes of placeholders that a release of Slurm can have."""
     external = tuple(int(part) for part in release.split(".")) >= EXTERNAL_FROM
@@ -84,6 +91,9 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "every_kubernetes: run with the older minors of Kubernetes too, in one mode")
     config.addinivalue_line(
+        "markers", "proved_on_each_kubernetes: run by `make prove-kubernetes` on the minors that it alone builds"
+    )
+    config.addinivalue_line(
         "markers",
         "audited: run where it is logged what the API server is asked; with the newest Kubernetes by `make prove`",
     )
@@ -93,10 +103,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Every test once for each release, and those with a `stage` once for each mode, or for those marked."""
     definition = metafunc.definition
     parts = [Parts(release) for release in RELEASES]
-    older = older_parts() if definition.get_closest_marker("every_kubernetes") else []
+    every = definition.get_closest_marker("every_kubernetes") is not None
+    older = older_parts() if every else []
+    proved = proved_parts() if every or definition.get_closest_marker("proved_on_each_kubernetes") else []
     late: list[pytest.MarkDecorator] = []
     if definition.get_closest_marker("audited"):
         parts, older, late = [Parts(BESIDE_OLDER, audit=True)], older_parts(), [pytest.mark.slow]
+        proved = proved_parts()
     said = definition.get_closest_marker("modes")
     only, slow = (said.args, said.kwargs.get("slow", ())) if said else ((), ())
     if "stage" in metafunc.fixturenames:
@@ -107,14 +120,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             if not only or mode in only
         ]
         cases += [
-            pytest.param(one, mode, marks=OLDER, id=f"{one.slurm}-{mode}-{one.kubernetes}")
-            for one in older
+            pytest.param(one, mode, marks=marks, id=f"{one.slurm}-{mode}-{one.kubernetes}")
+            for some, marks in ((older, OLDER), (proved, PROVED))
+            for one in some
             for mode in (only or modes_of(one.slurm))[:1]
         ]
         metafunc.parametrize(("site", "mode"), cases, indirect=True, scope="session")
     elif "site" in metafunc.fixturenames:
         sites = [pytest.param(one, marks=[*_marks(one.slurm, "", slow), *late], id=one.slurm) for one in parts]
         sites += [pytest.param(one, marks=OLDER, id=f"{one.slurm}-{one.kubernetes}") for one in older]
+        sites += [pytest.param(one, marks=PROVED, id=f"{one.slurm}-{one.kubernetes}") for one in proved]
         metafunc.parametrize("site", sites, indirect=True, scope="session")
 
 

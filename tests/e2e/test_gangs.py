@@ -14,6 +14,7 @@ TAINT = {"spec": {"taints": [{"key": "e2e/gang", "value": "x", "effect": "NoSche
 
 
 @pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.proved_on_each_kubernetes
 @pytest.mark.modes("batch", slow=("auto", "24.11"))
 def test_the_members_of_a_gang_are_bound_in_the_order_of_the_nodes_of_one_job(
     stage: Stage, gated: bool, measured: Callable[[str], None]

@@ -355,6 +355,7 @@ def test_the_jobs_call_the_command_as_it_is(file: str) -> None:
         ("1.34", "SchedulerPopFromBackoffQ=false,SchedulerAsyncAPICalls=false"),
         ("1.35", "SchedulerPopFromBackoffQ=false,SchedulerAsyncAPICalls=false"),
         ("1.36", "SchedulerPopFromBackoffQ=false"),
+        ("1.37", "SchedulerPopFromBackoffQ=false"),
     ],
 )
 def test_each_minor_has_its_image_and_its_gates(minor: str, gates: str | None) -> None:

@@ -78,7 +78,7 @@ ALIKE: dict[str, tuple[list[str], dict[str, Any], str]] = {
     ),
     **{
         f"kubernetes-{minor}": ([f"kubernetes-{minor}"], {}, minor)
-        for minor in ("1.32", "1.33", "1.34", "1.35", "1.36")
+        for minor in ("1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
     },
 }
 """What stands for what: components on the base, values of the chart, and the cluster's version."""

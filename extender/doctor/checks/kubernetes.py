@@ -19,7 +19,7 @@ from extender.domain.wellknown import FENCE_EVIDENCE, GATE, OPT_IN_LABEL
 
 check = CheckGroup()
 
-OLDEST, NEWEST = (1, 32), (1, 36)
+OLDEST, NEWEST = (1, 32), (1, 37)
 """README.md says what the oldest version needs; this version was tested with the newest."""
 
 ROUTE = "/admission/mutate"
@@ -115,7 +115,7 @@ def server(given: Server) -> Iterator[Finding]:
     said = f"{given.url}: {given.version or 'no version'}{f', as {given.user}' if given.user else ''}"
     release = (int(found[1]), int(found[2])) if found else None
     if release is None:
-        yield warning("kubernetes", said, "see `kubectl version`; 1.32 to 1.36 are supported")
+        yield warning("kubernetes", said, "see `kubectl version`; 1.32 to 1.37 are supported")
     elif release < OLDEST:
         yield error("kubernetes", said, "upgrade to Kubernetes 1.32 or newer")
     elif release > NEWEST:
