@@ -1,0 +1,123 @@
+"""Real kubelets and dra-driver-cpu: a container may use exactly the cores that Slurm allocated.
+
+The machine has two CPUs, so a Pod gets one or the other. A native job decides which one Slurm gives first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from extender.domain.devices.cpu_order import order_of_lscpu, order_text, read_order
+from extender.domain.wellknown import CPUS
+from extender.slurm.linux_cpus import cpu_table
+from lab import manifests
+from lab.build_slurm import RELEASES
+from lab.cpu_driver import CLASS, cpu_driver
+from lab.kubelet_site import KubeletSite
+from lab.node import KubeletOptions
+from lab.pods import container
+from lab.site import PodRef
+from lab.slurm_conf import Partition, SlurmNode
+from lab.topology import KubeNode, Topology
+
+pytestmark = [pytest.mark.lab, pytest.mark.kubelet, pytest.mark.slow]
+
+API = "/apis/resource.k8s.io/v1"
+NODE = "node-1"
+PODS = 30
+SHOW = "grep Cpus_allowed_list /proc/self/status; "
+RUNS = 'trap "exit 0" TERM; while :; do sleep 0.1; done'
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def pinned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeletSite]:
+    """One node with the two CPUs of this machine, and the driver on it."""
+    node = SlurmNode(NODE, cpus=2, memory_mb=4000)
+    topology = Topology(
+        nodes=(node,),
+        external_nodes=(),
+        partitions=(Partition("batch", default=True),),
+        kube_nodes=(KubeNode(NODE, node),),
+        slurm_config={"KillWait": "10", "MinJobAge": "7200"},
+    )
+    config: dict[str, dict[str, Any]] = {"slurm": {"killWait": "10s", "defaultPartition": "batch"}, "cpus": {}}
+    kubelets = KubeletOptions(real_size=True)
+    workdir = tmp_path_factory.mktemp("cpus")
+    with KubeletSite(
+        request.param, topology=topology, real=[NODE], kubelets=kubelets, config=config, workdir=workdir
+    ) as found:
+        shown = manifests.render(found.kube, components=[f"kubernetes-{found.kube.minor}", "devices"])
+        manifests.apply_rights(found.kube, manifests.of_kind(shown, manifests.RIGHTS))
+        selector = {"cel": {"expression": f"device.driver == '{CLASS}'"}}
+        found.create(f"{API}/deviceclasses", described("DeviceClass", CLASS, {"selectors": [selector]}))
+        order = order_text(order_of_lscpu(cpu_table()))
+        found.patch_node(NODE, {"metadata": {"annotations": {CPUS: order}}})
+        driver = cpu_driver(found.nodes[NODE], found.kube.kubeconfig_for("admin"))
+        driver.start()
+        found.wait_for(lambda: published(found), "the driver has published its device", timeout_s=120)
+        yield found
+
+
+def described(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def published(pinned: KubeletSite) -> bool:
+    items = pinned.kube.api("GET", f"{API}/resourceslices")[1]["items"]
+    return any(device["name"] == "cpudevmachine" for one in items for device in one["spec"].get("devices", ()))
+
+
+def claiming(pinned: KubeletSite, name: str, namespace: str) -> PodRef:
+    """Create a Guaranteed Pod with a ResourceClaim for its one CPU."""
+    made = container(SHOW + RUNS, memory="64Mi")
+    made["resources"]["claims"] = [{"name": "cpus"}]
+    claims = [{"name": "cpus", "resourceClaimTemplateName": "one-cpu"}]
+    return pinned.pod(name, namespace, containers=[made], grace_s=2, resourceClaims=claims)
+
+
+def allowed(pinned: KubeletSite, pod: PodRef) -> set[int]:
+    """Wait until the container has written which CPUs it may use."""
+
+    def shown() -> str:
+        log = pinned.kube.kubectl("logs", "-n", pod.namespace, pod.name, "--ignore-errors")
+        return log.partition("Cpus_allowed_list:")[2].strip()
+
+    pinned.wait_for(
+        lambda: (pinned.read(pod) or {})["status"].get("phase") == "Running", f"{pod.name} runs", timeout_s=90
+    )
+    return set(read_order(pinned.wait_for(shown, f"the log of {pod.name}")))
+
+
+def given(pinned: KubeletSite, pod: PodRef) -> set[int]:
+    """Return the Linux CPUs of the cores that Slurm shows for the job of a Pod."""
+    order = order_of_lscpu(cpu_table())
+    [job] = [one for one in pinned.squeue() if one.name.startswith(f"{pod.namespace}/{pod.name}-")]
+    return {order[core] for core in read_order(pinned.scontrol_show_job(job.job_id)["CPU_IDs"])}
+
+
+def test_the_container_may_use_exactly_the_cores_that_slurm_allocated(pinned: KubeletSite) -> None:
+    """Each Pod comes while the one before still runs, so that they take turns on the two CPUs."""
+    where = pinned.namespace("cpus")
+    request = {"name": "cpus", "exactly": {"deviceClassName": CLASS, "capacity": {"requests": {f"{CLASS}/cpu": "1"}}}}
+    body = described("ResourceClaimTemplate", "one-cpu", {"spec": {"devices": {"requests": [request]}}})
+    pinned.create(f"{API}/namespaces/{where}/resourceclaimtemplates", body)
+    native = pinned.slurm.run("sbatch", "--parsable", "-n1", "-c1", "--mem=100", "--wrap", "sleep 600").strip()
+    pinned.wait_for(lambda: any(one.state == "RUNNING" for one in pinned.squeue()), "the native job runs")
+    seen: list[int] = []
+    before: PodRef | None = None
+    for number in range(PODS):
+        pod = claiming(pinned, f"p{number}", where)
+        may = allowed(pinned, pod)
+        assert may == given(pinned, pod)
+        seen += may
+        if number == 0:
+            pinned.slurm.run("scancel", native)
+        if before is not None:
+            pinned.delete(before)
+            pinned.gone(before, timeout_s=60)
+        before = pod
+    assert len(seen) == PODS
+    assert min(seen.count(0), seen.count(1)) >= 10
