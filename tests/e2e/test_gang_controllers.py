@@ -13,16 +13,21 @@ import pytest
 from extender.domain.gangs import labels
 from extender.domain.wellknown import GANG_RANK
 from lab.gang_controllers import JOB_SETS as JOB_SET_CONTROLLER
+from lab.gang_controllers import LEADER_WORKER_SETS as LWS_CONTROLLER
 from lab.gang_controllers import running
 from lab.site import Site
 from tests.builders.gang_controllers import (
     JOB_SETS,
     JOBSET_ORDER,
+    LEADER_WORKER_SETS,
+    STEADY_S,
     Pod,
     bound_pods,
     in_order,
     job_set,
     label,
+    leader_worker_set,
+    one_by_one,
     one_gang,
     remove,
     warned_once,
@@ -55,6 +60,20 @@ def job_sets(stage: Stage, job_set_controller: None) -> Iterator[Stage]:
     """A stage whose JobSets are removed at the end."""
     yield stage
     remove(stage, JOB_SETS)
+
+
+@pytest.fixture(scope="module")
+def lws_controller(site: Site) -> Iterator[None]:
+    """LeaderWorkerSet's controller beside the site."""
+    with running(site.kube, LWS_CONTROLLER):
+        yield
+
+
+@pytest.fixture
+def leader_worker_sets(stage: Stage, lws_controller: None) -> Iterator[Stage]:
+    """A stage whose LeaderWorkerSets are removed at the end."""
+    yield stage
+    remove(stage, LEADER_WORKER_SETS)
 
 
 def _parts(pods: list[Pod], sizes: tuple[int, ...]) -> list[list[Pod]]:
@@ -117,3 +136,43 @@ def test_the_author_of_a_job_set_without_a_gang_is_warned_once(job_sets: Stage) 
     text = warned_once(stage)
     assert "JobSet train" in text
     assert "slurm-extender.io/gang" in text
+
+
+@pytest.mark.parametrize("startup", ["LeaderCreated", "LeaderReady"])
+def test_each_group_of_a_leader_worker_set_is_a_gang(leader_worker_sets: Stage, startup: str) -> None:
+    stage = leader_worker_sets
+    leader_worker_set(stage, "vllm", replicas=2, size=3, startupPolicy=startup)
+    pods = bound_pods(stage, 6)
+    groups = [in_order(_of_group(pods, number), labels.LWS_WORKER_INDEX) for number in range(2)]
+    assert [len(group) for group in groups] == [3, 3]
+    jobs = {one_gang(stage, group).job_id for group in groups}
+    assert len(jobs) == 2
+    assert sorted(stage.made()) == sorted(jobs)
+
+
+def test_a_group_of_a_leader_worker_set_that_is_recreated_is_another_gang(leader_worker_sets: Stage) -> None:
+    stage = leader_worker_sets
+    site = stage.site
+    leader_worker_set(stage, "vllm", replicas=1, size=3)
+    before = in_order(bound_pods(stage, 3), labels.LWS_WORKER_INDEX)
+    first, old = one_gang(stage, before), {pod["metadata"]["uid"] for pod in before}
+    worker = before[-1]["metadata"]["name"]
+    site.kube.api("DELETE", f"/api/v1/namespaces/{stage.namespace}/pods/{worker}")
+    again = bound_pods(stage, 3, where=lambda pod: pod["metadata"]["uid"] not in old)
+    second = one_gang(stage, in_order(again, labels.LWS_WORKER_INDEX))
+    assert second.job_id != first.job_id
+    site.wait_for(lambda: [job.job_id for job in stage.jobs()] == [second.job_id], "the first job has ended")
+
+
+def test_groups_of_one_pod_are_placed_one_by_one_without_a_warning(leader_worker_sets: Stage) -> None:
+    """Groups of several Pods are always gangs, so that no Pod of a LeaderWorkerSet is warned."""
+    stage = leader_worker_sets
+    leader_worker_set(stage, "vllm", replicas=2, size=1)
+    bound_pods(stage, 2)
+    stage.site.elapse(STEADY_S)
+    assert one_by_one(stage) == []
+    assert len(stage.jobs()) == 2
+
+
+def _of_group(pods: list[Pod], number: int) -> list[Pod]:
+    return [pod for pod in pods if label(pod, labels.LWS_GROUP_INDEX) == str(number)]

@@ -106,7 +106,7 @@ def of_job_set(pod: PodView, context: GangContext) -> Membership | str | None:
         title,
         identity,
         expected or None,
-        _job_set_order(pod),
+        _job_set_order(pod, job_set, whole),
         "" if expected else f"The specification of {title} cannot be read.",
         by_leader=job_set.in_order and whole,
     )
@@ -141,10 +141,35 @@ def _of_controller(
     )
 
 
-def _job_set_order(pod: PodView) -> MemberOrder:
-    """Return the place by the Job's number in the whole set, then by the completion index in the Job."""
+def _job_set_order(pod: PodView, job_set: ControllerView, whole: bool) -> MemberOrder:
+    """Return the rank in the gang as the specification gives it; else the Job's number and the completion index.
+
+    In a JobSet that starts in order, later Pods have no node yet when the first ones get theirs. Their rank therefore
+    must not depend on which Pods exist.
+    """
     of_job = read_index(pod.labels.get(labels.JOBSET_GLOBAL_INDEX))
+    own = order_of(pod)
+    rank = _rank_in_set(pod, job_set, whole, of_job, own)
+    if rank is not None:
+        return MemberOrder((rank,), pod.name)
     if of_job is None:
         of_job = read_index(pod.labels.get(labels.JOBSET_JOB_INDEX))
-    own = order_of(pod)
     return own if of_job is None else MemberOrder((of_job, *own.index), pod.name)
+
+
+def _rank_in_set(
+    pod: PodView, job_set: ControllerView, whole: bool, of_job: int | None, own: MemberOrder
+) -> int | None:
+    """Return how many Pods of the gang come before this one; `None`: the specification does not foresee the Pod."""
+    if of_job is None or len(own.index) != 1:
+        return None
+    jobs_before = pods_before = 0
+    for entry in job_set.replicated or ():
+        if entry.name == pod.labels.get(labels.JOBSET_REPLICATED_JOB):
+            job, completion = of_job - jobs_before, own.index[0]
+            if not (0 <= job < entry.jobs and completion < entry.pods):
+                return None
+            return (pods_before if whole else 0) + job * entry.pods + completion
+        jobs_before += entry.jobs
+        pods_before += entry.jobs * entry.pods
+    return None

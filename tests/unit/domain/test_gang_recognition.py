@@ -16,6 +16,7 @@ from extender.domain.gangs.context import (
     JobGangs,
     ReplicatedJob,
 )
+from extender.domain.gangs.layout import ranks
 from extender.domain.gangs.membership import POD_GROUPS, GangSource, Membership
 from extender.domain.gangs.recognition import GangRefused, recognise
 from extender.domain.views import OwnerReference, PodView
@@ -259,9 +260,46 @@ def test_a_job_set_without_the_annotation_is_placed_pod_by_pod() -> None:
 def test_a_restarted_job_set_is_a_new_gang_in_the_order_of_its_jobs() -> None:
     first, second = found(set_pod("0"), job_set("set")), found(set_pod("1"), job_set("set"))
     assert first.key() != second.key()
-    assert first.order.index == (2, 1)
+    assert first.order.index == (5,)
     assert not first.by_leader
     assert found(set_pod(), job_set("set", in_order=True)).by_leader
+
+
+@pytest.mark.parametrize(
+    ("gang", "entry", "job", "completion", "rank"),
+    [
+        ("set", "driver", "0", 0, 0),
+        ("set", "worker", "1", 0, 1),
+        ("set", "worker", "2", 2, 6),
+        ("replicated-job", "worker", "1", 1, 1),
+        ("replicated-job", "worker", "2", 0, 3),
+    ],
+)
+def test_the_specification_of_a_job_set_gives_each_pod_its_rank_whichever_pods_exist(
+    gang: str, entry: str, job: str, completion: int, rank: int
+) -> None:
+    of_set = {
+        labels.JOBSET_NAME: "sweep",
+        labels.JOBSET_REPLICATED_JOB: entry,
+        labels.JOBSET_GLOBAL_INDEX: job,
+    }
+    last = found(job_pod(completion, labels=of_set), job_set(gang, in_order=True))
+    assert last.order.index == (rank,)
+    assert ranks({"only": last.order}, 7) == {"only": rank}
+
+
+@pytest.mark.parametrize(
+    ("entry", "job", "completion"), [("other", "1", 0), ("worker", "7", 0), ("worker", "0", 0), ("worker", "1", 3)]
+)
+def test_a_pod_that_its_job_set_does_not_foresee_is_ordered_by_job_and_completion_index(
+    entry: str, job: str, completion: int
+) -> None:
+    of_set = {
+        labels.JOBSET_NAME: "sweep",
+        labels.JOBSET_REPLICATED_JOB: entry,
+        labels.JOBSET_GLOBAL_INDEX: job,
+    }
+    assert found(job_pod(completion, labels=of_set), job_set("set")).order.index == (int(job), completion)
 
 
 def test_a_job_set_that_cannot_be_read_is_named() -> None:
