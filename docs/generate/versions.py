@@ -13,7 +13,14 @@ from pathlib import Path
 
 import yaml
 
-from lab.build_kubernetes import HERE, kubernetes_build, kubernetes_minors, newest_minor, proved_minors, required_version
+from lab.build_kubernetes import (
+    HERE,
+    kubernetes_build,
+    kubernetes_minors,
+    newest_minor,
+    proved_minors,
+    required_version,
+)
 from lab.build_node import CONTAINERD
 from lab.build_slurm import RELEASES as BUILT
 from simulator.slurm.release import RELEASES as IMITATED
