@@ -45,7 +45,8 @@ LIVE = {"RUNNING", "PENDING", "COMPLETING"}
 
 HOLD = f"trap 'trap \"\" TERM; sleep {POD_S:g}; exit 0' TERM"
 WAIT = "while :; do sleep 600 & wait $!; done"
-SCRIPT = f"#!/bin/bash\n{HOLD}\n{WAIT}\n"
+STARTED = f"touch {HOME}/run/started-$SLURM_JOB_ID"
+SCRIPT = f"#!/bin/bash\n{HOLD}\n{STARTED}\n{WAIT}\n"
 STEPS = f"""#!/bin/bash
 export SLURM_CONF={HOME}/etc/slurm.conf
 cat > /tmp/hold-$SLURM_JOB_ID <<'END'
@@ -55,6 +56,7 @@ touch {HOME}/run/held-$SLURM_JOB_ID-$SLURMD_NODENAME
 END
 srun --overlap --ntasks-per-node=1 --cpus-per-task=1 --mem=0 bash -c "$(cat /tmp/hold-$SLURM_JOB_ID)" &
 {HOLD}
+{STARTED}
 {WAIT}
 """
 NEXT = "#!/bin/bash\nexec sleep 600\n"
@@ -105,7 +107,7 @@ class Round:
         limit = {"time_limit_minutes": 1} if end == "time limit" else {"time_limit_minutes": 60}
         held = (await self._client.submit(_job(HELD, WAYS[self._way], LOW, NODES, extra=HELD, **limit))).job_id
         await self._until(held, "RUNNING")
-        start_s = await self._all_held(held) if self._way == "steps" else 0.0
+        start_s = await self._all_held(held)
         partition = HIGH if end == "preempted" else LOW
         following = {node: await self._queued(node, partition) for node in NODES}
         if end == "cancel":
@@ -128,12 +130,15 @@ class Round:
         return (await self._client.submit(_job("next", NEXT, partition, [node], time_limit_minutes=60))).job_id
 
     async def _all_held(self, job: int) -> float:
-        """Seconds from the grant until the step runs on every node."""
-        files = [self._slurm.home / "run" / f"held-{job}-{node}" for node in NODES]
+        """Wait until the script runs, and with `steps` its step on every node; return the seconds since the grant."""
+        nodes = NODES if self._way == "steps" else ()
+        files = [
+            self._slurm.home / "run" / name for name in (f"started-{job}", *(f"held-{job}-{one}" for one in nodes))
+        ]
         deadline = now() + LATE_S
         while not all(file.exists() for file in files):
             if now() > deadline:
-                raise RuntimeError(f"the step of job {job} runs only on {sum(file.exists() for file in files)} nodes")
+                raise RuntimeError(f"job {job} wrote only {sum(file.exists() for file in files)} of {len(files)} files")
             await asyncio.sleep(0.05)
         return max(file.stat().st_mtime for file in files) - slurm_instants(self._log).given[job]
 

@@ -17,7 +17,8 @@ from lab.credentials import KWOK
 _STAMP = re.compile(r"^\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})\] (.*)$")
 _STARTED = re.compile(r"(?:Allocate|_slurm_rpc_allocate_resources|Started) JobId=(\d+)\b.* (?:on |NodeList=)\S")
 _ENDED = re.compile(
-    r"(?:REQUEST_KILL_JOB JobId=(\d+)|Time limit exhausted for JobId=(\d+)|preempted JobId=(\d+)|"
+    r"(?:REQUEST_KILL_JOB JobId=(\d+)|job_signal: 9 of running JobId=(\d+)|"
+    r"Time limit exhausted for JobId=(\d+)|preempted JobId=(\d+)|"
     r"Killing JobId=(\d+) on failed node|(?:Requeuing|Killing) JobId=(\d+) due to)"
 )
 _CHANGED = re.compile(r"\[JobId=(\d+)\] change state: (\S+) -> (\S+)")
