@@ -84,6 +84,12 @@ def granted(stage: Stage, pods: Sequence[PodRef]) -> QueuedJob:
     return job
 
 
+def nodes_of_job(stage: Stage, job: QueuedJob) -> list[str]:
+    """The Nodes of a job, by name."""
+    names = {slurm_name(node.name): node.name for node in stage.site.topology.kube_nodes}
+    return sorted(names[host] for host in stage.site.expand(job.node))
+
+
 @contextmanager
 def before_binding(stage: Stage, name: str, size: int, **options: Any) -> Iterator[tuple[list[PodRef], QueuedJob]]:
     """A gang whose job is granted and whose gates are open; kube-scheduler stands still until the end of the block."""

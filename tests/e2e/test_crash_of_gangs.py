@@ -18,7 +18,7 @@ from tests.builders.crashes import Wire
 from tests.builders.relay import Blow, Passing
 from tests.builders.relays_of_a_site import Between, Kth, relays
 from tests.builders.stage import Stage
-from tests.builders.staged_gangs import all_bound, assert_in_rank_order, before_binding, gang, nodes_of
+from tests.builders.staged_gangs import all_bound, assert_in_rank_order, before_binding, gang, nodes_of, nodes_of_job
 from tests.e2e.test_candidates import changed
 from tests.e2e.test_two_replicas import instead_of_its_own, two
 
@@ -123,7 +123,7 @@ def voted(stage: Stage, k: int, refused: ExitStack) -> list[PodRef]:
     """
     site = stage.site
     with before_binding(stage, "ring", SIZE) as (pods, job):
-        nodes = sorted(site.expand(job.node))
+        nodes = nodes_of_job(stage, job)
         refused.enter_context(changed(site, dict.fromkeys(nodes[k:], TAINT)))
         site.elapse(SETTLED_S)
     said = f"{k} of {SIZE} members of the gang have a node"

@@ -21,6 +21,7 @@ from tests.builders.staged_gangs import (
     before_binding,
     gang,
     nodes_of,
+    nodes_of_job,
 )
 from tests.e2e.test_candidates import changed
 
@@ -119,7 +120,7 @@ def test_no_member_is_bound_beside_a_node_that_refuses_one_and_all_are_in_the_en
     site = stage.site
     with ExitStack() as unusable:
         with before_binding(stage, "held", SIZE) as (pods, job):
-            node = sorted(site.expand(job.node))[-1]
+            node = nodes_of_job(stage, job)[-1]
             unusable.enter_context(CAUSES[cause](stage, node))
             site.elapse(KNOWN_S)
         assert_not_in_part(stage, pods, node, HELD_S)

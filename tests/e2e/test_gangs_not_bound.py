@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from lab.site import PodRef, Site
+from lab.site import PodRef, QueuedJob, Site
 from tests.builders.stage import Stage
 from tests.builders.staged_gangs import (
     all_bound,
@@ -19,6 +19,7 @@ from tests.builders.staged_gangs import (
     before_binding,
     gang,
     nodes_of,
+    nodes_of_job,
 )
 from tests.e2e.test_gang_barrier import CAUSES, HELD_S, KNOWN_S, SIZE, refused_binding
 
@@ -40,7 +41,7 @@ def test_a_gang_of_which_one_node_stays_unusable_is_placed_on_other_nodes(stage:
     site = stage.site
     with ExitStack() as unusable:
         with before_binding(stage, "moved", SIZE) as (pods, job):
-            node = sorted(site.expand(job.node))[-1]
+            node = nodes_of_job(stage, job)[-1]
             unusable.enter_context(CAUSES[cause](stage, node))
             site.elapse(KNOWN_S)
         assert node not in all_bound(stage, pods)
@@ -70,7 +71,7 @@ def test_a_gang_whose_kth_binding_stays_refused_ends_as_a_whole_and_its_successo
     with refused_binding(stage, f"part-{k}"):
         with before_binding(stage, "part", SIZE) as (pods, job):
             pass
-        refused = node_left(stage, job.node, [pods[rank] for rank in others])
+        refused = node_left(stage, job, [pods[rank] for rank in others])
         for rank in others:
             assert "cannot start as a whole" in site.event(pods[rank], "SlurmAllocationLost", timeout_s=60)
         for rank in others:
@@ -82,7 +83,7 @@ def test_a_gang_whose_kth_binding_stays_refused_ends_as_a_whole_and_its_successo
     assert_in_rank_order(stage, pods)
 
 
-def node_left(stage: Stage, hosts: str, pods: list[PodRef]) -> str:
+def node_left(stage: Stage, job: QueuedJob, pods: list[PodRef]) -> str:
     """Wait until these are bound; the one node of the job that none of them has."""
-    (left,) = stage.site.expand(hosts) - set(all_bound(stage, pods))
+    (left,) = set(nodes_of_job(stage, job)) - set(all_bound(stage, pods))
     return left
