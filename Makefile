@@ -76,7 +76,7 @@ PROVE = set -o pipefail; $(PROVED) $(SAID)
 PROVE_TWICE = set -o pipefail; rm -rf $(VENV)/proof-$@; \
 	($(PROVED) $(BY_FILE) || { [ $$? -eq 1 ] && $(PROVED) $(AGAIN); }) $(SAID)
 
-CONTROLLERS := tests/e2e/test_gang_controllers.py
+CONTROLLERS := tests/e2e/test_gang_controllers.py tests/e2e/test_coscheduling_controller.py tests/e2e/test_kueue_groups.py
 # The minors that nothing but `make prove-kubernetes` builds.
 MINORS := $(notdir $(patsubst %/go.mod,%,$(wildcard lab/kubernetes/proved/*/go.mod)))
 ON_MINORS := tests/e2e tests/manifests tests/contract/kube

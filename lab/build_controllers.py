@@ -54,8 +54,7 @@ COSCHEDULING = ControllerRecipe(
     "sigs.k8s.io/scheduler-plugins/cmd/controller",
     ("manifests/coscheduling", "manifests/capacityscheduling", "manifests/install"),
 )
-KUEUE = ControllerRecipe("Kueue", "kueue", "sigs.k8s.io/kueue", "sigs.k8s.io/kueue/cmd/kueue", ("config",))
-RECIPES = (JOBSET, LWS, COSCHEDULING, KUEUE)
+RECIPES = (JOBSET, LWS, COSCHEDULING)
 
 
 def controller_build(recipe: ControllerRecipe) -> GoBuild:

@@ -1,4 +1,4 @@
-"""Run the controllers of JobSet, LeaderWorkerSet, scheduler-plugins and Kueue beside an API server of the lab.
+"""Run the controllers of JobSet, LeaderWorkerSet and scheduler-plugins beside an API server of the lab.
 
 Each gets the definitions, rights and webhooks that its project ships, and works with the token of its ServiceAccount.
 Three things differ from an installation in a cluster: the webhooks are called at an address of loopback instead of a
@@ -147,7 +147,7 @@ def _dumped(value: object) -> str:
 
 
 def _configured(group: str, serving: Serving, **more: Any) -> Path:
-    """Write the configuration file that JobSet, LeaderWorkerSet and Kueue have in common."""
+    """Write the configuration file that JobSet and LeaderWorkerSet have in common."""
     path = serving.folder / "config.yaml"
     document = {
         "apiVersion": group,
