@@ -23,6 +23,9 @@ WIDE_NODES = 512
 """External nodes of the fleet in which a gang of as many members is placed."""
 
 NODES_WITH_SLURMD = 4
+GPUS = 8
+"""Of each node with slurmd."""
+
 EXTERNAL, PLAIN, NARROW, TURNOVER = "external", "plain", "narrow", "turnover"
 """Partitions: external nodes alone, nodes with slurmd alone, external ones with room for `NARROW_ROOM` CPUs, and one
 node with slurmd and room for `ROOM`. None of them can preempt anybody."""
@@ -61,7 +64,7 @@ PADDING = "bench.slurm-extender.io/padding"
 def fleet(external_nodes: int = EXTERNAL_NODES) -> Topology:
     """Only on the contested nodes does anybody preempt."""
     external = tuple(SlurmNode(f"ext-{number:03d}") for number in range(external_nodes))
-    with_slurmd = tuple(SlurmNode(f"node-{number}") for number in range(NODES_WITH_SLURMD))
+    with_slurmd = tuple(SlurmNode(f"node-{number}", gpus=GPUS) for number in range(NODES_WITH_SLURMD))
     narrow = tuple(SlurmNode(f"narrow-{number}", cpus=NARROW_ROOM // 2) for number in range(2))
     turnover = SlurmNode("turnover-0", cpus=ROOM)
     read, signalled = (SlurmNode(one.node, cpus=one.cpus) for one in (READ, SIGNALLED))
@@ -126,9 +129,17 @@ def another_scheduler(found: Site, name: str, url: str = "", gates: str = "") ->
     )
 
 
-def a_pod(name: str, namespace: str, scheduler: str, settings: Mapping[str, str], *, gated: bool) -> dict[str, Any]:
-    """A Pod of 1 CPU, 5 kB large."""
-    body = pod(name, namespace, scheduler=scheduler, annotations={PADDING: "x" * POD_BYTES, **settings})
+def a_pod(
+    name: str,
+    namespace: str,
+    scheduler: str,
+    settings: Mapping[str, str],
+    *,
+    gated: bool,
+    spec: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A Pod of 1 CPU, 5 kB large. `spec`: further fields."""
+    body = pod(name, namespace, scheduler=scheduler, annotations={PADDING: "x" * POD_BYTES, **settings}, **spec or {})
     if gated:
         body["spec"]["schedulingGates"] = [{"name": GATE}]
     return body

@@ -63,11 +63,13 @@ class Load:
     nodes: set[str] = field(default_factory=set)
     """Every node that any of them was bound to."""
 
-    async def create(self, scheduler: str, settings: Mapping[str, str], *, gated: bool) -> str:
-        """Create one Pod; its name."""
+    async def create(
+        self, scheduler: str, settings: Mapping[str, str], *, gated: bool, spec: Mapping[str, Any] | None = None
+    ) -> str:
+        """Create one Pod; its name. `spec`: further fields."""
         self.made += 1
         name = f"{scheduler}-{self.made}"
-        body = a_pod(name, self.namespace, scheduler, settings, gated=gated)
+        body = a_pod(name, self.namespace, scheduler, settings, gated=gated, spec=spec)
         life = self.lives[name] = Life()
         life.created = now()
         await self.kube.request("POST", f"/api/v1/namespaces/{self.namespace}/pods", body=body)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.real.adversary import measure_adversary
+from bench.real.claiming import PER_ROUND, measure_claiming
 from bench.real.cordoning import measure_cordoned
 from bench.real.costs import measure_cost
 from bench.real.ending import measure_finishing, measure_many, measure_one
@@ -92,6 +93,12 @@ async def _batch(bench: Bench) -> Json:
 async def _preempted(bench: Bench) -> Json:
     counts = bench.counts
     return await measure_preempted(bench.load, bench.slurm, bench.site, counts.some(8, 2), counts.some(100, 10))
+
+
+async def _claiming(bench: Bench) -> Json:
+    counts = bench.counts
+    rounds, each = counts.of_rounds(5), counts.some(PER_ROUND, 4)
+    return await measure_claiming(bench.load, bench.slurm, bench.site, rounds, each)
 
 
 async def _ungated(bench: Bench) -> Json:
@@ -198,6 +205,7 @@ MEASUREMENTS: Mapping[str, Callable[[Bench], Awaitable[Json]]] = {
     "placing-submit": _submitted,
     "placing-batch": _batch,
     "placing-ungated": _ungated,
+    "placing-claim": _claiming,
     "burst-300": _burst_300,
     "burst-1000": _burst_1000,
     "preempted": _preempted,

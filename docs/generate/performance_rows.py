@@ -53,6 +53,11 @@ def _batch(found: Json) -> Shown:
     return Shown(_ms(ours), _ms(plain), f"{ours / plain:.2f}", ours <= 1.2 * plain)
 
 
+def _claiming(found: Json) -> Shown:
+    having, lacking, later = found["with_s"], found["without_s"], found["later_p50_s"]
+    return Shown(_ms(having["p50"]), _ms(lacking["p50"]), f"{1000 * later:+.0f} ms", later <= 0.03)
+
+
 def _at_most(get: Callable[[Json], Json], limit: float, floor: Callable[[Json], str] = lambda _: "") -> Any:
     def show(found: Json) -> Shown:
         p50 = get(found)["p50"]
@@ -243,6 +248,12 @@ ROWS = (
         "≤ 150 ms",
         "placing-ungated",
         _at_most(lambda f: f["popping"]["ours_s"], 0.15),
+    ),
+    Row(
+        "Pod with one ResourceClaim, create → bound, gated (p50; floor: without, in turn)",
+        "≤ 30 ms later",
+        "placing-claim",
+        _claiming,
     ),
     Row("`batch`, create → bound (p50; plain: submit → script runs)", "≤ 1.2 times plain", "placing-batch", _batch),
     Row("burst of 300", "≥ 0.85 times bare", "burst-300", _burst),

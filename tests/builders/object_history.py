@@ -4,47 +4,63 @@ from __future__ import annotations
 
 import json
 import ssl
+import threading
 from collections.abc import Iterator, Sequence
 from http.client import HTTPSConnection
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
 
 from lab.errors import LabError
 from lab.kube import Kubernetes
-from lab.probe import request
+
+STREAM_S = 3600
 
 
 class ObjectHistory:
-    """Read what has changed since the last time. It starts with what there is."""
+    """Watch these lists, each in a thread, and return what has changed since the last time."""
 
     def __init__(self, kube: Kubernetes, paths: Sequence[str]) -> None:
         self._kube = kube
-        self._since = {path: version_of(kube, path) for path in paths}
-        self._ahead: list[tuple[int, dict[str, Any]]] = []
-        """Changes that are known of one kind, while older ones of another may not be."""
+        self._paths = tuple(paths)
+        self._until = 0
+        self._seen: list[tuple[int, dict[str, Any]]] = []
+        self._faults: list[BaseException] = []
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+
+    def __enter__(self) -> Self:
+        for path in self._paths:
+            since = version_of(self._kube, path)
+            threading.Thread(target=self._watch, args=(path, since), name=f"watch {path}", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
 
     def read(self) -> list[dict[str, Any]]:
-        """The changes since the last call, `type` and `object` each; takes a second for each kind.
+        """Return the changes, `type` and `object` each, from before the call before this one.
 
-        Only those from before the call, of which every kind's watch has shown its own by its end.
+        A watch lags a little: by now each has shown those of its own, so that none comes late.
         """
-        until = int(version_of(self._kube, next(iter(self._since))))
-        for path, since in self._since.items():
-            query = urlencode({"watch": "true", "resourceVersion": since, "timeoutSeconds": 1})
-            headers = {"Authorization": f"Bearer {self._kube.token()}"}
-            url = f"{self._kube.url}{path}?{query}"
-            _, answer = request("GET", url, headers=headers, ca_file=self._kube.ca_file)
-            for line in answer.splitlines():
-                change = json.loads(line)
-                if change["type"] == "ERROR":
-                    raise LabError(f"the watch of {path} ended: {change['object']}")
-                version = change["object"]["metadata"]["resourceVersion"]
-                self._since[path] = version
-                self._ahead.append((int(version), change))
-        self._ahead.sort(key=lambda one: one[0])
-        found = [change for version, change in self._ahead if version <= until]
-        del self._ahead[: len(found)]
+        with self._lock:
+            if self._faults:
+                raise LabError("a watch ended") from self._faults[0]
+            self._seen.sort(key=lambda one: one[0])
+            found = [change for version, change in self._seen if version <= self._until]
+            del self._seen[: len(found)]
+        self._until = int(version_of(self._kube, self._paths[0]))
         return found
+
+    def _watch(self, path: str, since: str) -> None:
+        try:
+            for change in stream(self._kube, path, since=since):
+                if self._over.is_set():
+                    return
+                with self._lock:
+                    self._seen.append((int(change["object"]["metadata"]["resourceVersion"]), change))
+            raise LabError(f"the API server ended the watch of {path}")
+        except BaseException as error:
+            self._faults.append(error)
 
 
 def version_of(kube: Kubernetes, path: str) -> str:
@@ -53,15 +69,18 @@ def version_of(kube: Kubernetes, path: str) -> str:
     return version
 
 
-def stream(kube: Kubernetes, path: str, seconds: int) -> Iterator[dict[str, Any]]:
-    """Changes as they happen, for so long."""
+def stream(kube: Kubernetes, path: str, *, since: str) -> Iterator[dict[str, Any]]:
+    """Changes as they happen, for an hour at most. Raises LabError for what the API server refuses."""
     parts = urlsplit(kube.url)
     context = ssl.create_default_context(cafile=str(kube.ca_file))
-    connection = HTTPSConnection(parts.netloc, context=context, timeout=seconds + 30)
+    connection = HTTPSConnection(parts.netloc, context=context, timeout=STREAM_S)
     try:
-        query = urlencode({"watch": "true", "resourceVersion": version_of(kube, path), "timeoutSeconds": seconds})
+        query = urlencode({"watch": "true", "resourceVersion": since, "timeoutSeconds": STREAM_S})
         connection.request("GET", f"{path}?{query}", headers={"Authorization": f"Bearer {kube.token()}"})
         for line in connection.getresponse():
-            yield json.loads(line)
+            change = json.loads(line)
+            if change["type"] == "ERROR":
+                raise LabError(f"the watch of {path} ended: {change['object']}")
+            yield change
     finally:
         connection.close()

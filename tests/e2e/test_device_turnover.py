@@ -35,7 +35,7 @@ from lab.site import PodRef, Site
 from lab.slurm_conf import Partition, SlurmNode
 from lab.topology import KubeNode, Topology
 from tests.builders.device_ledger import Device, DeviceLedger
-from tests.builders.object_history import ObjectHistory, stream
+from tests.builders.object_history import ObjectHistory, stream, version_of
 from tests.builders.ordinary_jobs import submit_ordinary
 from tests.builders.stage import Stage
 from tests.e2e.conftest import CONFIG
@@ -149,46 +149,53 @@ def free_finished(floor: Floor, ledger: DeviceLedger) -> None:
             free(floor.site, f"{floor.claims}/{claim['metadata']['name']}")
 
 
+def hand_in(here: Floor) -> list[PodRef]:
+    """Create the Pods, and in between those of default-scheduler and native jobs; return the Pods on Slurm."""
+    drawn, ours = random.Random(21), list[PodRef]()
+    for number in range(PODS):
+        extended = here.manages and drawn.random() < 0.5
+        ours.append((here.extended if extended else here.claiming)(f"p{number:03d}", drawn.choice((1, 1, 2, 4))))
+        if number * THEIRS // PODS != (number + 1) * THEIRS // PODS:
+            here.theirs(f"theirs-{number:03d}")
+        if number * NATIVE_JOBS // PODS != (number + 1) * NATIVE_JOBS // PODS:
+            gpus, script = drawn.choice((1, 2)), ["exec sleep 4"]
+            here.stage.foreign.append(submit_ordinary(here.site, "batch", cpus=1, gpus=gpus, script=script))
+    return ours
+
+
 def test_300_pods_in_turnover_have_the_devices_of_their_jobs_and_share_none(
     floor: Site, measured: Callable[[str], None], record_property: Callable[[str, object], None]
 ) -> None:
     here = Floor(floor, Stage(floor, "batch", floor.namespace("turnover")))
-    drawn, history, ledger, slurm = random.Random(21), here.history(), DeviceLedger(), SlurmDevices(floor)
+    ledger, slurm = DeviceLedger(), SlurmDevices(floor)
     before = floor.metric("device_conflicts_total")
     scheduler = floor.kube.start_scheduler(name="default")
-    ours: list[PodRef] = []
-    for number in range(PODS):
-        extended = here.manages and drawn.random() < 0.5
-        ours.append((here.extended if extended else here.claiming)(f"p{number:03d}", drawn.choice((1, 1, 2, 4))))
-        if number % (PODS // THEIRS) == 0:
-            here.theirs(f"theirs-{number:03d}")
-        if number * NATIVE_JOBS // PODS != (number + 1) * NATIVE_JOBS // PODS:
-            gpus, script = drawn.choice((1, 2)), ["exec sleep 4"]
-            here.stage.foreign.append(submit_ordinary(floor, "batch", cpus=1, gpus=gpus, script=script))
-    everybody = len(floor.pods(here.stage.namespace))
+    with here.history() as history:
+        ours = hand_in(here)
 
-    def over() -> bool:
-        ledger.feed(history.read())
-        slurm.read()
-        if not here.manages:
-            free_finished(here, ledger)
-        return len(ledger.finished) >= everybody
+        def over() -> bool:
+            ledger.feed(history.read())
+            slurm.read()
+            if not here.manages:
+                free_finished(here, ledger)
+            return len(ledger.finished) >= PODS + THEIRS
 
-    _, took = floor.timed(over, "every Pod has ended", timeout_s=DONE_WITHIN_S)
+        _, took = floor.timed(over, "every Pod has ended", timeout_s=DONE_WITHIN_S, every_s=1.0)
     scheduler.stop()
     different = []
     for ref in ours:
         bound = ledger.bound[ref.uid]
-        if not bound.devices or bound.devices != slurm.found[int(bound.annotations[JOB_ID])]:
-            different.append(f"{bound}, and Slurm: {slurm.found.get(int(bound.annotations[JOB_ID]))}")
+        given = slurm.found.get(int(bound.annotations[JOB_ID]))
+        if not bound.devices or bound.devices != given:
+            different.append(f"{bound}, and Slurm: {given}")
     conflicts = floor.metric("device_conflicts_total") - before
     kubernetes = floor.kube.minor
     measured(
-        f"{floor.release}, Kubernetes {kubernetes}: {len(ours)} Pods, {everybody - len(ours)} of default-scheduler, "
-        f"{NATIVE_JOBS} native jobs in {took:.0f} s; {len(different)} with other devices, {len(ledger.shared)} shared, "
+        f"{floor.release}, Kubernetes {kubernetes}: {PODS} Pods, {THEIRS} of default-scheduler, {NATIVE_JOBS} native "
+        f"jobs in {took:.0f} s; {len(different)} with other devices, {len(ledger.shared)} shared, "
         f"{len(ledger.contested)} contested, {conflicts:.0f} conflicts counted"
     )
-    row = {"Slurm": floor.release, "Kubernetes": kubernetes, "Pods": str(len(ours)), "all, s": f"{took:.0f}"}
+    row = {"Slurm": floor.release, "Kubernetes": kubernetes, "Pods": str(PODS), "all, s": f"{took:.0f}"}
     row |= {"other devices than Slurm's": str(len(different)), "shared by two Pods": str(len(ledger.shared))}
     record_property(TABLE, row | {"conflicts counted": f"{conflicts:.0f}"})
     assert not different
@@ -207,6 +214,7 @@ class Rival:
 
         self.faults: list[BaseException] = []
         self._floor = floor
+        self._over = threading.Event()
         self._made = 0
         self._free: list[str] = []
         self._held: list[str] = []
@@ -217,6 +225,7 @@ class Rival:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._over.set()
         self.prepare(0)
 
     def prepare(self, count: int) -> None:
@@ -229,7 +238,10 @@ class Rival:
 
     def _race(self) -> None:
         try:
-            for change in stream(self._floor.site.kube, self._floor.claims, int(DONE_WITHIN_S)):
+            kube, path = self._floor.site.kube, self._floor.claims
+            for change in stream(kube, path, since=version_of(kube, path)):
+                if self._over.is_set():
+                    return
                 self._hear(change["object"])
         except BaseException as error:
             self.faults.append(error)
@@ -252,37 +264,33 @@ def test_a_rival_that_allocates_the_same_devices_at_the_same_time_never_shares_t
     floor: Site, measured: Callable[[str], None], record_property: Callable[[str, object], None]
 ) -> None:
     here = Floor(floor, Stage(floor, "batch", floor.namespace("races")))
-    history, ledger, slurm = here.history(), DeviceLedger(), SlurmDevices(floor)
+    ledger, slurm = DeviceLedger(), SlurmDevices(floor)
     before, number = floor.metric("device_conflicts_total"), 0
-    with Rival(here) as rival:
+    with here.history() as history, Rival(here) as rival:
+
+        def all_seen() -> bool:
+            ledger.feed(history.read())
+            return len(ledger.bound) == number
+
         while len(rival.raced) < RACES:
             rival.prepare(AT_ONCE)
             pods = [here.claiming(f"p{number + at:03d}", 1) for at in range(AT_ONCE)]
             number += AT_ONCE
             for ref in pods:
                 floor.bound(ref, timeout_s=180)
-            ledger.feed(history.read())
+            floor.wait_for(all_seen, "the Bindings are seen")
             slurm.read()
             if not here.manages:
                 free_finished(here, ledger)
             assert not rival.faults
     conflicts = floor.metric("device_conflicts_total") - before
-
-    def all_seen() -> bool:
-        ledger.feed(history.read())
-        return len(ledger.bound) == number
-
-    floor.wait_for(all_seen, "all Bindings are seen")
-    slurm.read()
     measured(
         f"{floor.release}, Kubernetes {floor.kube.minor}: {len(rival.raced)} races for {number} Pods, "
         f"{len(ledger.contested)} devices contested, {conflicts:.0f} conflicts counted, {len(ledger.shared)} shared"
     )
     row = {"Slurm": floor.release, "Kubernetes": floor.kube.minor, "races": str(len(rival.raced))}
-    record_property(
-        "table: Races with another scheduler for a device",
-        row | {"conflicts counted": f"{conflicts:.0f}", "shared by two Pods": str(len(ledger.shared))},
-    )
+    row |= {"conflicts counted": f"{conflicts:.0f}", "shared by two Pods": str(len(ledger.shared))}
+    record_property("table: Races with another scheduler for a device", row)
     assert all(one.devices == slurm.found[int(one.annotations[JOB_ID])] for one in ledger.bound.values())
     assert not ledger.shared
     assert len(ledger.contested) >= RACES

@@ -54,6 +54,12 @@ def test_a_result_of_an_older_bench_is_no_figure() -> None:
     assert "older bench" in told("cost", {"at_once": {"asked_per_pod": 2.0}})
 
 
+@pytest.mark.parametrize(("later", "met"), [(0.03, "| +30 ms | yes |"), (0.031, "| +31 ms | **no** |")])
+def test_a_resource_claim_may_cost_30_ms(later: float, met: str) -> None:
+    found = {"with_s": summary(0.05 + later), "without_s": summary(0.05), "later_p50_s": later}
+    assert told("placing-claim", found).endswith(met)
+
+
 @pytest.mark.parametrize(("ratio", "met"), [(1.5, "| yes |"), (1.51, "| **no** |")])
 def test_a_ratio_over_its_goal_at_p50_or_p99_is_told(ratio: float, met: str) -> None:
     found = {"ours_s": summary(0.045, 0.15), "bare_s": summary(0.03, 0.1), "ratio_p50": 1.0, "ratio_p99": ratio}
