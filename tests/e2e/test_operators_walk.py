@@ -233,9 +233,9 @@ def everyone_bound(site: InstalledSite, peer: Peer, count: int) -> bool:
 
 
 def why(kubectl: Kubectl, pod: PodRef) -> str:
-    """The reason, once it is one of Slurm's."""
+    """The reason, once it is Slurm's: Resources."""
     said = kubectl.tried("slurm", "why", pod.name, "-n", pod.namespace).stdout
-    return said if "Slurm" in said and "job" in said else ""
+    return said if "waits for free resources" in said else ""
 
 
 def ran(*command: str, given: str = "") -> str:
