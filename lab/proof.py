@@ -72,8 +72,8 @@ class Proof:
         if self._part:
             if self._tables and set(self._all().values()) == {"passed"}:
                 text = self._page.read_text(encoding="utf-8")
-                told = "\n".join(self._told())
-                self._page.write_text(renewed(text, self._page, BEGIN, END, told), encoding="utf-8")
+                tables = "\n".join(self._tables_alone())
+                self._page.write_text(renewed(text, self._page, BEGIN, END, tables), encoding="utf-8")
         elif self._all():
             self._page.parent.mkdir(parents=True, exist_ok=True)
             self._page.write_text("\n".join(self._lines()) + "\n", encoding="utf-8")
@@ -103,7 +103,7 @@ class Proof:
             yield from _table(rows)
             yield ""
 
-    def _told(self) -> Iterable[str]:
+    def _tables_alone(self) -> Iterable[str]:
         """Yield a part of a page: the tables, when they were made and with what."""
         yield ""
         yield f"{self._today}: {'; '.join(_versions())}. Seconds are of a shared machine with two cores."

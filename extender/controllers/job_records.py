@@ -17,7 +17,7 @@ from extender.runtime.topics import WorkloadEnded
 _log = structlog.get_logger(__name__)
 
 FIRST_AFTER = 5.0
-"""Seconds from the request to end a job to the first look: slurmctld tells slurmdbd within seconds."""
+"""Seconds from the request to end a job to the first look: slurmctld reports to slurmdbd within seconds."""
 
 AGAIN_AFTER = 15.0
 """Seconds to the next look at a job whose end slurmdbd does not know yet."""

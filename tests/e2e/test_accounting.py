@@ -201,7 +201,7 @@ OVER = {"COMPLETED", "FAILED", "CANCELLED"}
 
 
 def runs(site: Site, ref: PodRef) -> bool:
-    """Tell whether the Pod's phase is Running."""
+    """Return whether the Pod's phase is Running."""
     return ((site.read(ref) or {}).get("status") or {}).get("phase") == "Running"
 
 
@@ -266,7 +266,7 @@ def test_kubectl_slurm_shares_shows_accounts_users_and_limits(place: Stage) -> N
         assert (user["account"], user["user"], user["name"]) == ("one-job", "root", "one-job/root")
         assert 0.0 <= user["fairshare"] <= 1.0
         assert account["maxJobs"] == 1
-        assert "Slurm has no account nobody" in kubectl("slurm", "shares", "nobody").stderr
+        assert "Slurm has no account unknown" in kubectl("slurm", "shares", "unknown").stderr
 
 
 def test_kubectl_slurm_cancel_ends_a_placed_and_a_waiting_pod_with_their_jobs(place: Stage) -> None:

@@ -128,7 +128,7 @@ spec:
 
 @dataclass(frozen=True)
 class Peer:
-    """What somebody comes from. `release` is the Slurm of this walk."""
+    """The origin of an operator. `release` is the Slurm of this walk."""
 
     name: str
     release: str

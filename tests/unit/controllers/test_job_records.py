@@ -18,7 +18,7 @@ pytestmark = pytest.mark.looptime
 
 
 class Records:
-    """Answers in turn, the last one for ever."""
+    """Answers in turn, the last one from then on."""
 
     def __init__(self, *answers: Recorded | PortError) -> None:
         self.asked: list[int] = []
