@@ -81,7 +81,7 @@ CONTROLLERS := tests/e2e/test_gang_controllers.py tests/e2e/test_coscheduling_co
 MINORS := $(notdir $(patsubst %/go.mod,%,$(wildcard lab/kubernetes/proved/*/go.mod)))
 ON_MINORS := tests/e2e tests/manifests tests/contract/kube
 
-KUBELETS := tests/e2e/test_kubelets.py tests/e2e/test_kubelet_resources.py tests/e2e/test_kubelet_devices.py tests/lab/kubelet
+KUBELETS := tests/e2e/test_kubelets.py $(wildcard tests/e2e/test_kubelet_*.py) tests/lab/kubelet
 FENCES := tests/e2e/test_fences.py
 MATRICES := --ignore $(FENCES) --ignore tests/e2e/test_operators_walk.py tests/contract tests/e2e
 

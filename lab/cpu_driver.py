@@ -7,7 +7,7 @@ from lab.build_kubernetes import GoBuild, required_version, tools
 from lab.node import Node
 from lab.process import Daemon
 
-MODULE = Path(__file__).resolve().parent / "cpu_driver"
+MODULE = Path(__file__).resolve().parent / "dra_driver_cpu"
 DRIVER = "github.com/kubernetes-sigs/dra-driver-cpu"
 CLASS = "dra.cpu"
 """Its DeviceClass and its name."""

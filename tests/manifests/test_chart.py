@@ -439,6 +439,7 @@ def test_the_page_of_the_chart_names_every_value() -> None:
         ({"config": {"gangs": {"podGroups": ["scheduling.k8s.io"]}}}, r"config.gangs.podGroups: the chart sets it"),
         ({"podGroups": ["scheduling.example.org"]}, r"podGroups"),
         ({"config": {"devices": [DEVICE]}}, r"config.devices is given: devices must be true"),
+        ({"config": {"cpus": {}}}, r"config.cpus is given: devices must be true"),
         ({"config": {"leaderElection": {"leaseName": "x"}}}, r"config.leaderElection.leaseName: it must be"),
     ],
     ids=str,

@@ -1,4 +1,4 @@
-module slurm-extender.io/lab/cpu-driver
+module slurm-extender.io/lab/dra-driver-cpu
 
 go 1.26.0
 
