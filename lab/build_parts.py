@@ -8,6 +8,7 @@ from pathlib import Path
 from lab import build_controllers, build_kubernetes, build_node, build_slurm
 from lab.build_kubernetes import GoBuild
 from lab.clock import elapsed
+from lab.cpu_driver import cpu_driver_build
 from lab.dra_example import dra_example_build
 
 
@@ -39,6 +40,7 @@ def lab_parts() -> dict[str, LabPart]:
     parts["controllers"] = LabPart(", ".join(one.title for one in build_controllers.RECIPES), _controllers, True)
     example = dra_example_build()
     parts["dra-example"] = LabPart(example.name, partial(_built, example), True)
+    parts["dra-driver-cpu"] = _go(cpu_driver_build(), extra=True)
     return parts
 
 
