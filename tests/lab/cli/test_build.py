@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from lab import cli
+from lab.build_kubernetes import proved_minors
 from lab.build_parts import LabPart, lab_parts
 from lab.errors import LabError
 
@@ -47,4 +48,6 @@ def test_an_unknown_part_is_refused_with_the_known_ones(built: list[str]) -> Non
 
 
 def test_the_parts_of_few_suites_are_the_only_ones_that_must_be_named() -> None:
-    assert [name for name, part in lab_parts().items() if part.extra] == ["node", "controllers"]
+    minors = [f"kubernetes-{minor}" for minor in proved_minors()]
+    named = [*minors, "prometheus", "node", "controllers", "dra-example", "dra-driver-cpu"]
+    assert [name for name, part in lab_parts().items() if part.extra] == named
