@@ -27,6 +27,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
         manifests.apply_rights(kube, [one for one in shown if one["kind"] == "Namespace"] + ours)
         for name in (OWN, OTHER):
             kube.add_node(name, annotations={"kept": "yes"})
+        # kubectl reads what it patches; the Job does not.
+        kube.kubectl("create", "clusterrole", "read-nodes", "--verb=get", "--resource=nodes")
+        kube.kubectl("create", "clusterrolebinding", "read-nodes", "--clusterrole=read-nodes", f"--user={ACCOUNT}")
         wait_until(lambda: DENIED in writes(kube, OTHER, "label", "a=b"), "the policy holds", timeout_s=60)
         yield kube
 

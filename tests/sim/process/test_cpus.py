@@ -79,7 +79,7 @@ async def test_members_of_a_gang_have_the_cpus_of_their_own_nodes(site: CpuSite)
             site.add(name, 4, **{GANG: "ring", GANG_SIZE: "2"})
         for name in ("p0", "p1"):
             await site.bound(name)
-            assert site.cpus(name) == site.cores(name) == [0, 1, 4, 5]
+            assert site.cpus(name) == [0, 1, 4, 5], "the CPUs of the first two cores"
 
 
 async def test_without_an_order_the_claim_is_left_to_kube_scheduler_and_that_is_said_once(site: CpuSite) -> None:
