@@ -262,6 +262,7 @@ class DynamicResources:
     def _allocate(self, name: str, chosen: list[tuple[str, DeviceKey]], node: str, config: Sequence[Json] = ()) -> None:
         results = [
             {"request": request, "driver": driver, "pool": pool, "device": device}
+            | ({"shareID": f"share-{name}"} if driver == CPU_DRIVER else {})
             for request, (driver, pool, device) in chosen
         ]
         field = {"key": "metadata.name", "operator": "In", "values": [node]}

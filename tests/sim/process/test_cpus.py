@@ -92,6 +92,7 @@ async def test_without_an_order_the_claim_is_left_to_kube_scheduler_and_that_is_
         said = [note for note in site.notes("n2") if CPUS in note]
         assert len(said) == 1
         assert "left to kube-scheduler" in said[0]
+        assert "DeviceAllocatedTwice" not in [*site.reasons("a"), *site.reasons("b")]
 
 
 async def test_a_next_process_keeps_the_cpus_that_were_written(site: CpuSite) -> None:
@@ -116,3 +117,20 @@ async def test_a_cpu_that_another_object_holds_is_released_and_named(site: CpuSi
         await site.until(
             lambda: any(f"default/theirs holds {CPU_DEVICE}/0" in note for note in site.notes("a")), "its Event"
         )
+
+
+async def test_a_pod_that_leaves_before_its_binding_leaves_no_cpu_allocated(site: CpuSite) -> None:
+    site.slurm.controller.nodes["n2"].drained = True
+    site.dra.add_claim("own", CPU_DRIVER, 2)
+    async with site.running():
+        site.scheduler.judge = lambda _pod, _node: "never"
+        sizes = {"cpu": "2", "memory": "1Gi"}
+        main = {"name": "main", "image": "x", "resources": {"requests": sizes, "limits": sizes}}
+        claims = [{"name": "c", "resourceClaimName": "own"}]
+        site.kube.add_pod("web", gates=(GATE,), spec_more={"containers": [main], "resourceClaims": claims})
+        await site.until(lambda: site.dra.devices_of("own") == [f"{CPU_DEVICE}/0", f"{CPU_DEVICE}/4"], "its CPUs")
+        site.kube.delete_pod("web", grace_s=0)
+        await site.until(lambda: not site.dra.devices_of("own"), "their release")
+        claim = site.dra.claim("own")
+        assert claim is not None
+        assert claim["metadata"]["finalizers"] == []
