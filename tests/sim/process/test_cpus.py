@@ -92,7 +92,7 @@ async def test_without_an_order_the_claim_is_left_to_kube_scheduler_and_that_is_
         said = [note for note in site.notes("n2") if CPUS in note]
         assert len(said) == 1
         assert "left to kube-scheduler" in said[0]
-        assert "DeviceAllocatedTwice" not in [*site.reasons("a"), *site.reasons("b")]
+        assert "DeviceAllocatedTwice" not in [*site.events("a"), *site.events("b")]
 
 
 async def test_a_next_process_keeps_the_cpus_that_were_written(site: CpuSite) -> None:
