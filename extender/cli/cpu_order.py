@@ -8,7 +8,7 @@ from typing import TextIO
 import click
 
 
-@click.command(short_help="Print the CPUs of this machine in Slurm's order, or write them on its Node")
+@click.command(short_help="Print the CPUs of a machine in Slurm's order")
 @click.option("--node", metavar="NAME", help="Write the order into the annotation of this Node instead of printing it.")
 @click.option(
     "--lscpu",

@@ -133,7 +133,7 @@ class ServedPodGroups:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What the API server has of dynamic resource allocation. `None`: the doctor has no access, because of `trouble`.
+    """Objects of dynamic resource allocation. `None`: the doctor has no access to them, because of `trouble`.
 
     `may`: the rights of the extender's account to it.
     """

@@ -67,7 +67,7 @@ POD: Json = {
         "tolerations": [{"key": "1", "operator": "1", "value": "1", "effect": "1"}],
         "topologySpreadConstraints": [{"whenUnsatisfiable": "1"}],
         "volumes": [{"example.com/key": "1"}],
-        "resourceClaims": [{"name": "1", "resourceClaimName": "1"}],
+        "resourceClaims": [{"name": "1", "resourceClaimName": "1", "resourceClaimTemplateName": "1"}],
         "schedulingGroup": {"podGroupName": "1"},
         "workloadRef": {"name": "1", "podGroup": "1", "podGroupReplicaKey": "1"},
         "schedulerName": "1",
@@ -120,6 +120,7 @@ NODE: Json = {
     "status": {
         "addresses": [{"type": "1", "address": "1"}],
         "allocatable": {"example.com/key": "1"},
+        "capacity": {"cpu": "1"},
         "conditions": [{"type": "1", "status": "1", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}],
     },
 }
@@ -167,7 +168,14 @@ RESOURCE_CLAIM: Json = {
     },
     "status": {
         "allocation": {
-            "devices": {"results": [{"request": "1", "driver": "1", "pool": "1", "device": "1", "adminAccess": True}]},
+            "devices": {
+                "results": [
+                    {"request": "1", "driver": "1", "pool": "1", "device": "1", "adminAccess": True, "shareID": "1"}
+                ],
+                "config": [
+                    {"requests": ["1"], "opaque": {"driver": "1", "parameters": {"cpuConfig": {"cpuset": "1"}}}}
+                ],
+            },
             "nodeSelector": _SELECTOR,
         },
         "reservedFor": [{"resource": "pods", "name": "1", "uid": "1"}],

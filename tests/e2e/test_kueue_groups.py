@@ -6,6 +6,8 @@ them, and the test removes the gates as Kueue does when it admits a group.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from extender.domain.gangs import labels
@@ -37,7 +39,7 @@ def members(stage: Stage, count: int) -> list[PodRef]:
 
 def admit(stage: Stage, pod: PodRef) -> None:
     """Remove the gate of a Pod, as Kueue does."""
-    body = {"spec": {"schedulingGates": []}}
+    body: dict[str, Any] = {"spec": {"schedulingGates": []}}
     status, answer = stage.site.kube.api("PATCH", pod.path, body, content_type="application/merge-patch+json")
     assert status == 200, answer
 

@@ -113,12 +113,12 @@ def _name(gres: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """How the devices of a Node differ from its GRES, and what to do."""
+    """Return how the devices of a Node differ from its GRES, and what to do."""
 
     seen: str
     advice: str
     minor: bool = False
-    """Pods get devices all the same."""
+    """Pods get devices anyway."""
 
     def finding(self, where: str) -> Finding:
         """Return the finding for the Nodes of which it is true."""
@@ -194,7 +194,7 @@ def _difference(line: DeviceLine, pair: GresNode, pool: Pool | None) -> _Differe
     if beyond := [name for index, names in sorted(by_index.items()) if index not in indexes for name in names]:
         return _Difference(
             f"Slurm has {count}, and does not count {shortened(beyond, _LISTED)}",
-            "add them to gres.conf and to Gres= in slurm.conf: Slurm gives them to nobody",
+            "add them to gres.conf and to Gres= in slurm.conf: no job of Slurm gets them",
             minor=True,
         )
     return None
@@ -206,11 +206,11 @@ def _without_gres(found: Sequence[ResourceSliceView], lines: DeviceMap, pairs: S
     for driver in dict.fromkeys(line.driver for line in lines.lines):
         nodes = sorted({one.node for one in found if one.driver == driver and one.devices})
         own = [line for line in lines.lines if line.driver == driver]
-        if strangers := [name or "no single Node" for name in nodes if name not in by_node]:
+        if unpaired := [name or "no single Node" for name in nodes if name not in by_node]:
             yield warning(
                 _NAME,
-                f"driver {driver} publishes devices of {shortened(strangers, _LISTED)}, which are no Slurm nodes",
-                "pair these Nodes with Slurm nodes (docs/nodes.md): until then Slurm gives nobody their devices",
+                f"driver {driver} publishes devices of {shortened(unpaired, _LISTED)}, which are no Slurm nodes",
+                "pair these Nodes with Slurm nodes (docs/nodes.md): until then no job of Slurm gets their devices",
             )
         lacking = [name for name in nodes if name in by_node and not any(by_node[name].count(line) for line in own)]
         if lacking:

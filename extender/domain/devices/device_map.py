@@ -75,7 +75,7 @@ class DeviceLine:
 
 @dataclass(frozen=True, slots=True)
 class CpuLine:
-    """How the CPUs that Slurm allocated are written into a ResourceClaim: as a cpuset of one device of the Node.
+    """Say how the CPUs that Slurm allocated are written into a ResourceClaim: as a cpuset of one device of the Node.
 
     The driver takes the cpuset from the opaque configuration of the allocation (dra-driver-cpu, `groupBy: machine`).
     """

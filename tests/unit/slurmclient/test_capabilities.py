@@ -60,7 +60,7 @@ def test_the_best_version_comes_first() -> None:
             Release(25, 11, 5),
             {
                 "shared_readback", "allocate", "shared_topo", "bulk_nodes", "external_jobs", "external_nodes_visible",
-                "new_node", "resources", "node_topology",
+                "new_node", "resources", "node_topology", "job_records",
             },
         ),
         (
@@ -68,7 +68,7 @@ def test_the_best_version_comes_first() -> None:
             Release(26, 5, 2),
             {
                 "allocate", "shared_topo", "bulk_nodes", "external_jobs", "external_nodes_visible", "external_nodes",
-                "new_node", "resources", "requeue", "health", "conf", "node_topology",
+                "new_node", "resources", "requeue", "health", "conf", "node_topology", "job_records",
             },
         ),
         (
@@ -77,7 +77,7 @@ def test_the_best_version_comes_first() -> None:
             {
                 "allocate", "shared_topo", "bulk_nodes", "external_jobs", "external_nodes_visible", "external_nodes",
                 "new_node", "resources", "requeue", "health", "conf", "nodes_update_time",
-                "node_topology", "renewed_nodes",
+                "node_topology", "renewed_nodes", "job_records",
             },
         ),
     ],

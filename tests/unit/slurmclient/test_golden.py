@@ -64,7 +64,9 @@ async def test_a_running_job_reads_the_same_in_every_version(recording: Recordin
     assert (job.nodes, job.node_count, job.batch_host, job.batch) == (("node-1",), 1, "node-1", True)
     assert (job.cpus, job.tasks, job.cpus_per_task) == (4, 3, 1)
     assert (job.memory_per_node_mb, job.memory_per_cpu_mb) == (100, None)
-    assert job.allocations == (NodeAllocation(node="node-1", cpus=4, memory_mb=100),)
+    cores, node_cores = ((0, 4), 8) if recording.version > 40 else ((), 0)  # v0.0.40 does not list them
+    allocation = NodeAllocation(node="node-1", cpus=4, memory_mb=100, cores=cores, node_cores=node_cores)
+    assert job.allocations == (allocation,)
     assert job.gres_detail == ((Gres("gpu", "h100", 2, "0-1"),),)
     assert job.tres_per_node == "gres/gpu:h100:2"
     assert job.tres_requested == {"cpu": 3, "mem": 100, "node": 1, "billing": 3}
