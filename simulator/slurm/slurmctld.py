@@ -215,7 +215,10 @@ class Slurmctld:
 
     def ask_nodes(self, job: SimJob) -> None:
         """Send a message to the nodes of a job. One without slurmd does not answer, and never will."""
-        for node in (self.nodes[name] for name in job.nodes):
+        self._ask_nodes(job.nodes)
+
+    def _ask_nodes(self, names: Iterable[str]) -> None:
+        for node in (self.nodes[name] for name in names):
             if node.external:
                 self.timers.after(self.config.message_timeout_s, partial(setattr, node, "silent", True))
 
@@ -243,8 +246,10 @@ class Slurmctld:
             raise SlurmRefusal(2036, source)
         if not kept or not set(kept) <= set(job.nodes) or (job.script is not None and job.nodes[0] not in kept):
             raise SlurmRefusal(2018, source)  # a running job gets no more nodes, and its batch host cannot go
-        if set(kept) != set(job.nodes):
+        left = set(job.nodes) - set(kept)
+        if left:
             self._lives.shrink(job, kept)
+            self._ask_nodes(left)
 
     def requeue(self, job_id: int) -> None:
         """Put a running job back into the queue."""

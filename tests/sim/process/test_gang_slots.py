@@ -9,6 +9,7 @@ import pytest
 
 from extender.domain.wellknown import GANG, GANG_RANK, GANG_SIZE
 from simulator.kube.kubelet import RUN_FOR, STOP_FOR
+from simulator.slurm.records import SimNode
 from tests.builders.gang_pods import an_owner, bound, gang, job_pods
 from tests.builders.process_site import Site, a_site
 
@@ -73,6 +74,21 @@ async def test_edge_case_14_a_site_that_forbids_shrinking_is_asked_once_and_keep
         assert nodes_of_job(site) == ("n1", "n2", "n3")
         assert sum("GangNodesKept" in site.events(name) for name in ("ring-0", "ring-1", "ring-2")) == 1
         site.kube.delete_pod("ring-0", grace_s=1)
+        await site.until(lambda: not site.live_jobs(), "the end of its job")
+
+
+async def test_edge_case_14_the_node_of_a_member_that_succeeded_stays_usable_where_it_has_no_slurmd() -> None:
+    nodes = [SimNode(f"n{number}", cpus=8, memory_mb=64_000, external=True) for number in (1, 2, 3)]
+    async with a_site(nodes=nodes) as site, site.running(changed="gangs: {unfenced: allow}\n"):
+        said = {"slurm-extender.io/mode": "external"}
+        await running_gang(site, m0=said, m1=said | {RUN_FOR: "5"}, m2=said)
+        await succeeded(site, "ring-1")
+        await asyncio.sleep(60)
+        assert not site.slurm.controller.nodes["n2"].silent, "slurmctld asked a node without slurmd"
+        assert nodes_of_job(site) == ("n1", "n2", "n3")
+        assert sum("GangNodesKept" in site.events(name) for name in ("ring-0", "ring-1", "ring-2")) == 1
+        for name in ("ring-0", "ring-2"):
+            site.kube.delete_pod(name, grace_s=1)
         await site.until(lambda: not site.live_jobs(), "the end of its job")
 
 
