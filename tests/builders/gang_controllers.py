@@ -9,7 +9,7 @@ from typing import Any
 from extender.domain.gangs import labels
 from extender.domain.wellknown import GANG, GANG_NODES, GANG_RANK, JOB_ID
 from lab.pods import pod_template
-from lab.site import QueuedJob
+from lab.site import PodRef, QueuedJob
 from lab.topology import slurm_name
 from slurmclient.hostlist import expand
 from tests.builders.stage import Stage
@@ -95,6 +95,12 @@ def remove(stage: Stage, kind: tuple[str, str]) -> None:
 def label(pod: Pod, key: str) -> str:
     """Return the value of a label; "" without it."""
     return str(pod["metadata"].get("labels", {}).get(key, ""))
+
+
+def ref_of(pod: Pod) -> PodRef:
+    """Return the reference to a Pod that was read."""
+    meta = pod["metadata"]
+    return PodRef(meta["namespace"], meta["name"], meta["uid"])
 
 
 def bound_pods(stage: Stage, count: int, *, where: Callable[[Pod], bool] = bool, timeout_s: float = 90) -> list[Pod]:

@@ -15,6 +15,7 @@ from extender.domain.wellknown import GANG_RANK
 from lab.gang_controllers import JOB_SETS as JOB_SET_CONTROLLER
 from lab.gang_controllers import LEADER_WORKER_SETS as LWS_CONTROLLER
 from lab.gang_controllers import running
+from lab.pods import FAIL_AFTER
 from lab.site import Site
 from tests.builders.gang_controllers import (
     JOB_SETS,
@@ -29,6 +30,7 @@ from tests.builders.gang_controllers import (
     leader_worker_set,
     one_by_one,
     one_gang,
+    ref_of,
     remove,
     warned_once,
 )
@@ -115,12 +117,7 @@ def test_a_restarted_job_set_is_another_gang_with_another_job(job_sets: Stage) -
     job_set(stage, "train", ENTRIES, gang="set", failurePolicy={"maxRestarts": 2})
     before = in_order(bound_pods(stage, 5), *JOBSET_ORDER)
     first = one_gang(stage, before)
-    failed = before[-1]["metadata"]
-    path = f"/api/v1/namespaces/{stage.namespace}/pods/{failed['name']}/status"
-    status, answer = site.kube.api(
-        "PATCH", path, {"status": {"phase": "Failed"}}, content_type="application/merge-patch+json"
-    )
-    assert status == 200, answer
+    site.annotate(ref_of(before[-1]), {FAIL_AFTER: "1s"})
     again = bound_pods(stage, 5, where=lambda pod: label(pod, labels.JOBSET_ATTEMPT) == "1")
     second = one_gang(stage, in_order(again, *JOBSET_ORDER))
     assert second.job_id != first.job_id
@@ -156,8 +153,7 @@ def test_a_group_of_a_leader_worker_set_that_is_recreated_is_another_gang(leader
     leader_worker_set(stage, "vllm", replicas=1, size=3)
     before = in_order(bound_pods(stage, 3), labels.LWS_WORKER_INDEX)
     first, old = one_gang(stage, before), {pod["metadata"]["uid"] for pod in before}
-    worker = before[-1]["metadata"]["name"]
-    site.kube.api("DELETE", f"/api/v1/namespaces/{stage.namespace}/pods/{worker}")
+    site.delete(ref_of(before[-1]))
     again = bound_pods(stage, 3, where=lambda pod: pod["metadata"]["uid"] not in old)
     second = one_gang(stage, in_order(again, labels.LWS_WORKER_INDEX))
     assert second.job_id != first.job_id
