@@ -233,7 +233,7 @@ class Assembly:
             scheduler=self.config.scheduler.name,
         )
         cpus = CpuOrders(devices.device_map, informers.nodes.named, self._slurm_node_of, self.announcer)
-        devices.judge_holders(pods.pod_of, pods.is_provisional, cpus.order)
+        devices.judge_holders(pods.pod_of, pods.is_provisional, pods.is_leaving, cpus.order)
         members = MemberDevices(
             pods,
             devices,

@@ -87,10 +87,11 @@ class DeviceInformers:
         self,
         pod_of: Callable[[ResourceClaimView], str],
         provisional: Callable[[ResourceClaimView], bool],
+        leaving: Callable[[ResourceClaimView], bool],
         cpu_order: Callable[[str], tuple[int, ...]],
     ) -> None:
         """Use these functions to name the Pod of a ResourceClaim, to decide whether one yields, and to order CPUs."""
-        self._stock = DeviceStock(self.slices.pools, self.claims.holders, pod_of, provisional, cpu_order)
+        self._stock = DeviceStock(self.slices.pools, self.claims.holders, pod_of, provisional, leaving, cpu_order)
 
     @property
     def stock(self) -> DeviceStock:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import uuid
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -77,11 +78,12 @@ class ResourceClaimWriter:
         return await self._patch(claim, "/status", {"status": status})
 
     async def release(self, claim: ResourceClaimView) -> None:
-        """Remove the allocation and the finalizer. Raises ApiError."""
-        if claim.allocated is not None:
-            claim = await self._patch(claim, "/status", {"status": {"allocation": None}})
-        finalizers = [one for one in claim.finalizers if one != CLAIM_FINALIZER]
-        await self._patch(claim, "", {"metadata": {"finalizers": finalizers, "annotations": {JOB_ID: None}}})
+        """Remove the allocation and the finalizer. One that does not exist has neither. Raises ApiError."""
+        with suppress(NotFound):
+            if claim.allocated is not None:
+                claim = await self._patch(claim, "/status", {"status": {"allocation": None}})
+            finalizers = [one for one in claim.finalizers if one != CLAIM_FINALIZER]
+            await self._patch(claim, "", {"metadata": {"finalizers": finalizers, "annotations": {JOB_ID: None}}})
 
     async def _patch(self, claim: ResourceClaimView, subresource: str, patch: dict[str, Any]) -> ResourceClaimView:
         path = f"{_path(claim.namespace, claim.name)}{subresource}"

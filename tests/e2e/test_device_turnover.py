@@ -10,7 +10,7 @@ import random
 import re
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import pytest
@@ -44,8 +44,9 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 NODES, EACH = 8, 8
 PODS, THEIRS, NATIVE_JOBS, RACES, AT_ONCE = 300, 24, 40, 100, 4
-RUNS = {"lab.slurm-extender.io/run-for": "3s"}
+RUNS = {"lab.slurm-extender.io/run-for": "5s"}
 DONE_WITHIN_S = 900.0
+SAMPLE_S = 0.2
 TABLE = "table: Pods with devices in turnover on 8 nodes of 8 GPUs"
 _DETAIL = re.compile(r" Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)")
 
@@ -127,15 +128,36 @@ def floor(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield site
 
 
-@dataclass
 class SlurmDevices:
-    """What `scontrol show job -d` says of the devices of each job, by its id."""
+    """What `scontrol show job -d` says of the devices of each job, by its id, read by a thread.
 
-    site: Site
-    found: dict[int, tuple[Device, ...]] = field(default_factory=dict)
+    Slurm shows the devices of a job while it runs.
+    """
 
-    def read(self) -> None:
-        for line in self.site.slurm.run("scontrol", "show", "job", "-d", "-o").splitlines():
+    def __init__(self, site: Site) -> None:
+        self.found: dict[int, tuple[Device, ...]] = {}
+        self.faults: list[BaseException] = []
+        self._site = site
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._sample, name="scontrol")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        while not self._over.wait(SAMPLE_S):
+            try:
+                self._read()
+            except BaseException as error:
+                self.faults.append(error)
+
+    def _read(self) -> None:
+        for line in self._site.slurm.run("scontrol", "show", "job", "-d", "-o").splitlines():
             job, detail = re.match(r"JobId=(\d+)", line), _DETAIL.search(line)
             if job and detail and (index := re.search(r"IDX:([0-9,-]+)", detail[2])):
                 devices = tuple(sorted((detail[1], f"gpu-{at}") for at in numbers(index[1])))
@@ -167,15 +189,14 @@ def test_300_pods_in_turnover_have_the_devices_of_their_jobs_and_share_none(
     floor: Site, measured: Callable[[str], None], record_property: Callable[[str, object], None]
 ) -> None:
     here = Floor(floor, Stage(floor, "batch", floor.namespace("turnover")))
-    ledger, slurm = DeviceLedger(), SlurmDevices(floor)
+    ledger = DeviceLedger()
     before = floor.metric("device_conflicts_total")
     scheduler = floor.kube.start_scheduler(name="default")
-    with here.history() as history:
+    with here.history() as history, SlurmDevices(floor) as slurm:
         ours = hand_in(here)
 
         def over() -> bool:
             ledger.feed(history.read())
-            slurm.read()
             if not here.manages:
                 free_finished(here, ledger)
             return len(ledger.finished) >= PODS + THEIRS
@@ -198,6 +219,7 @@ def test_300_pods_in_turnover_have_the_devices_of_their_jobs_and_share_none(
     row = {"Slurm": floor.release, "Kubernetes": kubernetes, "Pods": str(PODS), "all, s": f"{took:.0f}"}
     row |= {"other devices than Slurm's": str(len(different)), "shared by two Pods": str(len(ledger.shared))}
     record_property(TABLE, row | {"conflicts counted": f"{conflicts:.0f}"})
+    assert not slurm.faults
     assert not different
     assert not ledger.shared
     assert not ledger.moved
@@ -264,9 +286,9 @@ def test_a_rival_that_allocates_the_same_devices_at_the_same_time_never_shares_t
     floor: Site, measured: Callable[[str], None], record_property: Callable[[str, object], None]
 ) -> None:
     here = Floor(floor, Stage(floor, "batch", floor.namespace("races")))
-    ledger, slurm = DeviceLedger(), SlurmDevices(floor)
+    ledger = DeviceLedger()
     before, number = floor.metric("device_conflicts_total"), 0
-    with here.history() as history, Rival(here) as rival:
+    with here.history() as history, SlurmDevices(floor) as slurm, Rival(here) as rival:
 
         def all_seen() -> bool:
             ledger.feed(history.read())
@@ -279,7 +301,6 @@ def test_a_rival_that_allocates_the_same_devices_at_the_same_time_never_shares_t
             for ref in pods:
                 floor.bound(ref, timeout_s=180)
             floor.wait_for(all_seen, "the Bindings are seen")
-            slurm.read()
             if not here.manages:
                 free_finished(here, ledger)
             assert not rival.faults
@@ -291,6 +312,7 @@ def test_a_rival_that_allocates_the_same_devices_at_the_same_time_never_shares_t
     row = {"Slurm": floor.release, "Kubernetes": floor.kube.minor, "races": str(len(rival.raced))}
     row |= {"conflicts counted": f"{conflicts:.0f}", "shared by two Pods": str(len(ledger.shared))}
     record_property("table: Races with another scheduler for a device", row)
+    assert not slurm.faults
     assert all(one.devices == slurm.found[int(one.annotations[JOB_ID])] for one in ledger.bound.values())
     assert not ledger.shared
     assert len(ledger.contested) >= RACES

@@ -28,9 +28,12 @@ class ChosenDevices:
 
 @dataclass(frozen=True, slots=True)
 class DevicesUnknown:
-    """The driver has not published its devices completely, for example while a kubelet restarts. Try again."""
+    """Try again: the driver has not published its devices completely, for example while a kubelet restarts, or the
+    ResourceClaim of a Pod that has ended is not freed yet."""
 
     text: str
+    advice: str = "Check the driver's Pod on the Node."
+    """What to do if it lasts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +73,20 @@ class DeviceStock:
     """Its Pod is one of this extender and not bound: the ResourceClaim is compared with Slurm's indexes, and replaced
     if it differs, before the Pod is bound."""
 
+    leaving: Callable[[ResourceClaimView], bool] = lambda _claim: False
+    """Its Pods have ended: kube-controller-manager removes the allocation."""
+
     cpu_order: Callable[[str], tuple[int, ...]] = _no_order
     """Return the Linux CPUs of a Node in Slurm's order. Raises `ValueError` with the cause where it is not known."""
 
     def firm_holders(self, device: DeviceId, uid: str) -> tuple[str, ...]:
         """Return the UIDs of the ResourceClaims, except one, that keep a device from others."""
         return tuple(other for other in self.holders.others(device, uid) if not self._yields(other))
+
+    def frees(self, uid: str) -> bool:
+        """Return whether a holder is about to free its devices."""
+        claim = self.holders.claim(uid)
+        return claim is not None and self.leaving(claim)
 
     def _yields(self, uid: str) -> bool:
         claim = self.holders.claim(uid)
@@ -216,6 +227,9 @@ def _device(place: tuple[DeviceLine, int, str], request: DeviceRequest, stock: D
         raise _Unusable(DevicesUnusable(f"{what}, which is {device.text}: {why}."))
     if others := stock.firm_holders(device, uid):
         holder = stock.holder_text(others[0])
+        if all(stock.frees(other) for other in others):
+            said = f"{what}, which is {device.text}: {holder}, which has ended, still holds it."
+            raise _Unusable(DevicesUnknown(said, "Check that kube-controller-manager runs."))
         raise _Unusable(DevicesUnusable(f"{what}, which is {device.text}: {holder} holds it.", conflict=True))
     return device
 

@@ -25,8 +25,8 @@ from extender.engine.devices.pod_devices import PodDevices
 _log = structlog.get_logger(__name__)
 
 PATIENCE_S = 60.0
-"""How long an allocation is kept while the driver publishes no devices. A kubelet that restarts removes them for up to
-30 s."""
+"""How long an allocation is kept while its devices are not published, or not freed by Pods that have ended. A kubelet
+that restarts removes ResourceSlices for up to 30 s."""
 
 SHOWN_WITHIN_S = 1.5
 """Seconds for the watch to show a write. kube-scheduler gives up `/bind` after 5 s."""
@@ -77,7 +77,7 @@ class MemberDevices:
         """Devices of grants that others held, since the start of the process."""
 
         self._unknown_since: dict[str, tuple[int | None, float]] = {}
-        """Since when the devices of each workload's job are not published."""
+        """Since when the devices of each workload's job are not published, or not freed."""
 
     def forget(self, key: str) -> None:
         """Drop what is kept of a workload that is over."""
@@ -237,7 +237,7 @@ class MemberDevices:
         if now - since < PATIENCE_S:
             return e.AllocationBusy(found.text)
         del self._unknown_since[p.key]
-        return e.AllocationMisfits(node, f"{found.text} Check the driver's Pod on the Node.")
+        return e.AllocationMisfits(node, f"{found.text} {found.advice}")
 
     def _note(self, p: Placeholder, found: DevicesUnusable) -> None:
         if found.conflict:

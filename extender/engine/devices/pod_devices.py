@@ -121,6 +121,11 @@ class PodDevices:
         named = [one for one in users if one.uid in claim.reserved] or list(users)
         return named[0].full_name if named else ""
 
+    def is_leaving(self, claim: ResourceClaimView) -> bool:
+        """Return whether every Pod of a ResourceClaim has ended: kube-controller-manager removes its allocation."""
+        pods = [self._cache.get(uid) for uid in claim.reserved]
+        return bool(pods) and all(pod is None or pod.finished for pod in pods)
+
     def is_provisional(self, claim: ResourceClaimView) -> bool:
         """Return whether a ResourceClaim is compared with Slurm's indexes before any of its Pods is bound."""
         users = self.users(claim)

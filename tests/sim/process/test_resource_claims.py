@@ -11,6 +11,7 @@ from extender.domain.devices.views import CLAIM_FINALIZER
 from extender.domain.wellknown import GANG, GANG_SIZE, GATE, JOB_ID
 from simulator.cluster import simulated_cluster
 from simulator.kube.dynamic_resources import DynamicResources, devices_of
+from simulator.kube.kubelet import RUN_FOR
 from simulator.kube.objects import Json
 from simulator.kube.resources import RESOURCE_CLAIMS
 from simulator.kube.storage import ObjectKey, WatchEvent
@@ -128,6 +129,33 @@ async def test_a_released_job_leaves_no_allocation_behind(site: DeviceSite) -> N
         claim = site.dra.claim("own")
         assert claim is not None
         assert claim["metadata"]["finalizers"] == []
+
+
+async def test_a_claim_that_vanishes_during_its_release_is_no_failure(
+    site: DeviceSite, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """kube-controller-manager removes it at the same time, with its Pod."""
+    async with site.running():
+        site.scheduler.judge = lambda _pod, _node: "never"
+        site.dra.add_claim("own", DRIVER)
+        claims = [{"name": "g", "resourceClaimName": "own"}]
+        site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": claims})
+        await site.until(lambda: bool(site.dra.devices_of("own")), "its allocation")
+        key = ObjectKey(RESOURCE_CLAIMS, "default", "own")
+
+        def vanish(happening: WatchEvent) -> None:
+            if (
+                happening.resource == RESOURCE_CLAIMS
+                and happening.type == "MODIFIED"
+                and not devices_of(happening.object)
+            ):
+                asyncio.get_running_loop().call_soon(site.kube.storage.remove, key)
+
+        site.kube.storage.listen(vanish)
+        site.kube.delete_pod("web", grace_s=0)
+        await site.until(lambda: site.dra.claim("own") is None, "its removal")
+        await asyncio.sleep(5)
+    assert "reconcile_failed" not in capsys.readouterr().out
 
 
 async def test_a_release_that_a_crash_cut_in_two_is_finished(site: DeviceSite) -> None:
@@ -273,6 +301,25 @@ async def test_a_claim_that_is_deleted_after_the_grant_is_named_and_written_once
         site.edit_node("n1", lambda node: node["metadata"]["labels"].update(a="b"))
         await site.bound("web")
         assert site.dra.devices_of("own") == site.indexes("web")
+
+
+async def test_a_device_of_a_pod_that_has_ended_is_waited_for_and_no_conflict(site: DeviceSite) -> None:
+    """kube-controller-manager removes the allocation of such a Pod, a little later."""
+    async with site.running():
+        site.kube.add_pod("old", scheduler="default-scheduler", node="n1", annotations={RUN_FOR: "1"})
+        await site.until(lambda: site.pod("old")["status"]["phase"] == "Succeeded", "its end")
+        await asyncio.sleep(1)
+        site.dra.give_to_another("theirs", DRIVER, "n1", "gpu-0", site.pod("old"))
+        site.add("web")
+        await site.until(lambda: bool(site.jobs_of("web")), "its job")
+        jobs = [job.job_id for job in site.jobs_of("web")]
+        await asyncio.sleep(10)
+        assert not site.node_of("web")
+        site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "theirs"))
+        assert await site.bound("web", within=5) == "n1"
+        assert [job.job_id for job in site.jobs_of("web")] == jobs
+        assert site.devices("web") == site.indexes("web") == ["gpu-0"]
+        assert await site.metric("device_conflicts_total") == 0
 
 
 async def test_a_device_of_two_bound_pods_is_an_event_on_both(site: DeviceSite) -> None:
