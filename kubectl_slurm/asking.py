@@ -65,7 +65,7 @@ class Asking:
             meta = pod["metadata"]
             raise click.ClickException(
                 f"Pod {meta.get('namespace', '')}/{meta['name']} is not placed by Slurm: its schedulerName is "
-                f"{scheduler!r}, not {wanted!r}"
+                f"{scheduler!r}, not {wanted!r}; name that of the extender with --scheduler-name"
             )
 
     def node(self, name: str) -> Json:

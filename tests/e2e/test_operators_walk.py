@@ -203,7 +203,7 @@ def walked(site: InstalledSite, peer: Peer, steps: Steps) -> None:
     waits = site.pod("waits", peer.namespace, cpus=4, scheduler=peer.scheduler, nodeSelector=ON_ONE_NODE)
     kubectl = Kubectl(place)
     with steps.step("`kubectl slurm why` shows the reason of a Pod that waits"):
-        site.wait_for(lambda: why(kubectl, waits), "the reason is shown", timeout_s=60, every_s=1)
+        site.wait_for(lambda: why(kubectl, waits, peer.scheduler), "the reason is shown", timeout_s=60, every_s=1)
     with steps.step("Pods deleted, `slurm-extender uninstall`, `helm uninstall`"):
         site.delete(own)
         site.kube.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=peer.pods)
@@ -232,9 +232,10 @@ def everyone_bound(site: InstalledSite, peer: Peer, count: int) -> bool:
     return len(pods) >= count and all(pod["spec"].get("nodeName") for pod in pods)
 
 
-def why(kubectl: Kubectl, pod: PodRef) -> str:
+def why(kubectl: Kubectl, pod: PodRef, scheduler: str) -> str:
     """The reason, once it is Slurm's: Resources."""
-    said = kubectl.tried("slurm", "why", pod.name, "-n", pod.namespace).stdout
+    named = ("-n", pod.namespace, "--scheduler-name", scheduler)
+    said = kubectl.tried("slurm", "why", pod.name, *named).stdout
     return said if "waits for free resources" in said else ""
 
 
