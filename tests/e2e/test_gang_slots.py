@@ -79,7 +79,8 @@ def until_idle_of_a_native_job(stage: Stage) -> float:
 
 
 # A busy machine delays Slurm as well: what counts is the time beyond that of a native job.
-@pytest.mark.modes("batch", "allocation", slow=("24.11", "26.05-allocation"))
+@pytest.mark.slow
+@pytest.mark.modes("batch", "allocation")
 def test_the_node_of_a_member_that_succeeded_is_idle_in_slurm_within_a_second(
     stage: Stage, measured: Callable[[str], None], record_property: Callable[[str, object], None]
 ) -> None:
