@@ -20,7 +20,7 @@ from extender.domain.wellknown import FENCE_EVIDENCE, GATE, OPT_IN_LABEL
 check = CheckGroup()
 
 OLDEST, NEWEST = (1, 32), (1, 37)
-"""README.md says what the oldest version needs; this version was tested with the newest."""
+"""README.md says what the oldest version needs; the newest has a component of the manifests."""
 
 ROUTE = "/admission/mutate"
 """The path of the extender's webhook."""
