@@ -205,17 +205,14 @@ def walked(site: InstalledSite, peer: Peer, steps: Steps) -> None:
     with steps.step("`kubectl slurm why` shows the reason of a Pod that waits"):
         site.wait_for(lambda: why(kubectl, waits, peer.scheduler), "the reason is shown", timeout_s=60, every_s=1)
     with steps.step("Pods deleted, `slurm-extender uninstall`, `helm uninstall`"):
-        site.delete(own)
+        for pod in (waits, own):
+            site.delete(pod)
         site.kube.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=peer.pods)
-        site.wait_for(lambda: {pod["metadata"]["name"] for pod in site.pods(peer.namespace)} <= {"waits"}, "they end")
+        site.wait_for(lambda: not site.pods(peer.namespace) and not site.squeue(), "Pods and jobs end")
         site.stop_extender()
         code, text = site.uninstall()
         assert code == 0, text
         site.uninstall_chart()
-    assert site.squeue() == []
-    found = site.read(waits)
-    assert found is not None
-    assert not found["spec"].get("schedulingGates")
     left = site.kube.kubectl("get", KINDS, "-A", "-l", "app.kubernetes.io/instance=slurm-extender", "-o", "name")
     assert set(left.split()) <= {"secret/slurm-extender-hooks"}, "the key is kept for the next installation"
 
