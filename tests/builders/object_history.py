@@ -10,19 +10,20 @@ from http.client import HTTPSConnection
 from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
 
+from lab.clock import pause
 from lab.errors import LabError
 from lab.kube import Kubernetes
 
 STREAM_S = 3600
+QUIET_S = 5.0
 
 
 class ObjectHistory:
-    """Watch these lists, each in a thread, and return what has changed since the last time."""
+    """Watch these lists, each in a thread, and return everything at the end: a watch may lag behind another."""
 
     def __init__(self, kube: Kubernetes, paths: Sequence[str]) -> None:
         self._kube = kube
         self._paths = tuple(paths)
-        self._until = 0
         self._seen: list[tuple[int, dict[str, Any]]] = []
         self._faults: list[BaseException] = []
         self._lock = threading.Lock()
@@ -37,19 +38,15 @@ class ObjectHistory:
     def __exit__(self, *_: object) -> None:
         self._over.set()
 
-    def read(self) -> list[dict[str, Any]]:
-        """Return the changes, `type` and `object` each, from before the call before this one.
-
-        A watch lags a little: by now each has shown those of its own, so that none comes late.
-        """
-        with self._lock:
-            if self._faults:
-                raise LabError("a watch ended") from self._faults[0]
-            self._seen.sort(key=lambda one: one[0])
-            found = [change for version, change in self._seen if version <= self._until]
-            del self._seen[: len(found)]
-        self._until = int(version_of(self._kube, self._paths[0]))
-        return found
+    def changes(self) -> list[dict[str, Any]]:
+        """Return all changes, `type` and `object` each, once no watch has shown any for a while."""
+        count = -1
+        while count != len(self._seen):
+            count = len(self._seen)
+            pause(QUIET_S)
+        if self._faults:
+            raise LabError("a watch ended") from self._faults[0]
+        return [change for _, change in sorted(self._seen, key=lambda one: one[0])]
 
     def _watch(self, path: str, since: str) -> None:
         try:

@@ -34,7 +34,7 @@ from lab.devices import (
 from lab.site import PodRef, Site
 from lab.slurm_conf import Partition, SlurmNode
 from lab.topology import KubeNode, Topology
-from tests.builders.device_ledger import Device, DeviceLedger
+from tests.builders.device_ledger import OVER, Device, DeviceLedger
 from tests.builders.object_history import ObjectHistory, stream, version_of
 from tests.builders.ordinary_jobs import submit_ordinary
 from tests.builders.stage import Stage
@@ -164,11 +164,14 @@ class SlurmDevices:
                 self.found.setdefault(int(job[1]), devices)
 
 
-def free_finished(floor: Floor, ledger: DeviceLedger) -> None:
-    """Free the ResourceClaims of Pods that are over, where no kube-controller-manager does."""
-    for uid in ledger.finished:
-        for claim in ledger.claims_of(uid):
+def over_now(floor: Floor) -> set[str]:
+    """Return the Pods that are over, by UID; free their ResourceClaims where no kube-controller-manager does."""
+    pods = floor.site.pods(floor.stage.namespace)
+    finished = {pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase") in OVER}
+    for claim in () if floor.manages else floor.site.kube.api("GET", floor.claims)[1]["items"]:
+        if any(one["uid"] in finished for one in claim.get("status", {}).get("reservedFor", ())):
             free(floor.site, f"{floor.claims}/{claim['metadata']['name']}")
+    return finished
 
 
 def hand_in(here: Floor) -> list[PodRef]:
@@ -196,12 +199,11 @@ def test_300_pods_in_turnover_have_the_devices_of_their_jobs_and_share_none(
         ours = hand_in(here)
 
         def over() -> bool:
-            ledger.feed(history.read())
-            if not here.manages:
-                free_finished(here, ledger)
-            return len(ledger.finished) >= PODS + THEIRS
+            finished = over_now(here)
+            return len(finished) >= PODS + THEIRS
 
         _, took = floor.timed(over, "every Pod has ended", timeout_s=DONE_WITHIN_S, every_s=1.0)
+        ledger.feed(history.changes())
     scheduler.stop()
     different = []
     for ref in ours:
@@ -289,21 +291,15 @@ def test_a_rival_that_allocates_the_same_devices_at_the_same_time_never_shares_t
     ledger = DeviceLedger()
     before, number = floor.metric("device_conflicts_total"), 0
     with here.history() as history, SlurmDevices(floor) as slurm, Rival(here) as rival:
-
-        def all_seen() -> bool:
-            ledger.feed(history.read())
-            return len(ledger.bound) == number
-
         while len(rival.raced) < RACES:
             rival.prepare(AT_ONCE)
             pods = [here.claiming(f"p{number + at:03d}", 1) for at in range(AT_ONCE)]
             number += AT_ONCE
             for ref in pods:
                 floor.bound(ref, timeout_s=180)
-            floor.wait_for(all_seen, "the Bindings are seen")
-            if not here.manages:
-                free_finished(here, ledger)
+            over_now(here)
             assert not rival.faults
+        ledger.feed(history.changes())
     conflicts = floor.metric("device_conflicts_total") - before
     measured(
         f"{floor.release}, Kubernetes {floor.kube.minor}: {len(rival.raced)} races for {number} Pods, "
@@ -313,6 +309,7 @@ def test_a_rival_that_allocates_the_same_devices_at_the_same_time_never_shares_t
     row |= {"conflicts counted": f"{conflicts:.0f}", "shared by two Pods": str(len(ledger.shared))}
     record_property("table: Races with another scheduler for a device", row)
     assert not slurm.faults
+    assert len(ledger.bound) == number
     assert all(one.devices == slurm.found[int(one.annotations[JOB_ID])] for one in ledger.bound.values())
     assert not ledger.shared
     assert len(ledger.contested) >= RACES
