@@ -21,6 +21,7 @@ from lab.build_controllers import (
     ControllerRecipe,
     build_controller,
 )
+from lab.clock import wait_until
 from lab.kube import Kubernetes
 from lab.manifests import RIGHTS, Document, of_kind
 from lab.probe import answers_ok, request
@@ -30,7 +31,7 @@ HOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 DEFINITION = "CustomResourceDefinition"
 INSTALLED = (DEFINITION, *RIGHTS, *HOOKS)
 HOOKS_PATH = "/apis/admissionregistration.k8s.io/v1"
-NOT_FOUND = 404
+OK, NOT_FOUND = 200, 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ def running(kube: Kubernetes, controller: GangController) -> Iterator[Daemon]:
         redirect(document, f"https://{serving.loopback(serving.hooks)}", ca_bundle)
     hooks = of_kind(documents, HOOKS)
     apply(kube, [document for document in documents if document not in hooks])
+    wait_served(kube, of_kind(documents, [DEFINITION]))
     (account,) = of_kind(documents, ["ServiceAccount"])
     kubeconfig = kube.kubeconfig_of_account(account["metadata"]["namespace"], account["metadata"]["name"])
     daemon = kube.component(
@@ -94,6 +96,19 @@ def apply(kube: Kubernetes, documents: Iterable[Document]) -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
     if listed["items"]:
         kube.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=_dumped(listed))
+
+
+def wait_served(kube: Kubernetes, definitions: Iterable[Document]) -> None:
+    """Wait until the API server serves the objects of these definitions, which takes it some seconds."""
+    paths = [
+        f"/apis/{one['spec']['group']}/{version['name']}/{one['spec']['names']['plural']}?limit=1"
+        for one in definitions
+        for version in one["spec"]["versions"]
+        if version["served"]
+    ]
+    wait_until(
+        lambda: all(kube.api("GET", path)[0] == OK for path in paths), f"{', '.join(paths)} are served", timeout_s=60
+    )
 
 
 def redirect(value: Any, base: str, ca_bundle: str) -> None:
