@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extender.domain.jobs.identity import decode_mark
+from extender.domain.translation.translate import NOT_SERVED
 from simulator.actors.pacing import repeat_at_random
 from simulator.cluster import SimCluster
 from simulator.event_log import pod_subject
@@ -19,9 +20,6 @@ from simulator.kube.objects import Json
 
 HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: PodPolicy\n"
 SETTING = "slurm-extender.io/"
-OUT_OF_SCOPE = "is not served here"
-"""Part of a fault that a changed scope causes, not the policy."""
-
 DIFFERS = "must agree"
 """Part of a fault of a gang whose members request different settings."""
 
@@ -152,7 +150,7 @@ class PolicyEditor:
         job = waiting.get(p.key)
         text = f"job {job} waits for it, which the policy does not allow"
         self.checker.hold(Invariant.POLICY, f"{key} has", not allowed and job is not None, text, about)
-        faults = [fault for fault in p.faults if OUT_OF_SCOPE not in fault and DIFFERS not in fault]
+        faults = [fault for fault in p.faults if NOT_SERVED not in fault and DIFFERS not in fault]
         # A gang is refused for the settings of any member.
         faults = [fault for fault in faults if not fault.startswith("Pod ") or f"/{meta['name']}: " in fault]
         text = f"the policy allows it, and it is refused: {'; '.join(faults)}"

@@ -30,6 +30,9 @@ from extender.domain.translation.qos import pinned
 from extender.domain.translation.size import Size, size_of
 from extender.domain.views import PodView
 
+NOT_SERVED = "is not served by this extender"
+"""Part of the fault of a Pod in a namespace that `scope.namespaces` lacks."""
+
 MOST_SENTENCES = 20
 """Faults, or notices, of one Pod that are reported: its author decides how many there are."""
 
@@ -83,7 +86,7 @@ def translate(
     if unserved := sorted({pod.namespace for pod in pods if not policy.serves(pod.namespace)}):
         served = ", ".join(sorted(policy.namespaces or ())) or "none"
         return TranslationRefused(
-            tuple(f"namespace {name} is not served by this extender; it serves: {served}" for name in unserved)
+            tuple(f"namespace {name} {NOT_SERVED}; it serves: {served}" for name in unserved)
         )
     if crowded := tuple(fault for pod in pods for fault in _crowded(pod)):
         return TranslationRefused(_once(crowded))
