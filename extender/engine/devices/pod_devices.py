@@ -131,14 +131,20 @@ class PodDevices:
         users = self.users(claim)
         if not users or not set(claim.reserved) <= {one.uid for one in users}:
             return False
-        return all(self._is_unbound(one) and self._is_translated(claim, one) for one in users)
+        return all(self._is_unbound(claim, one) and self._is_translated(claim, one) for one in users)
 
-    def _is_unbound(self, pod: PodView) -> bool:
+    def _is_unbound(self, claim: ResourceClaimView, pod: PodView) -> bool:
+        """Return whether a Pod is not bound with this allocation.
+
+        While `/bind` replaces what kube-scheduler chose for extended resources, the Pod counts as binding already.
+        """
         if pod.scheduler_name != self._scheduler or pod.node_name or pod.deleted_at is not None:
             return False
         p = self._placeholders.by_pod(pod.uid)
         member = None if p is None else p.member(pod.uid)
-        return member is None or not (member.node or member.binding)
+        if p is None or member is None:
+            return True
+        return not member.node and not (member.binding and claim.job_id == p.job_id)
 
     def _is_translated(self, claim: ResourceClaimView, pod: PodView) -> bool:
         if claim.extended:
