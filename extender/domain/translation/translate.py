@@ -85,9 +85,7 @@ def translate(
         raise ValueError("a workload has at least one Pod")
     if unserved := sorted({pod.namespace for pod in pods if not policy.serves(pod.namespace)}):
         served = ", ".join(sorted(policy.namespaces or ())) or "none"
-        return TranslationRefused(
-            tuple(f"namespace {name} {NOT_SERVED}; it serves: {served}" for name in unserved)
-        )
+        return TranslationRefused(tuple(f"namespace {name} {NOT_SERVED}; it serves: {served}" for name in unserved))
     if crowded := tuple(fault for pod in pods for fault in _crowded(pod)):
         return TranslationRefused(_once(crowded))
     readings = [read_settings(pod.annotations, root_annotations, policy) for pod in pods]
