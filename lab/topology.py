@@ -30,6 +30,17 @@ class Topology:
     slurm_files: Mapping[str, str] = field(default_factory=dict)
 
 
+def one_node(node: SlurmNode) -> Topology:
+    """Return one node with a slurmd, which Kubernetes knows by the same name, in partition `batch`."""
+    return Topology(
+        nodes=(node,),
+        external_nodes=(),
+        partitions=(Partition("batch", default=True),),
+        kube_nodes=(KubeNode(node.name, node),),
+        slurm_config={"KillWait": "10", "MinJobAge": "7200"},
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
     """Partitions of one kind of nodes: those with a slurmd, or external ones.

@@ -60,17 +60,18 @@ def held_gres(job: Job) -> Mapping[str, int]:
 
 
 def given_devices(job: Job) -> Mapping[str, tuple[Device, ...]]:
-    """Return the devices and cores of a job by node.
-
-    `gres_detail` has an entry for each node, in the order of their names.
-    """
-    detail = job.gres_detail if len(job.gres_detail) == len(job.nodes) else ((),) * len(job.nodes)
+    """Return the devices and cores of a job by node."""
     cores = {one.node: (_cores(one),) for one in job.allocations if one.cores}
     found = {
         node: (*(Device(one.name, one.type or "", one.count, one.index) for one in there), *cores.get(node, ()))
-        for node, there in zip(job.nodes, detail, strict=True)
+        for node, there in zip(job.nodes, _gres_by_node(job), strict=True)
     }
     return {node: there for node, there in found.items() if there}
+
+
+def _gres_by_node(job: Job) -> tuple[tuple[Gres, ...], ...]:
+    """Return the entries of `gres_detail`, one for each node in the order of their names; empty ones if some lack."""
+    return job.gres_detail if len(job.gres_detail) == len(job.nodes) else ((),) * len(job.nodes)
 
 
 def _cores(allocation: NodeAllocation) -> Device:
@@ -87,11 +88,10 @@ def task_places(job: Job) -> Mapping[str, int]:
         return {}
     cpus = {one.node: one.cpus // max(job.cpus_per_task or 1, 1) for one in job.allocations}
     asked = asked_gres(job.tres_per_task)
-    detail = job.gres_detail if len(job.gres_detail) == len(job.nodes) else ((),) * len(job.nodes)
     counted = [(name, count) for name, count in asked.items() if count]
     room = {
         node: min([cpus.get(node, 1), *(_held(name, there) // count for name, count in counted if there)])
-        for node, there in zip(job.nodes, detail, strict=True)
+        for node, there in zip(job.nodes, _gres_by_node(job), strict=True)
     }
     return shared_places(job.nodes, job.tasks or 0, room)
 

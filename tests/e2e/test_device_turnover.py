@@ -37,6 +37,7 @@ from lab.topology import KubeNode, Topology
 from tests.builders.device_ledger import OVER, Device, DeviceLedger
 from tests.builders.object_history import ObjectHistory, stream, version_of
 from tests.builders.ordinary_jobs import submit_ordinary
+from tests.builders.sampler import Sampler
 from tests.builders.stage import Stage
 from tests.e2e.conftest import CONFIG
 
@@ -46,7 +47,6 @@ NODES, EACH = 8, 8
 PODS, THEIRS, NATIVE_JOBS, RACES, AT_ONCE = 300, 24, 40, 100, 4
 RUNS = {"lab.slurm-extender.io/run-for": "5s"}
 DONE_WITHIN_S = 900.0
-SAMPLE_S = 0.2
 TABLE = "table: Pods with devices in turnover on 8 nodes of 8 GPUs"
 _DETAIL = re.compile(r" Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)")
 
@@ -128,35 +128,18 @@ def floor(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield site
 
 
-class SlurmDevices:
+class SlurmDevices(Sampler):
     """What `scontrol show job -d` says of the devices of each job, by its id, read by a thread.
 
     Slurm shows the devices of a job while it runs.
     """
 
     def __init__(self, site: Site) -> None:
+        super().__init__("scontrol")
         self.found: dict[int, tuple[Device, ...]] = {}
-        self.faults: list[BaseException] = []
         self._site = site
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._sample, name="scontrol")
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _sample(self) -> None:
-        while not self._over.wait(SAMPLE_S):
-            try:
-                self._read()
-            except BaseException as error:
-                self.faults.append(error)
-
-    def _read(self) -> None:
+    def sample(self) -> None:
         for line in self._site.slurm.run("scontrol", "show", "job", "-d", "-o").splitlines():
             job, detail = re.match(r"JobId=(\d+)", line), _DETAIL.search(line)
             if job and detail and (index := re.search(r"IDX:([0-9,-]+)", detail[2])):

@@ -1,4 +1,4 @@
-"""Gangs wait in Slurm's queue as one job each: nothing blocks for ever, and Slurm's order holds."""
+"""Gangs wait in Slurm's queue as one job each: nothing blocks forever, and Slurm's order holds."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from lab.kubelet_site import KubeletSite
 from lab.node import KubeletOptions
 from lab.pods import container
 from lab.site import PodRef
-from lab.slurm_conf import Partition, SlurmNode
-from lab.topology import KubeNode, Topology
+from lab.slurm_conf import SlurmNode
+from lab.topology import one_node
 
 pytestmark = [pytest.mark.lab, pytest.mark.kubelet, pytest.mark.slow]
 
@@ -36,18 +36,11 @@ RUNS = 'trap "exit 0" TERM; while :; do sleep 0.1; done'
 def pinned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeletSite]:
     """One node with the two CPUs of this machine, and the driver on it."""
     node = SlurmNode(NODE, cpus=2, memory_mb=4000)
-    topology = Topology(
-        nodes=(node,),
-        external_nodes=(),
-        partitions=(Partition("batch", default=True),),
-        kube_nodes=(KubeNode(NODE, node),),
-        slurm_config={"KillWait": "10", "MinJobAge": "7200"},
-    )
     config: dict[str, dict[str, Any]] = {"slurm": {"killWait": "10s", "defaultPartition": "batch"}, "cpus": {}}
     kubelets = KubeletOptions(real_size=True)
     workdir = tmp_path_factory.mktemp("cpus")
     with KubeletSite(
-        request.param, topology=topology, real=[NODE], kubelets=kubelets, config=config, workdir=workdir
+        request.param, topology=one_node(node), real=[NODE], kubelets=kubelets, config=config, workdir=workdir
     ) as found:
         shown = manifests.render(found.kube, components=[f"kubernetes-{found.kube.minor}", "devices"])
         manifests.apply_rights(found.kube, manifests.of_kind(shown, manifests.RIGHTS))

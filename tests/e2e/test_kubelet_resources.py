@@ -13,8 +13,8 @@ from lab.kubelet_site import KubeletSite
 from lab.node import KubeletOptions
 from lab.pods import container
 from lab.site import PodRef
-from lab.slurm_conf import Partition, SlurmNode
-from lab.topology import KubeNode, Topology
+from lab.slurm_conf import SlurmNode
+from lab.topology import one_node
 
 pytestmark = [pytest.mark.lab, pytest.mark.kubelet, pytest.mark.slow]
 
@@ -31,18 +31,11 @@ _numbers = count(1)
 def single(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeletSite]:
     """One node of one exclusive CPU, the machine's second one, and four GPUs of a device plugin."""
     node = SlurmNode(NODE, cpus=1, memory_mb=4000, gpus=GPUS, gpu_type="h100")
-    topology = Topology(
-        nodes=(node,),
-        external_nodes=(),
-        partitions=(Partition("batch", default=True),),
-        kube_nodes=(KubeNode(NODE, node),),
-        slurm_config={"KillWait": "10", "MinJobAge": "7200"},
-    )
     config: dict[str, dict[str, Any]] = {"slurm": {"killWait": "10s", "defaultPartition": "batch"}}
     kubelets = KubeletOptions(config=STATIC, devices=GPUS, real_size=True)
     workdir = tmp_path_factory.mktemp("resources")
     with KubeletSite(
-        request.param, topology=topology, real=[NODE], kubelets=kubelets, config=config, workdir=workdir
+        request.param, topology=one_node(node), real=[NODE], kubelets=kubelets, config=config, workdir=workdir
     ) as found:
         found.wait_for(lambda: allocatable(found) == str(GPUS), "the device plugin has registered")
         yield found

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Self
 
 import pytest
 
@@ -18,6 +16,7 @@ from lab.slurm_conf import Partition, SlurmNode
 from lab.topology import KubeNode, Topology
 from slurmclient.hostlist import expand
 from tests.builders.ordinary_jobs import submit_ordinary
+from tests.builders.sampler import Sampler
 from tests.builders.stage import Stage
 from tests.e2e.conftest import CONFIG, EXTERNAL_FROM
 
@@ -30,7 +29,6 @@ BOUND_WITHIN_S = 2.0
 
 DONE_WITHIN_S = 1800.0
 RUNS = {RUN_FOR: "3s"}
-SAMPLE_S = 0.2
 
 
 def is_external(release: str) -> bool:
@@ -87,39 +85,25 @@ def hand_in(stage: Stage, external: bool) -> dict[str, list[PodRef]]:
     return gangs
 
 
-class JobNodes:
+class JobNodes(Sampler):
     """The nodes of each gang's job in Slurm's order, as `squeue` shows them first; sampled by a thread.
 
     A job returns nodes as its members end: the first list is the one that it was granted.
     """
 
     def __init__(self, stage: Stage, *, external: bool) -> None:
+        super().__init__("squeue")
         self.first: dict[str, tuple[str, ...]] = {}
-        self.faults: list[BaseException] = []
         self._stage, self._external = stage, external
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._sample, name="squeue")
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _sample(self) -> None:
+    def sample(self) -> None:
         prefix = f"{self._stage.namespace}/gang "
-        while not self._over.wait(SAMPLE_S):
-            try:
-                for job in self._stage.site.squeue("RUNNING"):
-                    if job.name.startswith(prefix):
-                        name = job.name.removeprefix(prefix).rpartition("-")[0]
-                        self.first.setdefault(name, tuple(expand(job.node)))
-                    elif self._external and job.job_id in self._stage.foreign:
-                        self._stage.cancel(job.job_id)  # external jobs have no script that ends them
-            except BaseException as error:
-                self.faults.append(error)
+        for job in self._stage.site.squeue("RUNNING"):
+            if job.name.startswith(prefix):
+                name = job.name.removeprefix(prefix).rpartition("-")[0]
+                self.first.setdefault(name, tuple(expand(job.node)))
+            elif self._external and job.job_id in self._stage.foreign:
+                self._stage.cancel(job.job_id)  # external jobs have no script that ends them
 
 
 def test_two_hundred_gangs_beside_native_jobs_are_each_bound_at_once_and_all_end(
