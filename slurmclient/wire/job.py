@@ -260,19 +260,21 @@ def _gres_detail(raw: Raw) -> tuple[tuple[Gres, ...], ...]:
 
 
 def _core_numbers(sockets: object) -> tuple[tuple[int, ...], int]:
-    """Return the numbers of the allocated cores, and how many cores there are; none unless all are listed in order."""
+    """Return the numbers of the allocated cores, and how many cores there are; none unless all are listed in order.
+
+    Every reading of a job comes here, with some hundred cores for each node: comprehensions, and no call for a core.
+    """
     given: list[int] = []
     total = 0
-    for at, socket in enumerate(sockets if isinstance(sockets, list) else ()):
-        cores = socket.get("cores") if isinstance(socket, dict) and socket.get("index") == at else None
-        if not isinstance(cores, list):
-            return (), 0
-        for number, core in enumerate(cores):
-            if not isinstance(core, dict) or core.get("index") != number:
+    try:
+        for at, socket in enumerate(sockets if isinstance(sockets, list) else ()):
+            cores = socket["cores"]
+            if socket["index"] != at or [core["index"] for core in cores] != list(range(len(cores))):
                 return (), 0
-            if "ALLOCATED" in words(core, "status"):
-                given.append(total)
-            total += 1
+            given += [total + number for number, core in enumerate(cores) if "ALLOCATED" in core["status"]]
+            total += len(cores)
+    except (KeyError, TypeError):
+        return (), 0
     return tuple(given), total
 
 
