@@ -30,7 +30,7 @@ TEXT = "text"
 def doctor(  # noqa: PLR0917 - click names them
     kubeconfig: str, chosen: str, of_pods: str, extender_namespace: str, output: str, arguments: tuple[str, ...]
 ) -> None:
-    """Check the installation: all that `slurm-extender doctor` does, with its flags (docs/doctor.md)."""
+    """Check the installation: all that `slurm-extender doctor` does, with its flags (docs/reference/doctor.md)."""
     if of_pods:
         raise click.UsageError("-n is the namespace of Pods; name that of the extender by --extender-namespace")
     words = list(arguments)

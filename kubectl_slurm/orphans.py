@@ -18,7 +18,7 @@ _OF_JOBS = {
     "would_be_ended": "`scancel {job}`, since orphans.dryRun is on and nothing is ended",
 }
 _OF_FINISHED = "none: its Pod has ended, and it is being ended"
-_UNKNOWN = "see docs/failures.md; `scancel {job}` ends it"
+_UNKNOWN = "see docs/reference/bad-input.md; `scancel {job}` ends it"
 _OF_PODS = (
     "`squeue -j {job}`: if Slurm lost its jobs, restore them or send SIGUSR1 to the leader, which then ends the "
     "Pod; `kubectl delete pod` ends it now"

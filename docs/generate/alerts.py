@@ -19,8 +19,8 @@ _HEAD = """\
 
 After reading this page you can find the runbook of an alert. Install the alerts with `components/alerts`, or with
 the chart by `--set alerts=true`; they need the Prometheus operator. Each runbook states the meaning, the effect on
-users, and the steps to take. [Failures](failures.md) lists the same problems by cause, [Metrics](metrics.md) the
-metrics.
+users, and the steps to take. [Failures](operations.md#failures) lists the same problems by cause,
+[Metrics](reference/metrics.md) the metrics.
 
 `runbook_url` is the path of a runbook on the site that `make site` builds. `components/runbook-links`, or `--set
 site=https://…` with the chart, puts the address of your site before it.

@@ -1,6 +1,6 @@
-"""Print `docs/annotations.md` from the table of `extender.domain.translation.settings`.
+"""Print `docs/reference/annotations.md` from the table of `extender.domain.translation.settings`.
 
-Run from the top of the repository: `python -m docs.generate.annotations > docs/annotations.md`
+Run from the top of the repository: `python -m docs.generate.annotations > docs/reference/annotations.md`
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ The extender accepts three prefixes, so that manifests for SUNK and slurm-bridge
 | `{SUNK_PREFIX}` | the Pod |
 | `{BRIDGE_PREFIX}` | the Pod or its topmost owner (Deployment, Job, LeaderWorkerSet …); the Pod takes precedence |
 
-[Migration](migrate.md) describes the differences. The site configures two habits of these products:
+[Migration](../migrate.md) describes the differences. The site configures two habits of these products:
 slurm-bridge gives a Pod without `exclusive` a whole node (default `exclusive: none`), and SUNK runs jobs as
 user and group 0.
 
@@ -75,7 +75,7 @@ user and group 0.
 ## Settings
 
 A key marked with * needs a permission of the site, unless its value is the default of the Pod. A `nice`
-below 0 needs the permission for `priority`. The [policy](policy.md) can bound other settings by namespace,
+below 0 needs the permission for `priority`. The [policy](../policy.md) can bound other settings by namespace,
 label or ServiceAccount.
 """
 
@@ -94,7 +94,7 @@ _TAIL = f"""
 | namespace and ServiceAccount | user and account, if the [policy](policy.md#owners) names their owner |
 | `namespace/name` | readable part of the job's name, without `job-name` |
 
-kube-scheduler and the kubelet compute effective requests in the same way. [Resources](resources.md)
+kube-scheduler and the kubelet compute effective requests in the same way. [Resources](../resources.md)
 describes them, and resources that Slurm does not know.
 
 Node selector and affinity can allow several GPU types, and `jobs.gpuTypes` may not name the value of a

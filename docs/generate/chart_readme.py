@@ -55,8 +55,8 @@ keeps Kubernetes' own ClusterRoles.
 """
 
 _TAIL = """\
-| `config` | in values.yaml | Configuration without its head ([docs/configuration.md](../../docs/configuration.md)). |
-| `podPolicy` | `null` | A policy for Pods without its head ([docs/policy.md](../../docs/policy.md)). |
+| `config` | in values.yaml | Configuration without its head ([keys](../../docs/reference/configuration.md)). |
+| `podPolicy` | `null` | A policy for Pods without its head ([guide](../../docs/policy.md)). |
 """
 
 

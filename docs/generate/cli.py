@@ -1,6 +1,6 @@
-"""Print `docs/cli.md` from the commands of `slurm-extender` and `kubectl slurm`.
+"""Print `docs/reference/cli.md` from the commands of `slurm-extender` and `kubectl slurm`.
 
-Run from the top of the repository: `python -m docs.generate.cli > docs/cli.md`
+Run from the top of the repository: `python -m docs.generate.cli > docs/reference/cli.md`
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def render() -> str:
             parts.append(f"| {section.lower()} | {links} |\n")
         for name in names:
             parts += _command(_found(context, name), f"slurm-extender {name}", frozenset())
-    parts.append(f"\n## {PROGRAM}\n\n[{PROGRAM}](kubectl-slurm.md) has roles, output and examples.\n")
+    parts.append(f"\n## {PROGRAM}\n\n[{PROGRAM}](../kubectl-slurm.md) has roles, output and examples.\n")
     with click.Context(plugin, info_name=PROGRAM) as context:
         for name in plugin.list_commands(context):
             command = plugin.commands[name]

@@ -1,6 +1,6 @@
-"""Print `docs/configuration.md` from the model in `extender.config`.
+"""Print `docs/reference/configuration.md` from the model in `extender.config`.
 
-Run from the top of the repository: `python -m docs.generate.configuration > docs/configuration.md`
+Run from the top of the repository: `python -m docs.generate.configuration > docs/reference/configuration.md`
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _FLAGS = """
   `--metrics-bind-address=:8080` does, and `http.bind` is not given, it moves to the next free port.
 * `http.bind` is on the loopback interface unless it is given. In a Pod, `serve` warns of that at the start.
 
-`slurm-extender import-config` makes a configuration of them ([migrate](migrate.md)).
+`slurm-extender import-config` makes a configuration of them ([migrate](../migrate.md)).
 
 | flag | key | |
 |---|---|---|

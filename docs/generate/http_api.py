@@ -1,6 +1,6 @@
-"""Print `docs/http-api.md` from the routes of `extender/http`.
+"""Print `docs/reference/http-api.md` from the routes of `extender/http`.
 
-Run from the top of the repository: `python -m docs.generate.http_api > docs/http-api.md`
+Run from the top of the repository: `python -m docs.generate.http_api > docs/reference/http-api.md`
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Print `docs/metrics.md` from the registry in `extender.observability.metrics` and from `scraped` beside it.
+"""Print `docs/reference/metrics.md` from the registry in `extender.observability.metrics` and from `scraped` beside it.
 
-Run from the top of the repository: `python -m docs.generate.metrics > docs/metrics.md`
+Run from the top of the repository: `python -m docs.generate.metrics > docs/reference/metrics.md`
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Prometheus client. Durations are in seconds. No label holds the name of a Pod, a
 Only the leader (`slurm_extender_leader` is 1) counts placeholders, polls and requests: sum over replicas. A restart
 begins at 0, and does not time placeholders whose job existed before.
 
-[Alerts](alerts.md) and the dashboard (`manifests/components/dashboard`) use these metrics.
+[Alerts](../alerts.md) and the dashboard (`manifests/components/dashboard`) use these metrics.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

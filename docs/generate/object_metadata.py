@@ -1,6 +1,6 @@
-"""Print `docs/object-metadata.md` from the docstrings of `extender/domain/wellknown.py`.
+"""Print `docs/reference/object-metadata.md` from the docstrings of `extender/domain/wellknown.py`.
 
-Run from the top of the repository: `python -m docs.generate.object_metadata > docs/object-metadata.md`
+Run from the top of the repository: `python -m docs.generate.object_metadata > docs/reference/object-metadata.md`
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ reads there. Users and administrators write those that are marked as a setting; 
 ignores or repairs changes of them. Settings of the Slurm job of a Pod are on [another page](annotations.md), Events on
 [a third](events.md), metrics on [a fourth](metrics.md). The extender has no finalizer of its own.
 On a ResourceClaim that it allocates it writes `job-id`, and Kubernetes' finalizer `delete-protection`
-([devices](devices.md)).
+([devices](../devices.md)).
 
 `status.slurm-extender.io/` begins status, `slurm-extender.io/` settings, conditions and taints.
 """
@@ -105,7 +105,7 @@ def render() -> str:
 _OTHERS = """
 ## Keys of other projects that are read
 
-[Gangs](gangs.md) follow from these labels and annotations of Pods, and ranks of their members:
+[Gangs](../gangs.md) follow from these labels and annotations of Pods, and ranks of their members:
 
 """
 

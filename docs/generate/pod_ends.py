@@ -1,4 +1,4 @@
-"""Print the ends of Pods in `docs/states.md` from the table below.
+"""Print the ends of Pods in `docs/reference/states.md` from the table below.
 
 `tests/unit/domain/test_pod_transitions.py` holds the machine to it. Run from the top of the repository: `python -m
 docs.generate.pod_ends` writes the page with fresh tables.
@@ -75,7 +75,7 @@ UNPROVEN: Mapping[str, str] = {
 }
 """Ends that the kubelet does not report. `held`: see `nodes.removals`."""
 
-PAGE = Path("docs/states.md")
+PAGE = Path("docs/reference/states.md")
 BEGIN = "<!-- Printed by `python -m docs.generate.pod_ends` from its own table. -->"
 END = "<!-- The ends of Pods end here. -->"
 

@@ -1,11 +1,6 @@
-"""Print `docs/policy.md` from the model in `extender.config.pod_policy`.
-
-Run from the top of the repository: `python -m docs.generate.policy > docs/policy.md`
-"""
+"""Print `docs/policy.md`, and the keys of a policy in `docs/reference/policy.md` from `extender.config.pod_policy`."""
 
 from __future__ import annotations
-
-import sys
 
 from docs.generate.configuration import table
 from extender.config.keys import POLICY
@@ -45,10 +40,10 @@ priorityClasses:
   background: {nice: 5000}
 """
 
-_HEAD = f"""\
+_GUIDE = f"""\
 # Policy for Pods
 
-<!-- Printed by `python -m docs.generate.policy` from `extender/config/pod_policy.py`. -->
+<!-- Printed by `python -m docs.generate` from `docs/generate/policy.py`, whose example the tests run. -->
 
 After reading this page you can decide which Pods may use which Slurm user, account, partition, QOS and limits. The
 policy is a YAML document beside the configuration; `jobs.policyFile` names it. `components/pod-policy` of the
@@ -62,7 +57,8 @@ Check a policy, and show its effect on a manifest:
     slurm-extender check-config FILE --policy POLICY
     slurm-extender translate --config FILE --policy POLICY MANIFEST
 
-`slurm-extender generate schema --policy` prints [its JSON schema](policy.schema.json).
+The [reference](reference/policy.md) has every key. `slurm-extender generate schema --policy` prints
+[its JSON schema](reference/policy.schema.json).
 
 ## Rules
 
@@ -91,9 +87,9 @@ content.
 
 * *Running and placed Pods* continue unchanged, also after a restart: no job ends, and no time limit gets shorter. The
   job still follows the time limit of an annotation.
-* *Waiting Pods* are translated again. Slurm changes the job in place if it can ([annotations](annotations.md#changes));
-  otherwise the extender submits another job. A Pod without permission loses its waiting job and gets an Event. A
-  rejected Pod that has permission now gets a job.
+* *Waiting Pods* are translated again. Slurm changes the job in place if it can
+  ([annotations](reference/annotations.md#changes)); otherwise the extender submits another job. A Pod without
+  permission loses its waiting job and gets an Event. A rejected Pod that has permission now gets a job.
 * *Labels of a Namespace*: a change has the same effect on its Pods. A Pod waits until its Namespace has been read.
 * *Invalid policy*: the last valid policy applies. The log line `policy_unusable` lists all errors, the metric
   `slurm_extender_policy_usable` is 0, and the check `policy` of `/readyz?verbose` and `/debug/checks` fails.
@@ -102,11 +98,25 @@ content.
   their jobs, but submits no job. Waiting Pods get the Event `SlurmPolicyUnusable`.
 """
 
+_KEYS = """\
+# Keys of a policy for Pods
+
+<!-- Printed by `python -m docs.generate` from `extender/config/pod_policy.py`. -->
+
+Use this page to look up a key of the policy file. [Policy](../policy.md) describes rules, owners and changes of the
+file, with an example.
+"""
+
 
 def render() -> str:
-    """The whole page, with a newline at its end."""
+    """The guide, with a newline at its end."""
+    return _GUIDE
+
+
+def reference() -> str:
+    """The tables of keys, with a newline at their end."""
     everything = list(POLICY.keys.values())
-    text = _HEAD + table(
+    text = _KEYS + table(
         "The document", "", [key for key in everything if len(key.path) == 1 and not key.group], _NO_DEFAULTS
     )
     for group in everything:
@@ -117,7 +127,3 @@ def render() -> str:
 
 
 _NO_DEFAULTS: dict[str, object] = {}
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render())

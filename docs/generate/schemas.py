@@ -1,4 +1,4 @@
-"""Print the JSON schema of the configuration, `docs/configuration.schema.json`, and that of the policy file."""
+"""Print the JSON schemas of the configuration and of the policy file, in `docs/reference`."""
 
 from __future__ import annotations
 

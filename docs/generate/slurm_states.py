@@ -1,4 +1,4 @@
-"""Print the states of Slurm in `docs/states.md` from the tables of `extender.domain.job_outcomes`.
+"""Print the states of Slurm in `docs/reference/states.md` from the tables of `extender.domain.job_outcomes`.
 
 Run from the top of the repository: `python -m docs.generate.slurm_states` writes the page with fresh tables.
 """
@@ -23,7 +23,7 @@ from extender.domain.job_outcomes.transition_table import COLUMNS, TRANSITIONS, 
 from extender.domain.jobs.job import JobView
 from extender.domain.placeholder import Timing
 
-PAGE = Path("docs/states.md")
+PAGE = Path("docs/reference/states.md")
 BEGIN = "<!-- Printed by `python -m docs.generate.slurm_states` from `extender/domain/job_outcomes`. -->"
 END = "<!-- The states of Slurm end here. -->"
 

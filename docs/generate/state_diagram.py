@@ -1,4 +1,4 @@
-"""Draw the state diagram of `docs/states.md` from the transition table of `extender.domain.lifecycle`.
+"""Draw the state diagram of `docs/reference/states.md` from the transition table of `extender.domain.lifecycle`.
 
 Run from the top of the repository: `python -m docs.generate.state_diagram` writes the page with a fresh diagram.
 """
@@ -12,7 +12,7 @@ from docs.generate.marked import renewed
 from extender.domain.lifecycle.machine import edges
 from extender.domain.placeholder import State
 
-PAGE = Path("docs/states.md")
+PAGE = Path("docs/reference/states.md")
 BEGIN = "<!-- Drawn by `python -m docs.generate.state_diagram` from `extender/domain/lifecycle`. -->"
 END = "<!-- The drawing ends here. -->"
 

@@ -236,7 +236,10 @@ def render() -> str:
     config["required"] = ["slurm"]
     properties = {
         **OWN,
-        "config": {**config, "description": "The configuration, without apiVersion and kind (docs/configuration.md)."},
+        "config": {
+            **config,
+            "description": "The configuration, without apiVersion and kind (docs/reference/configuration.md).",
+        },
         "podPolicy": {
             "description": "A policy for Pods, without apiVersion and kind (docs/policy.md); null: none.",
             "anyOf": [{"type": "null"}, policy],

@@ -1,6 +1,6 @@
-"""Print `docs/versions.md` from what the lab builds, what the simulator imitates, and what the manifests name.
+"""Print `docs/reference/versions.md` from what the lab builds, what the simulator imitates, and the manifests.
 
-Run from the top of the repository: `python -m docs.generate.versions > docs/versions.md`
+Run from the top of the repository: `python -m docs.generate.versions > docs/reference/versions.md`
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HEAD = """\
 <!-- Printed by `python -m docs.generate.versions` from `lab/`, `manifests/` and `simulator/slurm/release.py`. -->
 
 After reading this page you know the supported releases, and those that were tested. *Real components* are the
-programs themselves, built by `lab/` and used by `make e2e` and `make prove`; [docs/proof](proof) has the exact
+programs themselves, built by `lab/` and used by `make e2e` and `make prove`; [docs/proof](../proof) has the exact
 versions, the date and every case. kwok replaces the kubelet in all runs except `make e2e-kubelet` and
 `make prove-kubelets`.
 """
@@ -71,7 +71,7 @@ _SLURM_TAIL = """
 The oldest supported release is {oldest}. The extender uses the newest API version that both sides know. The
 simulator implements the observed behaviour of each release; contract tests check it and the real components alike,
 where these are available. External jobs need 25.05. Registered nodes need 25.11.6, and 26.05.3 to be registered
-again after a deletion ([external nodes](nodes.md#register-nodes-in-slurm)). slurmrestd and slurmctld had the same
+again after a deletion ([external nodes](../nodes.md#register-nodes-in-slurm)). slurmrestd and slurmctld had the same
 release in every run.
 """
 
@@ -110,7 +110,7 @@ def _proved(minor: str) -> str:
     release = kubernetes_build(minor).name.removeprefix("kubernetes-")
     page = TOP / "docs/proof/kubernetes.md"
     if page.is_file() and f"Kubernetes {release.removeprefix('v')}" in page.read_text(encoding="utf-8"):
-        return f"{release}, a part: [results](proof/kubernetes.md)"
+        return f"{release}, a part: [results](../proof/kubernetes.md)"
     return "not run; `make prove-kubernetes` does it"
 
 
@@ -132,7 +132,7 @@ def _slurm() -> Iterable[str]:
     for release in map(SimRelease, IMITATED):
         name = f"{release.number[0]}.{release.number[1]:02d}"
         versions = ", ".join(f"v0.0.{one}" for one in release.api_versions)
-        run = f"Debian {BUILT[name].suite}: [results](proof/slurm-{name}.md)" if name in BUILT else "not run"
+        run = f"Debian {BUILT[name].suite}: [results](../proof/slurm-{name}.md)" if name in BUILT else "not run"
         yield f"| {name} | {versions} | {run} | {release.text} |"
 
 
@@ -143,12 +143,12 @@ def _others() -> Iterable[str]:
     run = ", ".join(sorted(set(re.findall(r"\bPython (\d+\.\d+)\.\d+", shown))))
     yield f"| Python | {project['requires-python'].removeprefix('>=')} or later; run with {run} |"
     name = image.split("@")[0]
-    ran = "built and run with 3.13.5, see [the proof](proof/install.md#image)"
+    ran = "built and run with 3.13.5, see [the proof](../proof/install.md#image)"
     yield f"| Python of the image | {name}; {ran} |"
     yield f"| kwok, instead of the kubelet | {required_version(HERE / 'kwok/go.mod', 'sigs.k8s.io/kwok')} |"
     yield f"| kubelet, in its own suites | {required_version(HERE / 'kubelet/go.mod', 'k8s.io/kubernetes')} |"
     yield f"| containerd, in the same suites | {required_version(HERE / 'containerd/go.mod', CONTAINERD)} |"
-    yield f"| {JOBSET.title}, its controller: [results](proof/controllers.md) | {JOBSET.version} |"
+    yield f"| {JOBSET.title}, its controller: [results](../proof/controllers.md) | {JOBSET.version} |"
     yield f"| helm, which renders the chart | {required_version(HERE / 'helm/go.mod', 'helm.sh/helm/v3')} |"
     yield "| machines | Linux on x86-64; no other machine was tested |"
 

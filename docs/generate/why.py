@@ -1,6 +1,6 @@
-"""Print `docs/why.md` from the tables of `extender.domain`: `why` and `outcomes`.
+"""Print `docs/reference/why.md` from the tables of `extender.domain`: `why` and `outcomes`.
 
-Run from the top of the repository: `python -m docs.generate.why > docs/why.md`
+Run from the top of the repository: `python -m docs.generate.why > docs/reference/why.md`
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ def build(folder: Path, top: Path) -> int:
         print(fault, file=sys.stderr)
     arguments = ["-q", "-n", "-W", "--keep-going", "-c", str(TOP / "docs/site")]
     failed = build_main([*arguments, "-d", str(doctrees), str(sources), str(html)])
-    for schema in (top / "docs").glob("*.schema.json"):  # under the name that an editor is given
-        shutil.copyfile(schema, html / "docs" / schema.name)
+    for schema in (top / "docs/reference").glob("*.schema.json"):  # under the name that an editor is given
+        shutil.copyfile(schema, html / "docs/reference" / schema.name)
     return 1 if faults or failed else 0
 
 

@@ -19,6 +19,7 @@ PAGES = (
     "docs/*.md",
     "docs/decisions/*.md",
     "docs/proof/*.md",
+    "docs/reference/*.md",
     "docs/runbooks/*.md",
     "*.md",
     "examples/README.md",
@@ -31,6 +32,7 @@ LISTS = {
     "docs/runbooks": "docs/alerts.md",
     "docs/proof": "docs/proof/README.md",
     "docs/decisions": "docs/decisions/README.md",
+    "docs/reference": "docs/reference/README.md",
 }
 """What is shown for a folder."""
 

@@ -57,7 +57,7 @@ def doctor(  # noqa: PLR0917 - click names them
     """Diagnose the installation: check Slurm, Kubernetes and the configuration for problems.
 
     The command changes nothing. Checks that the kubeconfig's permissions do not allow are reported as skipped. Exit
-    code 1: at least one error; 2: the checks could not run. docs/doctor.md explains the checks.
+    code 1: at least one error; 2: the checks could not run. docs/reference/doctor.md explains the checks.
     """
     from extender.doctor.finding import Verdict, as_json, as_text, worst  # noqa: PLC0415 - as the next
     from extender.doctor.run import (  # noqa: PLC0415 - imports the Kubernetes client, as `serve` does

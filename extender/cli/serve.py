@@ -20,7 +20,12 @@ def _sunk_flags(command: F) -> F:
 
 
 @click.command(short_help="Run the extender")
-@click.option("--config", "file", type=click.Path(path_type=Path), help="The configuration; see docs/configuration.md.")
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(path_type=Path),
+    help="The configuration; see docs/reference/configuration.md.",
+)
 @settings_option
 @_sunk_flags
 @click.option(

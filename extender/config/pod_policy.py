@@ -106,7 +106,7 @@ class Allow(Group):
         None,
         ge=1,
         le=forms.LARGEST_GANG,
-        description="Maximum number of members of a gang ([gangs](gangs.md)); 1 allows no gang. `gangs.largest` of the "
+        description="Maximum number of members of a gang (docs/gangs.md); 1 allows no gang. `gangs.largest` of the "
         "configuration bounds every gang.",
     )
 

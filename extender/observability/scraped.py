@@ -26,7 +26,7 @@ CERTIFICATES = Described(
     ("listener",),
 )
 PENDING_PODS = Described(
-    "pending_pods", Sort.GAUGE, "Pods that wait, by the reason in their condition (docs/why.md).", ("reason",)
+    "pending_pods", Sort.GAUGE, "Pods that wait, by the reason in their condition (docs/reference/why.md).", ("reason",)
 )
 
 

@@ -1,6 +1,6 @@
 """Every write of the extender as a request, with the function that sends it, and requests that its policies deny.
 
-`docs/rights.md` has a row for each of `WRITES`.
+`docs/reference/rights.md` has a row for each of `WRITES`.
 """
 
 from __future__ import annotations

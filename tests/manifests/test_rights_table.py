@@ -1,4 +1,4 @@
-"""`docs/rights.md`, the admission policies and the code name the same writes."""
+"""`docs/reference/rights.md`, the admission policies and the code name the same writes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OTHERS = {"certificates/secrets.py", "doctor/gather/kubernetes.py", "kubectl/api
 
 def rows() -> dict[str, tuple[str, str]]:
     """Sender and policy of each row of the table."""
-    text = (ROOT / "docs" / "rights.md").read_text()
+    text = (ROOT / "docs" / "reference" / "rights.md").read_text()
     found = re.findall(r"^\| ([^|]+) \| `([A-Za-z.]+)` \| `([a-z-]+)` \|", text, re.MULTILINE)
     return {name: (sender, policy) for name, sender, policy in found}
 

@@ -46,7 +46,7 @@ def access(found: DeviceFacts, _lines: DeviceMap, account: str) -> Iterator[Find
         yield error(
             _NAME,
             f"{account} may not {', '.join(denied)}: no ResourceClaim gets the devices that Slurm allocated",
-            "apply the component devices (docs/rights.md)",
+            "apply the component devices (docs/reference/rights.md)",
         )
     if found.slices is None or found.classes is None:
         yield skipped(

@@ -65,7 +65,8 @@ def process(given: RunningExtender, reported: Collection[str]) -> Iterator[Findi
     bad = [line for line in given.lines if not line.ok and not set(line.text.split("; ")) <= set(reported)]
     for line in bad:
         judge = error if line.required else warning
-        yield judge("extender", f"{line.name}: {line.text or 'failed'}", "see docs/failures.md and the extender's log")
+        what = f"{line.name}: {line.text or 'failed'}"
+        yield judge("extender", what, "see docs/operations.md and the extender's log")
     if not bad:
         yield ok("extender", f"it is ready: {len(given.lines)} checks passed")
 

@@ -87,7 +87,7 @@ def pod_groups(
                 _NAME,
                 f"gangs.podGroups names {one.api}, and {account} may not list and watch podgroups.{one.api}: Pods that "
                 "name one wait",
-                "apply the component pod-groups (docs/rights.md)",
+                "apply the component pod-groups (docs/reference/rights.md)",
             )
         elif one.api in read and not one.served and pods:
             yield warning(

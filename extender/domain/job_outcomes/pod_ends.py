@@ -1,6 +1,6 @@
 """The end of a Pod whose job ends: the condition that the Pod gets, and its grace period.
 
-`docs/states.md` is generated from this table.
+`docs/reference/states.md` is generated from this table.
 """
 
 from __future__ import annotations

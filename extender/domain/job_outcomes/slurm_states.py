@@ -3,7 +3,7 @@
 A job has one base state and any number of flags (`slurm.h`, `enum job_states` and the JOB_* bits), and a reason
 (`src/common/job_state_reason.c`). `observe` reads a whole job, `seen_by_states` the words of `GET /jobs/state` alone,
 where reason, preemption and restart count are missing. A word that is in no table proves nothing: the job is `Unclear`,
-and nothing is ended because of it. `docs/states.md` is generated from these tables.
+and nothing is ended because of it. `docs/reference/states.md` is generated from these tables.
 """
 
 from __future__ import annotations

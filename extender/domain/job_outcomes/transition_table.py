@@ -1,7 +1,7 @@
 """The table "what Slurm says of a job -> what the workload does", for a Pod that waits, was granted nodes, or runs.
 
 The rules of WAITING, GRANTED and BOUND execute it (`lifecycle.transitions.follow_job`), and the first table of
-`docs/states.md` is generated from it.
+`docs/reference/states.md` is generated from it.
 """
 
 from __future__ import annotations

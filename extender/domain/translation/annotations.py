@@ -145,7 +145,8 @@ def _first(faults: list[str]) -> tuple[str, ...]:
 
 def _no_such_setting(name: str) -> str:
     near = get_close_matches(name, BY_NAME, 1) if len(name) <= LONGEST_KEY else []
-    hint = f"did you mean {wellknown.OWN_PREFIX}{near[0]}?" if near else "docs/annotations.md lists all settings"
+    near_name = f"did you mean {wellknown.OWN_PREFIX}{near[0]}?" if near else ""
+    hint = near_name or "docs/reference/annotations.md lists all settings"
     return f"{wellknown.OWN_PREFIX}{_shown_name(name)}: there is no such setting; {hint}"
 
 

@@ -1,7 +1,7 @@
 """The table of all settings of a job: annotation, form, request field, site default, Slurm field.
 
-`docs/annotations.md`, `jobs.defaults` of the configuration, the translation of a Pod and the request to Slurm are made
-from it. To add an annotation, add a line here, name it in `SETTINGS`, and add the field to `JobRequest`.
+`docs/reference/annotations.md`, `jobs.defaults` of the configuration, the translation of a Pod and the request to Slurm
+are made from it. To add an annotation, add a line here, name it in `SETTINGS`, and add the field to `JobRequest`.
 """
 
 from __future__ import annotations
@@ -331,7 +331,7 @@ MCS_LABEL = Setting(
 MODE = Setting(
     "mode",
     forms.word_of(Mode),
-    "Mode of the placeholder job ([modes](concepts.md#modes)).",
+    "Mode of the placeholder job ([modes](../concepts.md#modes)).",
     request="mode",
     site_default="How placeholders exist in Slurm: `batch` a script, `allocation` no process, `external` for nodes "
     "without slurmd, `auto` (also when not given) decided for each job from its nodes.",

@@ -1,4 +1,4 @@
-"""Count and time for Prometheus. docs/metrics.md lists the metrics.
+"""Count and time for Prometheus. docs/reference/metrics.md lists the metrics.
 
 No label holds a Pod, a job or a node: their number has no bound.
 """

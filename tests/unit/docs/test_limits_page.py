@@ -14,7 +14,7 @@ from extender.config.load import parse
 from tests.builders.containers import containers
 
 TOP = Path(__file__).parents[3]
-PAGE = TOP / "docs/limits.md"
+PAGE = TOP / "docs/reference/limits.md"
 NAME = re.compile(r"`([\w.]+)`")
 ROW = re.compile(r"^\| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$", re.MULTILINE)
 CONSTANT = re.compile(r"`((?:extender|slurmclient)\.[\w.]+)` = ([\d,.]+(?: MiB| KiB)?)")

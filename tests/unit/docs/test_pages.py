@@ -43,7 +43,7 @@ def functions(name: str) -> frozenset[str]:
 
 
 def test_the_page_on_versions_tells_everything_that_the_lab_builds() -> None:
-    rows = (TOP / "docs/versions.md").read_text(encoding="utf-8").splitlines()
+    rows = (TOP / "docs/reference/versions.md").read_text(encoding="utf-8").splitlines()
     for minor in kubernetes_minors():
         part = "" if minor == newest_minor() else ", a part"
         said = re.compile(rf"\| {re.escape(minor)} \|.*\| v{re.escape(minor)}\.\d+{part} \|")
@@ -54,7 +54,7 @@ def test_the_page_on_versions_tells_everything_that_the_lab_builds() -> None:
 
 
 def test_every_event_has_its_line() -> None:
-    page = (TOP / "docs/events.md").read_text(encoding="utf-8")
+    page = (TOP / "docs/reference/events.md").read_text(encoding="utf-8")
     assert [str(reason) for reason in Reason if f"`{reason}`" not in page] == []
     known = {str(reason) for reason in Reason}
     told = {name for row in re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}

@@ -16,7 +16,7 @@ TOP = Path(__file__).parents[3]
 
 
 def page(name: str) -> str:
-    return (TOP / "docs" / name).read_text(encoding="utf-8")
+    return (TOP / "docs/reference" / name).read_text(encoding="utf-8")
 
 
 def test_every_command_has_its_heading() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from docs.generate.state_diagram import changes
 from docs.generate.state_drawing import render, table
-from docs.site.sources import INDEX, lay_out, pages
+from docs.site.sources import INDEX, LISTS, lay_out, pages
 from extender.domain.placeholder import State
 from tests.builders.kustomize import COMPONENTS, documents
 
@@ -24,11 +24,9 @@ GENEROUS_S = 300
 def repository(tmp_path: Path) -> Path:
     """A small one."""
     top = tmp_path / "repository"
-    (top / "docs/runbooks").mkdir(parents=True)
-    (top / "docs/proof").mkdir()
-    (top / "docs/decisions").mkdir()
-    (top / INDEX).parent.mkdir()
-    for page in (INDEX, "docs/alerts.md", "docs/decisions/README.md", "docs/proof/README.md", "docs/fences.md"):
+    for folder in ("decisions", "proof", "reference", "runbooks", "site"):
+        (top / "docs" / folder).mkdir(parents=True)
+    for page in (INDEX, "docs/fences.md", *LISTS.values()):
         (top / page).write_text("# A page\n")
     (top / "LICENSE").write_text("free")
     return top
@@ -86,7 +84,7 @@ def test_a_page_that_is_named_and_not_there_is_a_fault(repository: Path) -> None
     ],
 )
 def test_a_site_with_a_link_to_what_is_not_there_is_none(repository: Path, said: str, found: str) -> None:
-    listed = ["docs/nodes.md", "docs/alerts.md", "docs/decisions/README.md", "docs/proof/README.md", "docs/fences.md"]
+    listed = ["docs/nodes.md", "docs/fences.md", *LISTS.values()]
     (repository / INDEX).write_text("\n".join(["# All", "", "```{toctree}", *listed, "```", ""]))
     (repository / "docs/nodes.md").write_text(f"# Nodes\n\n{said}\n")
     command = [sys.executable, "-m", "docs.site", str(repository / "build"), str(repository)]
@@ -98,13 +96,12 @@ def test_a_site_with_a_link_to_what_is_not_there_is_none(repository: Path, said:
 
 def test_the_link_of_every_alert_leads_to_its_heading_on_the_built_site(tmp_path: Path) -> None:
     index, here = tmp_path / "top" / INDEX, tmp_path / "top" / "docs"
-    for folder in ("decisions", "proof"):
+    for folder in ("decisions", "proof", "reference", "site"):
         (here / folder).mkdir(parents=True)
-    index.parent.mkdir()
     shutil.copytree(TOP / "docs/runbooks", here / "runbooks")
-    for page in ("alerts.md", "decisions/README.md", "proof/README.md"):
-        (here / page).write_text("# A page\n")
-    index.write_text("# All\n\n```{toctree}\ndocs/alerts.md\ndocs/decisions/README.md\ndocs/proof/README.md\n```\n")
+    for page in LISTS.values():
+        (here.parent / page).write_text("# A page\n")
+    index.write_text("\n".join(["# All", "", "```{toctree}", *LISTS.values(), "```", ""]))
     command = [sys.executable, "-m", "docs.site", str(tmp_path / "site"), str(tmp_path / "top")]
     # What these pages name of others is not there.
     subprocess.run(command, cwd=TOP, capture_output=True, check=False, timeout=GENEROUS_S)
@@ -133,7 +130,5 @@ def test_no_page_of_this_repository_names_one_that_is_not_there(tmp_path: Path) 
 
 def test_every_page_has_its_place_on_the_first() -> None:
     index = (TOP / INDEX).read_text(encoding="utf-8")
-    listed = [
-        page for page in pages(TOP) if page.parent.as_posix() not in {"docs/runbooks", "docs/proof", "docs/decisions"}
-    ]
+    listed = [page for page in pages(TOP) if str(page) in LISTS.values() or page.parent.as_posix() not in LISTS]
     assert [page for page in listed if f"\n{page}\n" not in index] == []

@@ -265,9 +265,9 @@ def test_no_annotations_break_the_reading(annotations: dict[str, str]) -> None:
 
 
 def test_the_page_of_annotations_is_printed_from_the_table() -> None:
-    page = Path(__file__).parents[3] / "docs" / "annotations.md"
+    page = Path(__file__).parents[3] / "docs" / "reference" / "annotations.md"
     assert page.read_text(encoding="utf-8") == render(), (
-        "docs/annotations.md is stale: python -m docs.generate.annotations > docs/annotations.md"
+        "docs/reference/annotations.md is stale: python -m docs.generate.annotations > docs/reference/annotations.md"
     )
 
 

@@ -38,5 +38,5 @@ def test_the_machine_does_what_the_table_says(what: PodEvent, stage: Stage) -> N
 
 
 def test_the_page_is_the_table() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "states.md").read_text(encoding="utf-8")
-    assert redrawn(page) == page, "docs/states.md is stale: python -m docs.generate.pod_ends"
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "states.md").read_text(encoding="utf-8")
+    assert redrawn(page) == page, "docs/reference/states.md is stale: python -m docs.generate.pod_ends"

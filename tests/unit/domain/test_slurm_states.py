@@ -277,5 +277,5 @@ def test_the_state_words_alone_never_contradict_the_whole_job(job: JobView) -> N
 
 
 def test_the_page_of_states_is_what_the_tables_say() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "states.md").read_text(encoding="utf-8")
-    assert redrawn(page) == page, "docs/states.md is stale: python -m docs.generate.slurm_states"
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "states.md").read_text(encoding="utf-8")
+    assert redrawn(page) == page, "docs/reference/states.md is stale: python -m docs.generate.slurm_states"

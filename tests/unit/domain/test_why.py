@@ -190,7 +190,7 @@ def test_every_cause_is_a_reason_as_the_api_server_takes_it_and_is_explained() -
 
 
 def test_the_page_is_as_the_tables_are() -> None:
-    assert Path("docs/why.md").read_text(encoding="utf-8") == render()
+    assert Path("docs/reference/why.md").read_text(encoding="utf-8") == render()
 
 
 @pytest.mark.parametrize("at", [6e14, 2.0**62, 253402300799.0])

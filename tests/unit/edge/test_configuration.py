@@ -472,8 +472,8 @@ def test_nodes_that_cannot_be_registered_as_it_says_are_refused(external: str, s
 
 
 def test_the_reference_page_is_up_to_date() -> None:
-    page = Path(__file__).parents[3] / "docs" / "configuration.md"
-    again = "run: python -m docs.generate.configuration > docs/configuration.md"
+    page = Path(__file__).parents[3] / "docs" / "reference" / "configuration.md"
+    again = "run: python -m docs.generate.configuration > docs/reference/configuration.md"
     assert page.read_text() == render(), again
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from docs.generate.policy import EXAMPLE, render
+from docs.generate.policy import EXAMPLE, reference, render
 from extender.cli import main
 from extender.config.faults import ConfigError
 from extender.config.load import parse
@@ -53,6 +53,7 @@ def test_the_example_of_the_page_can_be_used() -> None:
 
 def test_the_page_is_what_the_model_says() -> None:
     assert Path("docs/policy.md").read_text(encoding="utf-8") == render()
+    assert Path("docs/reference/policy.md").read_text(encoding="utf-8") == reference()
 
 
 def test_an_empty_policy_says_nothing() -> None:
