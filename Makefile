@@ -83,10 +83,11 @@ ON_MINORS := tests/e2e tests/manifests tests/contract/kube
 
 KUBELETS := tests/e2e/test_kubelets.py $(wildcard tests/e2e/test_kubelet_*.py) tests/lab/kubelet
 FENCES := tests/e2e/test_fences.py
-MATRICES := --ignore $(FENCES) --ignore tests/e2e/test_operators_walk.py tests/contract tests/e2e
+MANY_GANGS := tests/e2e/test_many_gangs.py
+MATRICES := --ignore $(FENCES) --ignore $(MANY_GANGS) --ignore tests/e2e/test_operators_walk.py tests/contract tests/e2e
 
 .PHONY: prove-kubernetes prove-simulated prove-simulation prove-gangs prove-nodes prove-adversary prove-hostile prove-console pictures prove-fences-latest prove-fences-rest
-.PHONY: prove-walk e2e-demo e2e-kubelet e2e-latest e2e-rest e2e-older prove-kubelets prove-controllers prove-latest prove-rest
+.PHONY: prove-walk prove-many-gangs e2e-demo e2e-kubelet e2e-latest e2e-rest e2e-older prove-kubelets prove-controllers prove-latest prove-rest
 
 # Two at a time: with more, two cores are too busy for parts that wait for each other by the clock.
 e2e: lab-build lab-build-node
@@ -112,9 +113,14 @@ e2e-demo: setup
 prove-walk: lab-build
 	set -o pipefail; $(BIN)/python -m pytest -m lab -p lab.proof --proof-part docs/proof/install.md tests/e2e/test_operators_walk.py $(SAID)
 
+# Two hundred gangs, one release after the other: samples of a twentieth of a second leave no room beside them.
+prove-many-gangs: lab-build
+	set -o pipefail; $(BIN)/python -m pytest -m lab -p lab.proof --proof-part docs/proof/gangs.md -o faulthandler_timeout=3600 $(MANY_GANGS) $(SAID)
+
 prove: lab-build lab-build-node
 	$(MAKE) --no-print-directory --jobs 2 prove-latest prove-rest
 	$(MAKE) --no-print-directory --jobs 1 --keep-going prove-fences-latest prove-fences-rest
+	$(MAKE) --no-print-directory prove-many-gangs
 	$(MAKE) --no-print-directory prove-kubelets
 	$(MAKE) --no-print-directory prove-walk
 	$(MAKE) --no-print-directory prove-controllers
