@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from lab.pods import required_affinity
-from lab.site import Site
 from lab.topology import EVERYWHERE, GPU_NODES
+from tests.builders.changed_nodes import changed
 from tests.builders.stage import Stage
 
 ZONE, RACK, SITE = "e2e/zone", "e2e/rack", "e2e/site"
-
-
-@contextlib.contextmanager
-def changed(site: Site, patches: dict[str, dict[str, Any]]) -> Iterator[None]:
-    """Nodes with labels, taints or a cordon for the time of the block."""
-    try:
-        for node, patch in patches.items():
-            site.patch_node(node, patch)
-        yield
-    finally:
-        for node, patch in patches.items():
-            labels = dict.fromkeys(patch.get("metadata", {}).get("labels", {}))
-            site.patch_node(node, {"metadata": {"labels": labels}, "spec": {"unschedulable": None, "taints": None}})
 
 
 @pytest.mark.modes(slow=("auto",))

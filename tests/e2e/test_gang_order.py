@@ -9,9 +9,9 @@ import pytest
 
 from lab.pods import RUN_FOR
 from lab.site import PodRef
+from tests.builders.changed_nodes import changed
 from tests.builders.stage import Stage
 from tests.builders.staged_gangs import all_bound, assert_none_bound, gang, nodes_of
-from tests.e2e.test_candidates import changed
 
 SMALL = "e2e/small-cluster"
 WHOLE_NODE = 64

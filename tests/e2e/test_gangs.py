@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.builders.changed_nodes import changed
 from tests.builders.stage import Stage
 from tests.builders.staged_gangs import BARRIER_S, SAMPLE_S, all_bound, assert_in_rank_order, gang, nodes_of
-from tests.e2e.test_candidates import changed
 
 TAINT = {"spec": {"taints": [{"key": "e2e/gang", "value": "x", "effect": "NoSchedule"}]}}
 

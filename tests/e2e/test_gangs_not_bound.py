@@ -11,6 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from lab.site import PodRef, QueuedJob, Site
+from tests.builders.gang_causes import CAUSES, HELD_S, KNOWN_S, SIZE, refused_binding
 from tests.builders.stage import Stage
 from tests.builders.staged_gangs import (
     all_bound,
@@ -21,7 +22,6 @@ from tests.builders.staged_gangs import (
     nodes_of,
     nodes_of_job,
 )
-from tests.e2e.test_gang_barrier import CAUSES, HELD_S, KNOWN_S, SIZE, refused_binding
 
 BIND_WITHIN_S = 5
 

@@ -9,8 +9,8 @@ import pytest
 from extender.domain.wellknown import GATE
 from lab.site import PodRef
 from lab.topology import slurm_name
+from tests.builders.changed_nodes import changed
 from tests.builders.stage import Stage
-from tests.e2e.test_candidates import changed
 
 GATED = [{"name": GATE}]
 TEAM, OTHERS = "e2e/team", "e2e/others"
