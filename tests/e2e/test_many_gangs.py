@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from extender.domain.wellknown import GANG, GANG_NODES, GANG_RANK, GANG_SIZE, STATUS_PREFIX
+from extender.domain.wellknown import GANG, GANG_NODES, GANG_RANK, GANG_SIZE, GATE, STATUS_PREFIX
 from lab.build_slurm import RELEASES
 from lab.clock import elapsed
 from lab.pods import RUN_FOR
@@ -32,6 +32,9 @@ NODES, GANGS, SMALLEST, LARGEST, NATIVE_JOBS = 32, 200, 2, 16, 60
 CPUS_OF_NODE, CPUS_OF_MEMBER = 8, 4
 DONE_WITHIN_S = 1800.0
 RUNS = {RUN_FOR: "3s"}
+MEMBER: dict[str, Any] = {"cpus": CPUS_OF_MEMBER, "memory": "1Gi", "schedulingGates": [{"name": GATE}]}
+"""Of each Pod. It has the gate that the admission policy of the manifests sets."""
+
 NATIVE_S = 5.0
 BOUND_EVERY_S = 0.05
 """Twenty samples in a second, if the machine allows."""
@@ -96,9 +99,7 @@ def hand_in(stage: Stage, sizes: Mapping[str, int], *, external: bool) -> dict[s
     drawn, gangs = random.Random(60), dict[str, list[PodRef]]()
     for number, (name, size) in enumerate(sizes.items()):
         said = {GANG: name, GANG_SIZE: str(size), **RUNS}
-        gangs[name] = [
-            stage.pod(f"{name}-{rank:02d}", annotations=said, cpus=CPUS_OF_MEMBER, memory="1Gi") for rank in range(size)
-        ]
+        gangs[name] = [stage.pod(f"{name}-{rank:02d}", annotations=said, **MEMBER) for rank in range(size)]
         if number * NATIVE_JOBS // GANGS != (number + 1) * NATIVE_JOBS // GANGS:
             cpus = drawn.choice((2, 4, 8))
             script = [f"exec sleep {NATIVE_S:g}"]
