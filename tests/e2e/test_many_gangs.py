@@ -43,7 +43,7 @@ SQUEUE_EVERY_S = 0.5
 """Members run for 3 s, and a job keeps its nodes meanwhile."""
 
 TABLE = "table: Gangs of 2 to 16 members on 32 nodes beside native jobs"
-OK = 200
+OK, CREATED = 200, 201
 
 
 def is_external(release: str) -> bool:
@@ -76,16 +76,31 @@ def gang_of(pod: str) -> str:
     return pod.rpartition("-")[0]
 
 
-def bindings(site: Site, namespace: str) -> dict[str, list[float]]:
-    """The instants of the Bindings that the API server accepted, by gang."""
-    found: dict[str, list[float]] = {}
-    for event in site.kube.audit_events():
-        about = event.get("objectRef") or {}
-        bound = about.get("subresource") == "binding" and about.get("namespace") == namespace
-        if bound and event.get("responseStatus", {}).get("code") == 201:
-            at = datetime.fromisoformat(event["stageTimestamp"].replace("Z", "+00:00")).timestamp()
-            found.setdefault(gang_of(str(about["name"])), []).append(at)
-    return found
+class AcceptedBindings:
+    """The Bindings that the API server accepted, by its audit log: when it received each, and when it answered."""
+
+    def __init__(self, site: Site, namespace: str) -> None:
+        self._times: dict[str, list[tuple[float, float]]] = {}
+        for event in site.kube.audit_events():
+            about = event.get("objectRef") or {}
+            bound = about.get("subresource") == "binding" and about.get("namespace") == namespace
+            if bound and event.get("responseStatus", {}).get("code") == CREATED:
+                times = _instant(event["requestReceivedTimestamp"]), _instant(event["stageTimestamp"])
+                self._times.setdefault(gang_of(str(about["name"])), []).append(times)
+
+    @property
+    def longest_s(self) -> float:
+        """The longest time that the API server took for one."""
+        return max(answered - received for times in self._times.values() for received, answered in times)
+
+    def span(self, moment: int) -> dict[str, float]:
+        """Seconds from the first to the last of each gang; `moment` 0: as received, 1: as answered."""
+        by_gang = {name: [one[moment] for one in times] for name, times in self._times.items()}
+        return {name: max(times) - min(times) for name, times in by_gang.items()}
+
+
+def _instant(text: str) -> float:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
 def drawn_sizes() -> dict[str, int]:
@@ -179,20 +194,23 @@ def test_two_hundred_gangs_beside_native_jobs_are_each_bound_at_once_and_all_end
         )
     assert not nodes.faults
     assert not bound.faults
-    spans = {name: max(times) - min(times) for name, times in bindings(many, stage.namespace).items()}
-    figures = {"by the audit log": spans, "sampled": bound.in_part}
+    bindings = AcceptedBindings(many, stage.namespace)
+    spans = {"sent": bindings.span(0), "answered": bindings.span(1), "sampled": bound.in_part}
     row = {"Slurm": many.release, "gangs": str(GANGS), "Pods": str(total), "native jobs": str(NATIVE_JOBS)}
     row |= {"until all ended, s": f"{took:.0f}"}
-    for by, found in figures.items():
-        in_order = sorted(found.values())
-        row[f"first to last Binding, {by}: median ms"] = f"{in_order[len(in_order) // 2] * 1000:.0f}"
-        row[f"longest, {by}, ms"] = f"{in_order[-1] * 1000:.0f}"
+    for by, span in spans.items():
+        in_order = sorted(span.values())
+        median, most = in_order[len(in_order) // 2] * 1000, in_order[-1] * 1000
+        row[f"first to last Binding {by}, ms: median, most"] = f"{median:.0f}, {most:.0f}"
+    row["longest answer to a Binding, ms"] = f"{bindings.longest_s * 1000:.0f}"
     row["samples in a second"] = f"{bound.rate:.1f}"
     record_property(TABLE, row)
     measured(f"many gangs: {row}")
-    for found in figures.values():
-        assert found.keys() == gangs.keys()
-        assert {name: span for name, span in found.items() if span > BARRIER_S} == {}
+    # A busy machine delays the answers of the API server, whatever the extender does.
+    allowed = {"sent": 0.0, "answered": bindings.longest_s, "sampled": bindings.longest_s + 1 / bound.rate}
+    for by, span in spans.items():
+        assert span.keys() == gangs.keys()
+        assert {name: one for name, one in span.items() if one > BARRIER_S + allowed[by]} == {}, by
     assert_ranks_in_order(many, stage.namespace, gangs, nodes.first)
     assert_one_job_each(stage, gangs)
     assert nodes.native.keys() == set(stage.foreign), "a native job was never seen running"

@@ -1,0 +1,121 @@
+"""One of two replicas is killed at every step of a gang, or one after the other: the gang is whole afterwards.
+
+Both stay up from test to test, since a start of a process lasts longer than a takeover: whoever leads is the leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from lab.process import Daemon
+from lab.site import Site
+from tests.builders.gang_crashes import SIZE, STEPS, assert_whole, struck, voted
+from tests.builders.relay import Blow, Passing
+from tests.builders.relays_of_a_site import Between, Kth, relays
+from tests.builders.stage import Stage
+from tests.e2e.test_two_replicas import holder, instead_of_its_own, two
+
+pytestmark = pytest.mark.slow
+RESUMED = ("gate-2-open", "binding-2")
+"""Steps after which the next leader has requests of the same kind left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Both replicas, by who leads when the test begins, and the relays of both."""
+
+    leader: Daemon
+    follower: Daemon
+    between: Between
+
+
+@pytest.fixture(scope="module")
+def between(site: Site) -> Iterator[Between]:
+    """Relays for the replicas of this site."""
+    with relays(site) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def daemons(site: Site, between: Between) -> Iterator[dict[str, Daemon]]:
+    """Two replicas instead of the site's own process."""
+    with instead_of_its_own(site), two(site, between.settings, by_turns=False) as found:
+        yield found
+
+
+@pytest.fixture
+def pair(stage: Stage, daemons: dict[str, Daemon], between: Between) -> Iterator[Pair]:
+    """Both replicas, up before and after the test."""
+    first = holder(stage.site)
+    (second,) = daemons.keys() - {first}
+    try:
+        yield Pair(daemons[first], daemons[second], between)
+    finally:
+        between.disarm()
+        for daemon in daemons.values():
+            if not daemon.running:
+                daemon.start()
+        stage.site.wait_for(lambda: holder(stage.site) in daemons, "one of them leads", timeout_s=60)
+
+
+@pytest.mark.modes("batch")
+@pytest.mark.parametrize("moment", Passing, ids=lambda moment: moment.name)
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_of_the_leader_at_a_step_of_a_gang_leaves_it_whole_on_one_job(
+    stage: Stage, pair: Pair, step: str, moment: Passing
+) -> None:
+    pods = struck(stage, pair.between, step, moment, pair.leader.kill)
+    assert_whole(stage, pods)
+
+
+# The moment at which a request has its effect and nobody knows of it: the other two are alike in each mode.
+@pytest.mark.modes("allocation", "external")
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_of_the_leader_before_it_sees_an_answer_leaves_a_gang_whole_in_each_mode(
+    stage: Stage, pair: Pair, step: str
+) -> None:
+    pods = struck(stage, pair.between, step, Passing.SENT, pair.leader.kill)
+    assert_whole(stage, pods)
+
+
+@pytest.mark.modes("batch")
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_of_the_follower_while_the_leader_loses_an_answer_leaves_a_gang_whole_on_one_job(
+    stage: Stage, pair: Pair, step: str
+) -> None:
+    pods = struck(stage, pair.between, step, Passing.SENT, pair.follower.kill)
+    assert_whole(stage, pods)
+    assert pair.leader.running
+
+
+@pytest.mark.modes("batch")
+@pytest.mark.parametrize("step", RESUMED)
+def test_kills_of_a_leader_and_of_the_next_one_at_a_step_of_a_gang_leave_it_whole_on_one_job(
+    stage: Stage, pair: Pair, step: str
+) -> None:
+    pods = struck(stage, pair.between, step, Passing.SENT, pair.leader.kill)
+    wire, _ = STEPS[step]
+    again = Blow(Kth(wire, 1), Passing.BEFORE, pair.follower.kill)
+    pair.between.arm(again)
+    fell = again.struck.wait(60)
+    pair.between.disarm()
+    assert fell, f"the next leader had no request of {step} left: {stage.site.picture()}"
+    pair.leader.start()
+    pair.follower.start()
+    assert_whole(stage, pods)
+
+
+@pytest.mark.modes("batch")
+@pytest.mark.parametrize("killed", ["leader", "follower"])
+@pytest.mark.parametrize("k", range(1, SIZE))
+def test_a_kill_of_one_of_two_after_k_votes_leaves_a_gang_whole_on_one_job(
+    stage: Stage, pair: Pair, k: int, killed: str
+) -> None:
+    with ExitStack() as refused:
+        pods = voted(stage, k, refused)
+        (pair.leader if killed == "leader" else pair.follower).kill()
+    assert_whole(stage, pods)
