@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from extender.domain.wellknown import GATE, JOB_ID
-from simulator.kube.dynamic_resources import DynamicResources, devices_of
+from extender.domain.wellknown import CPUS, GATE, JOB_ID
+from simulator.kube.dynamic_resources import CPU_DEVICE, CPU_DRIVER, DynamicResources, devices_of
 from simulator.kube.objects import Json
 from simulator.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
 from simulator.kube.storage import ObjectKey
@@ -22,6 +22,13 @@ jobs: {{gres: [{{resource: {RESOURCE}, gres: gpu}}]}}
 """In the configuration, Slurm chooses the devices of the driver."""
 
 
+CPU_MAP = "cpus: {}\n"
+"""In the configuration, Slurm chooses the CPUs of containers with a ResourceClaim for them."""
+
+CPU_ORDER = (5, 1, 7, 3, 4, 0, 6, 2)
+"""Not the order of the CPUs, so that a cpuset shows that it was used."""
+
+
 def with_devices(site: Site) -> None:
     """Give each node four GPUs. Slurm takes the first that are free, and kube-scheduler the last."""
     site.kube.rbac = shipped_rights("devices")
@@ -33,6 +40,22 @@ def with_devices(site: Site) -> None:
         site.kube.change(
             ObjectKey(RESOURCE_SLICES, "", f"{name}-{DRIVER}-1"), lambda one: one["spec"]["devices"].reverse()
         )
+
+
+def with_cpus(site: Site) -> None:
+    """Give each Node the driver's device for all CPUs, and their order in Slurm."""
+    site.kube.rbac = shipped_rights("devices")
+    site.scheduler.claims = dra = DynamicResources(site.kube)
+    dra.add_class(CPU_DRIVER)
+    for name in NAMES:
+        site.slurm.controller.nodes[name].threads_per_core = 1
+        dra.publish_cpus(name, len(CPU_ORDER))
+        site.edit_node(name, _with_order)
+
+
+def _with_order(node: Json) -> None:
+    node["status"]["capacity"] = {"cpu": str(len(CPU_ORDER))}
+    node["metadata"].setdefault("annotations", {})[CPUS] = ",".join(map(str, CPU_ORDER))
 
 
 def resources_of(site: Site) -> DynamicResources:
@@ -52,18 +75,33 @@ async def come_for_an_extended_resource(site: Site) -> None:
     site.kube.add_pod("web", gates=(GATE,), more={RESOURCE: "2"}, grace_s=2)
 
 
+async def come_for_cpus(site: Site) -> None:
+    """The ResourceClaim of a Guaranteed Pod is for all of its CPUs."""
+    claims = [{"name": "c", "resourceClaimTemplateName": f"{CPU_DRIVER}x2"}]
+    site.kube.add_pod("web", cpu="2", gates=(GATE,), grace_s=2, spec_more={"resourceClaims": claims})
+
+
 async def claimed_and_waiting(site: Site) -> None:
-    """A Pod with devices that kube-scheduler gives no node."""
+    """A Pod with a device that kube-scheduler gives no node."""
+    await _wait_unbound(site, DRIVER)
+
+
+async def pinned_and_waiting(site: Site) -> None:
+    """A Pod with a CPU that kube-scheduler gives no node."""
+    await _wait_unbound(site, CPU_DRIVER)
+
+
+async def _wait_unbound(site: Site, driver: str) -> None:
     site.scheduler.judge = lambda pod, _node: "never" if pod["metadata"]["name"] == "web" else ""
     dra = resources_of(site)
-    dra.add_claim(OWN, DRIVER)
+    dra.add_claim(OWN, driver)
     claims = [{"name": "g", "resourceClaimName": OWN}]
     site.kube.add_pod("web", gates=(GATE,), grace_s=1, spec_more={"resourceClaims": claims})
     await site.until(lambda: bool(dra.devices_of(OWN)), "its allocation")
 
 
 def claims_in_order(site: Site) -> bool:
-    """No device is held twice; Pods have the devices of their jobs, and what no Pod has is free."""
+    """No device and no CPU is held twice; Pods have those of their jobs, and what no Pod has is free."""
     if site.scheduler.claims is None:
         return True
     held = [device for claim in site.kube.storage.of(RESOURCE_CLAIMS) for device in devices_of(claim)]
@@ -81,4 +119,5 @@ def _is_in_order(site: Site, claim: Json) -> bool:
     if len(reserved) != 1 or len(jobs) != 1 or not node:
         return False
     given = [(DRIVER, node, f"gpu-{at}") for at in jobs[0].devices.get(node, {}).get("gpu", ())]
-    return sorted(devices_of(claim)) == given
+    given += [(CPU_DRIVER, node, f"{CPU_DEVICE}/{CPU_ORDER[core]}") for core in jobs[0].cores.get(node, ())]
+    return sorted(devices_of(claim)) == sorted(given)

@@ -14,11 +14,15 @@ from simulator.kube.resources import COSCHEDULING_POD_GROUPS, LEASES, PODS
 from simulator.kube.storage import ObjectKey
 from simulator.slurm.faults import SlurmFault
 from tests.builders.claimed_devices import (
+    CPU_MAP,
     DEVICE_MAP,
     claimed_and_waiting,
     claims_in_order,
     come_claiming,
     come_for_an_extended_resource,
+    come_for_cpus,
+    pinned_and_waiting,
+    with_cpus,
     with_devices,
 )
 from tests.builders.process_site import FOREIGN_PODS, IMPATIENT, NAMES, REGISTERED, REGISTERING, UNHURRIED, Site
@@ -307,6 +311,8 @@ FOREIGN_POD_LEAVES = Occasion(the_foreign_pod_leaves, a_foreign_pod)
 CLAIMS = Occasion(come_claiming, survive=(BYSTANDER, "web"), equip=with_devices, config=DEVICE_MAP)
 EXTENDED = Occasion(come_for_an_extended_resource, survive=(BYSTANDER, "web"), equip=with_devices, config=DEVICE_MAP)
 LEAVES_ITS_CLAIM = Occasion(leave_by_force, claimed_and_waiting, equip=with_devices, config=DEVICE_MAP)
+PINS = Occasion(come_for_cpus, survive=(BYSTANDER, "web"), equip=with_cpus, config=CPU_MAP)
+LEAVES_ITS_CPUS = Occasion(leave_by_force, pinned_and_waiting, equip=with_cpus, config=CPU_MAP)
 
 OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "SubmitJob": (COMES,),
@@ -358,10 +364,10 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "Pods.explain": (EXPLAINED,),
     "Pods.report": (STUCK,),
     "PodGroupStatuses.write": (GROUPED,),
-    "ResourceClaims.release": (LEAVES_ITS_CLAIM,),
-    "ResourceClaims.allocate": (CLAIMS, EXTENDED),
-    "ResourceClaims.read": (CLAIMS, EXTENDED),
-    "DeviceCache.passed": (CLAIMS, EXTENDED),
+    "ResourceClaims.release": (LEAVES_ITS_CLAIM, LEAVES_ITS_CPUS),
+    "ResourceClaims.allocate": (CLAIMS, EXTENDED, PINS),
+    "ResourceClaims.read": (CLAIMS, EXTENDED, PINS),
+    "DeviceCache.passed": (CLAIMS, EXTENDED, PINS),
 }
 """By deed: everything that makes it happen in its own way."""
 
