@@ -47,9 +47,9 @@ lab-build-node: setup
 lab-build-controllers: setup
 	$(BIN)/python -m lab build controllers
 
-# The driver that gives containers their devices: only `make prove` needs it.
+# The drivers that give containers their devices and CPUs: only `make prove` needs them.
 lab-build-dra: setup
-	$(BIN)/python -m lab build dra-example
+	$(BIN)/python -m lab build dra-example dra-driver-cpu
 
 # The real parts share a noisy machine: what failed is tried once more, by itself, and both results are printed.
 # Runs side by side, one for each release, of two processes each: each with clusters of its own, which it shares among
@@ -81,7 +81,7 @@ CONTROLLERS := tests/e2e/test_gang_controllers.py tests/e2e/test_coscheduling_co
 MINORS := $(notdir $(patsubst %/go.mod,%,$(wildcard lab/kubernetes/proved/*/go.mod)))
 ON_MINORS := tests/e2e tests/manifests tests/contract/kube
 
-KUBELETS := tests/e2e/test_kubelets.py $(wildcard tests/e2e/test_kubelet_*.py) tests/lab/kubelet
+KUBELETS := tests/e2e/test_kubelets.py $(wildcard tests/e2e/test_kubelet_*.py) tests/lab/kubelet tests/contract/kubelet
 FENCES := tests/e2e/test_fences.py
 MANY_GANGS := tests/e2e/test_many_gangs.py
 MATRICES := --ignore $(FENCES) --ignore $(MANY_GANGS) --ignore tests/e2e/test_operators_walk.py tests/contract tests/e2e

@@ -32,8 +32,8 @@ LEASE_S = 10.0
 
 NODE_LEASES = "kube-node-lease"
 
-KILLED = 143
-"""Exit code of a container that SIGTERM ends."""
+TERMINATED, KILLED = 143, 137
+"""Exit codes of a container that SIGTERM ends, and of one that outlives its grace."""
 
 
 @dataclass(slots=True)
@@ -47,8 +47,8 @@ class _Watched:
 class Kubelets:
     """Every node's kubelet. `start_s`: from the binding to Running. `stop_s`: how long containers take to end.
 
-    A Pod whose containers take longer than its grace is killed when the grace is over. On a node that is `down` nothing
-    starts and nothing ends.
+    A Pod whose containers take longer than its grace is killed when the grace is over. The grace at which the end began
+    counts, and none that is shortened later. On a node that is `down` nothing starts and nothing ends.
     """
 
     def __init__(self, server: FakeApiServer, *, start_s: float = 1.0, stop_s: float = 1.0) -> None:
@@ -149,11 +149,11 @@ class Kubelets:
         key = pods.pod_key(meta["namespace"], meta["name"])
         phase = pod["status"]["phase"]
         if "deletionTimestamp" in meta:
-            # A grace that is shortened while it runs gives another name.
-            left = parse_timestamp(meta["deletionTimestamp"]) - self._server.wall()
-            what = f"end at {meta['deletionTimestamp']}"
+            # kubelet does not hurry containers that it is stopping (`SyncTerminatingPod` in `kubelet.go`).
+            left = max(0.0, parse_timestamp(meta["deletionTimestamp"]) - self._server.wall())
             stop_s = float((meta.get("annotations") or {}).get(STOP_FOR, self.stop_s))
-            self._later(watched, what, min(stop_s, max(0.0, left)), lambda: self._finish(key, meta["uid"]))
+            code = TERMINATED if stop_s <= left else KILLED
+            self._later(watched, "end", min(stop_s, left), lambda: self._finish(key, meta["uid"], code))
         elif phase == "Pending":
             self._later(watched, "start", self.start_s, lambda: self._change(key, meta["uid"], self._start))
         elif phase == "Running":
@@ -199,11 +199,11 @@ class Kubelets:
             status["state"] = {"terminated": {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed"}}
         set_condition(pod["status"], {"type": "Ready", "status": "False"}, self._server.wall())
 
-    def _finish(self, key: ObjectKey, uid: str) -> None:
+    def _finish(self, key: ObjectKey, uid: str, exit_code: int) -> None:
         """The containers have ended: say so, then forget the Pod, as kubelet does with a delete of no grace."""
         pod = self._server.storage.get(key)
         if pod is not None and pod["metadata"]["uid"] == uid and pod["status"]["phase"] not in pods.OVER:
-            self._change(key, uid, lambda one: self._end(one, "Failed", KILLED))
+            self._change(key, uid, lambda one: self._end(one, "Failed", exit_code))
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
         with suppress(StatusError):
             pods.delete_pod(self._server.storage, key, options, self._server.wall())

@@ -7,7 +7,6 @@ Slurm. Every version of every ResourceClaim and Pod is looked at, in the order o
 from __future__ import annotations
 
 import random
-import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,9 +14,8 @@ from typing import Any, Self
 
 import pytest
 
-from extender.domain.jobs.devices import numbers
 from extender.domain.wellknown import GATE, JOB_ID
-from lab.build_kubernetes import newest_minor, older_minors
+from lab.build_kubernetes import newest_minor, older_minors, proved_minors
 from lab.build_slurm import RELEASES
 from lab.devices import (
     API,
@@ -34,10 +32,10 @@ from lab.devices import (
 from lab.site import PodRef, Site
 from lab.slurm_conf import Partition, SlurmNode
 from lab.topology import KubeNode, Topology
-from tests.builders.device_ledger import OVER, Device, DeviceLedger
+from tests.builders.device_ledger import OVER, DeviceLedger
 from tests.builders.object_history import ObjectHistory, stream, version_of
 from tests.builders.ordinary_jobs import submit_ordinary
-from tests.builders.sampler import Sampler
+from tests.builders.slurm_devices import SlurmDevices
 from tests.builders.stage import Stage
 from tests.e2e.conftest import CONFIG
 
@@ -48,10 +46,22 @@ PODS, THEIRS, NATIVE_JOBS, RACES, AT_ONCE = 300, 24, 40, 100, 4
 RUNS = {"lab.slurm-extender.io/run-for": "5s"}
 DONE_WITHIN_S = 900.0
 TABLE = "table: Pods with devices in turnover on 8 nodes of 8 GPUs"
-_DETAIL = re.compile(r" Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)")
 
-KINDS = [("26.05", minor) for minor in (newest_minor(), *older_minors())]
-KINDS += [(release, newest_minor()) for release in RELEASES if release != "26.05"]
+SLURM = "26.05"
+WITHOUT_DRA = "1.33"
+"""Its API server serves no ResourceClaims by default."""
+
+KINDS = [pytest.param((SLURM, minor), id=f"{SLURM}-{minor}") for minor in (newest_minor(), *older_minors())]
+KINDS += [
+    pytest.param((release, newest_minor()), id=f"{release}-{newest_minor()}")
+    for release in RELEASES
+    if release != SLURM
+]
+KINDS += [
+    pytest.param((SLURM, minor), id=f"{SLURM}-{minor}", marks=pytest.mark.proved_kubernetes)
+    for minor in proved_minors()
+    if minor != WITHOUT_DRA
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +124,7 @@ def topology() -> Topology:
     )
 
 
-@pytest.fixture(scope="module", params=KINDS, ids=["-".join(kind) for kind in KINDS])
+@pytest.fixture(scope="module", params=KINDS)
 def floor(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A site with a ResourceSlice of each of its nodes."""
     release, minor = request.param
@@ -126,25 +136,6 @@ def floor(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             publish(site, node.name, EACH, last_first=True)
         site.reconfigure(GRES, more=MAP)
         yield site
-
-
-class SlurmDevices(Sampler):
-    """What `scontrol show job -d` says of the devices of each job, by its id, read by a thread.
-
-    Slurm shows the devices of a job while it runs.
-    """
-
-    def __init__(self, site: Site) -> None:
-        super().__init__("scontrol")
-        self.found: dict[int, tuple[Device, ...]] = {}
-        self._site = site
-
-    def sample(self) -> None:
-        for line in self._site.slurm.run("scontrol", "show", "job", "-d", "-o").splitlines():
-            job, detail = re.match(r"JobId=(\d+)", line), _DETAIL.search(line)
-            if job and detail and (index := re.search(r"IDX:([0-9,-]+)", detail[2])):
-                devices = tuple(sorted((detail[1], f"gpu-{at}") for at in numbers(index[1])))
-                self.found.setdefault(int(job[1]), devices)
 
 
 def over_now(floor: Floor) -> set[str]:

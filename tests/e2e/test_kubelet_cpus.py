@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from extender.domain.devices.cpu_order import order_of_lscpu, order_text, read_order
-from extender.domain.wellknown import CPUS
+from extender.domain.wellknown import CPUS, GATE
 from extender.slurm.linux_cpus import cpu_table
-from lab import manifests
 from lab.build_slurm import RELEASES
 from lab.cpu_driver import CLASS, cpu_driver
+from lab.devices import API, grant_devices
 from lab.kubelet_site import KubeletSite
 from lab.node import KubeletOptions
 from lab.pods import container
@@ -25,7 +25,6 @@ from lab.topology import one_node
 
 pytestmark = [pytest.mark.lab, pytest.mark.kubelet, pytest.mark.slow]
 
-API = "/apis/resource.k8s.io/v1"
 NODE = "node-1"
 PODS = 30
 SHOW = "grep Cpus_allowed_list /proc/self/status; "
@@ -36,14 +35,13 @@ RUNS = 'trap "exit 0" TERM; while :; do sleep 0.1; done'
 def pinned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeletSite]:
     """One node with the two CPUs of this machine, and the driver on it."""
     node = SlurmNode(NODE, cpus=2, memory_mb=4000)
-    config: dict[str, dict[str, Any]] = {"slurm": {"killWait": "10s", "defaultPartition": "batch"}, "cpus": {}}
+    config: dict[str, dict[str, Any]] = {"slurm": {"killWait": "10s", "defaultPartition": "batch"}}
     kubelets = KubeletOptions(real_size=True)
     workdir = tmp_path_factory.mktemp("cpus")
     with KubeletSite(
         request.param, topology=one_node(node), real=[NODE], kubelets=kubelets, config=config, workdir=workdir
     ) as found:
-        shown = manifests.render(found.kube, components=[f"kubernetes-{found.kube.minor}", "devices"])
-        manifests.apply_rights(found.kube, manifests.of_kind(shown, manifests.RIGHTS))
+        grant_devices(found)
         selector = {"cel": {"expression": f"device.driver == '{CLASS}'"}}
         found.create(f"{API}/deviceclasses", described("DeviceClass", CLASS, {"selectors": [selector]}))
         order = order_text(order_of_lscpu(cpu_table()))
@@ -51,6 +49,7 @@ def pinned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         driver = cpu_driver(found.nodes[NODE], found.kube.kubeconfig_for("admin"))
         driver.start()
         found.wait_for(lambda: published(found), "the driver has published its device", timeout_s=120)
+        found.reconfigure(more="\ncpus: {}\n")
         yield found
 
 
@@ -68,7 +67,8 @@ def claiming(pinned: KubeletSite, name: str, namespace: str) -> PodRef:
     made = container(SHOW + RUNS, memory="64Mi")
     made["resources"]["claims"] = [{"name": "cpus"}]
     claims = [{"name": "cpus", "resourceClaimTemplateName": "one-cpu"}]
-    return pinned.pod(name, namespace, containers=[made], grace_s=2, resourceClaims=claims)
+    gates = [{"name": GATE}]
+    return pinned.pod(name, namespace, containers=[made], grace_s=2, resourceClaims=claims, schedulingGates=gates)
 
 
 def allowed(pinned: KubeletSite, pod: PodRef) -> set[int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.domain.wellknown import GATE, GPUS
+from extender.domain.wellknown import GATE, JOB_ID
 from lab.build_slurm import RELEASES
 from lab.devices import API, DRIVER, GRES, MAP, RESOURCE, grant_devices, template
 from lab.dra_example import dra_example
@@ -17,6 +17,7 @@ from lab.pods import container
 from lab.site import PodRef
 from lab.slurm_conf import Partition, SlurmNode
 from lab.topology import KubeNode, Topology
+from tests.builders.slurm_devices import SlurmDevices
 
 pytestmark = [pytest.mark.lab, pytest.mark.kubelet, pytest.mark.slow]
 
@@ -74,26 +75,28 @@ def test_the_container_has_the_devices_of_its_job_also_across_a_restart_of_the_k
     pair: KubeletSite, measured: Callable[[str], None], record_property: Callable[[str, object], None]
 ) -> None:
     namespace = pair.namespace("devices")
-    pods = [handed_in(pair, namespace, number) for number in range(PODS // 2)]
 
     def over(count: int) -> bool:
         phases = [one["status"].get("phase") for one in pair.pods(namespace)]
         assert "Failed" not in phases
         return phases.count("Succeeded") >= count
 
-    pair.wait_for(lambda: over(PODS // 4), "a quarter has ended", timeout_s=300)
-    for name in NAMES:
-        pair.nodes[name].kubelet.restart()
-    pods += [handed_in(pair, namespace, number) for number in range(PODS // 2, PODS)]
-    pair.wait_for(lambda: published(pair) == set(NAMES), "the devices are back", timeout_s=SLICES_BACK_S)
-    pair.wait_for(lambda: over(PODS), "every Pod has ended", timeout_s=600)
+    with SlurmDevices(pair) as slurm:
+        pods = [handed_in(pair, namespace, number) for number in range(PODS // 2)]
+        pair.wait_for(lambda: over(PODS // 4), "a quarter has ended", timeout_s=300)
+        for name in NAMES:
+            pair.nodes[name].kubelet.restart()
+        pods += [handed_in(pair, namespace, number) for number in range(PODS // 2, PODS)]
+        pair.wait_for(lambda: published(pair) == set(NAMES), "the devices are back", timeout_s=SLICES_BACK_S)
+        pair.wait_for(lambda: over(PODS), "every Pod has ended", timeout_s=600)
+    assert not slurm.faults
     wrong = []
     for ref in pods:
         text = pair.kube.kubectl("logs", "-n", ref.namespace, ref.name)
         pod = pair.read(ref)
         assert pod is not None
-        given = {f"gpu-{index}" for index in pod["metadata"]["annotations"][GPUS].split(",")}
-        if set(_DEVICE.findall(text)) != given:
+        given = {device for _, device in slurm.found.get(int(pod["metadata"]["annotations"][JOB_ID]), ())}
+        if not given or set(_DEVICE.findall(text)) != given:
             wrong.append(f"{ref.name}: Slurm {sorted(given)}, container {text!r}")
     measured(f"{pair.release}: {len(pods)} containers on real kubelets, {len(wrong)} with other devices than Slurm's")
     row = {"Slurm": pair.release, "containers": str(len(pods)), "other devices than Slurm's": str(len(wrong))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -10,30 +11,56 @@ import pytest
 from extender.domain.gangs.group_status import SCHEDULED
 from extender.domain.wellknown import GROUP_STATUS_MANAGER
 from lab import manifests
+from lab.build_kubernetes import newest_minor, proved_minors
 from lab.build_slurm import RELEASES
 from lab.process import Daemon
 from lab.site import ApiOptions, PodRef, Site
 from lab.topology import small
 from tests.builders.stage import Stage
 from tests.builders.staged_gangs import all_bound, assert_in_rank_order, assert_none_bound
-from tests.e2e.conftest import CONFIG
+from tests.e2e.conftest import CONFIG, PROVED
 
 pytestmark = pytest.mark.lab
-GATES = "GenericWorkload=true,GangScheduling=true"
-API = "scheduling.k8s.io/v1alpha2"
 SIZE = 3
 QUICK = "26.05"
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(one, marks=() if one == QUICK else pytest.mark.slow) for one in RELEASES],
-)
+@dataclass(frozen=True, slots=True)
+class PodGroupsOfMinor:
+    """How one minor of Kubernetes serves PodGroups."""
+
+    version: str
+    gates: str
+    condition: str
+
+    @property
+    def api(self) -> str:
+        """The API group and its version."""
+        return f"scheduling.k8s.io/{self.version}"
+
+
+SERVED = {
+    "1.36": PodGroupsOfMinor("v1alpha2", "GenericWorkload=true,GangScheduling=true", "PodGroupScheduled"),
+    "1.37": PodGroupsOfMinor("v1beta1", "GenericWorkload=true", "PodGroupInitiallyScheduled"),
+}
+KINDS = [
+    pytest.param((one, newest_minor()), id=one, marks=() if one == QUICK else pytest.mark.slow) for one in RELEASES
+]
+KINDS += [
+    pytest.param((QUICK, minor), id=f"{QUICK}-{minor}", marks=PROVED) for minor in proved_minors() if minor in SERVED
+]
+
+
+@pytest.fixture(scope="module", params=KINDS)
 def gated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A site whose API server serves Kubernetes' PodGroups, with the component that lets the extender read them."""
-    options = ApiOptions(feature_gates=GATES, runtime_config=f"{API}=true")
-    release, workdir = request.param, tmp_path_factory.mktemp("pod-groups")
-    with Site(release, topology=small(release), config=CONFIG, api_options=options, workdir=workdir) as site:
+    release, minor = request.param
+    served = SERVED[minor]
+    options = ApiOptions(feature_gates=served.gates, runtime_config=f"{served.api}=true")
+    workdir = tmp_path_factory.mktemp("pod-groups")
+    with Site(
+        release, topology=small(release), config=CONFIG, kubernetes=minor, api_options=options, workdir=workdir
+    ) as site:
         documents = manifests.render(site.kube, components=[f"kubernetes-{site.kube.minor}", "pod-groups"])
         manifests.apply_rights(site.kube, documents)
         site.reconfigure({"gangs": {"unfenced": "allow", "podGroups": ["scheduling.k8s.io"]}})
@@ -60,7 +87,7 @@ def scheduler_with_gates(gated: Site) -> Iterator[Daemon]:
     other = site.kube.start_scheduler(
         profile,
         user=account,
-        feature_gates=",".join(filter(None, (gates, GATES))),
+        feature_gates=",".join(filter(None, (gates, SERVED[site.kube.minor].gates))),
         name="slurm-scheduler-with-gates",
     )
     try:
@@ -70,13 +97,17 @@ def scheduler_with_gates(gated: Site) -> Iterator[Daemon]:
         site.scheduler.start()
 
 
+def api_of(stage: Stage) -> str:
+    return SERVED[stage.site.kube.minor].api
+
+
 def path_of(stage: Stage, name: str = "") -> str:
-    return f"/apis/{API}/namespaces/{stage.namespace}/podgroups/{name}".rstrip("/")
+    return f"/apis/{api_of(stage)}/namespaces/{stage.namespace}/podgroups/{name}".rstrip("/")
 
 
 def add_group(stage: Stage, least: int) -> None:
-    policy = {"gang": {"minCount": least}}
-    body = {"apiVersion": API, "kind": "PodGroup", "metadata": {"name": "ring"}, "spec": {"schedulingPolicy": policy}}
+    spec = {"schedulingPolicy": {"gang": {"minCount": least}}}
+    body = {"apiVersion": api_of(stage), "kind": "PodGroup", "metadata": {"name": "ring"}, "spec": spec}
     stage.site.create(path_of(stage), body)
 
 
@@ -90,7 +121,8 @@ def members(stage: Stage, **options: Any) -> list[PodRef]:
 
 def condition(stage: Stage) -> dict[str, str]:
     _, group = stage.site.kube.api("GET", path_of(stage, "ring"))
-    found = [one for one in group.get("status", {}).get("conditions", ()) if one["type"] == "PodGroupScheduled"]
+    wanted = SERVED[stage.site.kube.minor].condition
+    found = [one for one in group.get("status", {}).get("conditions", ()) if one["type"] == wanted]
     return found[0] if found else {}
 
 
