@@ -5,7 +5,7 @@ The machine has two CPUs, so a Pod gets one or the other. A native job decides w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -91,7 +91,9 @@ def given(pinned: KubeletSite, pod: PodRef) -> set[int]:
     return {order[core] for core in read_order(pinned.scontrol_show_job(job.job_id)["CPU_IDs"])}
 
 
-def test_the_container_may_use_exactly_the_cores_that_slurm_allocated(pinned: KubeletSite) -> None:
+def test_the_container_may_use_exactly_the_cores_that_slurm_allocated(
+    pinned: KubeletSite, record_property: Callable[[str, object], None]
+) -> None:
     """Each Pod comes while the one before still runs, so that they take turns on the two CPUs."""
     where = pinned.namespace("cpus")
     request = {"name": "cpus", "exactly": {"deviceClassName": CLASS, "capacity": {"requests": {f"{CLASS}/cpu": "1"}}}}
@@ -112,5 +114,12 @@ def test_the_container_may_use_exactly_the_cores_that_slurm_allocated(pinned: Ku
             pinned.delete(before)
             pinned.gone(before, timeout_s=60)
         before = pod
+    row = {
+        "Slurm": pinned.release,
+        "containers": str(PODS),
+        "on CPU 0": str(seen.count(0)),
+        "on CPU 1": str(seen.count(1)),
+    }
+    record_property("table: CPUs that containers may use, which are the cores of their jobs", row)
     assert len(seen) == PODS
     assert min(seen.count(0), seen.count(1)) >= 10
