@@ -129,7 +129,10 @@ class Explanations:
             self._drop(p.key, ref.uid)
             return False
         notified = self._notified.setdefault(p.key, {})
-        found, last = self.of(p), notified.get(ref.uid)
+        last = notified.get(ref.uid)
+        if last is not None and _is_settled(p, pod, last):
+            return False
+        found = self.of(p)
         if last is None or last.cause is not found.cause:
             written, not_before = (last.written, last.not_before) if last is not None else (None, 0.0)
             last = notified[ref.uid] = _Notified(found.cause, now, written, 0.0 if found.allocated else not_before)
@@ -166,6 +169,13 @@ class Explanations:
         if self._engine.placeholders.many_being_placed():
             least = self._options.held
         return now - last.since >= least and now >= last.not_before
+
+
+def _is_settled(p: Placeholder, pod: PodView, last: _Notified) -> bool:
+    """Return whether a Pod is bound and has no condition: most Pods of a cluster, and nothing to explain."""
+    if p.state is not State.BOUND or last.cause is not Cause.ALLOCATED:
+        return False
+    return last.written is None and pod.allocated is None
 
 
 def _shows(pod: PodView, written: Why) -> bool:

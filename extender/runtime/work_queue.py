@@ -123,9 +123,10 @@ class WorkQueue(Generic[K]):
         """Return the next key of the best rank, or of one that was passed over `IN_A_ROW` times."""
         waiting = [rank for rank, queue in enumerate(self._ready) if queue]
         while waiting:
-            chosen = max(waiting, key=lambda rank: (self._passed[rank], -rank))
-            if self._passed[chosen] < IN_A_ROW:
-                chosen = waiting[0]
+            chosen = waiting[0]
+            if len(waiting) > 1:
+                passed = max(waiting, key=lambda rank: (self._passed[rank], -rank))
+                chosen = passed if self._passed[passed] >= IN_A_ROW else chosen
             key = self._ready[chosen].pop()
             if key is not None and self._rank.get(key) == chosen:
                 del self._rank[key]
