@@ -10,6 +10,7 @@ from extender.config.devices import device_map
 from extender.config.document import ExtenderConfiguration
 from extender.domain.views import NodeView, PodView
 from extender.kube.devices import DeviceInformers
+from extender.kube.namespaced_pods import NamespacedPods
 from extender.kube.pod_groups import PodGroupInformers
 from extender.kube.reflector import Reflector
 from extender.kube.store import DeviceClassStore, NamespaceStore, NodeStore, PodStore
@@ -36,7 +37,12 @@ class Informers:
             kubernetes, device_map(config.devices, config.cpus), self.device_classes, rng=rng
         )
         self.pod_groups = PodGroupInformers(kubernetes, config.gangs.pod_groups, rng=rng)
-        self.pod_reflector = Reflector(kubernetes, "/api/v1/pods", POD, self.pods, rng=rng, keep=self.pods.keep)
+        read = config.scope.read_namespaces
+        self.pod_reflector = (
+            Reflector(kubernetes, "/api/v1/pods", POD, self.pods, rng=rng, keep=self.pods.keep)
+            if read is None
+            else NamespacedPods(kubernetes, read, self.pods, rng=rng)
+        )
         self.node_reflector = Reflector(kubernetes, "/api/v1/nodes", NODE, self.nodes, rng=rng)
         self.namespace_reflector = Reflector(kubernetes, "/api/v1/namespaces", NAMESPACE, self.namespaces, rng=rng)
         self.class_reflector = Reflector(

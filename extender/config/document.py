@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from extender.config.devices import CpuMapping, DeviceMapping, checked, device_map
 from extender.config.jobs import Gangs, JobSettings
-from extender.config.kubernetes import ForeignPods, Kubernetes, Scheduler, Scope
+from extender.config.kubernetes import ForeignPods, ForeignPodsMode, Kubernetes, Scheduler, Scope
 from extender.config.limits import (
     Fences,
     LimitSettings,
@@ -101,6 +101,32 @@ class ExtenderConfiguration(Group):
                 "leaderElection.enabled is true, and hooks.url is given without hooks.keyFile: it must be given, or no "
                 "replica accepts calls from the scripts of another's jobs"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _needed_pods_are_read(self) -> Self:
+        read = self.scope.read_namespaces
+        if read is None:
+            return self
+        slurmds, most = self.nodes.slurmd_pods, self.kubernetes.connections // 2
+        faults = []
+        if self.foreign_pods.mode is ForeignPodsMode.JOBS:
+            faults.append(
+                "scope.readPods is namespaces, and foreignPods.mode is jobs: most foreign Pods are in namespaces that "
+                "are not read. Set foreignPods.mode: off or scope.readPods: all"
+            )
+        if slurmds is not None and slurmds.namespace not in read:
+            faults.append(
+                f"scope.readPods is namespaces, and nodes.slurmdPods.namespace is {slurmds.namespace or 'not set'}: "
+                "it must be one of scope.namespaces"
+            )
+        if len(read) > most:
+            faults.append(
+                f"scope.readPods is namespaces, and scope.namespaces has {len(read)} of them: each is a watch of its "
+                f"own, and kubernetes.connections allows {most}. Raise kubernetes.connections"
+            )
+        if faults:
+            raise ValueError("; ".join(faults))
         return self
 
     @model_validator(mode="after")

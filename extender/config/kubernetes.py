@@ -55,12 +55,25 @@ class Scheduler(Group):
         return self
 
 
+class PodReadScope(StrEnum):
+    """Pods that the extender reads."""
+
+    ALL = "all"
+    NAMESPACES = "namespaces"
+
+
 class Scope(Group):
     """Namespaces whose Pods are served."""
 
     namespaces: Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
         None,
         description="Namespaces that are served; Pods of others are refused with an Event. Unset: all of them.",
+    )
+    read_pods: PodReadScope = Field(
+        PodReadScope.ALL,
+        description="Pods that are read. `all`: those of every namespace. `namespaces`: only those of "
+        "`scope.namespaces`, by Roles. Then the extender does not count the Pods of other namespaces on a Node "
+        "(docs/reference/rights.md).",
     )
 
     @model_validator(mode="after")
@@ -69,7 +82,14 @@ class Scope(Group):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"namespaces lists {', '.join(twice)} more than once")
+        if self.read_pods is PodReadScope.NAMESPACES and self.namespaces is None:
+            raise ValueError("readPods is namespaces, and namespaces is not set: list the namespaces to read")
         return self
+
+    @property
+    def read_namespaces(self) -> tuple[str, ...] | None:
+        """Return the namespaces whose Pods are read; `None`: all of them."""
+        return self.namespaces if self.read_pods is PodReadScope.NAMESPACES else None
 
 
 class ForeignPodsMode(StrEnum):

@@ -451,7 +451,7 @@ class Announcer(Protocol):
 
 
 class PodCache(Protocol):
-    """Every Pod of the cluster, as last seen."""
+    """Every Pod of the cluster, or of the namespaces that are read, as last seen."""
 
     @property
     def synced(self) -> bool:

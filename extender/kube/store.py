@@ -105,7 +105,7 @@ class Store(Generic[ViewT]):
         self._notify(old, None)
 
     def _drop(self, missing: Sequence[str]) -> None:
-        if self._absent is None:
+        if self._absent is None or not self.synced:
             for uid in missing:
                 self.removed(uid, None)
         elif missing:
@@ -142,6 +142,24 @@ class PodStore(Store[PodView]):
         self._repelling: dict[str, PodView] = {}
         self._claiming: dict[tuple[str, str], dict[str, PodView]] = {}
         """Pods by the namespace and name of a ResourceClaim that they use."""
+
+        self._unread_in: dict[str, frozenset[str]] = {}
+        """Pods that a list of one namespace has and that could not be read, where namespaces are listed one by one."""
+
+    def replaced_in(self, namespace: str, views: Sequence[PodView], odd: Sequence[OddItem], *, complete: bool) -> None:
+        """Adopt a complete list of one namespace. `complete`: each namespace that is read has been listed by now."""
+        present, before = {view.uid for view in views}, self._unread_in.get(namespace, frozenset())
+        unreadable = self._unread_in[namespace] = frozenset(item.identity.uid for item in odd)
+        self._unread = (self._unread - before) | unreadable
+        if any("" in unread for unread in self._unread_in.values()):
+            self._unread.add("")
+        if "" not in unreadable:
+            mine = [view.uid for view in self._views.values() if view.namespace == namespace]
+            self._drop([uid for uid in mine if uid not in present and uid not in unreadable])
+        for view in views:
+            self.changed(view)
+        if complete:
+            self._synced.set()
 
     def claiming(self, namespace: str, claim: str) -> Sequence[PodView]:
         """Pods that use a ResourceClaim, those that have ended too."""

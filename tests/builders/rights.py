@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import yaml
+
 from extender.kube.lease import NODE_LEASES
-from simulator.kube.rbac import NAMESPACE, Permission, Rbac, shipped
+from simulator.kube.patch import apply_patch
+from simulator.kube.rbac import ACCOUNT, NAMESPACE, Permission, Rbac, shipped
+from tests.builders.kustomize import COMPONENTS, CORE, documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,23 @@ MAY_NOT = (
     Question("list", "leases", "coordination.k8s.io", NODE_LEASES),
     Question("update", "leases", "coordination.k8s.io", NODE_LEASES, "any-node"),
 )
+
+
+def namespaced_rights(*components: str) -> Rbac:
+    """The extender's with components that patch the rights of the core, in this order, without kustomize."""
+    found = documents(CORE / "rbac-extender.yaml")
+    for component in components:
+        [kustomization] = documents(COMPONENTS / component / "kustomization.yaml")
+        found += [
+            one for name in kustomization.get("resources", ()) for one in documents(COMPONENTS / component / name)
+        ]
+        for patch in kustomization["patches"]:
+            for one in found if "patch" in patch else ():
+                where = one["metadata"].get("namespace", "")
+                known = {"kind": one["kind"], "name": one["metadata"]["name"], "namespace": where}
+                if patch["target"].items() <= known.items():
+                    one |= apply_patch(one, yaml.safe_load(patch["patch"]), "application/json-patch+json")
+    return Rbac.of(found, ACCOUNT, NAMESPACE)
 
 
 def shipped_rights(*components: str) -> Rbac:

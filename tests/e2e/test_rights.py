@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -205,6 +206,43 @@ def test_every_right_of_the_extender_is_used_and_it_asks_for_no_other(stage: Sta
         marked_node(stage)
         site.wait_for(lambda: counted_up(stage), "an Event is counted up", timeout_s=90, every_s=2)
     assert unused(given(site, EXTENDER), asked) == []
+    assert refused(asked) == []
+
+
+@contextmanager
+def rights_in_one_namespace(stage: Stage) -> Iterator[None]:
+    """The extender serves one namespace, and reads Pods there alone by the Roles of the components."""
+    site = stage.site
+    site.reconfigure({"scope": {"namespaces": [stage.namespace], "readPods": "namespaces"}})
+    components = ["namespaced-rights", "namespaced-reads", f"kubernetes-{site.kube.minor}"]
+    documents = manifests.render(site.kube, components=components)
+    moved = [one for one in documents if one["metadata"].get("namespace") == "default"]
+    here = deepcopy(moved)
+    for one in here:
+        one["metadata"]["namespace"] = stage.namespace
+    of_pods = [one for one in moved if one["metadata"]["name"] == "slurm-extender-pods"]
+    manifests.apply_rights(site.kube, [*(one for one in documents if one not in of_pods), *here])
+    try:
+        yield
+    finally:
+        manifests.apply_rights(site.kube, manifests.shipped(site.kube))
+        for one in (*here, *(one for one in moved if one not in of_pods)):
+            where, meta = f"{RBAC}/namespaces/{one['metadata']['namespace']}", one["metadata"]
+            site.kube.api("DELETE", f"{where}/{one['kind'].lower()}s/{meta['name']}")
+        site.reconfigure()
+
+
+def test_pods_of_one_namespace_are_served_without_a_right_on_others(stage: Stage) -> None:
+    site = stage.site
+    with rights_in_one_namespace(stage), asking(site, EXTENDER) as asked:
+        site.restart_extender()
+        ref = stage.pod("served")
+        site.bound(ref)
+        stage.cancel(stage.job(ref).job_id)
+        site.gone(ref, timeout_s=60)
+    of_pods = {(one.verb, one.namespace) for one in asked if one.resource == "pods"}
+    assert {("list", stage.namespace), ("watch", stage.namespace)} <= of_pods
+    assert {where for _, where in of_pods} == {stage.namespace}
     assert refused(asked) == []
 
 

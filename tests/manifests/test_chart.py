@@ -181,10 +181,17 @@ def test_gates_and_tls_of_the_base_are_those_of_the_chart(minor: str) -> None:
 
 
 @pytest.mark.lab
-def test_rights_in_some_namespaces_are_the_same_in_chart_and_component() -> None:
+@pytest.mark.parametrize(
+    ("more", "components"),
+    [({}, ["namespaced-rights"]), ({"readPods": "namespaces"}, ["namespaced-rights", "namespaced-reads"])],
+    ids=["writes", "reads"],
+)
+def test_rights_in_some_namespaces_are_the_same_in_chart_and_component(
+    more: dict[str, str], components: list[str]
+) -> None:
     kinds = {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
-    chart = template({"hooksKeySecret": "", **PLAIN, "config": {"scope": {"namespaces": ["default"]}}})
-    component = kustomize(CORE, ["namespaced-rights"])
+    chart = template({"hooksKeySecret": "", **PLAIN, "config": {"scope": {"namespaces": ["default"], **more}}})
+    component = kustomize(CORE, components)
     first, second = (
         {key: one for key, one in by_name(found).items() if key[0] in kinds} for found in (chart, component)
     )
@@ -197,6 +204,7 @@ def test_rights_in_some_namespaces_are_the_same_in_chart_and_component() -> None
         if kind == "ClusterRole" and name == "slurm-extender":
             given = {(what, verb) for rule in one["rules"] for what in rule["resources"] for verb in rule["verbs"]}
             assert not given & writes
+            assert bool(more) is not (("pods", "list") in given)
 
 
 @pytest.mark.lab

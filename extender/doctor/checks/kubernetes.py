@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from extender.config.kubernetes import Scope
 from extender.doctor.checks.slurm import clock
 from extender.doctor.facts import AdmissionObjects, Facts, Json, Leader, Right, Server
 from extender.doctor.finding import Finding, error, ok, skipped, warning
@@ -84,16 +85,18 @@ _OF_THE_CLUSTER = frozenset({"nodes", "nodes/status", "namespaces", "deviceclass
 _READING = frozenset({"get", "list", "watch"})
 
 
-def rights_in(namespaces: Sequence[str] | None) -> tuple[Right, ...]:
-    """Return the rights where only these namespaces are served: there Roles allow what is written in namespaces.
+def rights_in(scope: Scope) -> tuple[Right, ...]:
+    """Return the rights where only some namespaces are served: there Roles allow what is written in namespaces.
 
-    Pods are read everywhere: those of others take room on the same Nodes.
+    Pods are read everywhere, unless the site wants less: those of others take room on the same Nodes.
     """
+    namespaces = scope.namespaces
     if namespaces is None:
         return RIGHTS
     found: list[Right] = []
     for right in RIGHTS:
-        everywhere = right.resource in _OF_THE_CLUSTER or (right.resource == "pods" and right.verb in _READING)
+        reads_pods = right.resource == "pods" and right.verb in _READING and scope.read_namespaces is None
+        everywhere = right.resource in _OF_THE_CLUSTER or reads_pods
         if right.namespace or everywhere:
             found.append(right)
         else:
@@ -152,6 +155,19 @@ def rights(may: Mapping[Right, bool] | None, account: str, why: str) -> Iterator
         yield error("rights", f"{account} may not {', '.join(missing)}: {purpose}", advice)
     if not denied:
         yield ok("rights", f"{account} has all {len(may)} rights that it needs")
+
+
+@check(
+    needs=lambda facts: None if facts.config.scope.read_namespaces is None else (facts.config.scope.read_namespaces,)
+)
+def scope(namespaces: Sequence[str]) -> Iterator[Finding]:
+    """Name the cost of reading the Pods of some namespaces only."""
+    yield warning(
+        "scope",
+        f"only the Pods of {shortened(namespaces, _LISTED)} are read: Pods of other namespaces on a Node are not "
+        "counted, and a placed Pod can fail there for lack of room",
+        "keep other Pods off these Nodes by a taint, or set scope.readPods: all (docs/reference/rights.md)",
+    )
 
 
 @check(

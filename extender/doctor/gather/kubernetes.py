@@ -14,10 +14,12 @@ from extender.doctor.checks.kubernetes import OWN, rights_in
 from extender.doctor.facts import AdmissionObjects, Json, KubeFacts, Leader, Right, ServedPodGroups, Server
 from extender.doctor.tools import Tools
 from extender.domain.gangs.pod_groups import POD_GROUP_KINDS
+from extender.domain.views import PodView
 from extender.domain.wellknown import SCHEDULER_NAME, SCHEDULING_ADDRESS
 from extender.kube.connection import ApiConnection
 from extender.kube.errors import ApiError, ApiUnavailable, Forbidden, NotFound, Unauthorized
 from extender.kube.listing import list_all
+from extender.kube.namespaced_pods import pods_path
 from extender.kube.pod_groups import PLURAL
 from extender.kube.served import ServedKind
 from extender.kube.wire.stream import NODE, POD
@@ -50,12 +52,12 @@ async def ask_kubernetes(config: ExtenderConfiguration, tools: Tools) -> KubeFac
     themselves = user.startswith("system:serviceaccount:")
     account = user if themselves else ACCOUNT.format(namespace=namespace)
     asked_for = "" if themselves else account
-    may, why = await reviewed_rights(connection, config, asked_for, rights_in(config.scope.namespaces))
+    may, why = await reviewed_rights(connection, config, asked_for, rights_in(config.scope))
     return KubeFacts(
         server=Server(connection.url, version, user),
         ahead_s=_ahead(answer.headers.get("date", ""), between),
         nodes=await _listed(connection, "/api/v1/nodes", NODE),
-        pods=await _listed(connection, "/api/v1/pods", POD),
+        pods=await _pods(connection, config.scope.read_namespaces),
         account=account,
         may=may,
         why_not=why,
@@ -148,6 +150,17 @@ async def _listed(connection: ApiConnection, path: str, kind: Any) -> Any:
         return (await list_all(connection, path, kind, lambda view: view)).views
     except ApiError:
         return None
+
+
+async def _pods(connection: ApiConnection, namespaces: Sequence[str] | None) -> tuple[PodView, ...] | None:
+    """Return the Pods that the extender reads; `None`: no access to some of them."""
+    found: list[PodView] = []
+    for path in ("/api/v1/pods",) if namespaces is None else map(pods_path, namespaces):
+        some = await _listed(connection, path, POD)
+        if some is None:
+            return None
+        found += some
+    return tuple(found)
 
 
 async def _admission(connection: ApiConnection) -> AdmissionObjects:

@@ -67,9 +67,16 @@ SchedulerAsyncAPICalls was on by default in the first releases of 1.34 and 1.35,
 {{- dig "scope" "namespaces" list .Values.config | default list | join " " }}
 {{- end }}
 
+{{/* Not empty where Pods are read in the namespaces of config.scope alone, by the Roles there. */}}
+{{- define "slurm-extender.reads-namespaces" -}}
+{{- if eq (dig "scope" "readPods" "all" .Values.config) "namespaces" }}yes{{ end }}
+{{- end }}
+
 {{/* What is read of all Pods then: what they take of a node, and whether one of them still runs there. */}}
 {{- define "slurm-extender.reading" -}}
+{{- if not (include "slurm-extender.reads-namespaces" .) -}}
 - {apiGroups: [""], resources: [pods], verbs: [get, list, watch]}
+{{- end }}
 {{- end }}
 
 {{/* Metadata that every Pod of the chart gets besides its own, and no other object. */}}

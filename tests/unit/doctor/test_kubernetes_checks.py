@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from extender.assembly.io_context import LoopClock
+from extender.config.kubernetes import PodReadScope, Scope
 from extender.config.load import parse
 from extender.doctor.checks.files import mounts
 from extender.doctor.checks.kubernetes import (
@@ -23,6 +24,7 @@ from extender.doctor.checks.kubernetes import (
     nodes,
     rights,
     rights_in,
+    scope,
     server,
 )
 from extender.doctor.facts import AdmissionObjects, Leader, Mount, Server
@@ -121,8 +123,8 @@ def test_the_rights_asked_for_are_those_of_the_shipped_manifests() -> None:
 
 
 def test_where_namespaces_are_named_only_reading_and_nodes_are_rights_everywhere() -> None:
-    assert rights_in(None) == RIGHTS
-    asked = rights_in(("ml", "web"))
+    assert rights_in(Scope()) == RIGHTS
+    asked = rights_in(Scope(namespaces=("ml", "web")))
     everywhere = {(one.resource, one.verb) for one in asked if not one.namespace}
     assert everywhere == {
         *(("pods", verb) for verb in ("get", "list", "watch")),
@@ -132,6 +134,20 @@ def test_where_namespaces_are_named_only_reading_and_nodes_are_rights_everywhere
         ("nodes/status", "patch"),
     }
     assert {one.namespace for one in asked if one.resource == "pods/binding"} == {"ml", "web"}
+
+
+def test_where_pods_are_read_in_namespaces_no_right_on_pods_is_needed_elsewhere() -> None:
+    asked = rights_in(Scope(namespaces=("ml", "web"), read_pods=PodReadScope.NAMESPACES))
+    assert not [one for one in asked if one.resource.startswith("pods") and not one.namespace]
+    assert {(one.verb, one.namespace) for one in asked if one.resource == "pods"} == {
+        (verb, name) for verb in ("get", "list", "watch", "patch", "delete") for name in ("ml", "web")
+    }
+
+
+def test_the_cost_of_reading_some_namespaces_is_named() -> None:
+    [one] = scope(("ml", "web"))
+    assert one.verdict is WARNING
+    assert "only the Pods of ml, web are read" in one.seen
 
 
 def test_a_right_that_is_missing_is_named_with_what_it_is_for() -> None:

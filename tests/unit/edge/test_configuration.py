@@ -79,7 +79,7 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
     ("body", "said"),
     [
         (SLURM + "polling: {min_interval: 1s}", "polling.min_interval: unknown key; did you mean minInterval?"),
-        (SLURM + "scope: {zzz: 1}", "scope.zzz: unknown key; the keys here are namespaces"),
+        (SLURM + "scope: {zzz: 1}", "scope.zzz: unknown key; the keys here are namespaces, readPods"),
         (SLURM + "scheduler: {name: 5}", "scheduler.name: 5 is not text (put it in quotes); it must be text"),
         (SLURM + "scheduler: {otherProfiles: [a, slurm]}", "otherProfiles lists slurm, which is scheduler.name"),
         (SLURM + "scheduler: {name: ''}", 'scheduler.name: "" is empty: remove it, or set a value'),
@@ -117,6 +117,19 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
         (SLURM + "polling: {minInterval: 2s}", "polling: minInterval is longer than maxInterval"),
         (SLURM + "retry: {maxBackoff: 500ms}", "retry: initialBackoff is longer than maxBackoff"),
         (SLURM + "scope: {namespaces: [a, a]}", "namespaces lists a more than once"),
+        (SLURM + "scope: {readPods: namespaces}", "readPods is namespaces, and namespaces is not set"),
+        (
+            SLURM + "scope: {namespaces: [a], readPods: namespaces}\nforeignPods: {mode: jobs}",
+            "foreignPods.mode is jobs: most foreign Pods are in namespaces that are not read",
+        ),
+        (
+            SLURM + "scope: {namespaces: [a], readPods: namespaces}\nnodes: {slurmdPods: {labels: {a: b}}}",
+            "nodes.slurmdPods.namespace is not set: it must be one of scope.namespaces",
+        ),
+        (
+            SLURM + "scope: {namespaces: [a, b, c], readPods: namespaces}\nkubernetes: {connections: 4}",
+            "scope.namespaces has 3 of them: each is a watch of its own, and kubernetes.connections allows 2",
+        ),
         ("slurm: {}", "slurm: none given: exactly one of token, tokenFile and jwtKeyFile"),
         ("slurm: {token: a, jwtKeyFile: b}", "slurm: token and jwtKeyFile given: exactly one"),
         (
