@@ -21,7 +21,8 @@ _NAMESPACES = (
 _OF_FILE = {
     "managedNamespaces": _NAMESPACES,
     "managedNamespaceSelector": _NAMESPACES,
-    "deviceProfiles": "ResourceClaims are not translated; extended resources are, by jobs.gres (docs/resources.md)",
+    "deviceProfiles": "`devices` maps DeviceClasses of ResourceClaims (docs/devices.md), jobs.gres extended resources "
+    "(docs/resources.md)",
 }
 _OF_VALUES = {
     "scheduler": "of the Deployment: manifests/base has its own, with feature gates and leader election",
