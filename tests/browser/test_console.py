@@ -29,6 +29,16 @@ HOSTILE = (
     "<img src=x onerror=\"document.title='broken'\">",
     "\\u202egpj.exe",
 )
+SEARCH = "document.querySelector('#search')"
+MEASURE = """
+window.blocked = [];
+new PerformanceObserver((list) => list.getEntries().forEach((one) => window.blocked.push(one.duration)))
+  .observe({ type: 'longtask' });
+1
+"""
+LONGEST_BLOCK_MS = 1500.0
+"""For which the page may not answer its user, on a machine that has other work. Without load it is a tenth of that."""
+
 ROWS = "document.querySelectorAll('#workloads tr').length"
 
 
@@ -133,17 +143,27 @@ async def test_no_name_and_no_reason_becomes_markup(address: str, debug: Recorde
     assert all(text in shown for text in HOSTILE)
 
 
-async def test_ten_thousand_rows_do_not_hold_the_page_up(address: str, debug: Recorded, tmp_path: Path) -> None:
-    row = debug.state["workloads"][0]
+async def test_ten_thousand_rows_leave_the_page_usable(address: str, debug: Recorded, tmp_path: Path) -> None:
+    row, node = debug.state["workloads"][0], debug.state["nodes"][0]
     debug.state["workloads"] = [{**row, "uid": f"u{number}", "pods": [f"a/p{number}"]} for number in range(10_000)]
+    debug.state["nodes"] = [{**node, "name": f"n{number}"} for number in range(10_000)]
     async with browser(tmp_path) as page:
         await page.open(f"{address}/debug/console")
-        await page.until(f"{ROWS} === 10000", within_s=120)
-        before = await page.js("window.first = document.querySelector('#workloads tr'); 1")
+        await page.until(f"{ROWS} === 500", within_s=120)
+        shown = "document.querySelector('#shown').textContent"
+        assert await page.js(shown) == "500 of 10,000: search to narrow them"
+        await page.js(f"window.first = document.querySelector('#workloads tr'); {MEASURE}")
         asked = len(debug.searches)
-        await page.until(f"performance.getEntriesByType('resource').length > {before} + 1", within_s=120)
+        await asyncio.sleep(8)
+        assert len(debug.searches) > asked + 1
         assert await page.js("window.first === document.querySelector('#workloads tr')")
-        assert len(debug.searches) > asked
+        await page.js("location.hash = '#nodes'")
+        await page.until("document.querySelectorAll('#nodes .card').length === 500")
+        await page.js("location.hash = '#queue'")
+        await page.js(f"{SEARCH}.value = 'a/p9876'; {SEARCH}.dispatchEvent(new Event('input'))")
+        await page.until(f"{ROWS} === 1")
+        assert await page.js("document.querySelectorAll('*').length") < 30_000
+        assert await page.js("Math.max(0, ...window.blocked)") < LONGEST_BLOCK_MS
 
 
 async def test_an_extender_that_is_away_is_said_and_the_last_rows_stay(
