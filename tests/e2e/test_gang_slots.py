@@ -60,6 +60,9 @@ def until_idle(stage: Stage, name: str) -> dict[str, float]:
     for step, event in STEPS.items():
         (times[step],) = [chapter["at"] for chapter in history if event in chapter["line"]]
     times["idle"] = idle
+    for pod in stay:
+        site.delete(pod)
+    site.wait_for(lambda: not stage.jobs(), "the others have left their nodes, which the next gang shares")
     return {step: at - before for (_, before), (step, at) in pairwise(times.items())} | {"all": idle - times["ended"]}
 
 
