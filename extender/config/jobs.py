@@ -296,7 +296,8 @@ class Gangs(Group):
         30.0,
         gt=0,
         description="Time for kube-scheduler to accept all members on their nodes. Then the job is released "
-        "and submitted again without the node that was not accepted.",
+        "and submitted again without the node that was not accepted. While kube-scheduler tries other Pods of a long "
+        "queue and has not reached a member, the time starts again, up to four times.",
     )
     replace_within: Duration = Field(
         60.0,

@@ -72,6 +72,7 @@ class Scheduling:
             return Pass(nodes)
         if not self._ready():
             return Unready(UNREADY_TEXT)
+        self._barrier.filtered(pod.uid)
         return self._candidates.answer(pod, nodes, full)
 
     async def bind(self, pod: MemberRef, node: str) -> str:

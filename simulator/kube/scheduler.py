@@ -98,6 +98,9 @@ class SimScheduler:
         self.judge: Callable[[Json, str], str] | None = None
         """Another filter: why a Pod does not fit a Node; "" if it does."""
 
+        self.unreached: frozenset[str] = frozenset()
+        """Names of Pods behind others in a long queue: their turn does not come."""
+
         self.claims: DynamicResources | None = None
         """The plugin for ResourceClaims, where the cluster has them."""
 
@@ -177,7 +180,9 @@ class SimScheduler:
         loop = asyncio.get_running_loop()
         while True:
             self._news.clear()
-            candidates = [queued for queued in self._queue.values() if queued.woken]
+            candidates = [
+                queued for queued in self._queue.values() if queued.woken and queued.name not in self.unreached
+            ]
             soonest = min(candidates, key=lambda queued: queued.ready_at, default=None)
             if soonest is not None and soonest.ready_at <= loop.time():
                 return soonest

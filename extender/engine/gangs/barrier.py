@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 import structlog
@@ -33,6 +33,9 @@ HOLD_S = 2.0
 AT_ONCE = 16
 """Bindings of members that are under way at a time."""
 
+MORE_TIMES = 4
+"""How often the time for all Bindings begins again for a gang of which kube-scheduler has not reached every member."""
+
 
 class BarrierOutcome(StrEnum):
     """Name how an attempt to bind a whole gang ended."""
@@ -53,7 +56,8 @@ class BarrierOutcome(StrEnum):
 class GangBarrier:
     """Count votes by workload, and bind each gang whose votes are complete. Keys are those of workloads.
 
-    `bind_within_s`: how long the nodes of a gang may be offered before all members are bound; then the job is released.
+    `bind_within_s`: how long the nodes of a gang may be offered before all members are bound; then the job is released,
+    unless kube-scheduler is busy with other Pods and has not reached a member.
     `missing_of`: which Pods of a gang do not exist, as a sentence; "" for none. `undone_by_errors`: an error of `/bind`
     makes kube-scheduler undo what it has set aside for the Pod, so that its vote counts only while its call is open.
     """
@@ -86,6 +90,15 @@ class GangBarrier:
         self._offered: dict[str, int] = {}
         """The job of each gang whose nodes are offered to kube-scheduler."""
 
+        self._reached: dict[str, set[str]] = {}
+        """The members of each such gang that kube-scheduler has tried to place since then, by UID."""
+
+        self._prolonged = Counter[str]()
+        """How often the time of each such gang began again."""
+
+        self._filtered_at = float("-inf")
+        """When kube-scheduler asked for a node of any Pod last."""
+
         self._begun: dict[str, int] = {}
         """The job of each gang that was whole when its members were bound: a successor alone is bound to it, too."""
 
@@ -99,6 +112,15 @@ class GangBarrier:
             group.create_task(self._binder.run(), name="gang bindings")
             group.create_task(self._poster.run(), name="bindings of members")
             group.create_task(self._deadlines.run(), name="gang deadlines")
+
+    def filtered(self, uid: str) -> None:
+        """Note that kube-scheduler tries to place this Pod, of a gang or not."""
+        self._filtered_at = self._clock.now()
+        if not self._offered:
+            return
+        key = self._engine.placeholders.workload_of_pod(uid)
+        if key in self._offered:
+            self._reached.setdefault(key, set()).add(uid)
 
     async def vote(self, p: Placeholder, uid: str, node: str) -> str:
         """Count the vote of a member for its node; "" once it is bound, else a sentence for kube-scheduler."""
@@ -150,7 +172,7 @@ class GangBarrier:
         """Drop the votes for an allocation that is gone, or that may not be used now."""
         after = event.after
         if after.state is not State.GRANTED:
-            self._offered.pop(after.key, None)
+            self._withdraw(after.key)
         elif after.cleared and len(after.members) > 1 and after.job_id not in (None, self._offered.get(after.key, 0)):
             self._offered[after.key] = after.job_id or 0
             self._deadlines.add(_deadline(after), after=self._bind_within_s)
@@ -161,9 +183,14 @@ class GangBarrier:
 
     def forgotten(self, event: PlaceholderForgotten) -> None:
         """Drop the votes of a workload that is over."""
-        self._offered.pop(event.key, None)
+        self._withdraw(event.key)
         self._begun.pop(event.key, None)
         self._drop(event.key, "the gang is over")
+
+    def _withdraw(self, key: str) -> None:
+        self._offered.pop(key, None)
+        self._reached.pop(key, None)
+        self._prolonged.pop(key, None)
 
     def _absent(self, p: Placeholder) -> str:
         """Return which Pods the gang lacks, as a sentence; "" where it is whole, or was when it began to be bound."""
@@ -183,6 +210,10 @@ class GangBarrier:
             return
         ballot = self._ballots.get(key, Ballot(job_id))
         missing = sorted(ballot.missing(_wanting(p), self._clock.now()))
+        if self._is_in_queue(key, missing):
+            self._prolonged[key] += 1
+            self._deadlines.add(deadline, after=self._bind_within_s)
+            return
         uid = missing[0] if missing else next(iter(sorted(_wanting(p))), "")
         pod, node = self._cache.get(uid), p.node_of(uid)
         said = pod.unschedulable if pod is not None else ""
@@ -196,6 +227,14 @@ class GangBarrier:
         else:
             self.outcomes[BarrierOutcome.EXPIRED] += 1
             self._engine.handle(key, e.NodeRefused(node, text), "gang barrier")
+
+    def _is_in_queue(self, key: str, missing: Iterable[str]) -> bool:
+        """Return whether kube-scheduler tries other Pods, and has not reached one of these members: no Node refused it.
+
+        A job that is submitted again would wait anew in Slurm, without a Node that is to blame for nothing.
+        """
+        busy = self._clock.now() - self._filtered_at < self._bind_within_s
+        return busy and self._prolonged[key] < MORE_TIMES and not self._reached.get(key, set()).issuperset(missing)
 
     async def _bind_all(self, key: str) -> None:
         """Bind every member that has no node, if all of them have voted and the nodes still fit."""

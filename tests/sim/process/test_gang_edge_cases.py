@@ -235,3 +235,32 @@ async def test_edge_case_34_another_size_while_the_gang_runs_changes_nothing(sit
             site.edit_pod(name, lambda pod: pod["metadata"]["annotations"].update({GANG_SIZE: "3"}))
         await asyncio.sleep(60)
         assert (bound(site, names), site.live_jobs()) == (2, before)
+
+
+async def behind_a_long_queue(site: Site, seconds: int) -> list[str]:
+    """A gang whose nodes are allocated; for so long kube-scheduler tries another Pod again and again, and no member."""
+    site.kube.add_pod("other", annotations={GANG: "other", GANG_SIZE: "2"})  # waits for its second Pod
+    site.scheduler.unreached = frozenset(f"ring-{number}" for number in range(3))
+    names = gang(site, range(3), 3)
+    await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+    for number in range(seconds // 2):
+        await asyncio.sleep(2)
+        turn = {"turn": str(number)}
+        site.edit_node("n3", lambda node, turn=turn: node["metadata"]["labels"].update(turn))  # type: ignore[misc]
+    assert bound(site, names) == 0
+    return names
+
+
+async def test_a_gang_that_kube_scheduler_has_not_reached_keeps_its_job_while_other_pods_are_tried(site: Site) -> None:
+    async with site.running():
+        names = await behind_a_long_queue(site, 60)
+        site.scheduler.unreached = frozenset()
+        site.edit_node("n3", lambda node: node["metadata"]["labels"].pop("turn"))
+        assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
+        assert len(site.jobs()) == 1
+
+
+async def test_a_gang_that_kube_scheduler_never_reaches_gives_its_nodes_back_in_the_end(site: Site) -> None:
+    async with site.running():
+        await behind_a_long_queue(site, 240)
+        assert len(site.jobs()) > 1
