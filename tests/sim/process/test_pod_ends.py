@@ -69,14 +69,20 @@ async def test_a_preempted_pod_has_no_more_than_kill_wait(site: Site) -> None:
         await site.gone("web", within=35)
 
 
-async def test_a_pod_that_somebody_ends_slowly_is_hurried_when_its_job_is_taken(site: Site) -> None:
+async def test_the_node_of_a_pod_that_somebody_ends_slowly_is_held_when_its_job_is_taken(site: Site) -> None:
+    """Its grace is shortened, and a kubelet that stops its containers already does not hurry."""
     async with site.running():
         site.kubelets.stop_s = 3600.0
         job = await run_a_pod(site, grace_s=300)
+        node = site.node_of("web")
         site.kube.delete_pod("web")
         await asyncio.sleep(60)
         site.slurm.controller.end(job, "PREEMPTED")
-        await site.gone("web", within=35)
+        await site.until(lambda: site.pod("web")["metadata"]["deletionGracePeriodSeconds"] < 100, "its shorter grace")
+        while site.kube.pod("web") is not None:
+            assert node in site.drained()
+            await asyncio.sleep(1)
+        await site.until(lambda: not site.drained(), "the release of its node", within=30)
 
 
 @pytest.mark.usefixtures("unhurried")
