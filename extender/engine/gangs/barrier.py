@@ -234,7 +234,12 @@ class GangBarrier:
         A job that is submitted again would wait anew in Slurm, without a Node that is to blame for nothing.
         """
         busy = self._clock.now() - self._filtered_at < self._bind_within_s
-        return busy and self._prolonged[key] < MORE_TIMES and not self._reached.get(key, set()).issuperset(missing)
+        return busy and self._prolonged[key] < MORE_TIMES and not all(self._is_reached(key, uid) for uid in missing)
+
+    def _is_reached(self, key: str, uid: str) -> bool:
+        """Return whether kube-scheduler tried a member. One that its own filters reject never comes to `/filter`."""
+        pod = self._cache.get(uid)
+        return uid in self._reached.get(key, ()) or (pod is not None and bool(pod.unschedulable))
 
     async def _bind_all(self, key: str) -> None:
         """Bind every member that has no node, if all of them have voted and the nodes still fit."""

@@ -237,10 +237,9 @@ async def test_edge_case_34_another_size_while_the_gang_runs_changes_nothing(sit
         assert (bound(site, names), site.live_jobs()) == (2, before)
 
 
-async def behind_a_long_queue(site: Site, seconds: int) -> list[str]:
-    """A gang whose nodes are allocated; for so long kube-scheduler tries another Pod again and again, and no member."""
+async def behind_others(site: Site, seconds: int) -> list[str]:
+    """A gang whose nodes are allocated; for so long kube-scheduler tries another Pod again and again."""
     site.kube.add_pod("other", annotations={GANG: "other", GANG_SIZE: "2"})  # waits for its second Pod
-    site.scheduler.unreached = frozenset(f"ring-{number}" for number in range(3))
     names = gang(site, range(3), 3)
     await site.until(lambda: len(site.live_jobs()) == 1, "its job")
     for number in range(seconds // 2):
@@ -251,9 +250,14 @@ async def behind_a_long_queue(site: Site, seconds: int) -> list[str]:
     return names
 
 
+def nobody_is_reached(site: Site) -> None:
+    site.scheduler.unreached = frozenset(f"ring-{number}" for number in range(3))
+
+
 async def test_a_gang_that_kube_scheduler_has_not_reached_keeps_its_job_while_other_pods_are_tried(site: Site) -> None:
     async with site.running():
-        names = await behind_a_long_queue(site, 60)
+        nobody_is_reached(site)
+        names = await behind_others(site, 60)
         site.scheduler.unreached = frozenset()
         site.edit_node("n3", lambda node: node["metadata"]["labels"].pop("turn"))
         assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
@@ -262,5 +266,15 @@ async def test_a_gang_that_kube_scheduler_has_not_reached_keeps_its_job_while_ot
 
 async def test_a_gang_that_kube_scheduler_never_reaches_gives_its_nodes_back_in_the_end(site: Site) -> None:
     async with site.running():
-        await behind_a_long_queue(site, 240)
+        nobody_is_reached(site)
+        await behind_others(site, 240)
         assert len(site.jobs()) > 1
+
+
+async def test_a_member_that_the_filters_of_kube_scheduler_reject_is_reached_and_its_job_is_released(
+    site: Site,
+) -> None:
+    async with site.running():
+        site.scheduler.judge = lambda pod, _node: "volume" if pod["metadata"]["name"] == "ring-2" else ""
+        await behind_others(site, 140)
+        assert len(site.jobs()) > 3, "each job is released after gangs.bindWithin"
