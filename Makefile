@@ -12,6 +12,7 @@ STAMP := $(VENV)/.installed-$(shell cat pyproject.toml packaging/kubectl/pyproje
 setup: $(STAMP)
 
 $(STAMP):
+	@echo 'Installing Python packages into $(VENV), once; this takes a minute or more.'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e packaging/kubectl
