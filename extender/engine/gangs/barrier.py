@@ -231,7 +231,7 @@ class GangBarrier:
     def _is_in_queue(self, key: str, missing: Iterable[str]) -> bool:
         """Return whether kube-scheduler tries other Pods, and has not reached one of these members: no Node refused it.
 
-        A job that is submitted again would wait anew in Slurm, without a Node that is to blame for nothing.
+        A job that is submitted again would wait again in Slurm, without a Node that is to blame for nothing.
         """
         busy = self._clock.now() - self._filtered_at < self._bind_within_s
         return busy and self._prolonged[key] < MORE_TIMES and not all(self._is_reached(key, uid) for uid in missing)
