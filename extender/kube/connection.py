@@ -43,6 +43,7 @@ from extender.kube.answers import (
 from extender.kube.channels import Channels
 from extender.kube.errors import ApiError, ApiUnavailable, OutcomeUnknown, Throttled, refused
 from extender.kube.guard import Guard, guarded, guarded_by, was_not_allowed
+from extender.kube.kubeconfig import missing_kubeconfig
 from extender.kube.wire.stream import Refusal, pause_of, read_refusal
 
 JSON = "application/json"
@@ -364,6 +365,8 @@ async def connect(
     CredentialsError.
     """
     in_cluster = kubeconfig is None and bool(environ.get(IN_A_POD))
+    if kubeconfig is None and not in_cluster and (missing := missing_kubeconfig(environ)):
+        raise CredentialsError(missing)
 
     async def load(configuration: Configuration) -> None:
         if in_cluster:

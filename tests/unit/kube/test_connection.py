@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from itertools import count
+from pathlib import Path
 
 import pytest
 import trustme
@@ -266,6 +267,13 @@ async def test_in_the_cluster_the_token_is_read_again_after_a_401(tmp_path_facto
 async def test_a_kubeconfig_that_cannot_be_used_is_named() -> None:
     with pytest.raises(CredentialsError, match="kubeconfig /nowhere/config"):
         await connect("/nowhere/config", environ={})
+
+
+async def test_a_kubeconfig_that_is_missing_is_said_to_be(tmp_path: Path) -> None:
+    with pytest.raises(CredentialsError, match="there is no kubeconfig: KUBECONFIG names /nowhere/config"):
+        await connect(environ={"KUBECONFIG": "/nowhere/config"})
+    with pytest.raises(CredentialsError, match=f"KUBECONFIG is not set, and {tmp_path}/.kube/config is not there"):
+        await connect(environ={"HOME": str(tmp_path)})
 
 
 @pytest.mark.parametrize("text", ["users: [", "[]", "current-context: c\ncontexts: [{name: c}]\n", "\x00"])
