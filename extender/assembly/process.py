@@ -305,12 +305,13 @@ class Assembly:
         self, adapters: Adapters, claims: Claims, candidates: FilterCandidates
     ) -> tuple[GangBarrier, GangVacancies, Scheduling]:
         """Return what answers kube-scheduler, and what binds gangs and returns the nodes of ended members."""
-        bindings = MemberBindings(self.engine, adapters.pod_writer, self.informers.pods, claims, self.member_devices)
+        pods, clock = self.informers.pods, self.io_context.clock
+        bindings = MemberBindings(self.engine, adapters.pod_writer, pods, claims, self.member_devices, clock=clock)
         barrier = GangBarrier(
             self.engine,
             bindings,
-            self.informers.pods,
-            self.io_context.clock,
+            pods,
+            clock,
             bind_within_s=self.config.gangs.bind_within,
             missing_of=self.gangs.missing_of,
             undone_by_errors=self.pod_devices.undone_by_errors,
@@ -320,7 +321,7 @@ class Assembly:
             self.engine.placeholders,
             candidates,
             adapters.pod_writer,
-            self.informers.pods,
+            pods,
             bindings=bindings,
             barrier=barrier,
             schedulers=[self.config.scheduler.name],
@@ -328,7 +329,7 @@ class Assembly:
             other_profiles=self.config.scheduler.other_profiles,
         )
         times = VacancyTimes(self.config.gangs.replace_within, self.config.gangs.late_within)
-        vacancies = GangVacancies(self.engine, self.gangs, self.announcer, self.io_context.clock, times)
+        vacancies = GangVacancies(self.engine, self.gangs, self.announcer, clock, times)
         return barrier, vacancies, scheduling
 
     def _subscribe(self) -> None:

@@ -254,8 +254,10 @@ class BindAnswer:
 class Pods(Protocol):
     """Writes to Pods. Every one names the UID as a precondition."""
 
-    async def bind(self, member: MemberRef, node: str, annotations: Mapping[str, str]) -> BindAnswer:
-        """POST the Binding. Never raises."""
+    async def bind(
+        self, member: MemberRef, node: str, annotations: Mapping[str, str], *, within_s: float | None = None
+    ) -> BindAnswer:
+        """POST the Binding, within so many seconds if they are given. Never raises."""
         ...
 
     async def wake(

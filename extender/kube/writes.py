@@ -69,7 +69,9 @@ class PodWriter:
         self._ended_as: OrderedDict[str, str] = OrderedDict()
         """The version, by UID, in which the watch showed each Pod when it was ended as that one."""
 
-    async def bind(self, member: MemberRef, node: str, annotations: Mapping[str, str]) -> BindAnswer:
+    async def bind(
+        self, member: MemberRef, node: str, annotations: Mapping[str, str], *, within_s: float | None = None
+    ) -> BindAnswer:
         """POST the Binding; `annotations` arrive at the Pod in the same transaction. Never raises.
 
         A Pod that is bound already answers 409, also for the same node: then the Pod is read to decide.
@@ -80,8 +82,9 @@ class PodWriter:
             "metadata": {"name": member.name, "uid": member.uid, "annotations": dict(annotations)},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
+        within_s = self._deadlines.bind if within_s is None else min(within_s, self._deadlines.bind)
         try:
-            await self._write("POST", f"{pod_path(member)}/binding", body, within_s=self._deadlines.bind)
+            await self._write("POST", f"{pod_path(member)}/binding", body, within_s=within_s)
         except NotFound as error:
             return BindAnswer(BindResult.REFUSED, str(error))
         except Conflict as error:

@@ -87,6 +87,11 @@ class MemberDevices:
         """Return which ResourceClaim of a Pod does not exist, and what to do; "": all exist."""
         return self._pods.waits_for(uid)
 
+    def writes_claims(self, ref: MemberRef, node: str) -> bool:
+        """Return whether a Pod has ResourceClaims that `settle` writes."""
+        pod = self._cache.get(ref.uid)
+        return pod is not None and bool(self._pods.reading(pod).translated or self._behind_resources(pod, node))
+
     def check(self, p: Placeholder) -> DeviceCheck:
         """Return whether every member that wants a node can have its devices there, by what is known now."""
         if not self._pods.device_map:

@@ -269,9 +269,17 @@ class GangBarrier:
         if p is None or member is None or not member.binding:
             return
         if p.state is State.GRANTED:
-            self._answer(key, uid, await self._bindings.post(p, member.ref, p.node_of(uid)))
+            waited_s = self._open_for(key, uid)
+            self._answer(key, uid, await self._bindings.post(p, member.ref, p.node_of(uid), waited_s=waited_s))
         else:
             self._engine.handle(key, e.BindFailed(uid, "its Slurm allocation is ending"), "gang barrier")
+
+    def _open_for(self, key: str, uid: str) -> float:
+        """Return for how many seconds the call of a member has been held; 0.0: none is."""
+        ballot, now = self._ballots.get(key), self._clock.now()
+        if ballot is None or uid not in self._open.get(key, {}):
+            return 0.0
+        return next((now - one.at for one in ballot.valid(now) if one.uid == uid), 0.0)
 
     def _namespace_of(self, one: tuple[str, str]) -> str:
         return self._engine.placeholders.namespace_of(one[0])

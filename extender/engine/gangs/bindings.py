@@ -6,18 +6,30 @@ from extender.domain import events as e
 from extender.domain.events import MemberRef
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.claim import Claims
-from extender.domain.ports import BindResult, PodCache, Pods
+from extender.domain.ports import BindResult, Clock, PodCache, Pods
 from extender.domain.wellknown import DEVICES, GPUS
 from extender.engine.devices.member_devices import MemberDevices
 from extender.engine.engine import Engine
 from extender.engine.member_annotations import claim_of, nodes_of_gang
 
+CALL_S = 4.0
+"""Seconds from the start of `/bind` in which a Pod with ResourceClaims must be bound. kube-scheduler gives up after
+`httpTimeout`, 5 s in the manifests. Then it deletes the ResourceClaim of extended resources, and unreserves others."""
+
+BINDING_S = 1.0
+"""The shortest of these in which a Binding is still sent."""
+
+TOO_LATE = "its ResourceClaims were written too late for this attempt; kube-scheduler tries again"
+
 
 class MemberBindings:
     """Bind members to the nodes that Slurm gave them."""
 
-    def __init__(self, engine: Engine, pods: Pods, cache: PodCache, claims: Claims, devices: MemberDevices) -> None:
+    def __init__(
+        self, engine: Engine, pods: Pods, cache: PodCache, claims: Claims, devices: MemberDevices, *, clock: Clock
+    ) -> None:
         self._engine = engine
+        self._clock = clock
         self._devices = devices
         self._pods = pods
         self._cache = cache
@@ -27,8 +39,12 @@ class MemberBindings:
         """Record that a Binding of this member is about to be sent."""
         self._engine.handle(p.key, e.BindStarted(pod.uid, node), "bind")
 
-    async def post(self, p: Placeholder, pod: MemberRef, node: str) -> str:
-        """Send the Binding of a member for the job of `p`; "" once it is bound, else a sentence for kube-scheduler."""
+    async def post(self, p: Placeholder, pod: MemberRef, node: str, *, waited_s: float = 0.0) -> str:
+        """Send the Binding of a member for the job of `p`; "" once it is bound, else a sentence for kube-scheduler.
+
+        `waited_s`: how long kube-scheduler's call has been open.
+        """
+        began = self._clock.now() - waited_s
         if why := await self._devices.settle(p, pod, node):
             self._engine.handle(p.key, e.BindFailed(pod.uid, why), "bind")
             return why
@@ -43,7 +59,11 @@ class MemberBindings:
         # Values that the author of the Pod wrote there must not pass for the extender's on the node.
         forged = {key: "" for key in (DEVICES, GPUS) if present.get(key)}
         claim = forged | claim_of(p, pod.uid, node, self._claims, present) | nodes_of_gang(p, pod.uid)
-        answer = await self._pods.bind(pod, node, claim)
+        within_s = CALL_S - (self._clock.now() - began) if self._devices.writes_claims(pod, node) else None
+        if within_s is not None and within_s < BINDING_S:
+            self._engine.handle(p.key, e.BindFailed(pod.uid, TOO_LATE), "bind")
+            return TOO_LATE
+        answer = await self._pods.bind(pod, node, claim, within_s=within_s)
         match answer.result:
             case BindResult.BOUND:
                 self._engine.handle(p.key, e.PodBound(pod.uid, node, p.job_id, given), "bind")

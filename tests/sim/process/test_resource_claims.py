@@ -11,9 +11,10 @@ from extender.domain.devices.views import CLAIM_FINALIZER
 from extender.domain.wellknown import GANG, GANG_SIZE, GATE, JOB_ID
 from simulator.cluster import simulated_cluster
 from simulator.kube.dynamic_resources import DynamicResources, devices_of
+from simulator.kube.faults import KubeFault
 from simulator.kube.kubelet import RUN_FOR
 from simulator.kube.objects import Json
-from simulator.kube.resources import RESOURCE_CLAIMS
+from simulator.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
 from simulator.kube.storage import ObjectKey, WatchEvent
 from simulator.slurm.records import SimNode
 from tests.builders.explained import debug, told
@@ -102,6 +103,27 @@ async def test_an_extended_resource_gets_slurms_devices_inside_bind(site: Device
         for name in ("a", "b", "c"):
             special = site.pod(name)["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
             assert site.dra.devices_of(special) == site.indexes(name)
+
+
+async def test_a_pod_is_not_bound_once_kube_scheduler_may_have_deleted_its_claim(site: DeviceSite) -> None:
+    """kube-scheduler gives up `/bind` after 5 s, and deletes the ResourceClaim that it made for extended resources."""
+    for node in ("n1", "n2"):  # so that all devices are replaced
+        slices = ObjectKey(RESOURCE_SLICES, "", f"{node}-{DRIVER}-1")
+        site.kube.change(slices, lambda one: one["spec"]["devices"].reverse())
+    slow = [
+        KubeFault("", "namespaces/default/resourceclaims/", code=None, delay_s=0.8, times=None),
+        KubeFault("POST", "/binding", code=None, delay_s=2.5, times=None),
+    ]
+    async with site.running():
+        for fault in slow:
+            site.kube.faults.add(fault)
+        site.kube.add_pod("web", gates=(GATE,), more={"example.com/gpu": "2"})
+        await asyncio.sleep(60)
+        for fault in slow:
+            site.kube.faults.remove(fault)
+        node = await site.bound("web")
+        held = {device for uid, device in site.dra.prepared if uid == site.uid("web")}
+        assert held == {(DRIVER, node, device) for device in site.indexes("web")}
 
 
 async def test_an_allocation_that_kube_scheduler_took_away_is_written_again(site: DeviceSite) -> None:
