@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -148,6 +148,12 @@ def over_now(floor: Floor) -> set[str]:
     return finished
 
 
+def all_bound(floor: Floor, pods: Sequence[PodRef]) -> bool:
+    """Return whether these Pods have nodes; free the ResourceClaims of Pods that are over, whose devices they get."""
+    over_now(floor)
+    return all((floor.site.read(ref) or {"spec": {}})["spec"].get("nodeName") for ref in pods)
+
+
 def hand_in(here: Floor) -> list[PodRef]:
     """Create the Pods, and in between those of default-scheduler and native jobs; return the Pods on Slurm."""
     drawn, ours = random.Random(21), list[PodRef]()
@@ -269,9 +275,7 @@ def test_a_rival_that_allocates_the_same_devices_at_the_same_time_never_shares_t
             rival.prepare(AT_ONCE)
             pods = [here.claiming(f"p{number + at:03d}", 1) for at in range(AT_ONCE)]
             number += AT_ONCE
-            for ref in pods:
-                floor.bound(ref, timeout_s=180)
-            over_now(here)
+            floor.wait_for(lambda refs=pods: all_bound(here, refs), "the Pods are bound", timeout_s=180, every_s=0.5)
             assert not rival.faults
         ledger.feed(history.changes())
     conflicts = floor.metric("device_conflicts_total") - before
