@@ -10,6 +10,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import pytest
@@ -275,7 +276,7 @@ def test_a_rival_that_allocates_the_same_devices_at_the_same_time_never_shares_t
             rival.prepare(AT_ONCE)
             pods = [here.claiming(f"p{number + at:03d}", 1) for at in range(AT_ONCE)]
             number += AT_ONCE
-            floor.wait_for(lambda refs=pods: all_bound(here, refs), "the Pods are bound", timeout_s=180, every_s=0.5)
+            floor.wait_for(partial(all_bound, here, pods), "the Pods are bound", timeout_s=180, every_s=0.5)
             assert not rival.faults
         ledger.feed(history.changes())
     conflicts = floor.metric("device_conflicts_total") - before
