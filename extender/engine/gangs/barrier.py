@@ -19,6 +19,7 @@ from extender.domain.gangs.votes import Ballot
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock, PodCache
 from extender.domain.states import BoundState
+from extender.domain.verdict import WAITING_TEXT
 from extender.domain.views import NodeView, PodView
 from extender.engine.engine import Engine
 from extender.engine.gangs.bindings import MemberBindings
@@ -237,9 +238,13 @@ class GangBarrier:
         return busy and self._prolonged[key] < MORE_TIMES and not all(self._is_reached(key, uid) for uid in missing)
 
     def _is_reached(self, key: str, uid: str) -> bool:
-        """Return whether kube-scheduler tried a member. One that its own filters reject never comes to `/filter`."""
+        """Return whether kube-scheduler tried a member. One that its own filters reject never comes to `/filter`.
+
+        One that waits for Slurm by its condition was tried before the grant, and may be in the queue since.
+        """
         pod = self._cache.get(uid)
-        return uid in self._reached.get(key, ()) or (pod is not None and bool(pod.unschedulable))
+        said = pod.unschedulable if pod is not None else ""
+        return uid in self._reached.get(key, ()) or (bool(said) and WAITING_TEXT not in said)
 
     async def _bind_all(self, key: str) -> None:
         """Bind every member that has no node, if all of them have voted and the nodes still fit."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from extender.domain.gangs.labels import JOB_INDEX
+from extender.domain.verdict import WAITING_TEXT
 from extender.domain.wellknown import GANG, GANG_SIZE, GATE
 from extender.kube.owners import TTL_S
 from simulator.kube.objects import Json, owner_reference
@@ -239,15 +240,20 @@ async def test_edge_case_34_another_size_while_the_gang_runs_changes_nothing(sit
 
 async def behind_others(site: Site, seconds: int) -> list[str]:
     """A gang whose nodes are allocated; for so long kube-scheduler tries another Pod again and again."""
-    site.kube.add_pod("other", annotations={GANG: "other", GANG_SIZE: "2"})  # waits for its second Pod
     names = gang(site, range(3), 3)
     await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+    await others_are_tried(site, seconds)
+    assert bound(site, names) == 0
+    return names
+
+
+async def others_are_tried(site: Site, seconds: int) -> None:
+    """For so long kube-scheduler tries a Pod again and again that waits for the second one of its gang."""
+    site.kube.add_pod("other", annotations={GANG: "other", GANG_SIZE: "2"})
     for number in range(seconds // 2):
         await asyncio.sleep(2)
         turn = {"turn": str(number)}
         site.edit_node("n3", lambda node, turn=turn: node["metadata"]["labels"].update(turn))  # type: ignore[misc]
-    assert bound(site, names) == 0
-    return names
 
 
 def nobody_is_reached(site: Site) -> None:
@@ -278,3 +284,24 @@ async def test_a_member_that_the_filters_of_kube_scheduler_reject_is_reached_and
         site.scheduler.judge = lambda pod, _node: "volume" if pod["metadata"]["name"] == "ring-2" else ""
         await behind_others(site, 140)
         assert len(site.jobs()) > 3, "each job is released after gangs.bindWithin"
+
+
+async def test_a_gang_that_was_tried_before_the_grant_keeps_its_job_until_kube_scheduler_reaches_it_again(
+    site: Site,
+) -> None:
+    async with site.running():
+        await site.fill()
+        names = [f"ring-{number}" for number in range(3)]
+        for name in names:
+            site.kube.add_pod(name, cpu="8", annotations={GANG: "ring", GANG_SIZE: "3"})
+        await site.until(lambda: all(WAITING_TEXT in str(site.pod(name)["status"]) for name in names), "their turn")
+        nobody_is_reached(site)
+        for number in range(3):
+            site.kube.delete_pod(f"first-{number}", grace_s=1)
+        jobs = len(site.jobs())
+        await others_are_tried(site, 90)
+        assert bound(site, names) == 0
+        site.scheduler.unreached = frozenset()
+        site.edit_node("n3", lambda node: node["metadata"]["labels"].pop("turn"))
+        assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
+        assert len(site.jobs()) == jobs
