@@ -24,7 +24,7 @@ from tests.builders.sampler import Sampler
 from tests.builders.stage import Stage
 from tests.builders.staged_gangs import BARRIER_S
 from tests.e2e.conftest import CONFIG, EXTERNAL_FROM
-from tests.e2e.test_gang_slots import is_idle
+from tests.e2e.test_gang_slots import idle_nodes
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -261,9 +261,8 @@ def assert_nothing_left(stage: Stage) -> None:
     """Hold that no job lives, each node is idle in Slurm, and no Node has an annotation of the extender."""
     site = stage.site
     stage.finish()
-    site.wait_for(
-        lambda: all(is_idle(stage, node.like.name) for node in site.topology.kube_nodes), "every node is idle in Slurm"
-    )
+    every = {node.like.name for node in site.topology.kube_nodes}
+    site.wait_for(lambda: idle_nodes(stage) == every, "every node is idle in Slurm")
     _, items = site.kube.api("GET", "/api/v1/nodes")
     notes = [key for node in items["items"] for key in node["metadata"].get("annotations", {})]
     assert not [key for key in notes if key.startswith(STATUS_PREFIX)]
