@@ -36,8 +36,8 @@ def phase(stage: Stage, pod: PodRef) -> str:
 def idle_nodes(stage: Stage) -> set[str]:
     """The nodes on which Slurm may start the next job: neither allocated nor completing, and not drained.
 
-    slurmctld counts the allocated CPUs of nodes when it lists all of them. A request for one node alone shows the count
-    of the list before (`_slurm_rpc_dump_node_single`).
+    A request for one node alone does not make slurmctld count the allocated CPUs of nodes again, and one for all may
+    (`_slurm_rpc_dump_node_single`, `_slurm_rpc_dump_nodes`).
     """
     status, answer = stage.site.slurm.rest("GET", "nodes")
     found = answer["nodes"] if status == 200 else ()
