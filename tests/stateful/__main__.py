@@ -13,7 +13,7 @@ from tests.builders.exhaustion import UNTOLD, Walked, walk
 def main() -> None:
     """Walk, print the report, and fail where an entry of the table or a declared change of state was not met."""
     parser = argparse.ArgumentParser(prog="python -m tests.stateful", description=__doc__)
-    parser.add_argument("--depth", type=int, default=3, help="events after a beginning (4: three minutes or so)")
+    parser.add_argument("--depth", type=int, default=3, help="events after a beginning (4: ten minutes or so)")
     parser.add_argument("--report", type=Path, help="where to write the report, besides printing it")
     options = parser.parse_args()
     walked = {pods: walk(pods, options.depth) for pods in (1, 2)}
