@@ -66,7 +66,7 @@ class GangVacancies:
         await self._controller.run()
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
-        """Look at a gang whose members or nodes changed."""
+        """Look at a gang whose members or nodes changed, or whose nodes Slurm may not have taken back."""
         before, after = event.before, event.after
         job = after.job
         if job is not None and job.unshrinkable is Unshrinkable.SITE:
@@ -74,7 +74,7 @@ class GangVacancies:
         if after.state is not State.BOUND or job is None or len(job.slots) < 2:
             self._since.pop(after.key, None)
             return
-        if before.state is not State.BOUND or before.members is not after.members or before.job is not job:
+        if before.members is not after.members or before.payload is not after.payload:
             self._controller.add(after.key, after=SOON)
 
     def forgotten(self, event: PlaceholderForgotten) -> None:

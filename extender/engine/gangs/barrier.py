@@ -23,7 +23,7 @@ from extender.domain.verdict import WAITING_TEXT
 from extender.domain.views import NodeView, PodView
 from extender.engine.engine import Engine
 from extender.engine.gangs.bindings import MemberBindings
-from extender.runtime.controller import Controller
+from extender.runtime.controller import Controller, Requeue
 from extender.runtime.topics import NodeChanged, PlaceholderChanged, PlaceholderForgotten, PodChanged
 
 _log = structlog.get_logger(__name__)
@@ -104,6 +104,7 @@ class GangBarrier:
         """The job of each gang that was whole when its members were bound: a successor alone is bound to it, too."""
 
         self._deadlines = Controller("gang deadlines", self._expire, keep_early=True)
+        self._absences = Controller("gangs with nodes and without Pods", self._release_incomplete, keep_early=True)
         self._poster = Controller("bindings of members", self._post, workers=AT_ONCE, owner_of=self._namespace_of)
         self._binder = Controller("gang bindings", self._bind_all, workers=4, owner_of=engine.placeholders.namespace_of)
 
@@ -113,6 +114,7 @@ class GangBarrier:
             group.create_task(self._binder.run(), name="gang bindings")
             group.create_task(self._poster.run(), name="bindings of members")
             group.create_task(self._deadlines.run(), name="gang deadlines")
+            group.create_task(self._absences.run(), name="gangs with nodes and without Pods")
 
     def filtered(self, uid: str) -> None:
         """Note that kube-scheduler tries to place this Pod, of a gang or not."""
@@ -174,6 +176,8 @@ class GangBarrier:
         after = event.after
         if after.state is not State.GRANTED:
             self._withdraw(after.key)
+        elif not after.cleared and any(ref.uid != after.key for ref in after.refs):
+            self._absences.add(_deadline(after), after=self._bind_within_s)
         elif after.cleared and len(after.members) > 1 and after.job_id not in (None, self._offered.get(after.key, 0)):
             self._offered[after.key] = after.job_id or 0
             self._deadlines.add(_deadline(after), after=self._bind_within_s)
@@ -205,9 +209,7 @@ class GangBarrier:
         if p is None or p.state is not State.GRANTED or p.job_id != job_id or self._offered.get(key) != job_id:
             return
         if absent := self._absent(p):
-            self.outcomes[BarrierOutcome.EXPIRED] += 1
-            text = f"The gang cannot start as a whole within {self._bind_within_s:g} s: {absent}"
-            self._engine.handle(key, e.JobEnded(job_id, e.EndKind.FAILED, text, alive=True), "gang barrier")
+            self._release(key, job_id, absent)
             return
         ballot = self._ballots.get(key, Ballot(job_id))
         missing = sorted(ballot.missing(_wanting(p), self._clock.now()))
@@ -228,6 +230,25 @@ class GangBarrier:
         else:
             self.outcomes[BarrierOutcome.EXPIRED] += 1
             self._engine.handle(key, e.NodeRefused(node, text), "gang barrier")
+
+    async def _release_incomplete(self, grant: tuple[str, int]) -> Requeue | None:
+        """Release the job of a gang that lacks Pods, no member of which is bound, though its nodes are not offered yet.
+
+        What they wait for may need the whole gang, such as a mark that covers it, and would hold them for ever.
+        """
+        key, job_id = grant
+        p = self._engine.placeholders.get(key)
+        if p is None or p.state is not State.GRANTED or p.job_id != job_id or p.cleared:
+            return None
+        if absent := self._absent(p):
+            self._release(key, job_id, absent)
+            return None
+        return Requeue(self._bind_within_s)
+
+    def _release(self, key: str, job_id: int, absent: str) -> None:
+        self.outcomes[BarrierOutcome.EXPIRED] += 1
+        text = f"The gang cannot start as a whole within {self._bind_within_s:g} s: {absent}"
+        self._engine.handle(key, e.JobEnded(job_id, e.EndKind.FAILED, text, alive=True), "gang barrier")
 
     def _is_in_queue(self, key: str, missing: Iterable[str]) -> bool:
         """Return whether kube-scheduler tries other Pods, and has not reached one of these members: no Node refused it.
