@@ -188,8 +188,10 @@ class DynamicResources:
         if happening.type == "DELETED" or pod["status"]["phase"] in OVER:
             self._forget(pod, deleted=happening.type == "DELETED")
             return
-        if pod["spec"].get("nodeName") and not any(uid == meta["uid"] for uid, _ in self.prepared):
-            self._prepare(pod)
+        if pod["spec"].get("nodeName"):
+            self._reserve_for_bound(pod)
+            if not any(uid == meta["uid"] for uid, _ in self.prepared):
+                self._prepare(pod)
         templates = [one for one in pod["spec"].get("resourceClaims", ()) if "resourceClaimTemplateName" in one]
         if templates and "resourceClaimStatuses" not in pod["status"]:
             made = []
@@ -202,6 +204,15 @@ class DynamicResources:
             key = ObjectKey(PODS, meta["namespace"], meta["name"])
             with suppress(StatusError):
                 self._server.change(key, lambda found: found["status"].update(resourceClaimStatuses=made))
+
+    def _reserve_for_bound(self, pod: Json) -> None:
+        """Reserve the allocated ResourceClaims of a bound Pod, which kube-scheduler unreserved for a lost answer.
+
+        kube-controller-manager does so for Pods that no scheduler placed (`syncPod` in `resourceclaim/controller.go`).
+        """
+        for claim in self._claims(pod):
+            if claim is not None and "allocation" in claim.get("status", {}) and not _reserved(claim):
+                self._reserve(claim["metadata"]["name"], pod)
 
     def _prepare(self, pod: Json) -> None:
         """Give a bound Pod the devices of its ResourceClaims, as its kubelet does."""
