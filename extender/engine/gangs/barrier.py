@@ -234,7 +234,7 @@ class GangBarrier:
     async def _release_incomplete(self, grant: tuple[str, int]) -> Requeue | None:
         """Release the job of a gang that lacks Pods, no member of which is bound, though its nodes are not offered yet.
 
-        What they wait for may need the whole gang, such as a mark that covers it, and would hold them for ever.
+        What they wait for may need the whole gang, such as a mark that covers it, and would hold them indefinitely.
         """
         key, job_id = grant
         p = self._engine.placeholders.get(key)
