@@ -203,7 +203,7 @@ async def test_a_grant_that_is_preempted_before_the_binding_is_asked_for_again_b
         await site.until(lambda: [job.job_id for job in site.jobs_of("web")] not in ([], [first.job_id]), "another job")
         assert gates(site) == [GATE]
         for node in NAMES:
-            site.kube.delete_pod(f"ends-{node}", grace_s=1)
+            site.kube.delete_pod(f"ends-{node}", grace_s=0)
         await site.bound("web")
         assert len(site.jobs_of("web")) == 1
 
