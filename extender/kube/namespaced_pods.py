@@ -6,22 +6,17 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from urllib.parse import quote
 
 from extender.domain.printable import shortened
 from extender.domain.views import PodView
 from extender.kube.connection import ApiConnection
+from extender.kube.pod_reads import pods_path
 from extender.kube.reflector import Reflector, ReflectorStatus
 from extender.kube.store import PodStore
 from extender.kube.wire.stream import POD, OddItem
 
 MOST_TROUBLES = 3
 """Troubles that a status names; the others are counted."""
-
-
-def pods_path(namespace: str) -> str:
-    """Return the path of the Pods of a namespace."""
-    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
 
 
 class NamespacedPods:

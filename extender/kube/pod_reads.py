@@ -48,9 +48,14 @@ class PodReader:
         return pod if pod.uid == member.uid else None
 
 
+def pods_path(namespace: str) -> str:
+    """Return the path of the Pods of a namespace."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+
+
 def pod_path(member: MemberRef) -> str:
     """Return the path of the Pod."""
-    return f"/api/v1/namespaces/{quote(member.namespace, safe='')}/pods/{quote(member.name, safe='')}"
+    return f"{pods_path(member.namespace)}/{quote(member.name, safe='')}"
 
 
 _POD_READER_IS_POD_READS: type[PodReads] = PodReader

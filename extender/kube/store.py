@@ -73,13 +73,17 @@ class Store(Generic[ViewT]):
         An object that could not be read keeps its last state. If one cannot even be identified, nothing is removed: it
         could be any of the missing ones.
         """
+        self._unread = {item.identity.uid for item in odd}
+        self._adopt(views, frozenset(self._unread), tuple(self._views))
+        self._synced.set()
+
+    def _adopt(self, views: Sequence[ViewT], unreadable: frozenset[str], known: Sequence[str]) -> None:
+        """Take over listed objects, and drop those of `known` that the list lacks, by UID."""
         present = {view.uid for view in views}
-        unreadable = self._unread = {item.identity.uid for item in odd}
         if "" not in unreadable:
-            self._drop([uid for uid in self._views if uid not in present and uid not in unreadable])
+            self._drop([uid for uid in known if uid not in present and uid not in unreadable])
         for view in views:
             self.changed(view)
-        self._synced.set()
 
     def changed(self, view: ViewT) -> None:
         """Take over one object."""
@@ -148,16 +152,12 @@ class PodStore(Store[PodView]):
 
     def replaced_in(self, namespace: str, views: Sequence[PodView], odd: Sequence[OddItem], *, complete: bool) -> None:
         """Adopt a complete list of one namespace. `complete`: each namespace that is read has been listed by now."""
-        present, before = {view.uid for view in views}, self._unread_in.get(namespace, frozenset())
+        before = self._unread_in.get(namespace, frozenset())
         unreadable = self._unread_in[namespace] = frozenset(item.identity.uid for item in odd)
         self._unread = (self._unread - before) | unreadable
         if any("" in unread for unread in self._unread_in.values()):
             self._unread.add("")
-        if "" not in unreadable:
-            mine = [view.uid for view in self._views.values() if view.namespace == namespace]
-            self._drop([uid for uid in mine if uid not in present and uid not in unreadable])
-        for view in views:
-            self.changed(view)
+        self._adopt(views, unreadable, [view.uid for view in self._views.values() if view.namespace == namespace])
         if complete:
             self._synced.set()
 

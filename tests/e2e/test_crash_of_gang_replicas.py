@@ -1,6 +1,6 @@
 """One of two replicas is killed at every step of a gang, or one after the other: the gang is whole afterwards.
 
-Both stay up from test to test, since a start of a process lasts longer than a takeover: whoever leads is the leader.
+Both stay up from test to test, since a start of a process lasts longer than a takeover. Each test asks which one leads.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def test_a_kill_of_the_leader_at_a_step_of_a_gang_leaves_it_whole_on_one_job(
     assert_whole(stage, pods)
 
 
-# The moment at which a request has its effect and nobody knows of it: the other two are alike in each mode.
+# A request has its effect, and the leader never learns of it. The other moments are alike in each mode.
 @pytest.mark.modes("allocation", "external")
 @pytest.mark.parametrize("step", STEPS)
 def test_a_kill_of_the_leader_before_it_sees_an_answer_leaves_a_gang_whole_in_each_mode(

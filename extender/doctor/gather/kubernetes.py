@@ -19,8 +19,8 @@ from extender.domain.wellknown import SCHEDULER_NAME, SCHEDULING_ADDRESS
 from extender.kube.connection import ApiConnection
 from extender.kube.errors import ApiError, ApiUnavailable, Forbidden, NotFound, Unauthorized
 from extender.kube.listing import list_all
-from extender.kube.namespaced_pods import pods_path
 from extender.kube.pod_groups import PLURAL
+from extender.kube.pod_reads import pods_path
 from extender.kube.served import ServedKind
 from extender.kube.wire.stream import NODE, POD
 

@@ -51,7 +51,7 @@ class Tenants:
         """Let a Pod come; return the resources that the kubelet lacks for it, and those by the simulator's sums."""
         fields = {"containers": [requesting("main", script=script)], **spec}
         name, there = f"p{len(self.pods)}", self.live()
-        pod = self.site.pod(name, self.namespace, scheduler="nobody", nodeName=NODE, grace_s=grace_s, **fields)
+        pod = self.site.pod(name, self.namespace, scheduler="none", nodeName=NODE, grace_s=grace_s, **fields)
         self.pods.append(pod)
         lacking = exceeded_resources(self.node, [*there, self.site.read(pod) or {}])
         known = self.site.wait_for(lambda: self._verdict(pod), f"the kubelet has decided on Pod {name}", timeout_s=60)

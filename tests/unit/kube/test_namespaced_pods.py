@@ -113,7 +113,7 @@ def test_what_could_not_be_read_is_kept_by_namespace() -> None:
     store.replaced_in("ml", [a_pod("a", "ml")], odd("uid-b"), complete=False)
     store.replaced_in("web", [a_pod("c", "web")], odd(""), complete=True)
     assert store.may_exist("uid-b")
-    assert store.may_exist("uid-of-nobody")
+    assert store.may_exist("uid-unknown")
     store.replaced_in("ml", [], [], complete=True)
     assert store.get("uid-a") is None
     assert store.may_exist("uid-b"), "the other namespace has a Pod that could be any"
