@@ -1,6 +1,6 @@
 """Prometheus, which scrapes one extender of the lab and answers queries."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,20 @@ class Prometheus:
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """Return the series of an instant query; raises LabError where Prometheus refuses it."""
-        status, body = request("GET", f"{self._url}/api/v1/query?{urlencode({'query': expression})}")
+        return self._series("query", expression, {"query": expression})
+
+    def _series(self, endpoint: str, expression: str, wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
+        status, body = request("GET", f"{self._url}/api/v1/{endpoint}?{urlencode(wanted)}")
         found = decoded(body)
         if status != 200 or found.get("status") != "success":
             raise LabError(f"{expression}: Prometheus answered {status}: {found}")
         series: list[dict[str, Any]] = found["data"]["result"]
         return series
+
+    def over_time(self, expression: str, began: float, ended: float, step_s: float) -> list[dict[str, Any]]:
+        """Return the series of a range query between two Unix times; raises LabError where Prometheus refuses it."""
+        wanted = {"query": expression, "start": began, "end": ended, "step": step_s}
+        return self._series("query_range", expression, wanted)
 
     def rules(self) -> list[dict[str, Any]]:
         """Return every rule with its health, as of the last evaluation."""
