@@ -73,6 +73,8 @@ def apiserver(
         f"--etcd-servers={etcd_url}",
         "--bind-address=127.0.0.1",
         "--advertise-address=127.0.0.1",
+        # The Service `kubernetes` would lead to loopback, which 1.37 refuses at the start (controlplane instance.go).
+        "--endpoint-reconciler-type=none",
         f"--secure-port={port}",
         f"--tls-cert-file={certificate.certificate}",
         f"--tls-private-key-file={certificate.key}",

@@ -6,9 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-WIDTH, HEIGHT, GAP = 430, 250, 12
-LEFT, TOP, RIGHT, BOTTOM = 46, 36, 14, 58
+WIDTH, HEIGHT, GAP = 430, 264, 12
+LEFT, TOP, RIGHT, BOTTOM = 46, 36, 14, 72
 """Margins of a plot inside its panel."""
+
+GAP_S = 5.0
+"""A series without a value for so long has none in between: no line is drawn there."""
 
 COLOURS = ("#1f5fa8", "#c4621d", "#2e8540", "#8a4fbf", "#b3261e", "#5b6675")
 TICKS = 4
@@ -64,19 +67,36 @@ def _panel(panel: Panel, seconds: float) -> Iterator[str]:
         when = f"{seconds * tick / TICKS:.0f} s"
         yield f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle" fill="#5b6675">{when}</text>'
     for line, colour in zip(panel.lines, _colours(len(panel.lines)), strict=True):
-        at = (
-            f"{LEFT + plot_width * when / seconds:.1f},{TOP + plot_height * (1 - value / top):.1f}"
-            for when, value in line.points
-        )
-        yield f'<polyline points="{" ".join(at)}" fill="none" stroke="{colour}" stroke-width="2"/>'
+        for run in _runs(line.points):
+            at = (
+                f"{LEFT + plot_width * when / seconds:.1f},{TOP + plot_height * (1 - value / top):.1f}"
+                for when, value in run
+            )
+            yield (
+                f'<polyline points="{" ".join(at)}" fill="none" stroke="{colour}" stroke-width="2" '
+                'stroke-linecap="round"/>'
+            )
     if not panel.lines:
         middle = TOP + plot_height / 2
         yield f'<text x="{WIDTH / 2}" y="{middle}" text-anchor="middle" fill="#5b6675">none</text>'
-    x = float(LEFT)
+    x, y = float(LEFT), HEIGHT - 34
     for line, colour in zip(panel.lines, _colours(len(panel.lines)), strict=True):
-        yield f'<rect x="{x:.0f}" y="{HEIGHT - 24}" width="12" height="4" fill="{colour}"/>'
-        yield f'<text x="{x + 17:.0f}" y="{HEIGHT - 18}" fill="#1b2129">{escape(line.name)}</text>'
-        x += 32 + 6.6 * len(line.name)
+        width = 32 + 6.8 * len(line.name)
+        if x + width > WIDTH - RIGHT + 15:
+            x, y = float(LEFT), y + 18
+        yield f'<rect x="{x:.0f}" y="{y - 6}" width="12" height="4" fill="{colour}"/>'
+        yield f'<text x="{x + 17:.0f}" y="{y}" fill="#1b2129">{escape(line.name)}</text>'
+        x += width
+
+
+def _runs(points: Sequence[tuple[float, float]]) -> list[list[tuple[float, float]]]:
+    """Return the points of a series in runs without a gap."""
+    runs: list[list[tuple[float, float]]] = []
+    for point in points:
+        if not runs or point[0] - runs[-1][-1][0] > GAP_S:
+            runs.append([])
+        runs[-1].append(point)
+    return [run if len(run) > 1 else [*run, (run[0][0] + 1.0, run[0][1])] for run in runs]
 
 
 def _colours(count: int) -> list[str]:

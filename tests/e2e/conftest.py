@@ -87,7 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "modes(*names, slow=()): run in these modes of placeholders only, where there are such; those in `slow`, named "
-        "<release>, <mode> or <release>-<mode>, belong to `make prove`",
+        "<release>, <mode>, <release>-<mode> or, for an older Kubernetes, older, belong to `make prove`",
     )
     config.addinivalue_line("markers", "every_kubernetes: run with the older minors of Kubernetes too, in one mode")
     config.addinivalue_line(
@@ -121,14 +121,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ]
         cases += [
             pytest.param(one, mode, marks=marks, id=f"{one.slurm}-{mode}-{one.kubernetes}")
-            for some, marks in ((older, OLDER), (proved, PROVED))
+            for some, marks in ((older, _marks_of_older(slow)), (proved, PROVED))
             for one in some
             for mode in (only or modes_of(one.slurm))[:1]
         ]
         metafunc.parametrize(("site", "mode"), cases, indirect=True, scope="session")
     elif "site" in metafunc.fixturenames:
         sites = [pytest.param(one, marks=[*_marks(one.slurm, "", slow), *late], id=one.slurm) for one in parts]
-        sites += [pytest.param(one, marks=OLDER, id=f"{one.slurm}-{one.kubernetes}") for one in older]
+        sites += [pytest.param(one, marks=_marks_of_older(slow), id=f"{one.slurm}-{one.kubernetes}") for one in older]
         sites += [pytest.param(one, marks=PROVED, id=f"{one.slurm}-{one.kubernetes}") for one in proved]
         metafunc.parametrize("site", sites, indirect=True, scope="session")
 
@@ -154,6 +154,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _marks(release: str, mode: str, slow: Sequence[str]) -> list[pytest.MarkDecorator]:
     late = {release, mode, f"{release}-{mode}"} & set(slow)
     return [pytest.mark.lab, *([pytest.mark.slow] if late else [])]
+
+
+def _marks_of_older(slow: Sequence[str]) -> list[pytest.MarkDecorator]:
+    return [*OLDER, *([pytest.mark.slow] if "older" in slow else [])]
 
 
 @pytest.fixture(scope="session")

@@ -86,6 +86,7 @@ def refusals(place: Stage, ref: PodRef) -> int:
     return sum("SubmitRefused(" in line for line in lines)
 
 
+@pytest.mark.modes(slow=("24.11",))
 def test_account_and_qos_of_every_prefix_are_those_of_the_job(place: Stage) -> None:
     site = place.site
     pods = [

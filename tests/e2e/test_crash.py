@@ -8,7 +8,7 @@ from lab.site import PodRef
 from tests.builders.stage import Stage
 
 
-@pytest.mark.modes(slow=("24.11-batch", "26.05", "auto"))
+@pytest.mark.slow
 def test_a_crash_among_waiting_and_running_pods_loses_and_doubles_nothing(stage: Stage) -> None:
     site, tiny = stage.site, stage.family.tiny
     running = [stage.pod(f"runs{n}") for n in range(4)]

@@ -20,7 +20,7 @@ from lab.site import Site
 
 Found = dict[str, list[dict[str, str]]]
 
-about_kubernetes = pytest.mark.modes(slow=("24.11",))
+about_kubernetes = pytest.mark.modes(slow=("24.11", "older"))
 """What is found has nothing to do with the release of Slurm; one of them in every run is enough."""
 
 

@@ -69,6 +69,7 @@ def test_a_taint_a_condition_and_the_end_of_a_node_drain_it_for_as_long_as_they_
     lifted(watchful, node)
 
 
+@pytest.mark.slow
 def test_the_pod_of_a_slurmd_that_goes_drains_its_node_until_another_is_ready(watchful: Stage) -> None:
     site, node = watchful.site, watchful.family.nodes[-1]
 
@@ -87,6 +88,7 @@ def test_the_pod_of_a_slurmd_that_goes_drains_its_node_until_another_is_ready(wa
     lifted(watchful, node)
 
 
+@pytest.mark.slow
 def test_nodes_whose_kubelets_fall_silent_are_drained_until_they_are_back(watchful: Stage) -> None:
     site, node = watchful.site, watchful.family.nodes[-1]
     site.kube.kwok.stop()

@@ -73,7 +73,7 @@ def cordoned(stage: Stage, node: str) -> Iterator[None]:
 
 
 @pytest.mark.every_kubernetes
-@pytest.mark.modes("batch", slow=("24.11",))
+@pytest.mark.modes("batch", slow=("24.11", "older"))
 def test_a_cordon_drains_slurm_s_node_for_as_long_as_it_lasts_and_comes_to_no_condition(stage: Stage) -> None:
     site, node = stage.site, stage.family.nodes[-1]
     with cordoned(stage, node):
@@ -172,7 +172,8 @@ def away(site: Site, node: str) -> Iterator[None]:
         site.slurm.start_slurmd(node)
 
 
-@pytest.mark.modes("batch", slow=("24.11",))
+@pytest.mark.slow
+@pytest.mark.modes("batch")
 def test_a_slurmd_that_is_away_stands_on_the_node_first_as_silent_and_then_as_down(stage: Stage) -> None:
     site, node = stage.site, stage.family.nodes[-1]
     with slurm_conf(site, SlurmdTimeout="20"):
@@ -191,7 +192,8 @@ def test_a_slurmd_that_is_away_stands_on_the_node_first_as_silent_and_then_as_do
     assert unavailable(site) == {}
 
 
-@pytest.mark.modes("batch", slow=("24.11",))
+@pytest.mark.slow
+@pytest.mark.modes("batch")
 def test_a_node_that_is_down_keeps_its_words_behind_our_drain_and_comes_back_where_slurm_would_bring_it(
     stage: Stage,
 ) -> None:
@@ -250,7 +252,9 @@ def wishing(site: Site, places: tuple[str, str] = BY_SLURMCTLD) -> Iterator[None
         site.reconfigure()
 
 
-@pytest.mark.parametrize("places", [BY_SLURMD, BY_SLURMCTLD], ids=["slurmd", "slurmctld"])
+@pytest.mark.parametrize(
+    "places", [pytest.param(BY_SLURMD, marks=pytest.mark.slow), BY_SLURMCTLD], ids=["slurmd", "slurmctld"]
+)
 @pytest.mark.modes("batch", slow=("24.11",))
 def test_the_lock_is_there_before_the_first_line_of_a_job_and_for_no_job_of_ours(
     stage: Stage, places: tuple[str, str]

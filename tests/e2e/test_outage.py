@@ -81,11 +81,9 @@ def back(daemons: list[Daemon]) -> None:
         daemon.start()
 
 
-REPLICAS = [1, pytest.param(2, marks=pytest.mark.slow)]
-
-
-@pytest.mark.modes("batch", slow=("24.11",))
-@pytest.mark.parametrize("replicas", REPLICAS)
+@pytest.mark.slow
+@pytest.mark.modes("batch")
+@pytest.mark.parametrize("replicas", [1, 2])
 def test_jobs_of_pods_that_were_deleted_while_no_extender_lived_end_at_once(stage: Stage, replicas: int) -> None:
     site = stage.site
     with extenders(site, replicas) as daemons:

@@ -67,7 +67,9 @@ def members(stage: Stage, group: str, count: int) -> list[PodRef]:
     return [stage.pod(f"ring-{number}", cpus=2, **named) for number in range(count)]
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize(
+    "group", ["scheduling.x-k8s.io", pytest.param("scheduling.volcano.sh", marks=pytest.mark.slow)]
+)
 def test_the_pods_of_a_pod_group_wait_for_it_and_start_together(stage: Stage, reading: Site, group: str) -> None:
     pods = members(stage, group, 3)
     reading.elapse(3)

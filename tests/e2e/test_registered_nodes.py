@@ -143,6 +143,7 @@ def test_a_labelled_node_is_a_node_of_slurm_and_takes_a_pod(fleet: Site, name: s
     fleet.gone(ref)
 
 
+@pytest.mark.slow
 def test_another_size_waits_for_the_pod_and_then_the_node_is_made_anew(fleet: Site, name: str) -> None:
     namespace = fleet.namespace("resized")
     add(fleet, name, gpus=4, model="H100")
@@ -197,6 +198,7 @@ def test_without_its_label_a_node_leaves_slurm_when_its_pod_has_left(fleet: Site
     registered(fleet, name)
 
 
+@pytest.mark.slow
 def test_what_is_registered_outlives_slurmctld_and_the_extender_and_is_not_made_twice(fleet: Site, name: str) -> None:
     add(fleet, name, zone="z1")
     registered(fleet, name)

@@ -104,7 +104,8 @@ def pauses(logs: Iterable[Path], since: float) -> list[float]:
     return sorted((after - before for before, after in pairwise(at)), reverse=True)
 
 
-@pytest.mark.modes("batch", "external", slow=("24.11", "26.05-external"))
+@pytest.mark.slow
+@pytest.mark.modes("batch", "external")
 def test_a_rolling_update_among_flowing_pods_costs_no_call_and_no_pod(
     stage: Stage, record_property: Callable[[str, object], None]
 ) -> None:

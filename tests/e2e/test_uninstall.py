@@ -29,7 +29,7 @@ def gates(stage: Stage, pod: PodRef) -> list[str]:
 
 
 @pytest.mark.every_kubernetes
-@pytest.mark.modes("batch", slow=("24.11",))
+@pytest.mark.modes("batch", slow=("24.11", "older"))
 def test_what_waits_is_let_go_what_runs_goes_on_and_a_new_installation_takes_it_up(stage: Stage) -> None:
     site, tiny = stage.site, stage.family.tiny
     runs = stage.pod("runs", partition=tiny, cpus=4)
@@ -98,7 +98,8 @@ def ours_on(one: dict[str, Any]) -> set[str]:
     return taints | notes | {name for name in told if name.startswith(OWN_PREFIX)}
 
 
-@pytest.mark.modes("batch", "external", slow=("24.11", "26.05-external"))
+@pytest.mark.slow
+@pytest.mark.modes("batch", "external")
 def test_taints_cordons_conditions_and_drains_of_the_extender_are_removed_and_those_of_others_stay(
     marked: Stage,
 ) -> None:

@@ -42,7 +42,7 @@ def two_for_one_place(stage: Stage) -> tuple[PodRef, PodRef]:
 
 
 @pytest.mark.every_kubernetes
-@pytest.mark.modes("batch", "allocation", "external", slow=("allocation", "external"))
+@pytest.mark.modes("batch", "allocation", "external", slow=("24.11", "allocation", "external", "older"))
 def test_a_pod_that_waits_is_told_why_in_the_same_words_everywhere(stage: Stage) -> None:
     site = stage.site
     first, second = two_for_one_place(stage)
@@ -85,7 +85,7 @@ def test_drain_and_resume_reach_slurm_with_nothing_but_the_api_server(stage: Sta
     site.wait_for(lambda: not stage.drained(), "it is resumed", timeout_s=30)
 
 
-@pytest.mark.modes("batch")
+@pytest.mark.modes("batch", slow=("24.11",))
 def test_whoever_may_view_can_ask_everything_and_change_nothing(stage: Stage) -> None:
     site = stage.site
     binding = {
