@@ -17,7 +17,7 @@ from extender.domain import wellknown
 from extender.domain.gangs import labels
 
 FORM = re.compile(
-    r"(?P<object>Pod|Node|Lease|Namespace) "
+    r"(?P<object>Pod|Node|Lease|Namespace|ResourceClaim) "
     r"(?P<kind>annotation|label|label or annotation|taint|condition|scheduling gate)"
     r"(?P<setting>, a setting)?: (?P<text>.+)",
     re.DOTALL,
@@ -35,8 +35,8 @@ After reading this page you know every key that the extender writes on an object
 reads there. Users and administrators write those that are marked as a setting; the extender writes all others, and
 ignores or repairs changes of them. Settings of the Slurm job of a Pod are on [another page](annotations.md), Events on
 [a third](events.md), metrics on [a fourth](metrics.md). The extender has no finalizer of its own.
-On a ResourceClaim that it allocates it writes `job-id`, and Kubernetes' finalizer `delete-protection`
-([devices](../devices.md)).
+On a ResourceClaim that it allocates it writes `job-id`, and Kubernetes' finalizer `delete-protection`. Its own
+ResourceClaims have the label `slurm-extender.io/device-reminder` ([devices](../devices.md#reminders)).
 
 `status.slurm-extender.io/` begins status, `slurm-extender.io/` settings, conditions and taints.
 """
@@ -89,7 +89,7 @@ def keys() -> list[Key]:
 def render() -> str:
     """The whole page, with a newline at its end."""
     parts = [_HEAD]
-    for of in ("Pod", "Node", "Namespace", "Lease"):
+    for of in ("Pod", "Node", "Namespace", "Lease", "ResourceClaim"):
         parts.append(f"\n## {of}\n{_TABLE}")
         parts += [
             f"| `{one.key}` | {one.kind} | {'yes' if one.setting else ''} | {one.text} |\n"

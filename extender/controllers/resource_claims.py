@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 import structlog
 
 from extender.domain.devices.choice import conflicts
-from extender.domain.devices.views import ResourceClaimView
+from extender.domain.devices.views import DeviceId, ResourceClaimView
 from extender.domain.placeholder import State
-from extender.domain.ports import Announcement, Announcer, DeviceCache
+from extender.domain.ports import Announcement, Announcer, DeviceCache, PortError
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
 from extender.engine.devices.member_devices import MemberDevices
@@ -59,6 +59,9 @@ class ResourceClaimController:
         self._reconsider = reconsider
         self._fresh = fresh
         self._reported: dict[tuple[str, str], None] = {}
+        self._forgotten: dict[str, set[DeviceId]] = {}
+        """Devices of ResourceClaims, by UID, of which kube-schedulers know no more that they are allocated."""
+
         self._half_released: dict[str, str] = {}
         """Versions of ResourceClaims without an allocation that still name a job, by UID."""
 
@@ -82,8 +85,27 @@ class ResourceClaimController:
             return
         if new is not None:
             self._controller.add(new.uid)
+        if old is not None and (new is None or new.allocated is None):
+            self._freed(old, gone=new is None)
+        if new is None:
+            self._forgotten.pop(claim.uid, None)
         if self._fresh() and (old is None or new is None or _judged(old) != _judged(new)):
             self._reconsider(self._pods.users(claim))
+
+    def _freed(self, claim: ResourceClaimView, *, gone: bool) -> None:
+        """Note which other ResourceClaims hold the devices of one that was freed: kube-schedulers forget these.
+
+        A reminder is freed only in order to be allocated again. Its deletion counts as that of any other.
+        """
+        holders = self._devices.stock.holders
+        for reminder in holders.reminders(claim.uid):
+            self._controller.add(reminder)
+        for device in claim.devices if gone or not claim.reminds_of else ():
+            for uid in holders.others(device, claim.uid):
+                other = holders.claim(uid)
+                if other is not None and not other.reminds_of and device in _whole(other):
+                    self._forgotten.setdefault(uid, set()).add(device)
+                    self._controller.add(uid)
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Handle a workload that got, lost or uses its job."""
@@ -116,15 +138,40 @@ class ResourceClaimController:
         claim = self._find(uid)
         if claim is None:
             self._half_released.pop(uid, None)
+            self._forgotten.pop(uid, None)
             return None
         if not self._fresh():
             return Requeue(RETRY_S)
+        if claim.reminds_of:
+            await self._judge_reminder(claim)
+            return None
+        again = await self._remind(claim)
+        return await self._judge(claim) or again
+
+    async def _remind(self, claim: ResourceClaimView) -> Requeue | None:
+        """Bring devices of a ResourceClaim back to kube-schedulers."""
+        forgotten = self._forgotten.pop(claim.uid, set())
+        for device in sorted(forgotten & claim.devices):
+            try:
+                await self._members.remind(claim, device)
+            except PortError as error:
+                _log.warning("device_reminder_not_written", claim=claim.full_name, uid=claim.uid, error=str(error))
+                self._forgotten.setdefault(claim.uid, set()).add(device)
+        return Requeue(RETRY_S) if claim.uid in self._forgotten else None
+
+    async def _judge_reminder(self, reminder: ResourceClaimView) -> None:
+        """Delete a reminder whose ResourceClaim does not hold its device any more."""
+        holder = self._find(reminder.reminds_of)
+        if holder is None or holder.allocated is None or not reminder.devices <= holder.devices:
+            await self._members.remove_reminder(reminder)
+
+    async def _judge(self, claim: ResourceClaimView) -> Requeue | None:
         users = self._pods.users(claim)
         if waiting := [pod for pod in users if self._is_untranslated(pod)]:
             self._reconsider(waiting)
         if claim.allocated is None:
             return await self._write_again(claim, users) or await self._finish_release(claim, users)
-        self._half_released.pop(uid, None)
+        self._half_released.pop(claim.uid, None)
         if claim.job_id is not None and not claim.reserved and not any(self._holds(claim, pod) for pod in users):
             await self._members.release(claim)
         elif claim.reserved:
@@ -191,6 +238,11 @@ class ResourceClaimController:
                 self._announcer.announce(
                     Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.DEVICE_CONFLICT, text, warning=True)
                 )
+
+
+def _whole(claim: ResourceClaimView) -> frozenset[DeviceId]:
+    """Return the devices that a ResourceClaim has as a whole: of shares, kube-schedulers keep count."""
+    return frozenset(one.device for one in claim.allocated or () if one.device in one.held)
 
 
 def _judged(claim: ResourceClaimView) -> tuple[object, ...]:

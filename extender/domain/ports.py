@@ -14,7 +14,7 @@ from typing import Protocol
 
 from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.devices.choice import DeviceStock
-from extender.domain.devices.views import ResourceClaimAllocation, ResourceClaimView
+from extender.domain.devices.views import DeviceId, ResourceClaimAllocation, ResourceClaimView
 from extender.domain.events import (
     CancelAnswered,
     Event,
@@ -398,6 +398,14 @@ class ResourceClaims(Protocol):
 
     async def release(self, claim: ResourceClaimView) -> None:
         """Remove the allocation and the finalizer. Raises `PortError`."""
+        ...
+
+    async def remind(self, claim: ResourceClaimView, device: DeviceId) -> None:
+        """Allocate a device once more, to a reminder of the ResourceClaim that holds it. Raises `PortError`."""
+        ...
+
+    async def remove(self, reminder: ResourceClaimView) -> None:
+        """Delete a reminder. Raises `PortError`."""
         ...
 
 

@@ -96,6 +96,9 @@ FENCE_EVIDENCE = f"{STATUS_PREFIX}fence-evidence"
 """Node annotation: when the fence script called last for this Slurm node, with a proof. See
 `domain.nodes.fence_evidence`."""
 
+DEVICE_REMINDER = f"{DOMAIN}/device-reminder"
+"""ResourceClaim label: this one of the extender reminds kube-schedulers of a device that another one holds."""
+
 CPUS = f"{DOMAIN}/cpus"
 """Node annotation, a setting: its Linux CPUs in the order of Slurm's cores. See `domain.devices.cpu_order`."""
 

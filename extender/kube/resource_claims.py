@@ -18,6 +18,7 @@ from extender.domain.devices.cpu_order import cpuset_text
 from extender.domain.devices.views import (
     CLAIM_FINALIZER,
     AllocatedDevice,
+    DeviceId,
     DeviceRequest,
     ResourceClaimAllocation,
     ResourceClaimView,
@@ -25,16 +26,22 @@ from extender.domain.devices.views import (
 from extender.domain.events import MemberRef
 from extender.domain.ports import Clock, ResourceClaims
 from extender.domain.timestamp import timestamp
-from extender.domain.wellknown import JOB_ID
+from extender.domain.wellknown import DEVICE_REMINDER, JOB_ID
 from extender.kube.connection import MERGE_PATCH, ApiConnection, ApiResponse
 from extender.kube.devices import RESOURCE_API
 from extender.kube.errors import ApiUnavailable, NotFound
 from extender.kube.repeat import repeated
 from extender.kube.wire.fields import OddObject
-from extender.kube.wire.resource_claim import read_resource_claim
+from extender.kube.wire.resource_claim import KIND, read_resource_claim
 
 ONCE_S = 2.0
 """Seconds for one request. A `/bind` call makes up to four, within kube-scheduler's time-out of 5 s."""
+
+
+REMINDER_CLASS = "device-reminder.slurm-extender.io"
+"""The DeviceClass of reminders. It does not exist."""
+
+REMINDER_REQUEST = "device"
 
 
 class ResourceClaimWriter:
@@ -84,6 +91,32 @@ class ResourceClaimWriter:
                 claim = await self._patch(claim, "/status", {"status": {"allocation": None}})
             finalizers = [one for one in claim.finalizers if one != CLAIM_FINALIZER]
             await self._patch(claim, "", {"metadata": {"finalizers": finalizers, "annotations": {JOB_ID: None}}})
+
+    async def remind(self, claim: ResourceClaimView, device: DeviceId) -> None:
+        """Allocate a device once more, to a reminder of the ResourceClaim that holds it. Raises ApiError.
+
+        The set of allocated devices of a kube-scheduler has no counts (`dynamicresources/allocateddevices.go`): of a
+        device that two ResourceClaims hold it forgets when one of them is freed. An allocation that is new to it
+        brings the device back. A reminder that exists is therefore freed first.
+        """
+        folder, name = _folder(claim.namespace), reminder_name(claim.uid, device)
+        found = await self.read(claim.namespace, name)
+        if found is None:
+            answer = await self._connection.request("POST", folder, body=_reminder(claim, name), timeout_s=ONCE_S)
+            found = _read(answer, folder)
+        if found.reminds_of != claim.uid:
+            raise ApiUnavailable(f"{_path(claim.namespace, name)} is no reminder of {claim.full_name}; delete it")
+        if found.allocated is not None:
+            found = await self._patch(found, "/status", {"status": {"allocation": None}})
+        held = ResourceClaimAllocation((AllocatedDevice(REMINDER_REQUEST, device),), claim.node, 0)
+        await self._patch(found, "/status", {"status": {"allocation": self._allocation(found, held)}})
+
+    async def remove(self, reminder: ResourceClaimView) -> None:
+        """Delete a reminder. One that does not exist is none. Raises ApiError."""
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": reminder.uid}}
+        with suppress(NotFound):
+            path = _path(reminder.namespace, reminder.name)
+            await self._connection.request("DELETE", path, body=body, timeout_s=ONCE_S)
 
     async def _patch(self, claim: ResourceClaimView, subresource: str, patch: dict[str, Any]) -> ResourceClaimView:
         path = f"{_path(claim.namespace, claim.name)}{subresource}"
@@ -149,8 +182,33 @@ def _entry(text: str) -> dict[str, Any]:
     return found
 
 
+def reminder_name(uid: str, device: DeviceId) -> str:
+    """Return the name of the reminder of a device that a ResourceClaim holds: always the same."""
+    return f"slurm-device-reminder-{uuid.uuid5(uuid.NAMESPACE_OID, f'{uid}/{device.text}')}"
+
+
+def _reminder(claim: ResourceClaimView, name: str) -> dict[str, Any]:
+    """Return a reminder of a ResourceClaim, which ends with it at the latest.
+
+    Its DeviceClass does not exist, so that no quota counts its device.
+    """
+    api = RESOURCE_API.removeprefix("/apis/")
+    owner = {"apiVersion": api, "kind": KIND, "name": claim.name, "uid": claim.uid, "controller": True}
+    exactly = {"deviceClassName": REMINDER_CLASS, "allocationMode": "ExactCount", "count": 1}
+    return {
+        "apiVersion": api,
+        "kind": KIND,
+        "metadata": {"name": name, "labels": {DEVICE_REMINDER: "true"}, "ownerReferences": [owner]},
+        "spec": {"devices": {"requests": [{"name": REMINDER_REQUEST, "exactly": exactly}]}},
+    }
+
+
+def _folder(namespace: str) -> str:
+    return f"{RESOURCE_API}/namespaces/{quote(namespace, safe='')}/resourceclaims"
+
+
 def _path(namespace: str, name: str) -> str:
-    return f"{RESOURCE_API}/namespaces/{quote(namespace, safe='')}/resourceclaims/{quote(name, safe='')}"
+    return f"{_folder(namespace)}/{quote(name, safe='')}"
 
 
 def _read(answer: ApiResponse, path: str) -> ResourceClaimView:

@@ -43,6 +43,12 @@ class DynamicResources:
         self.doubly: list[str] = []
         """Devices that were given to a Pod while another had them."""
 
+        self.known: set[DeviceKey] = set()
+        """The devices that kube-schedulers take for allocated. Without counts, as `allocateddevices.go` has them: of two
+        holders of a device, the first that is freed takes it out."""
+
+        self._allocated: dict[str, list[DeviceKey]] = {}
+
     # What a driver and an administrator write.
 
     def publish(self, node: str, driver: str, count: int, *, generation: int = 1) -> None:
@@ -179,8 +185,21 @@ class DynamicResources:
     # The controller of ResourceClaims, and the kubelets.
 
     def _hear(self, happening: WatchEvent) -> None:
+        if happening.resource == RESOURCE_CLAIMS:
+            self._count(happening)
         if happening.resource == PODS:
             asyncio.get_running_loop().call_soon(self._follow, happening)
+
+    def _count(self, happening: WatchEvent) -> None:
+        uid = happening.object["metadata"]["uid"]
+        before = self._allocated.pop(uid, [])
+        after = [] if happening.type == "DELETED" else devices_of(happening.object)
+        if after:
+            self._allocated[uid] = after
+        if before and not after:
+            self.known.difference_update(before)
+        elif after and not before:
+            self.known.update(after)
 
     def _follow(self, happening: WatchEvent) -> None:
         """Do what follows from a change of a Pod, once all have been notified of it."""
@@ -262,12 +281,11 @@ class DynamicResources:
         return found
 
     def _free(self, node: str) -> Iterator[DeviceKey]:
-        taken = {device for claim in self._server.storage.of(RESOURCE_CLAIMS) for device in devices_of(claim)}
         slices = [one["spec"] for one in self._server.storage.of(RESOURCE_SLICES)]
         for spec in slices:
             for device in spec["devices"]:
                 key = (spec["driver"], spec["pool"]["name"], device["name"])
-                if spec.get("nodeName") == node and key not in taken and spec["driver"] != CPU_DRIVER:
+                if spec.get("nodeName") == node and key not in self.known and spec["driver"] != CPU_DRIVER:
                     yield key
 
     def _allocate(self, name: str, chosen: list[tuple[str, DeviceKey]], node: str, config: Sequence[Json] = ()) -> None:

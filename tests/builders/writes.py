@@ -10,6 +10,7 @@ from typing import Any
 
 from extender.domain import wellknown
 from extender.domain.devices.views import CLAIM_FINALIZER
+from extender.kube.resource_claims import REMINDER_CLASS
 
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
@@ -132,6 +133,8 @@ CORDONED = [{"op": "add", "path": "/spec/unschedulable", "value": True}]
 _POD = "slurm-extender-pods"
 _NODE = "slurm-extender-nodes"
 _DEVICES = "slurm-extender-devices"
+_REMINDERS = "slurm-extender-device-reminders"
+DELETION = {"kind": "DeleteOptions", "apiVersion": "v1"}
 PROTECTED = {"finalizers": [CLAIM_FINALIZER]}
 _GIVEN = {"request": "gpu", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}
 _HERE = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
@@ -145,7 +148,11 @@ ALLOCATION = {
         "reservedFor": [{"resource": "pods", "name": "ours", "uid": "u"}],
     }
 }
-CLAIM_TO_WRITE = {
+REMINDER_TO_DELETE: dict[str, Any] = {
+    "metadata": {"name": "reminder", "labels": {wellknown.DEVICE_REMINDER: "true"}},
+    "spec": {"devices": {"requests": [{"name": "device", "exactly": {"deviceClassName": REMINDER_CLASS, "count": 1}}]}},
+}
+CLAIM_TO_WRITE: dict[str, Any] = {
     "metadata": {"name": "free"},
     "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", "count": 1}}]}},
 }
@@ -239,6 +246,17 @@ WRITES = {
         "ResourceClaimWriter.release",
         _DEVICES,
     ),
+    "a reminder of a device": Write(
+        "POST",
+        CLAIMS,
+        REMINDER_TO_DELETE | {"metadata": REMINDER_TO_DELETE["metadata"] | {"name": "another"}},
+        JSON,
+        "ResourceClaimWriter.remind",
+        _REMINDERS,
+    ),
+    "a reminder deleted": Write(
+        "DELETE", f"{CLAIMS}/reminder", DELETION, JSON, "ResourceClaimWriter.remove", _REMINDERS
+    ),
     "an Event about a Pod": Write(
         "POST", EVENTS, event(metadata={"name": "another"}), JSON, "EventWriter.run", "slurm-extender-events"
     ),
@@ -280,6 +298,14 @@ DENIED = {
     "a label of a ResourceClaim": Write(
         "PATCH", f"{CLAIMS}/free", {"metadata": {"labels": {"a": "b"}}}, MERGE, first=True
     ),
+    "a ResourceClaim": Write("POST", CLAIMS, CLAIM_TO_WRITE | {"metadata": {"name": "new"}}, JSON, first=True),
+    "a ResourceClaim that is called a reminder": Write(
+        "POST",
+        CLAIMS,
+        CLAIM_TO_WRITE | {"metadata": {"name": "new", "labels": {wellknown.DEVICE_REMINDER: "true"}}},
+        JSON,
+    ),
+    "the end of a ResourceClaim": Write("DELETE", f"{CLAIMS}/free", DELETION, JSON),
     "an annotation of a ResourceClaim": Write(
         "PATCH", f"{CLAIMS}/free", {"metadata": {"annotations": {"a": "b"}}}, MERGE
     ),

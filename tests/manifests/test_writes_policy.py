@@ -29,6 +29,7 @@ from tests.builders.writes import (
     LEASES,
     MERGE,
     NODE,
+    REMINDER_TO_DELETE,
     STRATEGIC,
     UNGATED,
     WRITES,
@@ -104,6 +105,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             made(kube, "/api/v1/nodes", {"metadata": {"name": name, "annotations": noted}, "spec": spec})
         if has_claims(kube):
             made(kube, CLAIMS, CLAIM_TO_WRITE)
+            made(kube, CLAIMS, REMINDER_TO_DELETE)
         made(kube, EVENTS, event())
         checkpoints: dict[str, Any] = {"name": "slurm-extender-checkpoints", "annotations": {CHECKPOINT: "1"}}
         made(kube, LEASES, {"metadata": checkpoints, "spec": {}})
@@ -200,5 +202,5 @@ def test_the_api_server_finds_no_fault_with_the_expressions(cluster: Kubernetes)
     status, answer = cluster.api("GET", path)
     assert status == 200
     found = {one["metadata"]["name"]: one.get("status", {}).get("typeChecking", {}) for one in answer["items"]}
-    assert len(found) == 9
+    assert len(found) == 10
     assert not any(one.get("expressionWarnings") for one in found.values()), found

@@ -13,7 +13,7 @@ from extender.kube.wire.stream import DEVICE_CLASS, RESOURCE_SLICE
 
 _GROUP = "resource.k8s.io"
 _VERBS = {
-    "resourceclaims": "get list watch patch",
+    "resourceclaims": "get list watch create patch delete",
     "resourceclaims/status": "patch",
     "resourceclaims/binding": "patch",
     "resourceslices": "list watch",

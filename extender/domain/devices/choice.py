@@ -86,7 +86,7 @@ class DeviceStock:
     def frees(self, uid: str) -> bool:
         """Return whether a holder is about to free its devices."""
         claim = self.holders.claim(uid)
-        return claim is not None and self.leaving(claim)
+        return claim is not None and (bool(claim.reminds_of) or self.leaving(claim))
 
     def _yields(self, uid: str) -> bool:
         claim = self.holders.claim(uid)
@@ -150,9 +150,14 @@ def conflicts(claim: ResourceClaimView, stock: DeviceStock) -> tuple[tuple[Devic
     return tuple(
         (device, other)
         for device in sorted(claim.devices)
-        for uid in stock.firm_holders(device, claim.uid)[:1]
-        if (other := stock.holders.claim(uid)) is not None
+        if (other := _other_claim(device, claim.uid, stock)) is not None
     )
+
+
+def _other_claim(device: DeviceId, uid: str, stock: DeviceStock) -> ResourceClaimView | None:
+    """Return one of the others that keep a device. A reminder is none: what it reminds of has the device, or had it."""
+    others = (stock.holders.claim(other) for other in stock.firm_holders(device, uid))
+    return next((one for one in others if one is not None and not one.reminds_of), None)
 
 
 def _cpus(line: CpuLine, given: Sequence[Device], node: str, stock: DeviceStock) -> tuple[int, ...]:

@@ -12,6 +12,8 @@ class DeviceHolders:
         self._claims: dict[str, ResourceClaimView] = {}
         self._holders: dict[DeviceId, set[str]] = {}
         self._assumed: dict[str, frozenset[DeviceId]] = {}
+        self._reminders: dict[str, set[str]] = {}
+        """UIDs of the reminders of each ResourceClaim."""
 
     def put(self, claim: ResourceClaimView) -> None:
         """Take over what a ResourceClaim holds now."""
@@ -20,6 +22,8 @@ class DeviceHolders:
             self._claims[claim.uid] = claim
             for device in claim.devices:
                 self._holders.setdefault(device, set()).add(claim.uid)
+            if claim.reminds_of:
+                self._reminders.setdefault(claim.reminds_of, set()).add(claim.uid)
 
     def drop(self, uid: str) -> None:
         """Forget a ResourceClaim that is gone."""
@@ -29,6 +33,10 @@ class DeviceHolders:
                 holders.discard(uid)
                 if not holders:
                     del self._holders[device]
+            if reminders := self._reminders.get(old.reminds_of):
+                reminders.discard(uid)
+                if not reminders:
+                    del self._reminders[old.reminds_of]
 
     def assume(self, uid: str, devices: frozenset[DeviceId]) -> None:
         """Count devices as held by a ResourceClaim from before its write until the watch shows it; none: not any more.
@@ -44,9 +52,13 @@ class DeviceHolders:
         return uid in self._assumed
 
     def others(self, device: DeviceId, uid: str) -> tuple[str, ...]:
-        """Return the UIDs of all holders of a device except one ResourceClaim."""
+        """Return the UIDs of all holders of a device except one ResourceClaim and its reminders."""
         found = self._holders.get(device, set()) | {one for one, held in self._assumed.items() if device in held}
-        return tuple(sorted(found - {uid}))
+        return tuple(sorted(found - {uid} - self._reminders.get(uid, set())))
+
+    def reminders(self, uid: str) -> tuple[str, ...]:
+        """Return the UIDs of the reminders of a ResourceClaim."""
+        return tuple(sorted(self._reminders.get(uid, ())))
 
     def claim(self, uid: str) -> ResourceClaimView | None:
         """Return a ResourceClaim that holds devices."""

@@ -114,6 +114,9 @@ class ResourceClaimView:
     extended: bool = False
     """kube-scheduler made it for extended resources of a Pod (KEP-5004)."""
 
+    reminds_of: str = ""
+    """UID of the ResourceClaim of which it is a reminder (`ResourceClaims.remind`); "": it is none."""
+
     @property
     def full_name(self) -> str:
         """Return `namespace/name`."""

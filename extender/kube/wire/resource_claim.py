@@ -12,7 +12,7 @@ from extender.domain.devices.cpu_order import read_order
 from extender.domain.devices.resource_claims import MOST_DEVICES
 from extender.domain.devices.views import EXTENDED_CLAIM, AllocatedDevice, DeviceId, DeviceRequest, ResourceClaimView
 from extender.domain.views import Toleration
-from extender.domain.wellknown import JOB_ID
+from extender.domain.wellknown import DEVICE_REMINDER, JOB_ID
 from extender.kube.wire.fields import Fields, OddObject, parsed
 from extender.kube.wire.meta import controlling_owner
 
@@ -25,12 +25,13 @@ MOST_RESERVED = 256
 LONGEST_CONFIG = 400_000
 """Characters of all config entries of one object together: the API server accepts 32 of 10 KiB each."""
 
+KIND = "ResourceClaim"
 _JOB_DIGITS = 10
 
 
 def read_resource_claim(obj: Mapping[str, Any] | bytes | str) -> ResourceClaimView:
     """Read a ResourceClaim from its JSON, parsed or not. Raises OddObject."""
-    found = parsed("ResourceClaim", obj) if isinstance(obj, bytes | str) else Fields("ResourceClaim", obj)
+    found = parsed(KIND, obj) if isinstance(obj, bytes | str) else Fields(KIND, obj)
     meta, devices, status = found.inner("metadata"), found.inner("spec").inner("devices"), found.inner("status")
     notes, owner = meta.strings("annotations"), controlling_owner(meta)
     reserved = status.each("reservedFor", MOST_RESERVED)[:MOST_RESERVED]
@@ -52,7 +53,12 @@ def read_resource_claim(obj: Mapping[str, Any] | bytes | str) -> ResourceClaimVi
         finalizers=meta.texts("finalizers"),
         deleted=meta.instant("deletionTimestamp") is not None,
         extended=notes.get(EXTENDED_CLAIM) == "true",
+        reminds_of=owner.uid if owner is not None and owner.kind == KIND and _is_reminder(meta) else "",
     )
+
+
+def _is_reminder(meta: Fields) -> bool:
+    return DEVICE_REMINDER in meta.strings("labels")
 
 
 def read_config(fields: Fields) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 
 from extender.domain.devices.views import CLAIM_FINALIZER
-from extender.domain.wellknown import GANG, GANG_SIZE, GATE, JOB_ID
+from extender.domain.wellknown import DEVICE_REMINDER, GANG, GANG_SIZE, GATE, JOB_ID
 from simulator.cluster import simulated_cluster
 from simulator.kube.dynamic_resources import DynamicResources, devices_of
 from simulator.kube.faults import KubeFault
@@ -359,6 +359,64 @@ async def test_a_device_of_two_bound_pods_is_an_event_on_both(site: DeviceSite) 
             assert site.events(name).count("DeviceAllocatedTwice") == 1
         assert site.node_of("ours") == node
         site.dra.doubly.clear()
+
+
+def reminders(site: DeviceSite) -> list[Json]:
+    claims = site.kube.storage.of(RESOURCE_CLAIMS)
+    return [claim for claim in claims if DEVICE_REMINDER in claim["metadata"].get("labels", {})]
+
+
+async def test_a_device_that_kube_schedulers_forgot_is_brought_back_until_its_pod_ends(site: DeviceSite) -> None:
+    """Two ResourceClaims held it, and one was freed."""
+    async with site.running():
+        site.add("ours")
+        node = await site.bound("ours")
+        device = (DRIVER, node, site.devices("ours")[0])
+        for _ in range(2):
+            site.dra.give_to_another("theirs", DRIVER, *device[1:])
+            site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "theirs"))
+            assert device not in site.dra.known
+            await site.until(lambda: device in site.dra.known, "kube-schedulers know of it again", within=5)
+            await asyncio.sleep(5)
+            assert device in site.dra.known
+        [reminder] = reminders(site)
+        assert devices_of(reminder) == [device]
+        [owner] = reminder["metadata"]["ownerReferences"]
+        assert owner["uid"] == site.claim_of("ours")["metadata"]["uid"]
+        assert site.devices("ours") == site.indexes("ours")
+        site.kube.delete_pod("ours", grace_s=1)
+        await site.until(lambda: not reminders(site), "it is not needed any more", within=10)
+        assert device not in site.dra.known
+
+
+async def test_the_device_of_another_schedulers_pod_is_brought_back_too(site: DeviceSite) -> None:
+    async with site.running():
+        claims = [{"name": "g", "resourceClaimName": "theirs"}]
+        site.kube.add_pod("other", scheduler="default-scheduler", node="n1", spec_more={"resourceClaims": claims})
+        for name, pod in (("theirs", site.pod("other")), ("second", None)):
+            site.dra.give_to_another(name, DRIVER, "n1", "gpu-3", pod)
+        site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "second"))
+        await site.until(lambda: (DRIVER, "n1", "gpu-3") in site.dra.known, "it is known again", within=5)
+        assert len(reminders(site)) == 1
+
+
+async def test_a_pod_waits_until_the_reminder_of_its_device_is_gone(site: DeviceSite) -> None:
+    """Deleted after the write, the reminder would make kube-schedulers forget the next holder."""
+    async with site.running():
+        site.add("first", 4)
+        node = await site.bound("first")
+        site.dra.give_to_another("theirs", DRIVER, node, "gpu-0")
+        site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "theirs"))
+        await site.until(lambda: bool(reminders(site)), "a reminder")
+        site.kube.add_pod("fills", cpu="8", gates=(GATE,))
+        other = await site.bound("fills")
+        assert other != node
+        site.add("next", 1)
+        site.kube.delete_pod("first", grace_s=1)
+        assert await site.bound("next") == node
+        assert not reminders(site)
+        assert (DRIVER, node, site.devices("next")[0]) in site.dra.known
+        assert await site.metric("device_conflicts_total") == 0
 
 
 async def test_a_gang_of_which_two_votes_came_early_has_the_devices_of_each_member(site: DeviceSite) -> None:

@@ -73,6 +73,21 @@ def test_the_claim_itself_and_one_that_yields_are_no_holders() -> None:
     assert conflicts(own, stock) == ((gpu(3), other),)
 
 
+def test_a_reminder_is_no_holder_beside_its_own_claim_and_is_waited_for_once_that_is_freed() -> None:
+    own, reminder = a_claim("own", held=[gpu(3)]), replace(a_claim("r", held=[gpu(3)]), reminds_of="uid-own")
+    stock = a_stock(own, reminder)
+    assert isinstance(choose((own,), gave("3"), "n1", stock, GPUS), ChosenDevices)
+    assert conflicts(own, stock) == ()
+    found = choose((a_claim(),), gave("3"), "n1", stock, GPUS)
+    assert isinstance(found, DevicesUnusable)
+    stock.holders.drop("uid-own")
+    assert stock.holders.reminders("uid-own") == ("uid-r",)
+    assert isinstance(choose((a_claim(),), gave("3"), "n1", stock, GPUS), DevicesUnknown)
+    stock.holders.drop("uid-r")
+    assert stock.holders.reminders("uid-own") == ()
+    assert isinstance(choose((a_claim(),), gave("3"), "n1", stock, GPUS), ChosenDevices)
+
+
 def test_a_holder_that_is_gone_holds_nothing() -> None:
     stock = a_stock(a_claim("other", held=[gpu(3)]))
     stock.holders.put(a_claim("other"))
