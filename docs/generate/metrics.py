@@ -26,6 +26,11 @@ begins at 0, and does not time placeholders whose job existed before.
 
 [Alerts](../alerts.md) and the dashboard (`manifests/components/dashboard`) use these metrics.
 
+![First row of the dashboard](../pictures/dashboard.svg)
+
+*The first row of the dashboard, drawn from the answers of a Prometheus beside the lab, while Pods come and go. Grafana
+draws the same queries in its own look.*
+
 | metric | type | labels | meaning |
 |---|---|---|---|
 """
