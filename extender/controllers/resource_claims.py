@@ -85,7 +85,9 @@ class ResourceClaimController:
             return
         if new is not None:
             self._controller.add(new.uid)
-        if old is not None and (new is None or new.allocated is None):
+        if new is not None and new.reminds_of and new.allocated and (old is None or not old.allocated):
+            self._reminded(new)
+        if old is not None and (new is None or new.allocated != old.allocated):
             self._freed(old, gone=new is None)
         if new is None:
             self._forgotten.pop(claim.uid, None)
@@ -95,17 +97,25 @@ class ResourceClaimController:
     def _freed(self, claim: ResourceClaimView, *, gone: bool) -> None:
         """Note which other ResourceClaims hold the devices of one that was freed: kube-schedulers forget these.
 
-        A reminder is freed only in order to be allocated again. Its deletion counts as that of any other.
+        A reminder that stays is freed only in order to be allocated again. A list shows a ResourceClaim that was freed
+        and allocated once more in between with other devices.
         """
         holders = self._devices.stock.holders
         for reminder in holders.reminders(claim.uid):
             self._controller.add(reminder)
-        for device in claim.devices if gone or not claim.reminds_of else ():
+        for device in claim.devices if gone or claim.deleted or not claim.reminds_of else ():
             for uid in holders.others(device, claim.uid):
                 other = holders.claim(uid)
                 if other is not None and not other.reminds_of and device in _whole(other):
                     self._forgotten.setdefault(uid, set()).add(device)
                     self._controller.add(uid)
+
+    def _reminded(self, reminder: ResourceClaimView) -> None:
+        """Note that a reminder of this process, or of another one, brought its device back."""
+        if (left := self._forgotten.get(reminder.reminds_of)) is not None:
+            left -= reminder.devices
+            if not left:
+                del self._forgotten[reminder.reminds_of]
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Handle a workload that got, lost or uses its job."""
@@ -145,11 +155,15 @@ class ResourceClaimController:
         if claim.reminds_of:
             await self._judge_reminder(claim)
             return None
-        again = await self._remind(claim)
-        return await self._judge(claim) or again
+        failed = await self._remind(claim)
+        again = await self._judge(claim)
+        if failed is not None:
+            raise failed
+        return again
 
-    async def _remind(self, claim: ResourceClaimView) -> Requeue | None:
-        """Bring devices of a ResourceClaim back to kube-schedulers."""
+    async def _remind(self, claim: ResourceClaimView) -> PortError | None:
+        """Bring devices of a ResourceClaim back to kube-schedulers; return what went wrong."""
+        failed = None
         forgotten = self._forgotten.pop(claim.uid, set())
         for device in sorted(forgotten & claim.devices):
             try:
@@ -157,12 +171,13 @@ class ResourceClaimController:
             except PortError as error:
                 _log.warning("device_reminder_not_written", claim=claim.full_name, uid=claim.uid, error=str(error))
                 self._forgotten.setdefault(claim.uid, set()).add(device)
-        return Requeue(RETRY_S) if claim.uid in self._forgotten else None
+                failed = error
+        return failed
 
     async def _judge_reminder(self, reminder: ResourceClaimView) -> None:
         """Delete a reminder whose ResourceClaim does not hold its device any more."""
         holder = self._find(reminder.reminds_of)
-        if holder is None or holder.allocated is None or not reminder.devices <= holder.devices:
+        if reminder.deleted or holder is None or holder.allocated is None or not reminder.devices <= holder.devices:
             await self._members.remove_reminder(reminder)
 
     async def _judge(self, claim: ResourceClaimView) -> Requeue | None:

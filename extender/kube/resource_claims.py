@@ -17,6 +17,8 @@ from pydantic_core import from_json
 from extender.domain.devices.cpu_order import cpuset_text
 from extender.domain.devices.views import (
     CLAIM_FINALIZER,
+    REMINDER_CLASS,
+    REMINDER_PREFIX,
     AllocatedDevice,
     DeviceId,
     DeviceRequest,
@@ -29,7 +31,7 @@ from extender.domain.timestamp import timestamp
 from extender.domain.wellknown import DEVICE_REMINDER, JOB_ID
 from extender.kube.connection import MERGE_PATCH, ApiConnection, ApiResponse
 from extender.kube.devices import RESOURCE_API
-from extender.kube.errors import ApiUnavailable, NotFound
+from extender.kube.errors import ApiUnavailable, Conflict, NotFound
 from extender.kube.repeat import repeated
 from extender.kube.wire.fields import OddObject
 from extender.kube.wire.resource_claim import KIND, read_resource_claim
@@ -38,10 +40,8 @@ ONCE_S = 2.0
 """Seconds for one request. A `/bind` call makes up to four, within kube-scheduler's time-out of 5 s."""
 
 
-REMINDER_CLASS = "device-reminder.slurm-extender.io"
-"""The DeviceClass of reminders. It does not exist."""
-
-REMINDER_REQUEST = "device"
+NO_NODE = "device-reminder.slurm-extender.io"
+"""The Node that reminders are for, which does not exist: no scheduler places a Pod that names one."""
 
 
 class ResourceClaimWriter:
@@ -104,19 +104,28 @@ class ResourceClaimWriter:
         if found is None:
             answer = await self._connection.request("POST", folder, body=_reminder(claim, name), timeout_s=ONCE_S)
             found = _read(answer, folder)
-        if found.reminds_of != claim.uid:
-            raise ApiUnavailable(f"{_path(claim.namespace, name)} is no reminder of {claim.full_name}; delete it")
+        if found.reminds_of != claim.uid or found.deleted:
+            raise ApiUnavailable(f"{found.full_name} is no reminder of {claim.full_name}, or is ending; delete it")
         if found.allocated is not None:
             found = await self._patch(found, "/status", {"status": {"allocation": None}})
-        held = ResourceClaimAllocation((AllocatedDevice(REMINDER_REQUEST, device),), claim.node, 0)
+        held = ResourceClaimAllocation((AllocatedDevice(_request_name(claim), device),), NO_NODE, 0)
         await self._patch(found, "/status", {"status": {"allocation": self._allocation(found, held)}})
 
     async def remove(self, reminder: ResourceClaimView) -> None:
-        """Delete a reminder. One that does not exist is none. Raises ApiError."""
-        body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": reminder.uid}}
-        with suppress(NotFound):
-            path = _path(reminder.namespace, reminder.name)
-            await self._connection.request("DELETE", path, body=body, timeout_s=ONCE_S)
+        """Delete a reminder, and free its device. Raises ApiError.
+
+        One that a Pod uses meanwhile keeps the device: kube-controller-manager frees it after that Pod, by the
+        finalizer. So does it where the extender ends in between.
+        """
+        precondition = {"uid": reminder.uid, "resourceVersion": reminder.resource_version}
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": precondition}
+        path = _path(reminder.namespace, reminder.name)
+        with suppress(NotFound, Conflict):
+            if not reminder.deleted:
+                await self._connection.request("DELETE", path, body=body, timeout_s=ONCE_S)
+            found = await self.read(reminder.namespace, reminder.name)
+            if found is not None and found.uid == reminder.uid and not found.reserved:
+                await self.release(found)
 
     async def _patch(self, claim: ResourceClaimView, subresource: str, patch: dict[str, Any]) -> ResourceClaimView:
         path = f"{_path(claim.namespace, claim.name)}{subresource}"
@@ -198,9 +207,18 @@ def _reminder(claim: ResourceClaimView, name: str) -> dict[str, Any]:
     return {
         "apiVersion": api,
         "kind": KIND,
-        "metadata": {"name": name, "labels": {DEVICE_REMINDER: "true"}, "ownerReferences": [owner]},
-        "spec": {"devices": {"requests": [{"name": REMINDER_REQUEST, "exactly": exactly}]}},
+        "metadata": {
+            "name": name,
+            "labels": {DEVICE_REMINDER: "true"},
+            "finalizers": [CLAIM_FINALIZER],
+            "ownerReferences": [owner],
+        },
+        "spec": {"devices": {"requests": [{"name": _request_name(claim), "exactly": exactly}]}},
     }
+
+
+def _request_name(claim: ResourceClaimView) -> str:
+    return f"{REMINDER_PREFIX}{claim.uid}"
 
 
 def _folder(namespace: str) -> str:

@@ -44,7 +44,7 @@ class DynamicResources:
         """Devices that were given to a Pod while another had them."""
 
         self.known: set[DeviceKey] = set()
-        """The devices that kube-schedulers take for allocated. Without counts, as `allocateddevices.go` has them: of two
+        """The devices that kube-schedulers take for allocated. As in `allocateddevices.go` they have no counts: of two
         holders of a device, the first that is freed takes it out."""
 
         self._allocated: dict[str, list[DeviceKey]] = {}
@@ -109,6 +109,11 @@ class DynamicResources:
         self._allocate(name, [("gpu", (driver, node, device))], node)
         if pod is not None:
             self._reserve(name, pod)
+
+    def move(self, name: str, device: DeviceKey) -> None:
+        """Let another scheduler free a ResourceClaim, and allocate another device to it at once."""
+        self._status(name, {})
+        self._allocate(name, [("gpu", device)], device[1])
 
     def give_cpus(self, name: str, node: str, cpuset: str) -> None:
         """Let another program allocate these very CPUs to a ResourceClaim of its own."""
@@ -187,6 +192,8 @@ class DynamicResources:
     def _hear(self, happening: WatchEvent) -> None:
         if happening.resource == RESOURCE_CLAIMS:
             self._count(happening)
+            if happening.type == "MODIFIED" and "deletionTimestamp" in happening.object["metadata"]:
+                asyncio.get_running_loop().call_soon(self._finish_deletion, happening.object["metadata"]["name"])
         if happening.resource == PODS:
             asyncio.get_running_loop().call_soon(self._follow, happening)
 
@@ -200,6 +207,18 @@ class DynamicResources:
             self.known.difference_update(before)
         elif after and not before:
             self.known.update(after)
+
+    def _finish_deletion(self, name: str) -> None:
+        """Free a deleted ResourceClaim that no Pod uses, then let it go (`syncClaim` of its controller)."""
+        claim = self.claim(name)
+        if claim is None or _reserved(claim) or FINALIZER not in claim["metadata"].get("finalizers", ()):
+            return
+        if "allocation" in claim.get("status", {}):
+            self._status(name, {})
+            return
+        key = ObjectKey(RESOURCE_CLAIMS, "default", name)
+        with suppress(StatusError):
+            self._server.change(key, lambda one: one["metadata"]["finalizers"].remove(FINALIZER))
 
     def _follow(self, happening: WatchEvent) -> None:
         """Do what follows from a change of a Pod, once all have been notified of it."""

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extender.domain import wellknown
-from extender.domain.devices.views import CLAIM_FINALIZER
-from extender.kube.resource_claims import REMINDER_CLASS
+from extender.domain.devices.views import CLAIM_FINALIZER, REMINDER_CLASS
 
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"

@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from extender.cli.uninstall.options import InventoryError
+from extender.config.devices import device_map
 from extender.config.document import ExtenderConfiguration
 from extender.domain.cluster import SlurmSnapshot
+from extender.domain.devices.views import ResourceClaimView
 from extender.domain.nodes.mapping import NodeMap, map_nodes
 from extender.domain.nodes.slurmds import slurmd_nodes
 from extender.domain.ports import PortError
 from extender.domain.views import NodeView, PodView
 from extender.kube.connection import ApiConnection
-from extender.kube.errors import ApiError
+from extender.kube.devices import RESOURCE_API
+from extender.kube.errors import ApiError, NotFound
 from extender.kube.listing import list_all
-from extender.kube.wire.stream import NODE, POD
+from extender.kube.wire.stream import NODE, POD, RESOURCE_CLAIM
 from extender.slurm.nodes import SlurmrestdNodes
 
 
@@ -31,6 +34,9 @@ class Inventory:
     """Those Pods, and Nodes, each with the reason."""
 
     nodes: tuple[NodeView, ...] = ()
+    reminders: tuple[ResourceClaimView, ...] = ()
+    """ResourceClaims of the extender. None where the configuration maps no device."""
+
     picture: SlurmSnapshot = field(default_factory=SlurmSnapshot)
     node_map: NodeMap = field(default_factory=NodeMap)
     kept: set[int] = field(default_factory=set)
@@ -52,6 +58,7 @@ async def take_inventory(
         pods = await list_all(kubernetes, "/api/v1/pods", POD, lambda view: view)
         nodes = await list_all(kubernetes, "/api/v1/nodes", NODE, lambda view: view)
         found.picture = await slurm_nodes.picture()
+        found.reminders = await _reminders(config, kubernetes)
     except (ApiError, PortError) as error:
         raise InventoryError(str(error)) from error
     found.pods = {pod.uid: pod for pod in pods.views}
@@ -66,3 +73,14 @@ async def take_inventory(
     slurmds = slurmd_nodes(pod for pod in pods.views if selector.labels and selector.selects(pod))
     found.node_map = map_nodes(nodes.views, found.picture, slurmds, pairing=config.nodes.pairing)
     return found
+
+
+async def _reminders(config: ExtenderConfiguration, kubernetes: ApiConnection) -> tuple[ResourceClaimView, ...]:
+    """Return the reminders of devices; none where ResourceClaims are not served. Raises ApiError."""
+    if not device_map(config.devices, config.cpus):
+        return ()
+    try:
+        claims = await list_all(kubernetes, f"{RESOURCE_API}/resourceclaims", RESOURCE_CLAIM, lambda view: view)
+    except NotFound:
+        return ()
+    return tuple(one for one in claims.views if one.reminds_of)

@@ -13,6 +13,7 @@ from extender.cli.uninstall.kube_nodes import KubeNodeCleanup
 from extender.cli.uninstall.leader import check_no_leader
 from extender.cli.uninstall.options import InventoryError, UninstallOptions
 from extender.cli.uninstall.pods import PodCleanup
+from extender.cli.uninstall.reminders import ReminderCleanup
 from extender.cli.uninstall.slurm_nodes import SlurmNodeCleanup
 from extender.config.document import ExtenderConfiguration
 from extender.domain.jobs.job import Mark
@@ -24,6 +25,7 @@ from extender.kube.cluster import cluster_id
 from extender.kube.connection import CredentialsError
 from extender.kube.errors import ApiError
 from extender.kube.node_writes import NodeWriter
+from extender.kube.resource_claims import ResourceClaimWriter
 from extender.kube.writes import PodWriter
 from extender.slurm.external_nodes import Registrar
 from extender.slurm.jobs import SlurmrestdJobs
@@ -66,6 +68,8 @@ class Uninstallation:
         self._pods = PodCleanup(self.actions, writer, scheduler, keep_gates=options.keep_gates, force=options.force)
         rules = MarkRules(owner_of_marks(scheduler, owner))
         self._marked = KubeNodeCleanup(self.actions, kubernetes, NodeWriter(kubernetes, clock=clock), rules)
+        claim_writer = ResourceClaimWriter(kubernetes, clock=clock, rng=io_context.rng)
+        self._reminders = ReminderCleanup(self.actions, claim_writer)
         registrar = Registrar(io_context.slurm, io_context.clock, owner)
         self._held = SlurmNodeCleanup(
             self.actions, self._slurm_nodes, registrar, claims, scheduler=scheduler, owner=owner, force=options.force
@@ -83,6 +87,7 @@ class Uninstallation:
         await self._pods.open_gates(found)
         await self._pods.withdraw_conditions(found)
         await self._marked.clean(found)
+        await self._reminders.delete(found)
         await self._held.delete_registered(found)
         await self._held.remove_drains(found)
         for odd in found.odd:

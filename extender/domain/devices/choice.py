@@ -90,6 +90,8 @@ class DeviceStock:
 
     def _yields(self, uid: str) -> bool:
         claim = self.holders.claim(uid)
+        if claim is not None and claim.reminds_of:
+            claim = self.holders.claim(claim.reminds_of)
         return claim is not None and self.provisional(claim)
 
     def holder_text(self, uid: str) -> str:

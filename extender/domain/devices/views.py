@@ -14,6 +14,13 @@ CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"
 """Finalizer of an allocated ResourceClaim (`resource/v1/types.go`)."""
 
 
+REMINDER_CLASS = "device-reminder.slurm-extender.io"
+"""The DeviceClass of reminders. It does not exist, so that nothing but the extender allocates them."""
+
+REMINDER_PREFIX = "of-"
+"""The one request of a reminder has this, and the UID of the ResourceClaim that it reminds of, as its name."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class DeviceId:
     """The identity of a device in a cluster."""
@@ -115,7 +122,9 @@ class ResourceClaimView:
     """kube-scheduler made it for extended resources of a Pod (KEP-5004)."""
 
     reminds_of: str = ""
-    """UID of the ResourceClaim of which it is a reminder (`ResourceClaims.remind`); "": it is none."""
+    """UID of the ResourceClaim of which it is a reminder (`ResourceClaims.remind`); "": it is none.
+
+    One that a Pod uses all the same is a ResourceClaim like others."""
 
     @property
     def full_name(self) -> str:

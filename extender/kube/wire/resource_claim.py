@@ -10,9 +10,17 @@ from pydantic_core import to_json
 
 from extender.domain.devices.cpu_order import read_order
 from extender.domain.devices.resource_claims import MOST_DEVICES
-from extender.domain.devices.views import EXTENDED_CLAIM, AllocatedDevice, DeviceId, DeviceRequest, ResourceClaimView
+from extender.domain.devices.views import (
+    EXTENDED_CLAIM,
+    REMINDER_CLASS,
+    REMINDER_PREFIX,
+    AllocatedDevice,
+    DeviceId,
+    DeviceRequest,
+    ResourceClaimView,
+)
 from extender.domain.views import Toleration
-from extender.domain.wellknown import DEVICE_REMINDER, JOB_ID
+from extender.domain.wellknown import JOB_ID
 from extender.kube.wire.fields import Fields, OddObject, parsed
 from extender.kube.wire.meta import controlling_owner
 
@@ -53,12 +61,17 @@ def read_resource_claim(obj: Mapping[str, Any] | bytes | str) -> ResourceClaimVi
         finalizers=meta.texts("finalizers"),
         deleted=meta.instant("deletionTimestamp") is not None,
         extended=notes.get(EXTENDED_CLAIM) == "true",
-        reminds_of=owner.uid if owner is not None and owner.kind == KIND and _is_reminder(meta) else "",
+        reminds_of="" if reserved else _reminds_of(devices),
     )
 
 
-def _is_reminder(meta: Fields) -> bool:
-    return DEVICE_REMINDER in meta.strings("labels")
+def _reminds_of(devices: Fields) -> str:
+    """Return which ResourceClaim a reminder is of. Its specification cannot be changed; labels and owners can."""
+    requests = devices.each("requests", MOST_REQUESTS)
+    if len(requests) != 1 or requests[0].inner("exactly").text("deviceClassName") != REMINDER_CLASS:
+        return ""
+    name = requests[0].text("name")
+    return name.removeprefix(REMINDER_PREFIX) if name.startswith(REMINDER_PREFIX) else ""
 
 
 def read_config(fields: Fields) -> tuple[str, ...]:

@@ -24,9 +24,13 @@ from extender.domain.wellknown import (
     UNAVAILABLE_REASON,
 )
 from simulator.cluster import CLUSTER
+from simulator.kube.dynamic_resources import devices_of
 from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json, a_pod
+from simulator.kube.resources import RESOURCE_CLAIMS
+from simulator.kube.storage import ObjectKey
 from simulator.network.killable import KillableNetwork
+from tests.builders.claimed_devices import DEVICE_MAP, DRIVER, come_claiming, resources_of, with_devices
 from tests.builders.process_site import NAMES, REGISTERED, REGISTERING, Site
 from tests.builders.replicas import replicas
 
@@ -213,6 +217,25 @@ async def test_jobs_of_others_are_let_be(site: Site) -> None:
     assert clean
     assert said == ["0 objects removed, 0 kept, 0 left"]
     assert len(site.live_jobs()) == 1
+
+
+async def test_reminders_of_devices_are_deleted_and_what_they_remind_of_stays(site: Site) -> None:
+    with_devices(site)
+    site.config += DEVICE_MAP
+    dra = resources_of(site)
+    async with site.dying():
+        await come_claiming(site)
+        node = await site.bound("web")
+        [claim] = site.kube.storage.of(RESOURCE_CLAIMS)
+        held = devices_of(claim)
+        dra.give_to_another("theirs", DRIVER, node, held[0][2])
+        site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "theirs"))
+        await site.until(lambda: held[0] in dra.known, "a reminder")
+        assert len(list(site.kube.storage.of(RESOURCE_CLAIMS))) == 2
+    clean, said = await handed_back(site)
+    assert clean, "\n".join(said)
+    assert [devices_of(one) for one in site.kube.storage.of(RESOURCE_CLAIMS)] == [held]
+    assert any(line.startswith("delete ResourceClaim default/slurm-device-reminder-") for line in said)
 
 
 async def test_it_refuses_while_an_extender_leads(site: Site) -> None:
