@@ -124,7 +124,7 @@ class ResourceClaimView:
     reminds_of: str = ""
     """UID of the ResourceClaim of which it is a reminder (`ResourceClaims.remind`); "": it is none.
 
-    One that a Pod uses all the same is a ResourceClaim like others."""
+    One that a Pod uses is a ResourceClaim like others."""
 
     @property
     def full_name(self) -> str:
