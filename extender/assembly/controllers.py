@@ -233,6 +233,11 @@ def _pods(a: Assembly) -> tuple[Part, ...]:
                         (t.PlaceholderForgotten, a.resource_claims.forgotten),
                     ),
                 ),
+                Part(
+                    "DeviceReminders",
+                    a.device_reminders.run,
+                    ((t.ResourceClaimChanged, a.device_reminders.claim_changed),),
+                ),
             )
             if a.informers.devices.device_map
             else ()

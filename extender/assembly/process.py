@@ -17,6 +17,7 @@ from extender.config.derive import mark_rules, timing
 from extender.config.document import ExtenderConfiguration
 from extender.config.jobs import UnfencedGangs
 from extender.controllers.absent_pods import AbsentPods
+from extender.controllers.device_reminders import DeviceReminderController
 from extender.controllers.gang_intake import GangIntake
 from extender.controllers.gang_vacancies import GangVacancies, VacancyTimes
 from extender.controllers.one_by_one_warnings import OneByOneWarnings
@@ -154,6 +155,13 @@ class Assembly:
         )
         self.restore_reports = self._restore_reports()
         self.resource_claims = self._resource_claims(placeholders)
+        self.device_reminders = DeviceReminderController(
+            self.informers.devices,
+            adapters.resource_claims,
+            find=self.informers.devices.claims.get,
+            every=self.informers.devices.claims.all,
+            fresh=self._fresh,
+        )
         self.gang_barrier, self.gang_vacancies, self.scheduling = self._scheduling(adapters, claims, candidates)
         self._subscribe()
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 import structlog
 
 from extender.domain.devices.choice import conflicts
-from extender.domain.devices.views import DeviceId, ResourceClaimView
+from extender.domain.devices.views import ResourceClaimView
 from extender.domain.placeholder import State
-from extender.domain.ports import Announcement, Announcer, DeviceCache, PortError
+from extender.domain.ports import Announcement, Announcer, DeviceCache
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
 from extender.engine.devices.member_devices import MemberDevices
@@ -59,9 +59,6 @@ class ResourceClaimController:
         self._reconsider = reconsider
         self._fresh = fresh
         self._reported: dict[tuple[str, str], None] = {}
-        self._forgotten: dict[str, set[DeviceId]] = {}
-        """Devices of ResourceClaims, by UID, of which kube-schedulers know no more that they are allocated."""
-
         self._half_released: dict[str, str] = {}
         """Versions of ResourceClaims without an allocation that still name a job, by UID."""
 
@@ -85,37 +82,8 @@ class ResourceClaimController:
             return
         if new is not None:
             self._controller.add(new.uid)
-        if new is not None and new.reminds_of and new.allocated and (old is None or not old.allocated):
-            self._reminded(new)
-        if old is not None and (new is None or new.allocated != old.allocated):
-            self._freed(old, gone=new is None)
-        if new is None:
-            self._forgotten.pop(claim.uid, None)
         if self._fresh() and (old is None or new is None or _judged(old) != _judged(new)):
             self._reconsider(self._pods.users(claim))
-
-    def _freed(self, claim: ResourceClaimView, *, gone: bool) -> None:
-        """Note which other ResourceClaims hold the devices of one that was freed: kube-schedulers forget these.
-
-        A reminder that stays is freed only in order to be allocated again. A list shows a ResourceClaim that was freed
-        and allocated once more in between with other devices.
-        """
-        holders = self._devices.stock.holders
-        for reminder in holders.reminders(claim.uid):
-            self._controller.add(reminder)
-        for device in claim.devices if gone or claim.deleted or not claim.reminds_of else ():
-            for uid in holders.others(device, claim.uid):
-                other = holders.claim(uid)
-                if other is not None and not other.reminds_of and device in _whole(other):
-                    self._forgotten.setdefault(uid, set()).add(device)
-                    self._controller.add(uid)
-
-    def _reminded(self, reminder: ResourceClaimView) -> None:
-        """Note that a reminder of this process, or of another one, brought its device back."""
-        if (left := self._forgotten.get(reminder.reminds_of)) is not None:
-            left -= reminder.devices
-            if not left:
-                del self._forgotten[reminder.reminds_of]
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Handle a workload that got, lost or uses its job."""
@@ -148,45 +116,17 @@ class ResourceClaimController:
         claim = self._find(uid)
         if claim is None:
             self._half_released.pop(uid, None)
-            self._forgotten.pop(uid, None)
             return None
         if not self._fresh():
             return Requeue(RETRY_S)
         if claim.reminds_of:
-            await self._judge_reminder(claim)
             return None
-        failed = await self._remind(claim)
-        again = await self._judge(claim)
-        if failed is not None:
-            raise failed
-        return again
-
-    async def _remind(self, claim: ResourceClaimView) -> PortError | None:
-        """Bring devices of a ResourceClaim back to kube-schedulers; return what went wrong."""
-        failed = None
-        forgotten = self._forgotten.pop(claim.uid, set())
-        for device in sorted(forgotten & claim.devices):
-            try:
-                await self._members.remind(claim, device)
-            except PortError as error:
-                _log.warning("device_reminder_not_written", claim=claim.full_name, uid=claim.uid, error=str(error))
-                self._forgotten.setdefault(claim.uid, set()).add(device)
-                failed = error
-        return failed
-
-    async def _judge_reminder(self, reminder: ResourceClaimView) -> None:
-        """Delete a reminder whose ResourceClaim does not hold its device any more."""
-        holder = self._find(reminder.reminds_of)
-        if reminder.deleted or holder is None or holder.allocated is None or not reminder.devices <= holder.devices:
-            await self._members.remove_reminder(reminder)
-
-    async def _judge(self, claim: ResourceClaimView) -> Requeue | None:
         users = self._pods.users(claim)
         if waiting := [pod for pod in users if self._is_untranslated(pod)]:
             self._reconsider(waiting)
         if claim.allocated is None:
             return await self._write_again(claim, users) or await self._finish_release(claim, users)
-        self._half_released.pop(claim.uid, None)
+        self._half_released.pop(uid, None)
         if claim.job_id is not None and not claim.reserved and not any(self._holds(claim, pod) for pod in users):
             await self._members.release(claim)
         elif claim.reserved:
@@ -253,11 +193,6 @@ class ResourceClaimController:
                 self._announcer.announce(
                     Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.DEVICE_CONFLICT, text, warning=True)
                 )
-
-
-def _whole(claim: ResourceClaimView) -> frozenset[DeviceId]:
-    """Return the devices that a ResourceClaim has as a whole: of shares, kube-schedulers keep count."""
-    return frozenset(one.device for one in claim.allocated or () if one.device in one.held)
 
 
 def _judged(claim: ResourceClaimView) -> tuple[object, ...]:

@@ -100,10 +100,14 @@ class ResourceClaimWriter:
         brings the device back. A reminder that exists is therefore freed first.
         """
         folder, name = _folder(claim.namespace), reminder_name(claim.uid, device)
-        found = await self.read(claim.namespace, name)
-        if found is None:
+        try:
             answer = await self._connection.request("POST", folder, body=_reminder(claim, name), timeout_s=ONCE_S)
             found = _read(answer, folder)
+        except Conflict:
+            there = await self.read(claim.namespace, name)
+            if there is None:
+                raise
+            found = there
         if found.reminds_of != claim.uid or found.deleted:
             raise ApiUnavailable(f"{found.full_name} is no reminder of {claim.full_name}, or is ending; delete it")
         if found.allocated is not None:

@@ -14,7 +14,7 @@ import structlog
 
 from extender.domain import events as e
 from extender.domain.devices.choice import ChosenDevices, DevicesUnknown, DevicesUnusable, choose, conflicts
-from extender.domain.devices.views import AllocatedDevice, DeviceId, ResourceClaimAllocation, ResourceClaimView
+from extender.domain.devices.views import AllocatedDevice, ResourceClaimAllocation, ResourceClaimView
 from extender.domain.events import MemberRef
 from extender.domain.placeholder import Placeholder
 from extender.domain.ports import Clock, DeviceCache, PodCache, PodReads, PortError, ResourceClaims
@@ -159,15 +159,6 @@ class MemberDevices:
         """Remove an allocation of the extender whose job is not the Pod's any more. Raises `PortError`."""
         await self._claims.release(claim)
         _log.info("resource_claim_released", claim=claim.full_name, uid=claim.uid, job_id=claim.job_id)
-
-    async def remind(self, claim: ResourceClaimView, device: DeviceId) -> None:
-        """Bring a device back to kube-schedulers that forgot that a ResourceClaim holds it. Raises `PortError`."""
-        await self._claims.remind(claim, device)
-        _log.info("device_reminder_written", claim=claim.full_name, uid=claim.uid, device=device.text)
-
-    async def remove_reminder(self, reminder: ResourceClaimView) -> None:
-        """Delete a reminder of which there is no more need. Raises `PortError`."""
-        await self._claims.remove(reminder)
 
     def _behind_resources(self, pod: PodView, node: str) -> tuple[ResourceClaimView, ...]:
         """Return a stand-in for the ResourceClaim that kube-scheduler makes for extended resources."""
