@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.domain.wellknown import CPUS, GATE, JOB_ID
+from extender.domain.wellknown import CPUS, DEVICE_REMINDER, GATE, JOB_ID
 from simulator.kube.dynamic_resources import CPU_DEVICE, CPU_DRIVER, DynamicResources, devices_of
 from simulator.kube.objects import Json
 from simulator.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
@@ -70,6 +70,27 @@ async def come_claiming(site: Site) -> None:
     site.kube.add_pod("web", gates=(GATE,), grace_s=2, spec_more={"resourceClaims": claims})
 
 
+async def claimed_and_bound(site: Site) -> None:
+    """A Pod on a node, with the devices of its ResourceClaim."""
+    await come_claiming(site)
+    await site.bound("web")
+
+
+async def share_for_a_moment(site: Site) -> None:
+    """Another scheduler allocates a device of the Pod, and frees it again: kube-schedulers forget who holds it."""
+    dra, node = resources_of(site), site.node_of("web")
+    [claim] = [one for one in site.kube.storage.of(RESOURCE_CLAIMS) if devices_of(one)]
+    dra.give_to_another("theirs", DRIVER, node, devices_of(claim)[0][2])
+    site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "theirs"))
+
+
+async def claimed_and_reminded(site: Site) -> None:
+    """The same Pod with a reminder of one of its devices."""
+    await claimed_and_bound(site)
+    await share_for_a_moment(site)
+    await site.until(lambda: any(map(_is_reminder, site.kube.storage.of(RESOURCE_CLAIMS))), "a reminder")
+
+
 async def come_for_an_extended_resource(site: Site) -> None:
     """kube-scheduler makes the ResourceClaim, and its devices are replaced when the Pod is bound."""
     site.kube.add_pod("web", gates=(GATE,), more={RESOURCE: "2"}, grace_s=2)
@@ -104,10 +125,18 @@ def claims_in_order(site: Site) -> bool:
     """No device and no CPU is held twice; Pods have those of their jobs, and what no Pod has is free."""
     if site.scheduler.claims is None:
         return True
-    held = [device for claim in site.kube.storage.of(RESOURCE_CLAIMS) for device in devices_of(claim)]
+    claims = [one for one in site.kube.storage.of(RESOURCE_CLAIMS) if not _is_reminder(one)]
+    held = [device for claim in claims for device in devices_of(claim)]
     if site.scheduler.claims.doubly or len(held) != len(set(held)):
         return False
-    return all(_is_in_order(site, claim) for claim in site.kube.storage.of(RESOURCE_CLAIMS))
+    reminders = [one for one in site.kube.storage.of(RESOURCE_CLAIMS) if _is_reminder(one)]
+    if any(not set(devices_of(one)) <= set(held) for one in reminders):
+        return False
+    return all(_is_in_order(site, claim) for claim in claims)
+
+
+def _is_reminder(claim: Json) -> bool:
+    return DEVICE_REMINDER in claim["metadata"].get("labels", {})
 
 
 def _is_in_order(site: Site, claim: Json) -> bool:

@@ -16,12 +16,15 @@ from simulator.slurm.faults import SlurmFault
 from tests.builders.claimed_devices import (
     CPU_MAP,
     DEVICE_MAP,
+    claimed_and_bound,
+    claimed_and_reminded,
     claimed_and_waiting,
     claims_in_order,
     come_claiming,
     come_for_an_extended_resource,
     come_for_cpus,
     pinned_and_waiting,
+    share_for_a_moment,
     with_cpus,
     with_devices,
 )
@@ -311,6 +314,10 @@ FOREIGN_POD_LEAVES = Occasion(the_foreign_pod_leaves, a_foreign_pod)
 CLAIMS = Occasion(come_claiming, survive=(BYSTANDER, "web"), equip=with_devices, config=DEVICE_MAP)
 EXTENDED = Occasion(come_for_an_extended_resource, survive=(BYSTANDER, "web"), equip=with_devices, config=DEVICE_MAP)
 LEAVES_ITS_CLAIM = Occasion(leave_by_force, claimed_and_waiting, equip=with_devices, config=DEVICE_MAP)
+FORGOTTEN = Occasion(
+    share_for_a_moment, claimed_and_bound, survive=(BYSTANDER, "web"), equip=with_devices, config=DEVICE_MAP
+)
+LEAVES_ITS_REMINDER = Occasion(leave, claimed_and_reminded, equip=with_devices, config=DEVICE_MAP)
 PINS = Occasion(come_for_cpus, survive=(BYSTANDER, "web"), equip=with_cpus, config=CPU_MAP)
 LEAVES_ITS_CPUS = Occasion(leave_by_force, pinned_and_waiting, equip=with_cpus, config=CPU_MAP)
 
@@ -367,6 +374,8 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "ResourceClaims.release": (LEAVES_ITS_CLAIM, LEAVES_ITS_CPUS),
     "ResourceClaims.allocate": (CLAIMS, EXTENDED, PINS),
     "ResourceClaims.read": (CLAIMS, EXTENDED, PINS),
+    "ResourceClaims.remind": (FORGOTTEN,),
+    "ResourceClaims.remove": (LEAVES_ITS_REMINDER,),
     "DeviceCache.passed": (CLAIMS, EXTENDED, PINS),
 }
 """By deed: everything that makes it happen in its own way."""

@@ -157,7 +157,7 @@ async def test_devices_are_compared_where_the_configuration_maps_them_and_not_as
         agreed = (OK, f"GRES gpu: {4 * len(NAMES)} devices on {len(NAMES)} Nodes have the indexes of Slurm")
         (base_alone, *rest) = told_of_devices(await looked(site, more=DEVICE_MAP))
         assert base_alone[0] is ERROR
-        assert "may not get resourceclaims.resource.k8s.io" in base_alone[1]
+        assert "may not create resourceclaims.resource.k8s.io" in base_alone[1]
         assert rest == [agreed]
         assert told_of_devices(await looked(site, more=DEVICE_MAP, administrator=False)) == [agreed]
         resources_of(site).withdraw(NAMES[0])
