@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 from extender.domain.events import EndKind, MemberRef, PodEnd
 from extender.domain.gangs.layout import shared_devices
@@ -270,9 +271,14 @@ class Placeholder:
 
     @property
     def by_slot(self) -> Iterator[tuple[int, Member]]:
-        """Yield each member with its slot. A member that has finished keeps its slot until a successor takes it."""
-        for index, member in enumerate(self.members):
-            yield index if member.slot is None else member.slot, member
+        """Yield each member with its slot. A member that has finished keeps its slot until a successor takes it.
+
+        Those without a slot of their own count through the slots that no other one has.
+        """
+        taken = {member.slot for member in self.members}
+        left = (slot for slot in count() if slot not in taken)
+        for member in self.members:
+            yield next(left) if member.slot is None else member.slot, member
 
     @property
     def size(self) -> int:

@@ -40,8 +40,24 @@ def assigned(
     """
     used = Counter(kept.values())
     free = [node for node in nodes for _ in range((1 if places is None else places.get(node, 0)) - used[node])]
-    rest = iter(free)
-    return tuple(kept[slot] if slot in kept else next(rest, "") for slot in range(size))
+    open_slots = [slot for slot in range(size) if slot not in kept]
+    found = dict(kept)
+    if len(free) < len(open_slots):
+        # The job has given up nodes. Those that it has are in the order of slots, which says whose they may be.
+        at = {node: index for index, node in enumerate(nodes)}
+        known = [(slot, at[node]) for slot, node in kept.items() if node in at]
+        for node in free:
+            between = (
+                slot
+                for slot in open_slots
+                if all(index == at[node] or (one < slot) == (index < at[node]) for one, index in known)
+            )
+            slot = next(between, open_slots[0])
+            open_slots.remove(slot)
+            found[slot] = node
+    else:
+        found |= zip(open_slots, free, strict=False)
+    return tuple(found.get(slot, "") for slot in range(size))
 
 
 def shared_places(nodes: Sequence[str], members: int, room: Mapping[str, int]) -> dict[str, int]:

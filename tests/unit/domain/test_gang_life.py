@@ -151,6 +151,13 @@ def test_ranks_follow_slots_in_the_order_of_slurms_nodes() -> None:
     assert assigned(["a"], 3, {1: "a"}) == ("", "a", "")
 
 
+def test_a_free_node_of_a_job_that_gave_up_others_is_of_the_slot_between_its_neighbours() -> None:
+    """After a start no Pod says who had it: ranks 1 and 3 are open, and the order of nodes says that it is rank 3."""
+    assert assigned(["n1", "n3", "n4", "n5"], 5, {0: "n1", 2: "n3", 4: "n5"}) == ("n1", "", "n3", "n4", "n5")
+    assert assigned(["n2", "n3"], 3, {2: "n3"}) == ("n2", "", "n3")
+    assert assigned(["n1", "n2"], 3, {0: "n2"}) == ("n2", "n1", ""), "in another order than that of slots"
+
+
 def test_a_bound_member_keeps_its_rank_and_the_others_take_the_free_ones() -> None:
     orders = {f"uid-{number}": MemberOrder((number,), "x") for number in range(3)}
     assert ranks(orders, 3, {"uid-2": 0}) == {"uid-2": 0, "uid-0": 1, "uid-1": 2}

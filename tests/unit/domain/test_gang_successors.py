@@ -52,6 +52,13 @@ def uids(found: Seating) -> dict[int, str]:
     return {slot: ref.uid for slot, ref in found.slots.items()}
 
 
+def test_a_member_without_a_slot_of_its_own_has_none_that_another_one_has() -> None:
+    p = running(0, 2)
+    late = Member(e.MemberRef("late", "team", "ring-1"))
+    p = replace(p, members=(p.members[0], p.members[2], late))
+    assert [(slot, member.ref.uid) for slot, member in p.by_slot] == [(0, "uid-0"), (2, "uid-2"), (1, "late")]
+
+
 def test_edge_case_13_a_successor_takes_the_slot_of_its_index() -> None:
     found = seats(running(0), later(2))
     assert (uids(found), found.changed) == ({0: "uid-0", 2: "new-2"}, True)
