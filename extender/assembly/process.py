@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from extender.assembly.adapters import Adapters
 from extender.assembly.controllers import parts, subscribe
+from extender.assembly.device_controllers import device_reminders, resource_claims
 from extender.assembly.io_context import IoContext
 from extender.assembly.job_controllers import JobControllers
 from extender.assembly.keys import hook_keys, site_key
@@ -154,30 +155,19 @@ class Assembly:
             observe_poll=observe_poll,
         )
         self.restore_reports = self._restore_reports()
-        self.resource_claims = self._resource_claims(placeholders)
-        self.device_reminders = DeviceReminderController(
-            self.informers.devices,
-            adapters.resource_claims,
-            find=self.informers.devices.claims.get,
-            every=self.informers.devices.claims.all,
-            fresh=self._fresh,
-        )
+        self.resource_claims, self.device_reminders = self._of_devices(adapters, placeholders)
         self.gang_barrier, self.gang_vacancies, self.scheduling = self._scheduling(adapters, claims, candidates)
         self._subscribe()
 
-    def _resource_claims(self, placeholders: PlaceholderIndex) -> ResourceClaimController:
-        """Return the controller that writes and releases the devices of ResourceClaims."""
-        return ResourceClaimController(
-            placeholders,
-            self.pod_devices,
-            self.member_devices,
-            self.informers.devices,
-            self.announcer,
-            find=self.informers.devices.claims.get,
-            every=self.informers.devices.claims.all,
-            reconsider=self._reconsider,
-            fresh=self._fresh,
+    def _of_devices(
+        self, adapters: Adapters, placeholders: PlaceholderIndex
+    ) -> tuple[ResourceClaimController, DeviceReminderController]:
+        """Return the controllers of ResourceClaims and of reminders of devices."""
+        devices, pods, members = self.informers.devices, self.pod_devices, self.member_devices
+        claims = resource_claims(
+            placeholders, pods, members, devices, self.announcer, reconsider=self._reconsider, fresh=self._fresh
         )
+        return claims, device_reminders(devices, adapters.resource_claims, self._fresh)
 
     def _restore_reports(self) -> RestoreReports:
         """Return the reports of a suspected restore, which name the Nodes of its jobs and Pods."""
