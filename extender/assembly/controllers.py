@@ -180,7 +180,7 @@ def _nodes(a: Assembly) -> tuple[Part, ...]:
 
 def _pods(a: Assembly) -> tuple[Part, ...]:
     """Return what writes to Pods or looks after placed ones."""
-    pods = a.pod_controllers
+    pods, devices = a.pod_controllers, a.device_controllers
     return (
         Part("requeue", pods.requeue.run, ((t.PodsAdopted, pods.requeue.adopted),)),
         Part(
@@ -225,18 +225,18 @@ def _pods(a: Assembly) -> tuple[Part, ...]:
             (
                 Part(
                     "ResourceClaims",
-                    a.resource_claims.run,
+                    devices.resource_claims.run,
                     (
-                        (t.ResourceClaimChanged, a.resource_claims.claim_changed),
-                        (t.PlaceholderChanged, a.resource_claims.placeholder_changed),
-                        (t.PodChanged, a.resource_claims.pod_changed),
-                        (t.PlaceholderForgotten, a.resource_claims.forgotten),
+                        (t.ResourceClaimChanged, devices.resource_claims.claim_changed),
+                        (t.PlaceholderChanged, devices.resource_claims.placeholder_changed),
+                        (t.PodChanged, devices.resource_claims.pod_changed),
+                        (t.PlaceholderForgotten, devices.resource_claims.forgotten),
                     ),
                 ),
                 Part(
                     "DeviceReminders",
-                    a.device_reminders.run,
-                    ((t.ResourceClaimChanged, a.device_reminders.claim_changed),),
+                    devices.reminders.run,
+                    ((t.ResourceClaimChanged, devices.reminders.claim_changed),),
                 ),
             )
             if a.informers.devices.device_map

@@ -1,45 +1,50 @@
-"""Make the controllers of ResourceClaims and of the reminders of devices."""
+"""Build the controllers of devices: ResourceClaims, and reminders of devices."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from extender.assembly.adapters import Adapters
 from extender.controllers.device_reminders import DeviceReminderController
 from extender.controllers.resource_claims import ResourceClaimController
-from extender.domain.ports import Announcer, ResourceClaims
 from extender.domain.views import PodView
 from extender.engine.devices.member_devices import MemberDevices
 from extender.engine.devices.pod_devices import PodDevices
 from extender.engine.placeholder_index import PlaceholderIndex
-from extender.kube.devices import DeviceInformers
 
 
-def resource_claims(
-    placeholders: PlaceholderIndex,
-    pods: PodDevices,
-    members: MemberDevices,
-    devices: DeviceInformers,
-    announcer: Announcer,
-    *,
-    reconsider: Callable[[Sequence[PodView]], None],
-    fresh: Callable[[], bool],
-) -> ResourceClaimController:
-    """Return the controller that writes and releases the devices of ResourceClaims."""
-    return ResourceClaimController(
-        placeholders,
-        pods,
-        members,
-        devices,
-        announcer,
-        find=devices.claims.get,
-        every=devices.claims.all,
-        reconsider=reconsider,
-        fresh=fresh,
-    )
+class DeviceControllers:
+    """`reconsider` is called with Pods of whose ResourceClaims more is known. `fresh`: Pods are known as they are."""
 
-
-def device_reminders(
-    devices: DeviceInformers, claims: ResourceClaims, fresh: Callable[[], bool]
-) -> DeviceReminderController:
-    """Return the controller that brings forgotten devices back to kube-schedulers."""
-    return DeviceReminderController(devices, claims, find=devices.claims.get, every=devices.claims.all, fresh=fresh)
+    def __init__(
+        self,
+        adapters: Adapters,
+        placeholders: PlaceholderIndex,
+        pods: PodDevices,
+        members: MemberDevices,
+        *,
+        reconsider: Callable[[Sequence[PodView]], None],
+        fresh: Callable[[], bool],
+    ) -> None:
+        devices = adapters.informers.devices
+        seen = devices.claims
+        self.resource_claims = ResourceClaimController(
+            placeholders,
+            pods,
+            members,
+            devices,
+            adapters.announcer,
+            find=seen.get,
+            every=seen.all,
+            namespace_of=seen.namespace_of,
+            reconsider=reconsider,
+            fresh=fresh,
+        )
+        self.reminders = DeviceReminderController(
+            devices,
+            adapters.resource_claims,
+            find=seen.get,
+            every=seen.all,
+            namespace_of=seen.namespace_of,
+            fresh=fresh,
+        )

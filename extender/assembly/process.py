@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from extender.assembly.adapters import Adapters
 from extender.assembly.controllers import parts, subscribe
-from extender.assembly.device_controllers import device_reminders, resource_claims
+from extender.assembly.device_controllers import DeviceControllers
 from extender.assembly.io_context import IoContext
 from extender.assembly.job_controllers import JobControllers
 from extender.assembly.keys import hook_keys, site_key
@@ -18,13 +18,11 @@ from extender.config.derive import mark_rules, timing
 from extender.config.document import ExtenderConfiguration
 from extender.config.jobs import UnfencedGangs
 from extender.controllers.absent_pods import AbsentPods
-from extender.controllers.device_reminders import DeviceReminderController
 from extender.controllers.gang_intake import GangIntake
 from extender.controllers.gang_vacancies import GangVacancies, VacancyTimes
 from extender.controllers.one_by_one_warnings import OneByOneWarnings
 from extender.controllers.pod_absence_judge import PodAbsenceJudge
 from extender.controllers.pods import PodController
-from extender.controllers.resource_claims import ResourceClaimController
 from extender.controllers.restore_reports import RestoreReports
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain.cluster import SlurmNode
@@ -114,7 +112,7 @@ class Assembly:
         self.checkpoints = CheckpointWriter(
             adapters.checkpoints, clock, lambda: writer_id(clock.wall(), rng.getrandbits(32))
         )
-        self.pod_devices, self.member_devices = self._devices(adapters, placeholders)
+        self.pod_devices, self.member_devices = devices = self._devices(adapters, placeholders)
         self.engine = self._engine(adapters, claims, validate)
         self.gangs = GangMembers(self.engine, self.informers.pods, self.announcer, [GATE])
         workloads = WorkloadResolver(placeholders, self.informers.pods, self.gangs)
@@ -155,19 +153,11 @@ class Assembly:
             observe_poll=observe_poll,
         )
         self.restore_reports = self._restore_reports()
-        self.resource_claims, self.device_reminders = self._of_devices(adapters, placeholders)
+        self.device_controllers = DeviceControllers(
+            adapters, placeholders, *devices, reconsider=self._reconsider, fresh=self._fresh
+        )
         self.gang_barrier, self.gang_vacancies, self.scheduling = self._scheduling(adapters, claims, candidates)
         self._subscribe()
-
-    def _of_devices(
-        self, adapters: Adapters, placeholders: PlaceholderIndex
-    ) -> tuple[ResourceClaimController, DeviceReminderController]:
-        """Return the controllers of ResourceClaims and of reminders of devices."""
-        devices, pods, members = self.informers.devices, self.pod_devices, self.member_devices
-        claims = resource_claims(
-            placeholders, pods, members, devices, self.announcer, reconsider=self._reconsider, fresh=self._fresh
-        )
-        return claims, device_reminders(devices, adapters.resource_claims, self._fresh)
 
     def _restore_reports(self) -> RestoreReports:
         """Return the reports of a suspected restore, which name the Nodes of its jobs and Pods."""

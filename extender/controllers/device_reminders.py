@@ -27,7 +27,8 @@ RETRY_S = 1.0
 class DeviceReminderController:
     """Reconcile ResourceClaims that hold a forgotten device, and reminders, both by UID.
 
-    `find` and `every` return ResourceClaims as last seen. `fresh`: this process leads, and knows Pods as they are.
+    `find` and `every` return ResourceClaims as last seen; `namespace_of` is by UID. `fresh`: this process leads, and
+    knows Pods as they are.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class DeviceReminderController:
         *,
         find: Callable[[str], ResourceClaimView | None],
         every: Callable[[], Iterable[ResourceClaimView]],
+        namespace_of: Callable[[str], str],
         fresh: Callable[[], bool],
     ) -> None:
         self._devices = devices
@@ -50,7 +52,7 @@ class DeviceReminderController:
             "DeviceReminders",
             self._reconcile,
             workers=4,
-            owner_of=self._namespace_of,
+            owner_of=namespace_of,
             resync=Resync(lambda: [*self._forgotten, *(one.uid for one in every() if one.reminds_of)], every=RESYNC_S),
         )
 
@@ -92,10 +94,6 @@ class DeviceReminderController:
             left -= reminder.devices
             if not left:
                 del self._forgotten[reminder.reminds_of]
-
-    def _namespace_of(self, uid: str) -> str:
-        claim = self._find(uid)
-        return "" if claim is None else claim.namespace
 
     async def _reconcile(self, uid: str) -> Requeue | None:
         claim = self._find(uid)

@@ -33,8 +33,8 @@ REPORTED_KEPT = 1000
 class ResourceClaimController:
     """Reconcile ResourceClaims, by UID.
 
-    `find` and `every` return ResourceClaims as last seen. `reconsider` is called with Pods of which more is known.
-    `fresh`: Pods are known as they are, and adopted.
+    `find` and `every` return ResourceClaims as last seen; `namespace_of` is by UID. `reconsider` is called with Pods of
+    which more is known. `fresh`: Pods are known as they are, and adopted.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class ResourceClaimController:
         *,
         find: Callable[[str], ResourceClaimView | None],
         every: Callable[[], Iterable[ResourceClaimView]],
+        namespace_of: Callable[[str], str],
         reconsider: Callable[[Sequence[PodView]], None],
         fresh: Callable[[], bool],
     ) -> None:
@@ -66,7 +67,7 @@ class ResourceClaimController:
             "ResourceClaims",
             self._reconcile,
             workers=4,
-            owner_of=self._namespace_of,
+            owner_of=namespace_of,
             resync=Resync(lambda: [one.uid for one in every()], every=RESYNC_S),
         )
 
@@ -107,10 +108,6 @@ class ResourceClaimController:
             claim = None if pod is None else self._devices.claim(pod.namespace, name)
             if claim is not None:
                 self._controller.add(claim.uid)
-
-    def _namespace_of(self, uid: str) -> str:
-        claim = self._find(uid)
-        return "" if claim is None else claim.namespace
 
     async def _reconcile(self, uid: str) -> Requeue | None:
         claim = self._find(uid)

@@ -37,6 +37,11 @@ class ResourceClaimStore(Store[ResourceClaimView]):
         """Return a ResourceClaim by its name."""
         return self._by_name.get((namespace, name))
 
+    def namespace_of(self, uid: str) -> str:
+        """Return the namespace of a ResourceClaim; "": there is none with this UID."""
+        claim = self.get(uid)
+        return "" if claim is None else claim.namespace
+
     def _index(self, view: ResourceClaimView) -> None:
         self._by_name[view.namespace, view.name] = view
         self.holders.put(view)

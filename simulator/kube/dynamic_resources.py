@@ -110,6 +110,12 @@ class DynamicResources:
         if pod is not None:
             self._reserve(name, pod)
 
+    def share_for_a_moment(self, device: DeviceKey) -> None:
+        """Let another scheduler allocate this device too, and free it: kube-schedulers forget who else holds it."""
+        driver, node, name = device
+        self.give_to_another("for-a-moment", driver, node, name)
+        self._server.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "for-a-moment"))
+
     def move(self, name: str, device: DeviceKey) -> None:
         """Let another scheduler free a ResourceClaim, and allocate another device to it at once."""
         self._status(name, {})

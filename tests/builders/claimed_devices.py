@@ -78,17 +78,15 @@ async def claimed_and_bound(site: Site) -> None:
 
 async def share_for_a_moment(site: Site) -> None:
     """Another scheduler allocates a device of the Pod, and frees it again: kube-schedulers forget who holds it."""
-    dra, node = resources_of(site), site.node_of("web")
     [claim] = [one for one in site.kube.storage.of(RESOURCE_CLAIMS) if devices_of(one)]
-    dra.give_to_another("theirs", DRIVER, node, devices_of(claim)[0][2])
-    site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "theirs"))
+    resources_of(site).share_for_a_moment(devices_of(claim)[0])
 
 
 async def claimed_and_reminded(site: Site) -> None:
     """The same Pod with a reminder of one of its devices."""
     await claimed_and_bound(site)
     await share_for_a_moment(site)
-    await site.until(lambda: any(map(_is_reminder, site.kube.storage.of(RESOURCE_CLAIMS))), "a reminder")
+    await site.until(lambda: any(map(is_reminder, site.kube.storage.of(RESOURCE_CLAIMS))), "a reminder")
 
 
 async def come_for_an_extended_resource(site: Site) -> None:
@@ -125,17 +123,18 @@ def claims_in_order(site: Site) -> bool:
     """No device and no CPU is held twice; Pods have those of their jobs, and what no Pod has is free."""
     if site.scheduler.claims is None:
         return True
-    claims = [one for one in site.kube.storage.of(RESOURCE_CLAIMS) if not _is_reminder(one)]
+    claims = [one for one in site.kube.storage.of(RESOURCE_CLAIMS) if not is_reminder(one)]
     held = [device for claim in claims for device in devices_of(claim)]
     if site.scheduler.claims.doubly or len(held) != len(set(held)):
         return False
-    reminders = [one for one in site.kube.storage.of(RESOURCE_CLAIMS) if _is_reminder(one)]
+    reminders = [one for one in site.kube.storage.of(RESOURCE_CLAIMS) if is_reminder(one)]
     if any(not set(devices_of(one)) <= set(held) for one in reminders):
         return False
     return all(_is_in_order(site, claim) for claim in claims)
 
 
-def _is_reminder(claim: Json) -> bool:
+def is_reminder(claim: Json) -> bool:
+    """Whether the extender reminds kube-schedulers of a device by this ResourceClaim."""
     return DEVICE_REMINDER in claim["metadata"].get("labels", {})
 
 

@@ -47,11 +47,9 @@ def assigned(
         at = {node: index for index, node in enumerate(nodes)}
         known = [(slot, at[node]) for slot, node in kept.items() if node in at]
         for node in free:
-            between = (
-                slot
-                for slot in open_slots
-                if all(index == at[node] or (one < slot) == (index < at[node]) for one, index in known)
-            )
+            last_before = max((slot for slot, index in known if index < at[node]), default=-1)
+            first_after = min((slot for slot, index in known if index > at[node]), default=size)
+            between = (slot for slot in open_slots if last_before < slot < first_after)
             slot = next(between, open_slots[0])
             open_slots.remove(slot)
             found[slot] = node

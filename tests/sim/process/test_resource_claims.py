@@ -18,6 +18,7 @@ from simulator.kube.objects import Json
 from simulator.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
 from simulator.kube.storage import ObjectKey, WatchEvent
 from simulator.slurm.records import SimNode
+from tests.builders.claimed_devices import is_reminder
 from tests.builders.explained import debug, told
 from tests.builders.process_site import CONFIG, Site
 from tests.builders.replicas import replicas
@@ -364,8 +365,7 @@ async def test_a_device_of_two_bound_pods_is_an_event_on_both(site: DeviceSite) 
 
 
 def reminders(site: DeviceSite) -> list[Json]:
-    claims = site.kube.storage.of(RESOURCE_CLAIMS)
-    return [claim for claim in claims if DEVICE_REMINDER in claim["metadata"].get("labels", {})]
+    return [claim for claim in site.kube.storage.of(RESOURCE_CLAIMS) if is_reminder(claim)]
 
 
 async def test_a_device_that_kube_schedulers_forgot_is_brought_back_until_its_pod_ends(site: DeviceSite) -> None:
@@ -375,8 +375,7 @@ async def test_a_device_that_kube_schedulers_forgot_is_brought_back_until_its_po
         node = await site.bound("ours")
         device = (DRIVER, node, site.devices("ours")[0])
         for _ in range(2):
-            site.dra.give_to_another("theirs", DRIVER, *device[1:])
-            site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "theirs"))
+            site.dra.share_for_a_moment(device)
             assert device not in site.dra.known
             await site.until(lambda: device in site.dra.known, "kube-schedulers know of it again", within=5)
             await asyncio.sleep(5)
@@ -407,8 +406,7 @@ async def test_a_pod_waits_until_the_reminder_of_its_device_is_gone(site: Device
     async with site.running():
         site.add("first", 4)
         node = await site.bound("first")
-        site.dra.give_to_another("theirs", DRIVER, node, "gpu-0")
-        site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "theirs"))
+        site.dra.share_for_a_moment((DRIVER, node, "gpu-0"))
         await site.until(lambda: bool(reminders(site)), "a reminder")
         site.kube.add_pod("fills", cpu="8", gates=(GATE,))
         other = await site.bound("fills")
@@ -426,8 +424,7 @@ async def reminded(site: DeviceSite) -> tuple[tuple[str, str, str], Json]:
     site.add("ours")
     node = await site.bound("ours")
     device = (DRIVER, node, site.devices("ours")[0])
-    site.dra.give_to_another("theirs", DRIVER, *device[1:])
-    site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "theirs"))
+    site.dra.share_for_a_moment(device)
     await site.until(lambda: any(devices_of(one) for one in reminders(site)), "a reminder", within=5)
     [reminder] = reminders(site)
     return device, reminder
@@ -531,8 +528,7 @@ async def test_a_reminder_that_is_refused_is_tried_less_and_less_often(site: Dev
         site.add("ours")
         node = await site.bound("ours")
         site.kube.faults.add(KubeFault("POST", "/resourceclaims", code=403, times=None))
-        site.dra.give_to_another("theirs", DRIVER, node, site.devices("ours")[0])
-        site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "theirs"))
+        site.dra.share_for_a_moment((DRIVER, node, site.devices("ours")[0]))
         await asyncio.sleep(300)
         tries = [one for one in site.kube.requests if one.method == "POST" and one.path.endswith("/resourceclaims")]
         assert 3 <= len(tries) <= 30

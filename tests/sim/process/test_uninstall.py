@@ -28,9 +28,8 @@ from simulator.kube.dynamic_resources import devices_of
 from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json, a_pod
 from simulator.kube.resources import RESOURCE_CLAIMS
-from simulator.kube.storage import ObjectKey
 from simulator.network.killable import KillableNetwork
-from tests.builders.claimed_devices import DEVICE_MAP, DRIVER, come_claiming, resources_of, with_devices
+from tests.builders.claimed_devices import DEVICE_MAP, come_claiming, resources_of, with_devices
 from tests.builders.process_site import NAMES, REGISTERED, REGISTERING, Site
 from tests.builders.replicas import replicas
 
@@ -225,11 +224,10 @@ async def test_reminders_of_devices_are_deleted_and_what_they_remind_of_stays(si
     dra = resources_of(site)
     async with site.dying():
         await come_claiming(site)
-        node = await site.bound("web")
+        await site.bound("web")
         [claim] = site.kube.storage.of(RESOURCE_CLAIMS)
         held = devices_of(claim)
-        dra.give_to_another("theirs", DRIVER, node, held[0][2])
-        site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "theirs"))
+        dra.share_for_a_moment(held[0])
         await site.until(lambda: held[0] in dra.known, "a reminder")
         assert len(list(site.kube.storage.of(RESOURCE_CLAIMS))) == 2
     clean, said = await handed_back(site)
