@@ -203,8 +203,8 @@ class GangControllers:
                 self._succeeded(gang, pod)
         if gang.kind in RESTARTED and self._restarts(gang, pods):
             return
-        if gang.owner is not None and self.cluster.kube.storage.get(_key_of(gang.owner)) is None:
-            gang.owner = None  # etcd was restored to an instant before it
+        if gang.owner is not None and self._is_other(gang.owner):
+            gang.owner = self.cluster.kube.storage.get(_key_of(gang.owner))  # etcd was restored to another instant
             gang.done.clear()
         if gang.owner is None and gang.kind is not GangKind.ANNOTATED:
             self._make_owner(gang)
@@ -218,6 +218,11 @@ class GangControllers:
                 self._open_gate(pod)
             elif pod["status"]["phase"] in OVER and self.rng.random() < 0.02:
                 self._delete(pod)
+
+    def _is_other(self, owner: Json) -> bool:
+        """Return whether there is no such object any more, or another one of its name."""
+        stored = self.cluster.kube.storage.get(_key_of(owner))
+        return stored is None or stored["metadata"]["uid"] != owner["metadata"]["uid"]
 
     def _pods(self, gang: Gang) -> list[Json]:
         pods = self.cluster.kube.storage.of(PODS)

@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from extender.domain.wellknown import CORDONED_BY
 from simulator.actors.pacing import repeat_at_random
 from simulator.cluster import SimCluster
 from simulator.event_log import EventLog, job_subject, node_subject
+from simulator.kube.objects import Json
 from simulator.quiescence import QuiescenceTracker
 from simulator.slurm.records import SimJob
 
@@ -149,13 +151,20 @@ class Operators:
         self._later(node, self.drains, self._resume)
 
     def note_restore(self) -> None:
-        """Read the operators' drains again after slurmctld was restored to an older state."""
+        """Read the operators' drains and cordons again after slurmctld or etcd was restored to an older state."""
         for node in self.cluster.slurm.controller.nodes.values():
             if not (node.drained and (node.reason.startswith(REASON) or node.reason == EPILOG_ERROR)):
                 self.drains.pop(node.name, None)
             elif self.drains.get(node.name) != node.reason:
                 self.drains[node.name] = node.reason
                 self._later(node.name, self.drains, self._resume)
+        for name in self._nodes():
+            there = self.cluster.kube.node(self.cluster.names.kube(name))
+            if there is None or not is_cordoned_by_others(there):
+                self._cordoned.discard(name)
+            elif name not in self._cordoned:
+                self._cordoned.add(name)
+                self._later(name, self._cordoned, self._uncordon)
 
     def _resume(self, node: str) -> None:
         self.event_log.add("an operator resumes it", node_subject(node))
@@ -213,3 +222,9 @@ class Operators:
     def _say(self, what: str, subject: str) -> None:
         self.done[what] += 1
         self.event_log.add(f"an operator: {what}", subject)
+
+
+def is_cordoned_by_others(node: Json) -> bool:
+    """Return whether a Node is cordoned, and not by the extender."""
+    mark = (node["metadata"].get("annotations") or {}).get(CORDONED_BY, "")
+    return bool(node["spec"].get("unschedulable")) and not mark

@@ -25,7 +25,7 @@ class FaultSource:
     quiescence: QuiescenceTracker
     injected: Counter[str] = field(default_factory=Counter)
     restored: Callable[[], None] = lambda: None
-    """Called after slurmctld was restored to an older state."""
+    """Called after slurmctld or etcd was restored to an older state."""
 
     stopped: bool = False
     """Inject no further fault."""

@@ -57,6 +57,7 @@ def restore(trouble: FaultSource) -> None:
                     return
                 trouble.quiescence.touch()
                 await cluster.restore_kube(snapshot, bump=bump)
+                trouble.restored()
                 trouble.quiescence.touch()
             trouble.say(FaultClass.RESTORES, f"etcd, {age:g} s old" + ("" if bump else ", its versions come again"))
 

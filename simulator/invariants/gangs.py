@@ -13,6 +13,7 @@ from simulator.event_log import job_subject, node_subject, pod_subject
 from simulator.invariants.checker import InvariantChecker
 from simulator.invariants.invariant import Invariant
 from simulator.invariants.records import job_id_of, occupies_node, workload_of
+from simulator.kube.kubelet_admission import exceeded_resources
 from simulator.kube.objects import Json
 from simulator.kube.pods import OVER
 from simulator.kube.resources import PODS
@@ -20,7 +21,10 @@ from simulator.kube.storage import WatchEvent
 from simulator.slurm.records import SimJob
 
 MOST_GRANTS = 6
-"""Undisturbed grants of one gang in a row without a Binding: each refused Node is excluded from the next job."""
+"""Undisturbed grants of one gang in a row without a Binding: each refused Node is excluded from the next job.
+
+Grants of Nodes that are full count for nothing: where Slurm knows more room than Kubernetes, it may offer them again.
+"""
 
 
 @dataclass(slots=True)
@@ -63,11 +67,23 @@ class GangInvariants:
         if not self.checker.quiescence.lasted(now - 300.0) > 290.0:
             self._unused[key] = 0
             return
+        if self._is_full(job, there):
+            return
         self._unused[key] += 1
         self.checker.checked[Invariant.GANG_LOOP] += 1
         if self._unused[key] > MOST_GRANTS:
             about = job_subject(job.job_id), *(pod_subject(pod["metadata"]["name"]) for pod in there)
             self.checker.violate(Invariant.GANG_LOOP, f"{self._unused[key]} grants without a Binding", *about)
+
+    def _is_full(self, job: SimJob, members: list[Json]) -> bool:
+        """Return whether a Node of the job has no room for the smallest member beside the Pods there."""
+        pods = [pod for pod in self.cluster.kube.storage.of(PODS) if occupies_node(pod)]
+        for name in job.nodes:
+            node = self.cluster.kube.node(self.cluster.names.kube(name))
+            beside = [pod for pod in pods if self.checker.slurm_node_of(pod) == name]
+            if node is not None and all(exceeded_resources(node, [*beside, member]) for member in members):
+                return True
+        return False
 
     def _hear_of_pod(self, happening: WatchEvent) -> None:
         pod = happening.object

@@ -12,6 +12,7 @@ from extender.domain.wellknown import (
     SLURM_AVAILABLE_CONDITION,
     UNAVAILABLE_TAINT,
 )
+from simulator.actors.operators import is_cordoned_by_others
 from simulator.cluster import SimCluster
 from simulator.event_log import node_subject
 from simulator.invariants.checker import InvariantChecker
@@ -47,7 +48,7 @@ class NodeInvariants:
         self.checker.checked[Invariant.FOREIGN_CORDONS] += 1
         subject = node_subject(self.cluster.names.slurm(name))
         after = happening.object
-        if _cordoned_by_others(before) and not _unschedulable(after):
+        if is_cordoned_by_others(before) and not _unschedulable(after):
             self.checker.violate(Invariant.FOREIGN_CORDONS, f"the cordon of Node {name} was lifted", subject)
         if _taints_of_others(before) != _taints_of_others(after):
             self.checker.violate(Invariant.FOREIGN_CORDONS, f"other taints of Node {name} were changed", subject)
@@ -66,7 +67,7 @@ class NodeInvariants:
             self.checker.hold(Invariant.SAME_PICTURE, f"{slurm.name} hidden", hidden, text, subject)
             text = f"Slurm has it well, and the Node has {shown}"
             self.checker.hold(Invariant.SAME_PICTURE, f"{slurm.name} old", old, text, subject)
-            missed = drain.cordoned and _cordoned_by_others(node) and not (slurm.drained or slurm.failing)
+            missed = drain.cordoned and is_cordoned_by_others(node) and not (slurm.drained or slurm.failing)
             self.checker.hold(
                 Invariant.SAME_PICTURE, f"{slurm.name} cordon", missed, "it is cordoned and not drained", subject
             )
@@ -98,11 +99,6 @@ def _keys(node: Json) -> set[str]:
 
 def _unschedulable(node: Json) -> bool:
     return bool(node["spec"].get("unschedulable"))
-
-
-def _cordoned_by_others(node: Json) -> bool:
-    mark = (node["metadata"].get("annotations") or {}).get(CORDONED_BY, "")
-    return _unschedulable(node) and not mark
 
 
 def _taints_of_others(node: Json) -> list[Json]:

@@ -39,10 +39,16 @@ def seating(
     """Return the slots of a gang whose job, for `request`, has its nodes.
 
     `requests` are what Pods request, by UID; Pods without one get no slot. A Pod takes the slot of its index if that is
-    free, else the first free one.
+    free, else the first free one. A start does not know which Pods had no slot because they fit into none: such a
+    member leaves, where others of its gang run.
     """
+    misfits = {uid for uid, asked in requests.items() if p.job_occupied and misfit(request, asked)}
     stays = {
-        slot: member.ref for slot, member in p.by_slot if not member.end and (member.placed or p.has_node_for(slot))
+        slot: member.ref
+        for slot, member in p.by_slot
+        if not member.end
+        and (member.placed or p.has_node_for(slot))
+        and (member.placed or member.slot is not None or member.ref.uid not in misfits)
     }
     seated = {ref.uid for ref in stays.values()}
     displaced = any(member.wanting and member.ref.uid not in seated for member in p.members)

@@ -243,9 +243,11 @@ def _pod_left(p: Placeholder, granted: GrantedState, _event: e.Event, at: At) ->
 def _request_changed(p: Placeholder, granted: GrantedState, _event: e.PodWanted, at: At) -> Step:
     """Slurm changes little of a job that has its nodes, and only once Pods run on it; a Pod that grew needs another.
 
-    A member that came after the grant gets a free slot after a read.
+    A member that came after the grant gets a free slot after a read. With the last one that waited the grant is used.
     """
     p = infer_submitted_request(p)
+    if p.job_occupied and not p.unsettled:
+        return enter_bound(p, granted.job, granted.allocation, granted.limit_at), []
     if any(member.wanting and not p.node_of(member.ref.uid) for member in p.members):
         return p, [c.ReadJob(granted.job.job_id)]
     if p.request is None or p.submitted_request is None or can_follow_running(p.submitted_request, p.request):
@@ -278,7 +280,7 @@ RULES.on(_candidates, e.CandidatesChanged, to=(State.RELEASING,))
 RULES.on(_bind_failed, e.BindFailed, to=(State.RELEASING,))
 RULES.on(_bound, e.PodBound, to=(State.BOUND, State.RELEASING, State.LOST, State.UNSURE))
 RULES.on(_pod_left, e.PodEnding, e.PodGone, to=(State.RELEASING, State.BOUND))
-RULES.on(_request_changed, e.PodWanted, to=(State.RELEASING,))
+RULES.on(_request_changed, e.PodWanted, to=(State.RELEASING, State.BOUND))
 RULES.on(_timer, e.TimerFired)
 RULES.ignore("settings that change after the grant have no effect", e.PodRefused)
 RULES.ignore("excluded nodes matter to pending jobs only", e.PictureChanged)

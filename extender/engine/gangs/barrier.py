@@ -235,13 +235,15 @@ class GangBarrier:
         """Release the job of a gang that lacks Pods, no member of which is bound, though its nodes are not offered yet.
 
         What they wait for may need the whole gang, such as a mark that covers it, and would hold them indefinitely.
+        After a start this is so, too, where the Pods were changed meanwhile and request no job together.
         """
         key, job_id = grant
         p = self._engine.placeholders.get(key)
         if p is None or p.state is not State.GRANTED or p.job_id != job_id or p.cleared:
             return None
-        if absent := self._absent(p):
-            self._release(key, job_id, absent)
+        disagreed = "; ".join(p.faults) if (p.request or p.submitted_request) is None and not p.job_occupied else ""
+        if lacking := self._absent(p) or disagreed:
+            self._release(key, job_id, lacking)
             return None
         return Requeue(self._bind_within_s)
 

@@ -251,11 +251,12 @@ class GangMembers:
             for one in candidates
             if isinstance(said := joined[one.pod.uid].translation, Translated)
         }
-        request = p.request or p.submitted_request or self._request_again(p, candidates, requests)
+        known = p.request or p.submitted_request
+        request = known or self._request_again(p, candidates, requests)
         if request is None:
             return
         found = seating(p, request, candidates, requests, self._own_gates)
-        if found.changed:
+        if found.changed or known is None:
             slots = tuple(sorted(found.slots))
             self._engine.handle(p.key, e.PodWanted(tuple(found.slots[one] for one in slots), request, slots), "gang")
         self._report_full(found.waiting)
@@ -265,8 +266,10 @@ class GangMembers:
     def _request_again(
         self, p: Placeholder, candidates: Sequence[GangCandidate], requests: Mapping[str, JobRequest]
     ) -> JobRequest | None:
-        """Return what a gang requests whose job a start found: what its members do that are there."""
-        members = [one for one in candidates if p.member(one.pod.uid) is not None and one.pod.uid in requests]
+        """Return what a gang requests whose job a start found: what its members do that run, or else that wait."""
+        there = [one for one in p.members if one.placed] or p.members
+        uids = {one.ref.uid for one in there}
+        members = [one for one in candidates if one.pod.uid in uids and one.pod.uid in requests]
         if not members:
             return None
         first = members[0].membership

@@ -6,8 +6,11 @@ import asyncio
 
 import pytest
 
-from extender.domain.wellknown import GANG, GANG_KEY
-from tests.builders.gang_pods import bound, gang
+from extender.domain.placeholder import State
+from extender.domain.wellknown import GANG, GANG_KEY, GATE
+from simulator.kube.faults import KubeFault
+from simulator.kube.objects import Json, owner_reference
+from tests.builders.gang_pods import an_owner, bound, gang, serve_controllers
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -42,3 +45,82 @@ async def test_a_pod_that_copies_the_key_of_a_gang_does_not_join_it(site: Site) 
         assert site.placeholder("thief").key == site.uid("thief")
         assert not site.pod("thief")["metadata"]["annotations"][GANG_KEY]
         assert len(site.live_jobs()) == 2
+
+
+SETTING = "slurm-extender.io/"
+
+
+def a_leader(site: Site, **annotations: str) -> str:
+    """Add the leader of a LeaderWorkerSet group of three whose workers come when it runs."""
+    serve_controllers(site)
+    lws = an_owner(site, "LeaderWorkerSet", "vllm", {"startupPolicy": "LeaderReady"})
+    return _member(site, 0, an_owner(site, "StatefulSet", "vllm", {}, lws), annotations)
+
+
+def workers_of(site: Site, leader: str, gates: tuple[str, ...] = (), **annotations: str) -> list[str]:
+    """Add both workers of a group; `gates` are those of the second one."""
+    above = site.pod(leader) | {"apiVersion": "v1", "kind": "Pod"}
+    owner = an_owner(site, "StatefulSet", leader, {}, above)
+    return [_member(site, 1, owner, annotations), _member(site, 2, owner, annotations, gates)]
+
+
+def _member(site: Site, number: int, owner: Json, annotations: dict[str, str], gates: tuple[str, ...] = ()) -> str:
+    labels = {f"leaderworkerset.sigs.k8s.io/{key}": "0" for key in ("name", "group-index")}
+    labels["leaderworkerset.sigs.k8s.io/worker-index"] = str(number)
+    said = {"leaderworkerset.sigs.k8s.io/size": "3"} | {SETTING + key: value for key, value in annotations.items()}
+    site.kube.add_pod(f"vllm-{number}", owner=owner_reference(owner), labels=labels, annotations=said, gates=gates)
+    return f"vllm-{number}"
+
+
+async def test_workers_of_another_partition_than_their_bound_leader_wait_after_a_restart_and_the_leader_stays(
+    site: Site,
+) -> None:
+    async with site.dying():
+        await site.bound(leader := a_leader(site, partition="batch"))
+        workers = workers_of(site, leader, partition="debug")
+        await asyncio.sleep(10)
+        jobs = [job.job_id for job in site.live_jobs()]
+    async with site.running():
+        await asyncio.sleep(90)
+        assert ([job.job_id for job in site.live_jobs()], bound(site, workers)) == (jobs, 0)
+        assert site.placeholder(leader).state is State.BOUND
+        assert any("partition" in text and "debug" in text for text in site.notes(workers[0]))
+
+
+async def test_workers_that_come_while_the_extender_is_down_get_the_slots_of_their_gang(site: Site) -> None:
+    async with site.dying():
+        await site.bound(leader := a_leader(site))
+        jobs = [job.job_id for job in site.live_jobs()]
+    workers = workers_of(site, leader)
+    async with site.running():
+        assert [await site.bound(name) for name in workers] == ["n2", "n3"]
+        assert [job.job_id for job in site.live_jobs()] == jobs
+
+
+async def test_a_worker_whose_other_gate_goes_after_a_restart_gets_the_slot_that_was_left(site: Site) -> None:
+    async with site.dying():
+        await site.bound(leader := a_leader(site))
+        first, second = workers_of(site, leader, gates=(GATE, "example.org/quota"))
+        await site.bound(first)
+    async with site.running():
+        await asyncio.sleep(30)
+        assert bound(site, [second]) == 0
+        site.edit_pod(second, lambda pod: pod["spec"].update(schedulingGates=[{"name": GATE}]))
+        assert await site.bound(second) == "n3"
+        assert len(site.live_jobs()) == 1
+
+
+async def test_a_gang_whose_pods_disagree_after_a_restart_gives_its_unused_nodes_back(site: Site) -> None:
+    async with site.dying():
+        site.kube.faults.add(KubeFault("POST", "/binding", code=503, reason="ServiceUnavailable", times=None))
+        names = gang(site, range(3), 3, gates=(GATE,))
+        await site.until(lambda: any(job.running for job in site.live_jobs()), "the grant")
+    site.kube.faults.clear()
+    site.edit_pod(names[1], lambda pod: pod["metadata"]["annotations"].update({SETTING + "partition": "debug"}))
+    async with site.running():
+        await site.until(lambda: not site.live_jobs(), "the end of the job", 120)
+        await site.until(lambda: any("must agree" in text for text in site.notes(names[0])), "the cause")
+        assert bound(site, names) == 0
+        site.edit_pod(names[1], lambda pod: pod["metadata"]["annotations"].pop(SETTING + "partition"))
+        for name in names:
+            await site.bound(name)

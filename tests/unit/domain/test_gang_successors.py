@@ -94,6 +94,17 @@ def test_pods_that_leave_or_have_a_gate_of_others_or_no_request_get_no_slot() ->
         assert (found.changed, found.waiting, found.refused) == (False, (), ())
 
 
+def test_a_member_without_a_slot_that_fits_into_none_leaves_where_others_run_and_stays_where_none_does() -> None:
+    candidates = [later(number) for number in range(3)]
+    members = tuple(Member(e.MemberRef(one.pod.uid, one.pod.namespace, one.pod.name)) for one in candidates)
+    waiting = replace(running(), members=members)
+    other = {"m2": replace(REQUEST, partition="gpu")}
+    assert (seats(waiting, *candidates, **other).changed, len(seats(waiting, *candidates, **other).slots)) == (False, 3)
+    runs = replace(waiting, members=(replace(members[0], slot=0, node="n1", job_id=7), *members[1:]))
+    found = seats(runs, *candidates, **other)
+    assert (uids(found), found.changed, len(found.refused)) == ({0: "new-0", 1: "new-1"}, True, 1)
+
+
 def test_a_pod_that_needs_more_than_its_slot_is_refused_with_what_it_needs() -> None:
     found = seats(running(0), later(1), later(2), m1=replace(REQUEST, cpus=8, gres={"gpu": 2}))
     assert uids(found) == {0: "uid-0", 2: "new-2"}
