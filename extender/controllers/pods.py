@@ -21,7 +21,7 @@ from extender.domain.pods.requests import pod_requests
 from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
 from extender.domain.translation.translate import Translated, TranslationRefused
 from extender.domain.views import PodView
-from extender.domain.wellknown import CANCELLED, JOB_ID, POD_UID, STATUS_ANNOTATIONS, Reason
+from extender.domain.wellknown import CANCELLED, GATE, JOB_ID, POD_UID, STATUS_ANNOTATIONS, Reason
 from extender.engine.engine import Engine
 from extender.engine.scheduling import FilterCandidates
 from extender.engine.workload_resolver import WorkloadResolver
@@ -434,8 +434,8 @@ class PodController:
 
 
 def _available(pod: PodView) -> tuple[object, ...]:
-    """Return what decides whether a Pod counts as a member that is there."""
-    return (pod.gates, pod.deleted_at is None, pod.finished)
+    """Return what decides whether a Pod counts as a member that is there. The extender's own gate does not."""
+    return (tuple(gate for gate in pod.gates if gate != GATE), pod.deleted_at is None, pod.finished)
 
 
 def _ref(pod: PodView) -> e.MemberRef:

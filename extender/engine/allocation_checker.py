@@ -7,7 +7,7 @@ to live. A job that lives at an instant after the grant did not make room for th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from extender.domain import events as e
 from extender.domain.jobs.job import Mode
@@ -15,6 +15,8 @@ from extender.domain.nodes.whereabouts import renamed
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.placing.mode import few
 from extender.domain.ports import Clock, PodCache
+from extender.domain.renewal import replace
+from extender.domain.states import GrantedState
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import Allocation, check_allocation
 from extender.engine.engine_context import EnginePorts, EngineState
@@ -57,28 +59,48 @@ class AllocationChecker:
             self._coverage.renew(p)
         return None if self._co_located_jobs.keep_waiting(p) or incomplete else self.recheck(p)
 
+    def recheck_member(self, p: Placeholder, uid: str) -> Allocation:
+        """Return whether one member of a gang may have its node, in a time that does not grow with the gang.
+
+        Only what concerns this node: `recheck` follows before all members are bound.
+        """
+        node, slurm_node = p.node_of(uid), p.slurm_node_of(uid)
+        if why := self._kept_from(slurm_node, p.key):
+            return e.AllocationBusy(_kept(slurm_node, why))
+        if why := renamed(p, node, self._state.snapshot.node_map):
+            return e.AllocationBusy(why)
+        if self._state.job_reads.doubted(p.job_id):
+            return e.AllocationBusy(_doubted(p))
+        member, payload = p.member(uid), p.payload
+        if member is None or not isinstance(payload, GrantedState):
+            return e.AllocationFits()
+        return self._check(replace(p, members=(member,), payload=replace(payload, allocation=((uid, node),))))
+
     def recheck(self, p: Placeholder) -> Allocation:
         """Return whether a workload may have its nodes, by what is known now."""
         for node in p.slurm_nodes:
             if why := self._kept_from(node, p.key):
-                return e.AllocationBusy(f"Slurm node {node} is kept: {why}.")
+                return e.AllocationBusy(_kept(node, why))
         if unfenced := self._unfenced(p):
             return e.AllocationUnfenced(
                 f"Slurm node {few(unfenced)} lost its working fence, so Slurm job {p.job_id} is released."
             )
         if self._state.job_reads.doubted(p.job_id):
-            return e.AllocationBusy(f"Slurm job {p.job_id} may be about to end: the extender reads it again.")
+            return e.AllocationBusy(_doubted(p))
         if self._coverage.is_incomplete(p):
             return e.AllocationBusy(f"The mark of Slurm job {p.job_id} is changed first, for a Pod that came later.")
         snapshot = self._state.snapshot
         for member in p.members:
             if member.wanting and (why := renamed(p, p.node_of(member.ref.uid), snapshot.node_map)):
                 return e.AllocationBusy(why)
+        found = self._check(p)
+        return self._devices.check(p) if isinstance(found, e.AllocationFits) else found
+
+    def _check(self, p: Placeholder) -> Allocation:
         pods = {m.ref.uid: pod for m in p.members if (pod := self._cache.get(m.ref.uid)) is not None}
         others = self._state.placeholders.in_state(State.LOST, State.UNSURE)
         there = self._assumed_pods.there
-        found = check_allocation(p, pods, snapshot, there, others, on_no_node=self._on_no_node)
-        return self._devices.check(p) if isinstance(found, e.AllocationFits) else found
+        return check_allocation(p, pods, self._state.snapshot, there, others, on_no_node=self._on_no_node)
 
     def _unfenced(self, p: Placeholder) -> frozenset[str]:
         """Return the granted nodes that mode `auto` would not have asked for. A mode that the Pod names stays."""
@@ -109,9 +131,11 @@ class AssumedPods:
         """A workload changed."""
         if before.members is after.members:
             return
-        for uid, node in _placed(before) - _placed(after):
+        same = {id(member) for member in before.members} & {id(member) for member in after.members}
+        were, are = _placed(before, same), _placed(after, same)
+        for uid, node in were - are:
             self._drop(node, uid)
-        for uid, node in _placed(after):
+        for uid, node in are:
             self._bound.setdefault(node, set()).add(uid)
 
     def there(self, node: str) -> Sequence[PodView]:
@@ -134,9 +158,17 @@ class AssumedPods:
                 del self._bound[node]
 
 
-def _placed(p: Placeholder) -> set[tuple[str, str]]:
-    """The Pods of a workload that are on a node, or about to be, and that node."""
-    members = ((m.ref.uid, m.node or p.node_of(m.ref.uid)) for m in p.members if m.placed)
+def _kept(slurm_node: str, why: str) -> str:
+    return f"Slurm node {slurm_node} is kept: {why}."
+
+
+def _doubted(p: Placeholder) -> str:
+    return f"Slurm job {p.job_id} may be about to end: the extender reads it again."
+
+
+def _placed(p: Placeholder, but: Collection[int]) -> set[tuple[str, str]]:
+    """Return the Pods of a workload that are on a node, or about to be, and that node. `but`: objects left out."""
+    members = ((m.ref.uid, m.node or p.node_of(m.ref.uid)) for m in p.members if id(m) not in but and m.placed)
     return {(uid, node) for uid, node in members if node}
 
 

@@ -180,9 +180,12 @@ class Engine:
         self._node_changes.changed(old, snapshot)
         self._events.publish(SnapshotChanged())
 
-    def recheck(self, p: Placeholder) -> str:
-        """Check once more the allocation that a member is about to be bound to; "" if it may be."""
-        found = self._allocations.recheck(p)
+    def recheck(self, p: Placeholder, member: str = "") -> str:
+        """Check once more the allocation that a member is about to be bound to; "" if it may be.
+
+        `member`: the UID of a member of a gang that votes; only its node is checked.
+        """
+        found = self._allocations.recheck_member(p, member) if member else self._allocations.recheck(p)
         if isinstance(found, e.AllocationFits):
             return ""
         self.handle(p.key, found, "check before the binding")

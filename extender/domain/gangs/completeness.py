@@ -54,11 +54,11 @@ def completeness(candidates: Sequence[GangCandidate], own_gates: Collection[str]
             f"The Pods of {first.name} state different sizes: {', '.join(map(str, sizes[:5]))}. Set one size on all."
         )
     size = sizes[0]
-    live = sorted((one for one in candidates if one.pod.deleted_at is None and not one.pod.finished), key=_turn)
+    live = [one for one in candidates if one.pod.deleted_at is None and not one.pod.finished]
+    if len(live) < size and not (first.by_leader and live):
+        return Incomplete(f"{len(live)} of {size} Pods of {first.name} exist.")
+    live.sort(key=_turn)
     members, beyond = live[:size], live[size:]
-    leads = first.by_leader and bool(members)
-    if len(members) < size and not leads:
-        return Incomplete(f"{len(members)} of {size} Pods of {first.name} exist.")
     for one in members:
         gate = next((gate for gate in one.pod.gates if gate not in own_gates), None)
         if gate is not None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 
 class GangSource(StrEnum):
@@ -110,6 +111,7 @@ LONGEST_ORDERED = 253
 """Characters of a name that are compared: what Kubernetes allows for a Pod's."""
 
 
+@lru_cache(maxsize=4096)
 def _natural(name: str) -> tuple[tuple[int, str], ...]:
     """Return a key by which `worker-10` follows `worker-9`: each run of digits by its length, then by its digits."""
     parts: list[tuple[int, str]] = []

@@ -42,7 +42,8 @@ def seating(
     free, else the first free one. A start does not know which Pods had no slot because they fit into none: such a
     member leaves, where others of its gang run.
     """
-    misfits = {uid for uid, asked in requests.items() if p.job_occupied and misfit(request, asked)}
+    occupied = p.job_occupied
+    misfits = {uid for uid, asked in requests.items() if occupied and misfit(request, asked)}
     stays = {
         slot: member.ref
         for slot, member in p.by_slot
@@ -57,12 +58,16 @@ def seating(
     refused: list[tuple[GangCandidate, str]] = []
     waiting: list[GangCandidate] = []
     slots = dict(stays)
-    for one in sorted(candidates, key=lambda one: (one.membership.order.key, one.pod.created_at, one.pod.uid)):
+    late = [
+        one
+        for one in candidates
+        if one.pod.uid not in seated
+        and one.pod.uid in requests
+        and one.pod.deleted_at is None
+        and set(one.pod.gates) <= set(own_gates)
+    ]
+    for one in sorted(late, key=lambda one: (one.membership.order.key, one.pod.created_at, one.pod.uid)):
         pod = one.pod
-        if pod.uid in seated or pod.deleted_at is not None or not set(pod.gates) <= set(own_gates):
-            continue
-        if pod.uid not in requests:
-            continue
         if why := misfit(request, requests[pod.uid]):
             refused.append((one, why))
             continue

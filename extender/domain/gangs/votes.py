@@ -12,6 +12,14 @@ from dataclasses import dataclass, replace
 VOTE_VALID_S = 20.0
 """How long a vote counts. kube-scheduler's longest back-off is 10 s by default, and its next try may take as long."""
 
+MEMBER_S = 0.1
+"""What each member adds to that: kube-scheduler tries one Pod after the other, 20 to 50 a second on two cores."""
+
+
+def turn_s(members: int) -> float:
+    """Return how many seconds kube-scheduler may need to try so many members once."""
+    return MEMBER_S * members
+
 
 @dataclass(frozen=True, slots=True)
 class Vote:
@@ -24,9 +32,10 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """The votes of one gang for one allocation of its job."""
+    """The votes of one gang of `size` members for one allocation of its job."""
 
     job_id: int
+    size: int = 0
     votes: tuple[Vote, ...] = ()
 
     def cast(self, uid: str, node: str, now: float) -> Ballot:
@@ -44,7 +53,7 @@ class Ballot:
 
     def valid(self, now: float) -> tuple[Vote, ...]:
         """Return the votes that count now."""
-        return tuple(one for one in self.votes if now - one.at < VOTE_VALID_S)
+        return tuple(one for one in self.votes if now - one.at < VOTE_VALID_S + turn_s(self.size))
 
     def missing(self, members: Collection[str], now: float) -> frozenset[str]:
         """Return which of these members have not voted."""

@@ -15,7 +15,7 @@ from enum import StrEnum
 import structlog
 
 from extender.domain import events as e
-from extender.domain.gangs.votes import Ballot
+from extender.domain.gangs.votes import Ballot, turn_s
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock, PodCache
 from extender.domain.states import BoundState
@@ -28,8 +28,14 @@ from extender.runtime.topics import NodeChanged, PlaceholderChanged, Placeholder
 
 _log = structlog.get_logger(__name__)
 
-HOLD_S = 2.0
+HOLD_S = 4.0
 """How long one call of `/bind` is held. kube-scheduler gives up after `httpTimeout`, 5 s in the manifests."""
+
+HOLD_WITH_CLAIMS_S = 2.0
+"""The same for a Pod whose ResourceClaims have to be written in that time, too."""
+
+COUNTED = 16
+"""Members of the largest gang whose votes an answer counts. kube-scheduler writes each new text to the API server."""
 
 AT_ONCE = 16
 """Bindings of members that are under way at a time."""
@@ -131,7 +137,7 @@ class GangBarrier:
             return "Slurm has no allocation for this Pod"
         ballot = self._ballots.get(p.key)
         if ballot is None or ballot.job_id != p.job_id:
-            ballot = Ballot(p.job_id)
+            ballot = Ballot(p.job_id, len(p.members))
         ballot = self._ballots[p.key] = ballot.cast(uid, node, self._clock.now())
         if ballot.is_complete(_wanting(p), self._clock.now()):
             self._binder.add(p.key)
@@ -139,12 +145,16 @@ class GangBarrier:
         self._answer(p.key, uid, "another call for the same Pod came later")
         self._open.setdefault(p.key, {})[uid] = call
         try:
-            async with asyncio.timeout(HOLD_S):
+            async with asyncio.timeout(self._hold_s(uid)):
                 return await call
         except TimeoutError:
             return self._incomplete(p.key, uid)
         finally:
             self._close(p.key, uid, call)
+
+    def _hold_s(self, uid: str) -> float:
+        pod = self._cache.get(uid)
+        return HOLD_WITH_CLAIMS_S if pod is not None and self._undone_by_errors(pod) else HOLD_S
 
     def voted(self, p: Placeholder) -> frozenset[str]:
         """Return the members whose votes for the present allocation count now, by UID."""
@@ -180,7 +190,7 @@ class GangBarrier:
             self._absences.add(_deadline(after), after=self._bind_within_s)
         elif after.cleared and len(after.members) > 1 and after.job_id not in (None, self._offered.get(after.key, 0)):
             self._offered[after.key] = after.job_id or 0
-            self._deadlines.add(_deadline(after), after=self._bind_within_s)
+            self._deadlines.add(_deadline(after), after=self._within_s(after))
         if isinstance(after.payload, BoundState) and after.payload.kept_until:
             self._begun.pop(after.key, None)  # the next incarnation is bound as a whole, too
         if event.after.state is not State.GRANTED or (event.before.cleared and not event.after.cleared):
@@ -191,6 +201,9 @@ class GangBarrier:
         self._withdraw(event.key)
         self._begun.pop(event.key, None)
         self._drop(event.key, "the gang is over")
+
+    def _within_s(self, p: Placeholder) -> float:
+        return self._bind_within_s + turn_s(len(p.members))
 
     def _withdraw(self, key: str) -> None:
         self._offered.pop(key, None)
@@ -215,13 +228,13 @@ class GangBarrier:
         missing = sorted(ballot.missing(_wanting(p), self._clock.now()))
         if self._is_in_queue(key, missing):
             self._prolonged[key] += 1
-            self._deadlines.add(deadline, after=self._bind_within_s)
+            self._deadlines.add(deadline, after=self._within_s(p))
             return
         uid = missing[0] if missing else next(iter(sorted(_wanting(p))), "")
         pod, node = self._cache.get(uid), p.node_of(uid)
         said = pod.unschedulable if pod is not None else ""
         name = pod.full_name if pod is not None else "a member"
-        text = f"kube-scheduler did not accept {name} there within {self._bind_within_s:g} s. {said}".strip()
+        text = f"kube-scheduler did not accept {name} there within {self._within_s(p):g} s. {said}".strip()
         if any(member.placed for member in p.members):
             self.outcomes[BarrierOutcome.BROKEN] += 1
             self._engine.handle(key, e.NodeRefused(node, text), "gang barrier")  # the next job excludes it
@@ -322,6 +335,8 @@ class GangBarrier:
             ballot = self._ballots[key] = ballot.without_pod(uid)
         if absent := self._absent(p):
             return f"{absent} None is bound before all are"
+        if len(p.members) > COUNTED:
+            return "not every member of the gang has a node yet; none is bound before all"
         missing = len(ballot.missing(_wanting(p), self._clock.now()))
         return (
             f"{len(p.members) - missing} of {len(p.members)} members of the gang have a node; none is bound before all"

@@ -225,6 +225,16 @@ def test_a_vote_expires_and_can_be_cast_again() -> None:
     assert votes.cast("a", "n1", 21.0).is_complete(MEMBERS, 21.0)
 
 
+def test_a_vote_of_a_large_gang_counts_until_kube_scheduler_can_have_tried_every_member() -> None:
+    members = [f"m{number}" for number in range(512)]
+    votes, now = Ballot(7, len(members)), 0.0
+    for uid in members:
+        now += 0.08
+        votes = votes.cast(uid, "n", now)
+    assert now > 2 * VOTE_VALID_S
+    assert votes.is_complete(members, now)
+
+
 def test_an_event_of_a_node_or_a_pod_voids_its_votes_alone() -> None:
     votes = ballot(("a", "n1", 0.0), ("b", "n1", 0.0), ("c", "n3", 0.0))
     assert votes.without_node("n1").missing(MEMBERS, 1.0) == {"a", "b"}
