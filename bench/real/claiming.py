@@ -1,4 +1,4 @@
-"""A Pod with one ResourceClaim beside a Pod without: how much later it is bound."""
+"""A Pod with one ResourceClaim beside a Pod without: how much later it is bound, also by kube-scheduler alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bench.figures import summary
-from bench.real.fleet import GPUS, NODES_WITH_SLURMD, OURS
+from bench.real.fleet import ALONE, GPUS, NODES_WITH_SLURMD, OURS
 from bench.real.jobs import settled
 from bench.real.load import Load
 from bench.real.placing import SETTINGS, order_of_round
@@ -24,29 +24,56 @@ PER_ROUND = NODES_WITH_SLURMD * GPUS // 2
 
 
 async def measure_claiming(load: Load, slurm: SlurmClient, site: Site, rounds: int, count: int) -> Json:
-    """Pods of both arms in turn, one at a time, gated; the first of each is not counted."""
+    """Pods of both arms in turn, one at a time; the first of each is not counted.
+
+    Those of ours are gated. Those of a kube-scheduler without an extender are the floor, in rounds of their own: it
+    chooses devices that Slurm may give to ours.
+    """
     with _devices(site):
         template(site, load.namespace, "of-1", 1)
-        for spec in ARMS.values():
-            await _bound(load, spec)
-        found: dict[str, list[list[float]]] = {name: [] for name in ARMS}
-        for _ in range(rounds):
-            times: dict[str, list[float]] = {name: [] for name in ARMS}
-            for number in range(min(count, PER_ROUND)):
-                for name in order_of_round(ARMS, number):
-                    times[name].append(await _bound(load, ARMS[name]))
-            for name, seconds in times.items():
-                found[name].append(seconds)
-            await load.clear()
-            await settled(slurm)
-    having, lacking = summary(found["with"]), summary(found["without"])
-    later = float(str(having["p50"])) - float(str(lacking["p50"]))
-    return {"with_s": having, "without_s": lacking, "later_p50_s": later}
+        for scheduler in (OURS, ALONE):
+            for spec in ARMS.values():
+                await _bound(load, scheduler, spec)
+        await _cleared(load, slurm)
+        found: dict[str, dict[str, list[list[float]]]] = {
+            scheduler: {name: [] for name in ARMS} for scheduler in (OURS, ALONE)
+        }
+        for number in range(rounds):
+            for scheduler in order_of_round(found, number):
+                for name, seconds in (await _round(load, scheduler, min(count, PER_ROUND))).items():
+                    found[scheduler][name].append(seconds)
+                await _cleared(load, slurm)
+    having, lacking = summary(found[OURS]["with"]), summary(found[OURS]["without"])
+    return {
+        "with_s": having,
+        "without_s": lacking,
+        "later_p50_s": _later(having, lacking),
+        "floor_later_p50_s": _later(summary(found[ALONE]["with"]), summary(found[ALONE]["without"])),
+    }
 
 
-async def _bound(load: Load, spec: Mapping[str, Any]) -> float:
+async def _round(load: Load, scheduler: str, count: int) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {name: [] for name in ARMS}
+    for number in range(count):
+        for name in order_of_round(ARMS, number):
+            times[name].append(await _bound(load, scheduler, ARMS[name]))
+    return times
+
+
+async def _cleared(load: Load, slurm: SlurmClient) -> None:
+    await load.clear()
+    await settled(slurm)
+
+
+def _later(having: Mapping[str, object], lacking: Mapping[str, object]) -> float:
+    return float(str(having["p50"])) - float(str(lacking["p50"]))
+
+
+async def _bound(load: Load, scheduler: str, spec: Mapping[str, Any]) -> float:
     """Create one Pod; return the seconds until its Binding."""
-    life = load.lives[await load.create(OURS, SETTINGS["allocation"], gated=True, spec=spec)]
+    ours = scheduler == OURS
+    settings = SETTINGS["allocation"] if ours else {}
+    life = load.lives[await load.create(scheduler, settings, gated=ours, spec=spec)]
     return await asyncio.wait_for(life.bound, 120) - life.created
 
 

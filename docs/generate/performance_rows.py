@@ -55,7 +55,9 @@ def _batch(found: Json) -> Shown:
 
 def _claiming(found: Json) -> Shown:
     having, lacking, later = found["with_s"], found["without_s"], found["later_p50_s"]
-    return Shown(_ms(having["p50"]), _ms(lacking["p50"]), f"{1000 * later:+.0f} ms", later <= 0.03)
+    alone = found.get("floor_later_p50_s")
+    floor = _ms(lacking["p50"]) + ("" if alone is None else f"; kube-scheduler alone {1000 * alone:+.0f} ms")
+    return Shown(_ms(having["p50"]), floor, f"{1000 * later:+.0f} ms", later <= 0.03)
 
 
 def _at_most(get: Callable[[Json], Json], limit: float, floor: Callable[[Json], str] = lambda _: "") -> Any:
