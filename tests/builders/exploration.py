@@ -33,6 +33,8 @@ def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     mine = p.job_id or 1
     other = mine + 1 if mine + 1 not in p.duplicate_jobs else mine + 2
     yield from (e.PodWanted(refs, request) for request in REQUESTS)
+    if p.state is State.GRANTED and len(refs) > 1:
+        yield e.PodWanted(refs[:1], REQUESTS[0])  # the other one fits into no slot of the gang
     yield e.PodRefused(refs, ("wrong",))
     yield e.PodRefused(refs, ())  # a gang that lacks a member
     yield from (e.CandidatesChanged(frozenset(nodes)) for nodes in (("n1",), ("n2",)))

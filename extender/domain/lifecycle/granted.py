@@ -240,14 +240,14 @@ def _pod_left(p: Placeholder, granted: GrantedState, _event: e.Event, at: At) ->
     return (keep_for_next(p, kept, at) if granted.successors else None) or release_job(p, "its Pod is over", at)
 
 
-def _request_changed(p: Placeholder, granted: GrantedState, _event: e.PodWanted, at: At) -> Step:
+def _request_changed(p: Placeholder, granted: GrantedState, event: e.PodWanted, at: At) -> Step:
     """Slurm changes little of a job that has its nodes, and only once Pods run on it; a Pod that grew needs another.
 
-    A member that came after the grant gets a free slot after a read. With the last one that waited the grant is used.
+    A member that came after the grant gets a free slot after a read. One that fits into no slot leaves.
     """
     p = infer_submitted_request(p)
-    if p.job_occupied and not p.unsettled:
-        return enter_bound(p, granted.job, granted.allocation, granted.limit_at), []
+    if not p.unsettled:
+        return _pod_left(p, granted, event, at)
     if any(member.wanting and not p.node_of(member.ref.uid) for member in p.members):
         return p, [c.ReadJob(granted.job.job_id)]
     if p.request is None or p.submitted_request is None or can_follow_running(p.submitted_request, p.request):
