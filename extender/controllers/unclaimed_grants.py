@@ -88,7 +88,7 @@ class UnclaimedGrantController:
         offered = p.payload.offered_at if isinstance(p.payload, GrantedState) else None
         timing, offered_at = self._timing, offered or 0.0
         node, why = self._problem(p)
-        said = "" if why else self._refusal(p)
+        said = "" if why or len(p.members) > 1 else self._refusal(p)  # of a gang, `GangBarrier` waits for longer
         if why:
             self._refused.pop(p.key, None)
             if now - max(self._unusable.setdefault(p.key, now), offered_at) > UNUSABLE_AFTER:
