@@ -296,8 +296,8 @@ class Gangs(Group):
         30.0,
         gt=0,
         description="Time for kube-scheduler to accept all members on their nodes, and 0.1 s more for each member. "
-        "Then the job is released and submitted again without the node that was not accepted. While kube-scheduler tries other Pods of a long "
-        "queue and has not reached a member, the time starts again, up to four times.",
+        "Then the job is released and submitted again without the node that was not accepted. While kube-scheduler "
+        "tries other Pods of a long queue and has not reached a member, the time starts again, up to four times.",
     )
     replace_within: Duration = Field(
         60.0,

@@ -93,6 +93,10 @@ class GangIntake:
             self._moved(pod.uid, before, key)
         return None
 
+    def has_read(self, uid: str) -> bool:
+        """Return whether it is known what this Pod requests as a member of its gang."""
+        return self._gangs.key_of(uid) is not None
+
     def left(self, uid: str) -> None:
         """A Pod is gone."""
         if (key := self._gangs.key_of(uid)) is not None:

@@ -173,7 +173,10 @@ class PodController:
         """
         for uid in sorted(self._asked):
             pod, p = self._cache.get(uid), self._engine.placeholders.by_pod(uid)
-            if pod is None or p is None or pod.node_name or pod.ended or p.state in _PLACED:
+            if pod is None or p is None or pod.ended:
+                continue
+            unread = p.key != uid and not self._gangs.has_read(uid)  # the others of its gang wait for it
+            if (pod.node_name or p.state in _PLACED) and not unread:
                 continue
             if namespace in {None, pod.namespace}:
                 self._put(pod)

@@ -97,6 +97,14 @@ async def test_workers_that_come_while_the_extender_is_down_get_the_slots_of_the
         assert [job.job_id for job in site.live_jobs()] == jobs
 
 
+async def test_a_gang_that_is_bound_in_part_is_completed_also_where_its_pods_name_a_partition(site: Site) -> None:
+    async with site.dying():
+        await site.bound(leader := a_leader(site, partition="batch"))
+        workers = workers_of(site, leader, partition="batch")
+    async with site.running(changed="jobs: {partitions: []}\n"):
+        assert [await site.bound(name) for name in workers] == ["n2", "n3"]
+
+
 async def test_a_worker_whose_other_gate_goes_after_a_restart_gets_the_slot_that_was_left(site: Site) -> None:
     async with site.dying():
         await site.bound(leader := a_leader(site))
