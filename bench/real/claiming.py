@@ -26,8 +26,8 @@ PER_ROUND = NODES_WITH_SLURMD * GPUS // 2
 async def measure_claiming(load: Load, slurm: SlurmClient, site: Site, rounds: int, count: int) -> Json:
     """Pods of both arms in turn, one at a time; the first of each is not counted.
 
-    Those of ours are gated. Those of a kube-scheduler without an extender are the floor, in rounds of their own: it
-    chooses devices that Slurm may give to ours.
+    Pods of the extender are gated. Pods of a kube-scheduler without an extender are the floor. They have rounds of
+    their own, because it chooses devices that Slurm may give to other Pods.
     """
     with _devices(site):
         template(site, load.namespace, "of-1", 1)

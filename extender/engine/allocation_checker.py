@@ -59,48 +59,33 @@ class AllocationChecker:
             self._coverage.renew(p)
         return None if self._co_located_jobs.keep_waiting(p) or incomplete else self.recheck(p)
 
-    def recheck_member(self, p: Placeholder, uid: str) -> Allocation:
-        """Return whether one member of a gang may have its node, in a time that does not grow with the gang.
+    def recheck(self, p: Placeholder, member: str = "") -> Allocation:
+        """Return whether a workload may have its nodes, by what is known now.
 
-        Only what concerns this node: `recheck` follows before all members are bound.
+        `member`: the UID of one member of a gang; then only what concerns its node counts, in a time that does not grow
+        with the gang. The whole is checked before all members are bound.
         """
-        node, slurm_node = p.node_of(uid), p.slurm_node_of(uid)
-        if why := self._kept_from(slurm_node, p.key):
-            return e.AllocationBusy(_kept(slurm_node, why))
-        if why := renamed(p, node, self._state.snapshot.node_map):
-            return e.AllocationBusy(why)
-        if self._state.job_reads.doubted(p.job_id):
-            return e.AllocationBusy(_doubted(p))
-        member, payload = p.member(uid), p.payload
-        if member is None or not isinstance(payload, GrantedState):
-            return e.AllocationFits()
-        return self._check(replace(p, members=(member,), payload=replace(payload, allocation=((uid, node),))))
-
-    def recheck(self, p: Placeholder) -> Allocation:
-        """Return whether a workload may have its nodes, by what is known now."""
-        for node in p.slurm_nodes:
+        for node in (p.slurm_node_of(member),) if member else p.slurm_nodes:
             if why := self._kept_from(node, p.key):
-                return e.AllocationBusy(_kept(node, why))
-        if unfenced := self._unfenced(p):
+                return e.AllocationBusy(f"Slurm node {node} is kept: {why}.")
+        if not member and (unfenced := self._unfenced(p)):
             return e.AllocationUnfenced(
                 f"Slurm node {few(unfenced)} lost its working fence, so Slurm job {p.job_id} is released."
             )
         if self._state.job_reads.doubted(p.job_id):
-            return e.AllocationBusy(_doubted(p))
-        if self._coverage.is_incomplete(p):
+            return e.AllocationBusy(f"Slurm job {p.job_id} may be about to end: the extender reads it again.")
+        if not member and self._coverage.is_incomplete(p):
             return e.AllocationBusy(f"The mark of Slurm job {p.job_id} is changed first, for a Pod that came later.")
+        there = _alone(p, member) if member else p
         snapshot = self._state.snapshot
-        for member in p.members:
-            if member.wanting and (why := renamed(p, p.node_of(member.ref.uid), snapshot.node_map)):
+        for one in there.members:
+            if one.wanting and (why := renamed(p, there.node_of(one.ref.uid), snapshot.node_map)):
                 return e.AllocationBusy(why)
-        found = self._check(p)
-        return self._devices.check(p) if isinstance(found, e.AllocationFits) else found
-
-    def _check(self, p: Placeholder) -> Allocation:
-        pods = {m.ref.uid: pod for m in p.members if (pod := self._cache.get(m.ref.uid)) is not None}
+        pods = {m.ref.uid: pod for m in there.members if (pod := self._cache.get(m.ref.uid)) is not None}
         others = self._state.placeholders.in_state(State.LOST, State.UNSURE)
-        there = self._assumed_pods.there
-        return check_allocation(p, pods, self._state.snapshot, there, others, on_no_node=self._on_no_node)
+        on_node = self._assumed_pods.there
+        found = check_allocation(there, pods, snapshot, on_node, others, on_no_node=self._on_no_node)
+        return found if member or not isinstance(found, e.AllocationFits) else self._devices.check(p)
 
     def _unfenced(self, p: Placeholder) -> frozenset[str]:
         """Return the granted nodes that mode `auto` would not have asked for. A mode that the Pod names stays."""
@@ -158,12 +143,12 @@ class AssumedPods:
                 del self._bound[node]
 
 
-def _kept(slurm_node: str, why: str) -> str:
-    return f"Slurm node {slurm_node} is kept: {why}."
-
-
-def _doubted(p: Placeholder) -> str:
-    return f"Slurm job {p.job_id} may be about to end: the extender reads it again."
+def _alone(p: Placeholder, uid: str) -> Placeholder:
+    """Return a granted gang with one of its members and the node of that."""
+    payload = p.payload
+    if isinstance(payload, GrantedState):
+        payload = replace(payload, allocation=((uid, p.node_of(uid)),))
+    return replace(p, members=tuple(one for one in p.members if one.ref.uid == uid), payload=payload)
 
 
 def _placed(p: Placeholder, but: Collection[int]) -> set[tuple[str, str]]:

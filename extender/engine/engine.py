@@ -185,7 +185,7 @@ class Engine:
 
         `member`: the UID of a member of a gang that votes; only its node is checked.
         """
-        found = self._allocations.recheck_member(p, member) if member else self._allocations.recheck(p)
+        found = self._allocations.recheck(p, member)
         if isinstance(found, e.AllocationFits):
             return ""
         self.handle(p.key, found, "check before the binding")

@@ -84,12 +84,13 @@ class Scheduling:
             return refusal
         # Also if it was bound before: a restored etcd may not know the Binding, and a success would make kube-scheduler
         # wait without end. If the API server does know it, a second Binding changes nothing.
-        member = p.member(pod.uid)
-        votes = p.state is State.GRANTED and len(p.members) > 1 and member is not None and member.wanting
-        if p.state is State.GRANTED and (busy := self._engine.recheck(p, pod.uid if votes else "")):
-            return busy
-        if votes:
-            return await self._barrier.vote(p, pod.uid, node)
+        if p.state is State.GRANTED:
+            member = p.member(pod.uid)
+            votes = len(p.members) > 1 and member is not None and member.wanting
+            if busy := self._engine.recheck(p, pod.uid if votes else ""):
+                return busy
+            if votes:
+                return await self._barrier.vote(p, pod.uid, node)
         self._bindings.begin(p, pod, node)
         return await self._bindings.post(p, pod, node)
 

@@ -35,6 +35,18 @@ def an_owner(site: Site, kind: str, name: str, spec: Json, above: Json | None = 
     return site.kube.create({"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec})
 
 
+def group_member(
+    site: Site, name: str, number: int, owner: Json, settings: dict[str, str] | None = None, gates: tuple[str, ...] = ()
+) -> str:
+    """Add a Pod of a LeaderWorkerSet group of three, with annotations for `settings`. Return its name."""
+    labels = {f"leaderworkerset.sigs.k8s.io/{key}": "0" for key in ("name", "group-index")}
+    labels["leaderworkerset.sigs.k8s.io/worker-index"] = str(number)
+    said = {f"slurm-extender.io/{key}": value for key, value in (settings or {}).items()}
+    said["leaderworkerset.sigs.k8s.io/size"] = "3"
+    site.kube.add_pod(name, owner=owner_reference(owner), labels=labels, annotations=said, gates=gates)
+    return name
+
+
 def serve_controllers(site: Site) -> None:
     """An API server with the kinds of JobSet and LeaderWorkerSet."""
     site.kube.resources = (*site.kube.resources, JOB_SETS, LEADER_WORKER_SETS)

@@ -42,14 +42,14 @@ def seating(
     free, else the first free one. A start does not know which Pods had no slot because they fit into none: such a
     member leaves, where others of its gang run.
     """
-    occupied = p.job_occupied
-    misfits = {uid for uid, asked in requests.items() if occupied and misfit(request, asked)}
+    slotless = [one.ref.uid for one in p.members if one.slot is None and not one.placed]
+    misfits: set[str] = set()
+    if slotless and p.job_occupied:
+        misfits = {uid for uid in slotless if uid in requests and misfit(request, requests[uid])}
     stays = {
         slot: member.ref
         for slot, member in p.by_slot
-        if not member.end
-        and (member.placed or p.has_node_for(slot))
-        and (member.placed or member.slot is not None or member.ref.uid not in misfits)
+        if not member.end and (member.placed or p.has_node_for(slot)) and member.ref.uid not in misfits
     }
     seated = {ref.uid for ref in stays.values()}
     displaced = any(member.wanting and member.ref.uid not in seated for member in p.members)

@@ -222,7 +222,7 @@ class GangBarrier:
         if p is None or p.state is not State.GRANTED or p.job_id != job_id or self._offered.get(key) != job_id:
             return
         if absent := self._absent(p):
-            self._release(key, job_id, absent)
+            self._release(key, job_id, absent, self._within_s(p))
             return
         ballot = self._ballots.get(key, Ballot(job_id))
         missing = sorted(ballot.missing(_wanting(p), self._clock.now()))
@@ -256,13 +256,13 @@ class GangBarrier:
             return None
         disagreed = "; ".join(p.faults) if (p.request or p.submitted_request) is None and not p.job_occupied else ""
         if lacking := self._absent(p) or disagreed:
-            self._release(key, job_id, lacking)
+            self._release(key, job_id, lacking, self._bind_within_s)
             return None
         return Requeue(self._bind_within_s)
 
-    def _release(self, key: str, job_id: int, absent: str) -> None:
+    def _release(self, key: str, job_id: int, lacking: str, within_s: float) -> None:
         self.outcomes[BarrierOutcome.EXPIRED] += 1
-        text = f"The gang cannot start as a whole within {self._bind_within_s:g} s: {absent}"
+        text = f"The gang cannot start as a whole within {within_s:g} s: {lacking}"
         self._engine.handle(key, e.JobEnded(job_id, e.EndKind.FAILED, text, alive=True), "gang barrier")
 
     def _is_in_queue(self, key: str, missing: Iterable[str]) -> bool:

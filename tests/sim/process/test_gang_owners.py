@@ -8,11 +8,10 @@ import pytest
 
 from extender.domain.wellknown import GANG, GANG_SIZE
 from simulator.kube.kubelet import RUN_FOR
-from simulator.kube.objects import Json, owner_reference
 from simulator.kube.pods import pod_key
 from simulator.kube.resources import JOBS
 from simulator.kube.storage import ObjectKey
-from tests.builders.gang_pods import an_owner, gang, job_pods, serve_controllers
+from tests.builders.gang_pods import an_owner, gang, group_member, job_pods, serve_controllers
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -96,14 +95,7 @@ async def test_edge_case_27_a_group_of_a_leader_worker_set_is_a_gang_and_a_ready
     async with site.running():
         lws = an_owner(site, "LeaderWorkerSet", "vllm", {"startupPolicy": policy})
         leaders = an_owner(site, "StatefulSet", "vllm", {}, lws)
-
-        def member(name: str, number: int, owner: Json) -> None:
-            labels = {f"leaderworkerset.sigs.k8s.io/{key}": "0" for key in ("name", "group-index")}
-            labels["leaderworkerset.sigs.k8s.io/worker-index"] = str(number)
-            size = {"leaderworkerset.sigs.k8s.io/size": "3"}
-            site.kube.add_pod(name, owner=owner_reference(owner), labels=labels, annotations=size)
-
-        member("vllm-0", 0, leaders)
+        group_member(site, "vllm-0", 0, leaders)
         if policy == "LeaderReady":
             assert await site.bound("vllm-0") == "n1"
         else:
@@ -111,6 +103,6 @@ async def test_edge_case_27_a_group_of_a_leader_worker_set_is_a_gang_and_a_ready
             assert site.live_jobs() == []
         workers = an_owner(site, "StatefulSet", "vllm-0", {}, site.pod("vllm-0") | {"apiVersion": "v1", "kind": "Pod"})
         for number in (1, 2):
-            member(f"vllm-0-{number}", number, workers)
+            group_member(site, f"vllm-0-{number}", number, workers)
         assert [await site.bound(name) for name in ("vllm-0", "vllm-0-1", "vllm-0-2")] == ["n1", "n2", "n3"]
         assert len(site.live_jobs()) == 1

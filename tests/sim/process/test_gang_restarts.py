@@ -9,8 +9,7 @@ import pytest
 from extender.domain.placeholder import State
 from extender.domain.wellknown import GANG, GANG_KEY, GATE
 from simulator.kube.faults import KubeFault
-from simulator.kube.objects import Json, owner_reference
-from tests.builders.gang_pods import an_owner, bound, gang, serve_controllers
+from tests.builders.gang_pods import an_owner, bound, gang, group_member, serve_controllers
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -47,29 +46,22 @@ async def test_a_pod_that_copies_the_key_of_a_gang_does_not_join_it(site: Site) 
         assert len(site.live_jobs()) == 2
 
 
-SETTING = "slurm-extender.io/"
+PARTITION = "slurm-extender.io/partition"
 
 
 def a_leader(site: Site, **annotations: str) -> str:
     """Add the leader of a LeaderWorkerSet group of three whose workers come when it runs."""
     serve_controllers(site)
     lws = an_owner(site, "LeaderWorkerSet", "vllm", {"startupPolicy": "LeaderReady"})
-    return _member(site, 0, an_owner(site, "StatefulSet", "vllm", {}, lws), annotations)
+    return group_member(site, "vllm-0", 0, an_owner(site, "StatefulSet", "vllm", {}, lws), annotations)
 
 
 def workers_of(site: Site, leader: str, gates: tuple[str, ...] = (), **annotations: str) -> list[str]:
     """Add both workers of a group; `gates` are those of the second one."""
     above = site.pod(leader) | {"apiVersion": "v1", "kind": "Pod"}
     owner = an_owner(site, "StatefulSet", leader, {}, above)
-    return [_member(site, 1, owner, annotations), _member(site, 2, owner, annotations, gates)]
-
-
-def _member(site: Site, number: int, owner: Json, annotations: dict[str, str], gates: tuple[str, ...] = ()) -> str:
-    labels = {f"leaderworkerset.sigs.k8s.io/{key}": "0" for key in ("name", "group-index")}
-    labels["leaderworkerset.sigs.k8s.io/worker-index"] = str(number)
-    said = {"leaderworkerset.sigs.k8s.io/size": "3"} | {SETTING + key: value for key, value in annotations.items()}
-    site.kube.add_pod(f"vllm-{number}", owner=owner_reference(owner), labels=labels, annotations=said, gates=gates)
-    return f"vllm-{number}"
+    first = group_member(site, f"{leader}-1", 1, owner, annotations)
+    return [first, group_member(site, f"{leader}-2", 2, owner, annotations, gates)]
 
 
 async def test_workers_of_another_partition_than_their_bound_leader_wait_after_a_restart_and_the_leader_stays(
@@ -124,11 +116,11 @@ async def test_a_gang_whose_pods_disagree_after_a_restart_gives_its_unused_nodes
         names = gang(site, range(3), 3, gates=(GATE,))
         await site.until(lambda: any(job.running for job in site.live_jobs()), "the grant")
     site.kube.faults.clear()
-    site.edit_pod(names[1], lambda pod: pod["metadata"]["annotations"].update({SETTING + "partition": "debug"}))
+    site.edit_pod(names[1], lambda pod: pod["metadata"]["annotations"].update({PARTITION: "debug"}))
     async with site.running():
         await site.until(lambda: not site.live_jobs(), "the end of the job", 120)
         await site.until(lambda: any("must agree" in text for text in site.notes(names[0])), "the cause")
         assert bound(site, names) == 0
-        site.edit_pod(names[1], lambda pod: pod["metadata"]["annotations"].pop(SETTING + "partition"))
+        site.edit_pod(names[1], lambda pod: pod["metadata"]["annotations"].pop(PARTITION))
         for name in names:
             await site.bound(name)
