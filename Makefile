@@ -16,6 +16,7 @@ $(STAMP):
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e packaging/kubectl
+	rm -rf $(VENV)/lib/python3*/site-packages/kubectl_slurm  # a copy that the build makes, and that an edit would not reach
 	touch $@
 
 lint: setup

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import statistics
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from bench.figures import ratio, summary
 from bench.real.counts import check
 from bench.real.fleet import BARE, OURS
-from bench.real.jobs import settled
+from bench.real.jobs import settled, together
 from bench.real.load import Load
 from bench.real.placing import SETTINGS, STARTS_IN_S, all_bound, burst, order_of_round
 from bench.real.waiting import SETTLED_S, WAITING, fill, pending
@@ -91,7 +92,7 @@ async def measure_waiting_gangs(
     for arm in ("gangs", "single"):
         full = await fill(slurm)
         if arm == "gangs":
-            await asyncio.gather(*(create_gang(load, f"waits-{one}", size, OURS, WAITING) for one in range(gangs)))
+            await together([partial(create_gang, load, f"waits-{one}", size, OURS, WAITING) for one in range(gangs)], 8)
         else:
             await load.burst(gangs, OURS, WAITING, gated=True)
         await pending(slurm, gangs)

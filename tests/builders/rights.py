@@ -32,13 +32,6 @@ class Question:
         """As RBAC sees it."""
         return Permission(self.verb, self.group, "/".join(filter(None, (self.resource, self.subresource))))
 
-    def can_i(self) -> list[str]:
-        """The arguments of `kubectl auth can-i`."""
-        kind = ".".join(filter(None, (self.resource, self.group)))
-        where = ["-n", self.namespace] if self.namespace else ["--all-namespaces"] if self.resource == "pods" else []
-        part = [f"--subresource={self.subresource}"] if self.subresource else []
-        return [self.verb, "/".join(filter(None, (kind, self.name))), *part, *where]
-
 
 MAY = (
     Question("list", "pods"),

@@ -27,7 +27,7 @@ CLOSED = "closed"
 LARGE = 250_000
 """Characters of one annotation; Kubernetes takes 256 KiB of all together."""
 
-pytestmark = pytest.mark.modes("batch")
+pytestmark = pytest.mark.modes("batch", slow=("24.11",))
 
 BOMBS: Mapping[str, dict[str, str]] = {
     "digits": {OWN + "cpus-per-task": "1" * LARGE + "x"},

@@ -15,7 +15,7 @@ from tests.builders.stage import Stage
 ZONE, RACK, SITE = "e2e/zone", "e2e/rack", "e2e/site"
 
 
-@pytest.mark.modes(slow=("auto",))
+@pytest.mark.modes(slow=("24.11", "auto"))
 def test_pods_land_only_on_the_nodes_that_selector_affinity_taint_and_cordon_leave(stage: Stage) -> None:
     site, nodes = stage.site, stage.family.nodes
     patches: dict[str, dict[str, Any]] = {}

@@ -14,7 +14,7 @@ from tests.builders.stage import Stage
 
 OWN, SUNK, BRIDGE = "slurm-extender.io/", "sunk.coreweave.com/", "slurmjob.slinky.slurm.net/"
 
-pytestmark = pytest.mark.modes(slow=("batch", "allocation", "external"))
+pytestmark = pytest.mark.modes(slow=("24.11", "batch", "allocation", "external"))
 
 
 def no_job(stage: Stage, ref: PodRef) -> None:
