@@ -60,8 +60,16 @@ def topology(release: str) -> Topology:
     )
 
 
+PROVED_ALONE = {"24.11"}
+"""Where accounts belong to `make prove`: the contract suite asks each Slurm about them before every landing."""
+
+
 @pytest.fixture(
-    scope="module", params=[pytest.param(release, id=release, marks=pytest.mark.lab) for release in RELEASES]
+    scope="module",
+    params=[
+        pytest.param(one, id=one, marks=[pytest.mark.lab, *([pytest.mark.slow] if one in PROVED_ALONE else [])])
+        for one in RELEASES
+    ],
 )
 def accounted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A site whose Slurm knows accounts."""
