@@ -94,8 +94,8 @@ class GangIntake:
         return None
 
     def has_read(self, uid: str) -> bool:
-        """Return whether it is known what this Pod requests as a member of its gang."""
-        return self._gangs.key_of(uid) is not None
+        """Return whether it is known what this Pod requests as a member of its gang: nothing where it is refused."""
+        return self._gangs.has_request(uid)
 
     def left(self, uid: str) -> None:
         """A Pod is gone."""

@@ -30,7 +30,7 @@ from simulator.kube.pods import OVER
 from simulator.kube.resources import PODS
 from simulator.kube.storage import WatchEvent
 from simulator.quiescence import QuiescenceTracker
-from simulator.slurm.records import SimJob
+from simulator.slurm.records import SimJob, SimNode
 
 CHECK_EVERY_S = 5.0
 
@@ -226,7 +226,7 @@ class InvariantChecker:
                 and not any(self.slurm_node_of(pod) == node.name for pod in self.pods.values())
                 and not without_room(self.cluster, node.name)
             )
-            key, more_s = f"{node.name} {node.reason}", self._drain_s(node.reason) if idle else 0.0
+            key, more_s = f"{node.name} {node.reason}", self._drain_s(node) if idle else 0.0
             self.hold(Invariant.NO_DRAIN_LEFT, key, idle, f"{node.reason!r}", node_subject(node.name), more_s=more_s)
             if node.name in self.operators.drains and self._drained_at_once(node.name):
                 self.windows["a drain of the extender over one that came after its read of the node"] += 1
@@ -244,18 +244,22 @@ class InvariantChecker:
             checkpoint is not None and not checkpoint.members_may_join for checkpoint in checkpoints
         )
 
-    def _drain_s(self, reason: str) -> float:
-        """Return for how long a node may stay drained with this reason after its last Pod disappeared.
+    def _drain_s(self, node: SimNode) -> float:
+        """Return for how long a node may stay drained with its reason after its last Pod disappeared.
 
         A Pod that was removed without a report of its kubelet: kubelet renews the Lease of its Node, and only then is
         known to live; that is seen when it is read next. A Pod that a restored etcd does not have may still run there,
-        so that its node is kept for `orphans.massGracePeriod`.
+        so that its node is kept for `orphans.massGracePeriod`. A reason is cut to the length that Slurm takes, and
+        names the causes that came first.
         """
-        graces = [one.grace_s for one in removals_in(reason)]
-        restored = self.cluster.kube.storage.restores and "outlives its job" in reason
-        return (HEARS_S + SETTLE_S + 4 * LEASE_S + max(graces) if graces else 0.0) + (
-            self.cluster.extender.guard.options.mass_grace if restored else 0.0
-        )
+        graces = [one.grace_s for one in removals_in(node.reason)]
+        reported_s = HEARS_S + SETTLE_S + 4 * LEASE_S + max(graces) if graces else 0.0
+        if not self.cluster.kube.storage.restores:
+            return reported_s
+        extender = self.cluster.extender
+        causes = (node.reason, *extender.node_controllers.controller.kept_for(node.name))
+        outlived = any("outlives its job" in cause for cause in causes)
+        return reported_s + (extender.guard.options.mass_grace if outlived else 0.0)
 
     def _drained_at_once(self, node: str) -> bool:
         """Return whether a drain came between a read of the node and the extender's drain, which overwrites it."""

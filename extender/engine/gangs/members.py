@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from extender.domain import events as e
@@ -19,7 +19,7 @@ from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, PodCache
 from extender.domain.states import BoundState
 from extender.domain.translation.gang_request import gang_request
-from extender.domain.translation.translate import Translated, Translation
+from extender.domain.translation.translate import Translated, Translation, TranslationRefused
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
 from extender.engine.engine import Engine
@@ -105,6 +105,11 @@ class GangMembers:
     def is_gang(self, key: str) -> bool:
         """Return whether this workload is a gang."""
         return key in self._joined
+
+    def has_request(self, uid: str) -> bool:
+        """Return whether this Pod is a member of a gang, and was translated without a fault."""
+        joined = self._joined.get(self._key_of.get(uid, ""), {}).get(uid)
+        return joined is not None and isinstance(joined.translation, Translated)
 
     def has_further(self, key: str) -> bool:
         """Return whether the owner of the gang creates another Pod for each that succeeds."""
@@ -246,6 +251,8 @@ class GangMembers:
 
     def _fill_slots(self, p: Placeholder, candidates: Sequence[GangCandidate], joined: Mapping[str, _Joined]) -> None:
         """Give Pods that came after the grant the slots of members that finished, or that no member had yet."""
+        for one, text in _untranslatable(p, candidates, joined):
+            self._announce(one.pod, Reason.INVALID, text)
         requests = {
             one.pod.uid: said.request
             for one in candidates
@@ -318,6 +325,16 @@ def _with_one_size(joined: dict[str, _Joined]) -> Mapping[str, _Joined]:
         uid: replace(one, membership=replace(one.membership, expected=expected, unknown=unknown))
         for uid, one in joined.items()
     }
+
+
+def _untranslatable(
+    p: Placeholder, candidates: Sequence[GangCandidate], joined: Mapping[str, _Joined]
+) -> Iterator[tuple[GangCandidate, str]]:
+    """Yield the later Pods of a gang with nodes that may have none of them as they are, each with the faults."""
+    for one in candidates:
+        said, member = joined[one.pod.uid].translation, p.member(one.pod.uid)
+        if isinstance(said, TranslationRefused) and not one.pod.node_name and (member is None or member.slot is None):
+            yield one, "; ".join(said.faults)
 
 
 def _slots(found: Complete, p: Placeholder | None) -> dict[str, int]:

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from extender.domain.wellknown import GANG, GANG_SIZE, GATE
+from tests.builders.gang_pods import an_owner, group_member, serve_controllers
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
 HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: PodPolicy\n"
 SMALL = HEAD + "rules: [{name: interns, match: {namespaces: [default]}, allow: {largestGang: 2}}]\n"
 FREE = HEAD + "rules: []\n"
+BATCH = {"mode": "batch"}
+NO_MODE = HEAD + "rules: [{name: none, allow: {mode: []}}]\n"
 FAULT = 'gang ring with 3 Pods is not allowed by rule "interns" of the policy; it allows at most 2'
 
 
@@ -101,3 +104,49 @@ async def test_a_gang_that_runs_is_not_ended_by_a_stricter_rule(site: Site, poli
         await asyncio.sleep(60)
         assert site.live_jobs() == running
         assert all("deletionTimestamp" not in site.pod(name)["metadata"] for name in names)
+
+
+async def a_leader_that_runs(site: Site) -> str:
+    serve_controllers(site)
+    lws = an_owner(site, "LeaderWorkerSet", "vllm", {"startupPolicy": "LeaderReady"})
+    leader = group_member(site, "vllm-0", 0, an_owner(site, "StatefulSet", "vllm", {}, lws), BATCH)
+    await site.bound(leader)
+    return leader
+
+
+async def refused_workers(site: Site, leader: str) -> list[str]:
+    above = site.pod(leader) | {"apiVersion": "v1", "kind": "Pod"}
+    workers = an_owner(site, "StatefulSet", leader, {}, above)
+    names = [group_member(site, f"{leader}-{number}", number, workers, BATCH) for number in (1, 2)]
+    await site.until(lambda: all(any('rule "none"' in note for note in site.notes(one)) for one in names), "refusals")
+    return names
+
+
+async def test_workers_of_a_group_whose_leader_runs_are_placed_once_the_rule_allows_them(
+    site: Site, policy: Policy
+) -> None:
+    policy.says(FREE)
+    async with site.running(changed=policy.given):
+        leader = await a_leader_that_runs(site)
+        policy.says(NO_MODE)
+        await asyncio.sleep(10)
+        names = await refused_workers(site, leader)
+        policy.says(FREE)
+        for name in names:
+            await site.bound(name)
+        assert len(site.live_jobs()) == 1
+
+
+async def test_workers_are_placed_once_the_rule_allows_them_after_a_start_that_found_their_leader_forbidden(
+    site: Site, policy: Policy
+) -> None:
+    policy.says(FREE)
+    async with site.running(changed=policy.given):
+        leader = await a_leader_that_runs(site)
+    policy.says(NO_MODE)
+    async with site.running(changed=policy.given):
+        names = await refused_workers(site, leader)
+        policy.says(FREE)
+        for name in names:
+            await site.bound(name)
+        assert len(site.live_jobs()) == 1
