@@ -55,6 +55,10 @@ conf_dir = "{home}/cni"
 """
 
 
+STARTS = "the lab: containerd starts"
+"""A line of containerd's log before each start."""
+
+
 def containerd(sandbox: Sandbox, programs: NodePrograms, name: str, index: int, home: Path) -> Daemon:
     """Write the configuration of containerd and of the Pods' network into ``home``; return the daemon."""
     (home / "cni").mkdir(exist_ok=True)
@@ -75,6 +79,7 @@ def containerd(sandbox: Sandbox, programs: NodePrograms, name: str, index: int, 
         [str(programs.containerd / "containerd"), "--config", str(config)],
         log=home / "containerd.log",
         environment=environment,
+        prepare=lambda: _mark_start(home / "containerd.log"),
         # It answers nothing before it has loaded its plugins; a client asks it over its socket in the sandbox.
         ready=lambda: "containerd successfully booted" in _last_start(home / "containerd.log"),
     )
@@ -162,5 +167,11 @@ def _kubelet_config(address: str, cgroup: str) -> dict[str, Any]:
     }
 
 
+def _mark_start(log: Path) -> None:
+    """Note that what the log says until here is of an earlier process: of the same node before a power cut."""
+    with log.open("a", encoding="utf-8") as file:
+        print(STARTS, file=file)
+
+
 def _last_start(log: Path) -> str:
-    return log.read_text(errors="replace").rpartition("starting containerd")[2] if log.exists() else ""
+    return log.read_text(errors="replace").rpartition(STARTS)[2] if log.exists() else ""
