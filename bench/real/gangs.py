@@ -12,7 +12,7 @@ from bench.figures import ratio, summary
 from bench.real.counts import check
 from bench.real.fleet import BARE, OURS
 from bench.real.jobs import settled, together
-from bench.real.load import Load
+from bench.real.load import CREATING, Load
 from bench.real.placing import SETTINGS, STARTS_IN_S, all_bound, burst, order_of_round
 from bench.real.waiting import SETTLED_S, WAITING, fill, pending
 from extender.domain.wellknown import GANG, GANG_SIZE
@@ -92,7 +92,8 @@ async def measure_waiting_gangs(
     for arm in ("gangs", "single"):
         full = await fill(slurm)
         if arm == "gangs":
-            await together([partial(create_gang, load, f"waits-{one}", size, OURS, WAITING) for one in range(gangs)], 8)
+            made = [partial(create_gang, load, f"waits-{one}", size, OURS, WAITING) for one in range(gangs)]
+            await together(made, CREATING // size)
         else:
             await load.burst(gangs, OURS, WAITING, gated=True)
         await pending(slurm, gangs)

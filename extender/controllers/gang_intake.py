@@ -93,7 +93,7 @@ class GangIntake:
             self._moved(pod.uid, before, key)
         return None
 
-    def has_read(self, uid: str) -> bool:
+    def has_request(self, uid: str) -> bool:
         """Return whether it is known what this Pod requests as a member of its gang: nothing where it is refused."""
         return self._gangs.has_request(uid)
 

@@ -14,7 +14,7 @@ from extender.domain import events as e
 from extender.domain.backoff import Backoff
 from extender.domain.gangs.context import ControllerView, GroupRef, root_annotations
 from extender.domain.jobs.cancelled import decode_cancelled
-from extender.domain.placeholder import Member, Placeholder, State
+from extender.domain.placeholder import Member, State
 from extender.domain.pods.claim import Claim, Claims
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.pods.requests import pod_requests
@@ -183,9 +183,9 @@ class PodController:
         p = self._engine.placeholders.by_pod(pod.uid)
         if p is None:  # a later member of a gang that runs
             return bool(pod.node_name)
-        if p.key != pod.uid and not self._gangs.has_read(pod.uid):
+        if p.key != pod.uid and not self._gangs.has_request(pod.uid):
             return False  # the others of its gang wait until it is known what it requests
-        return bool(pod.node_name) or (p.state in _PLACED and not _lacks_slot(p, pod))
+        return bool(pod.node_name) or (p.state in _PLACED and (p.key == pod.uid or p.has_slot(pod.uid)))
 
     def reconsider_pods(self, pods: Sequence[PodView]) -> None:
         """Translate these Pods again where they wait: more is known of their ResourceClaims."""
@@ -473,9 +473,3 @@ def _resized(old: PodView, new: PodView) -> bool:
 def _is_bound_and_claims(pod: PodView, claim: Claim) -> bool:
     """Return whether a Pod on a node names its job, with or without a proof."""
     return bool(pod.node_name) and (claim.job_on(pod.node_name) is not None or claim.hint is not None)
-
-
-def _lacks_slot(p: Placeholder, pod: PodView) -> bool:
-    """Return whether a member waits for a node of its gang: it was refused, or its predecessor has not left."""
-    member = p.member(pod.uid)
-    return p.key != pod.uid and member is not None and member.slot is None

@@ -323,6 +323,11 @@ class Placeholder:
         """The member with this UID."""
         return next((member for member in self.members if member.ref.uid == uid), None)
 
+    def has_slot(self, uid: str) -> bool:
+        """Return whether this Pod is a member of a gang with a slot of its job."""
+        member = self.member(uid)
+        return member is not None and member.slot is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:

@@ -332,8 +332,8 @@ def _untranslatable(
 ) -> Iterator[tuple[GangCandidate, str]]:
     """Yield the later Pods of a gang with nodes that may have none of them as they are, each with the faults."""
     for one in candidates:
-        said, member = joined[one.pod.uid].translation, p.member(one.pod.uid)
-        if isinstance(said, TranslationRefused) and not one.pod.node_name and (member is None or member.slot is None):
+        said = joined[one.pod.uid].translation
+        if isinstance(said, TranslationRefused) and not one.pod.node_name and not p.has_slot(one.pod.uid):
             yield one, "; ".join(said.faults)
 
 

@@ -114,12 +114,15 @@ async def a_leader_that_runs(site: Site) -> str:
     return leader
 
 
-async def refused_workers(site: Site, leader: str) -> list[str]:
+async def workers_are_refused_and_then_placed(site: Site, policy: Policy, leader: str) -> None:
     above = site.pod(leader) | {"apiVersion": "v1", "kind": "Pod"}
     workers = an_owner(site, "StatefulSet", leader, {}, above)
     names = [group_member(site, f"{leader}-{number}", number, workers, BATCH) for number in (1, 2)]
     await site.until(lambda: all(any('rule "none"' in note for note in site.notes(one)) for one in names), "refusals")
-    return names
+    policy.says(FREE)
+    for name in names:
+        await site.bound(name)
+    assert len(site.live_jobs()) == 1
 
 
 async def test_workers_of_a_group_whose_leader_runs_are_placed_once_the_rule_allows_them(
@@ -130,11 +133,7 @@ async def test_workers_of_a_group_whose_leader_runs_are_placed_once_the_rule_all
         leader = await a_leader_that_runs(site)
         policy.says(NO_MODE)
         await asyncio.sleep(10)
-        names = await refused_workers(site, leader)
-        policy.says(FREE)
-        for name in names:
-            await site.bound(name)
-        assert len(site.live_jobs()) == 1
+        await workers_are_refused_and_then_placed(site, policy, leader)
 
 
 async def test_workers_are_placed_once_the_rule_allows_them_after_a_start_that_found_their_leader_forbidden(
@@ -145,8 +144,4 @@ async def test_workers_are_placed_once_the_rule_allows_them_after_a_start_that_f
         leader = await a_leader_that_runs(site)
     policy.says(NO_MODE)
     async with site.running(changed=policy.given):
-        names = await refused_workers(site, leader)
-        policy.says(FREE)
-        for name in names:
-            await site.bound(name)
-        assert len(site.live_jobs()) == 1
+        await workers_are_refused_and_then_placed(site, policy, leader)
