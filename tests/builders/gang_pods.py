@@ -52,6 +52,21 @@ def serve_controllers(site: Site) -> None:
     site.kube.resources = (*site.kube.resources, JOB_SETS, LEADER_WORKER_SETS)
 
 
+def a_leader(site: Site, **annotations: str) -> str:
+    """Add the leader of a LeaderWorkerSet group of three whose workers come when it runs."""
+    serve_controllers(site)
+    lws = an_owner(site, "LeaderWorkerSet", "vllm", {"startupPolicy": "LeaderReady"})
+    return group_member(site, "vllm-0", 0, an_owner(site, "StatefulSet", "vllm", {}, lws), annotations)
+
+
+def workers_of(site: Site, leader: str, gates: tuple[str, ...] = (), **annotations: str) -> list[str]:
+    """Add both workers of a group; `gates` are those of the second one."""
+    above = site.pod(leader) | {"apiVersion": "v1", "kind": "Pod"}
+    owner = an_owner(site, "StatefulSet", leader, {}, above)
+    first = group_member(site, f"{leader}-1", 1, owner, annotations)
+    return [first, group_member(site, f"{leader}-2", 2, owner, annotations, gates)]
+
+
 def job_pods(site: Site, job: Json, count: int, labels: dict[str, str] | None = None, first: int = 0) -> list[str]:
     names = [f"{job['metadata']['name']}-{number}" for number in range(first, count)]
     for number, name in enumerate(names, first):

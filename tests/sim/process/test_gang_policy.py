@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from extender.domain.wellknown import GANG, GANG_SIZE, GATE
-from tests.builders.gang_pods import an_owner, group_member, serve_controllers
+from tests.builders.gang_pods import a_leader, workers_of
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
 HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: PodPolicy\n"
 SMALL = HEAD + "rules: [{name: interns, match: {namespaces: [default]}, allow: {largestGang: 2}}]\n"
 FREE = HEAD + "rules: []\n"
-BATCH = {"mode": "batch"}
 NO_MODE = HEAD + "rules: [{name: none, allow: {mode: []}}]\n"
 FAULT = 'gang ring with 3 Pods is not allowed by rule "interns" of the policy; it allows at most 2'
 
@@ -106,18 +105,8 @@ async def test_a_gang_that_runs_is_not_ended_by_a_stricter_rule(site: Site, poli
         assert all("deletionTimestamp" not in site.pod(name)["metadata"] for name in names)
 
 
-async def a_leader_that_runs(site: Site) -> str:
-    serve_controllers(site)
-    lws = an_owner(site, "LeaderWorkerSet", "vllm", {"startupPolicy": "LeaderReady"})
-    leader = group_member(site, "vllm-0", 0, an_owner(site, "StatefulSet", "vllm", {}, lws), BATCH)
-    await site.bound(leader)
-    return leader
-
-
 async def workers_are_refused_and_then_placed(site: Site, policy: Policy, leader: str) -> None:
-    above = site.pod(leader) | {"apiVersion": "v1", "kind": "Pod"}
-    workers = an_owner(site, "StatefulSet", leader, {}, above)
-    names = [group_member(site, f"{leader}-{number}", number, workers, BATCH) for number in (1, 2)]
+    names = workers_of(site, leader, mode="batch")
     await site.until(lambda: all(any('rule "none"' in note for note in site.notes(one)) for one in names), "refusals")
     policy.says(FREE)
     for name in names:
@@ -130,7 +119,7 @@ async def test_workers_of_a_group_whose_leader_runs_are_placed_once_the_rule_all
 ) -> None:
     policy.says(FREE)
     async with site.running(changed=policy.given):
-        leader = await a_leader_that_runs(site)
+        await site.bound(leader := a_leader(site, mode="batch"))
         policy.says(NO_MODE)
         await asyncio.sleep(10)
         await workers_are_refused_and_then_placed(site, policy, leader)
@@ -141,7 +130,7 @@ async def test_workers_are_placed_once_the_rule_allows_them_after_a_start_that_f
 ) -> None:
     policy.says(FREE)
     async with site.running(changed=policy.given):
-        leader = await a_leader_that_runs(site)
+        await site.bound(leader := a_leader(site, mode="batch"))
     policy.says(NO_MODE)
     async with site.running(changed=policy.given):
         await workers_are_refused_and_then_placed(site, policy, leader)

@@ -9,7 +9,7 @@ import pytest
 from extender.domain.placeholder import State
 from extender.domain.wellknown import GANG, GANG_KEY, GATE
 from simulator.kube.faults import KubeFault
-from tests.builders.gang_pods import an_owner, bound, gang, group_member, serve_controllers
+from tests.builders.gang_pods import a_leader, bound, gang, workers_of
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -47,21 +47,6 @@ async def test_a_pod_that_copies_the_key_of_a_gang_does_not_join_it(site: Site) 
 
 
 PARTITION = "slurm-extender.io/partition"
-
-
-def a_leader(site: Site, **annotations: str) -> str:
-    """Add the leader of a LeaderWorkerSet group of three whose workers come when it runs."""
-    serve_controllers(site)
-    lws = an_owner(site, "LeaderWorkerSet", "vllm", {"startupPolicy": "LeaderReady"})
-    return group_member(site, "vllm-0", 0, an_owner(site, "StatefulSet", "vllm", {}, lws), annotations)
-
-
-def workers_of(site: Site, leader: str, gates: tuple[str, ...] = (), **annotations: str) -> list[str]:
-    """Add both workers of a group; `gates` are those of the second one."""
-    above = site.pod(leader) | {"apiVersion": "v1", "kind": "Pod"}
-    owner = an_owner(site, "StatefulSet", leader, {}, above)
-    first = group_member(site, f"{leader}-1", 1, owner, annotations)
-    return [first, group_member(site, f"{leader}-2", 2, owner, annotations, gates)]
 
 
 async def test_workers_of_another_partition_than_their_bound_leader_wait_after_a_restart_and_the_leader_stays(
