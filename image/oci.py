@@ -90,13 +90,13 @@ def tree(root: Path, epoch: int, *, only: Iterable[str] = (), without: Iterable[
     return written.getvalue()
 
 
-def files_in_tar(found: Mapping[str, bytes], epoch: int) -> bytes:
-    """Return these files, by name, as a tar archive."""
+def files_in_tar(found: Mapping[str, bytes], epoch: int, mode: int = 0o644) -> bytes:
+    """Return these files, by name, as a tar archive. All get the time `epoch` and the permissions `mode`."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name, content in sorted(found.items()):
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode, entry.mtime = len(content), 0o644, epoch
+            entry.size, entry.mode, entry.mtime = len(content), mode, epoch
             tar.addfile(entry, io.BytesIO(content))
     return written.getvalue()
 

@@ -8,14 +8,12 @@ bytes.
 from __future__ import annotations
 
 import argparse
-import gzip
 import hashlib
 import importlib.metadata
 import io
 import platform as os_platform
 import re
 import sys
-import tarfile
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -23,6 +21,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from extender import __version__
+from image import oci
 from image.plugin_start import INSIDE
 
 TOP = Path(__file__).parents[1]
@@ -118,7 +117,8 @@ def build(out: Path, version: str, site: str) -> list[Path]:
     system, machine = platform()
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     name = f"{PROGRAM}-{version}-{system}-{machine}-python{python}"
-    packed = _tarred({PROGRAM: program, COMPLETION: program, "LICENSE": (TOP / "LICENSE").read_bytes()})
+    archived = {PROGRAM: program, COMPLETION: program, "LICENSE": (TOP / "LICENSE").read_bytes()}
+    packed = oci.compressed(oci.files_in_tar(archived, 0, 0o755))
     krew = KREW.format(
         version=version,
         site=site.rstrip("/"),
@@ -147,17 +147,6 @@ def _entry(name: str) -> zipfile.ZipInfo:
     entry = zipfile.ZipInfo(name, EPOCH)
     entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
     return entry
-
-
-def _tarred(found: dict[str, bytes]) -> bytes:
-    """Return a tar archive in gzip without a time."""
-    written = io.BytesIO()
-    with tarfile.open(fileobj=written, mode="w") as tar:
-        for name, content in found.items():
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), 0o755
-            tar.addfile(entry, io.BytesIO(content))
-    return gzip.compress(written.getvalue(), 9, mtime=0)
 
 
 def main() -> None:
