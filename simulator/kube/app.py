@@ -16,7 +16,6 @@ from simulator.kube.resources import Resource, Target
 from simulator.kube.server import ApiRequest, FakeApiServer, permission_for
 from simulator.kube.status_errors import StatusError, expired
 from simulator.kube.storage import WatchEvent, watch_line
-from simulator.kube.watch_caches import GATHER_S
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -164,8 +163,8 @@ class ApiServerApp:
                         return_when=asyncio.FIRST_COMPLETED,
                     )
                     if coming.done():
-                        if server.caches.disorder is not None:
-                            await asyncio.sleep(GATHER_S)
+                        if server.caches.behind_s:
+                            await asyncio.sleep(server.caches.behind_s)
                         batch = [coming.result()]
                         while not queue.empty():
                             batch.append(queue.get_nowait())

@@ -36,6 +36,9 @@ class WatchCaches:
 
     def __init__(self, storage: Storage) -> None:
         self.disorder: WatchDisorder | None = None
+        self.behind_s = 0.0
+        """Seconds after which a watch delivers a change, with what changed meanwhile."""
+
         self._storage = storage
         self._still: Snapshot | None = None
         self._meets: Callable[[], bool] = lambda: False
@@ -51,11 +54,12 @@ class WatchCaches:
 
     def disturb(self, disorder: WatchDisorder, rng: random.Random) -> None:
         """Deliver changes to watches in this disorder from now on."""
-        self.disorder, self._rng = disorder, rng
+        self.disorder, self._rng, self.behind_s = disorder, rng, GATHER_S
 
     def heal(self) -> None:
         """End the disorder, and let every cache follow the storage."""
         self._still = self.disorder = None
+        self.behind_s = 0.0
         self._meets = lambda: False
         self._moves.set()
 

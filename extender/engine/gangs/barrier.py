@@ -21,6 +21,7 @@ from extender.domain.ports import Clock, PodCache
 from extender.domain.states import BoundState
 from extender.domain.verdict import WAITING_TEXT
 from extender.domain.views import NodeView, PodView
+from extender.domain.wellknown import OWN_PREFIX
 from extender.engine.engine import Engine
 from extender.engine.gangs.bindings import MemberBindings
 from extender.runtime.controller import Controller, Requeue
@@ -33,6 +34,8 @@ HOLD_S = 4.0
 
 HOLD_WITH_CLAIMS_S = 2.0
 """The same for a Pod whose ResourceClaims have to be written in that time, too."""
+
+CHANGED = "the Pod or its Node changed after kube-scheduler chose the Node; kube-scheduler tries again"
 
 COUNTED = 16
 """Members of the largest gang whose votes an answer counts. kube-scheduler writes each new text to the API server."""
@@ -169,8 +172,8 @@ class GangBarrier:
         same = event.old is not None and event.new is not None and _judged(event.old) == _judged(event.new)
         if node is None or same:
             return
-        for key, ballot in self._ballots.items():
-            self._ballots[key] = ballot.without_node(node.name)
+        for key, ballot in tuple(self._ballots.items()):
+            self._void(key, ballot.without_node(node.name))
 
     def pod_changed(self, event: PodChanged) -> None:
         """Void the vote of a Pod that leaves, or of which kube-scheduler judges something that changed."""
@@ -179,7 +182,7 @@ class GangBarrier:
         if pod is None or key not in self._ballots:
             return
         if event.old is None or event.new is None or _claims_of(event.old) != _claims_of(event.new):
-            self._ballots[key] = self._ballots[key].without_pod(pod.uid)
+            self._void(key, self._ballots[key].without_pod(pod.uid))
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Drop the votes for an allocation that is gone, or that may not be used now."""
@@ -201,6 +204,20 @@ class GangBarrier:
         self._withdraw(event.key)
         self._begun.pop(event.key, None)
         self._drop(event.key, "the gang is over")
+
+    def _void(self, key: str, left: Ballot) -> None:
+        """Keep these votes alone, and end the calls of the others now: kube-scheduler tries their members again.
+
+        The call of a member whose Binding is under way goes on: for an error kube-scheduler would undo its
+        ResourceClaims.
+        """
+        p, kept = self._engine.placeholders.get(key), {one.uid for one in left.votes}
+        voided = [one.uid for one in self._ballots[key].votes if one.uid not in kept]
+        self._ballots[key] = left
+        for uid in voided:
+            member = None if p is None else p.member(uid)
+            if member is None or member.wanting:
+                self._answer(key, uid, CHANGED)
 
     def _within_s(self, p: Placeholder) -> float:
         return self._bind_within_s + turn_s(len(p.members))
@@ -375,5 +392,10 @@ def _judged(node: NodeView) -> tuple[object, ...]:
 
 
 def _claims_of(pod: PodView) -> tuple[object, ...]:
-    """Return everything of a Pod that may change while it waits and by which kube-scheduler judges nodes."""
-    return (pod.deleted_at, pod.finished, pod.labels, pod.node_selector, pod.required_terms, pod.tolerations)
+    """Return everything of a Pod that may change while it waits and by which kube-scheduler may reject its node.
+
+    Labels of the extender are left out. It writes them as the gate falls, and kube-scheduler, which saw that, may vote
+    before the watch shows it here. So are tolerations: they are only ever added, and reject no node.
+    """
+    labels = {key: value for key, value in pod.labels.items() if not key.startswith(OWN_PREFIX)}
+    return (pod.deleted_at, pod.finished, labels, pod.node_selector, pod.required_terms)

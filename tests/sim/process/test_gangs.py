@@ -365,3 +365,33 @@ async def test_a_gang_waits_for_fences_unless_the_site_allows_nodes_without_one(
             await site.until(lambda: "SlurmRetrying" in site.events(names[0]), "the reason")
             assert "GangNeedsFence: install the fence script on n1, n2, n3." in site.notes(names[0])
             assert site.live_jobs() == []
+
+
+@pytest.mark.parametrize("behind_s", [0.02, 0.03, 0.05, 0.08])
+async def test_a_gang_is_bound_at_once_where_kube_scheduler_sees_the_gates_fall_before_the_extender_does(
+    site: Site, behind_s: float
+) -> None:
+    site.network.latency = lambda: 0.005
+    async with site.running():
+        site.kube.caches.behind_s = behind_s
+        names = gang(site, range(3), 3, gates=(GATE,))
+        began = asyncio.get_running_loop().time()
+        for name in names:
+            await site.bound(name)
+        assert asyncio.get_running_loop().time() - began < 3, "no member waited for kube-scheduler's next try"
+
+
+async def test_a_member_whose_node_changes_after_its_vote_votes_again_without_waiting_for_the_others(
+    site: Site,
+) -> None:
+    taint = {"key": "x", "value": "y", "effect": "NoSchedule"}
+    async with site.running():
+        names = gang(site, range(3), 3, gates=(GATE,))
+        site.edit_node("n3", lambda node: node["spec"].update(taints=[taint]))
+        await site.until(lambda: site.scheduler.status.binds >= 2, "two votes")
+        site.edit_node("n1", lambda node: node["metadata"].setdefault("labels", {}).update(rack="b"))
+        site.edit_node("n3", lambda node: node["spec"].pop("taints"))
+        began = asyncio.get_running_loop().time()
+        for name in names:
+            await site.bound(name)
+        assert asyncio.get_running_loop().time() - began < 3
