@@ -10,7 +10,7 @@ twice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from extender.domain.events import MemberRef
@@ -30,6 +30,9 @@ WITHOUT_EVENT = frozenset(
 
 OVER = frozenset({Cause.LEAVING, Cause.ENDING, Cause.BOUND_WITHOUT_SLURM})
 """The Pod does not wait. Other conditions and Events say so, and this one only where it says something else."""
+
+AGE_S = 1.0
+"""For so long the members of a workload that does not change share one computed reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,22 @@ class _Notified:
     """What was written last and the watch may not show yet."""
 
     not_before: float = 0.0
+
+
+class _Reason:
+    """Compute once why a workload waits, for all its members, until it changes or AGE_S have passed."""
+
+    def __init__(self, explain: Callable[[Placeholder], Why], clock: Clock) -> None:
+        self._explain = explain
+        self._clock = clock
+        self._last: tuple[Placeholder, Why, float] | None = None
+
+    def of(self, p: Placeholder) -> Why:
+        """Return why the members of this workload wait."""
+        now = self._clock.now()
+        if self._last is None or self._last[0] is not p or now - self._last[2] > AGE_S:
+            self._last = (p, self._explain(p), now)
+        return self._last[1]
 
 
 class Explanations:
@@ -117,12 +136,13 @@ class Explanations:
 
     async def _reconcile(self, key: str) -> None:
         p = self._engine.placeholders.get(key)
+        reason = _Reason(self.of, self._clock)
         for ref in () if p is None else p.refs:
             p = self._engine.placeholders.get(key)
-            if p is not None and await self._check(p, ref):
+            if p is not None and await self._check(p, ref, reason):
                 await asyncio.sleep(1 / self._options.writes)
 
-    async def _check(self, p: Placeholder, ref: MemberRef) -> bool:
+    async def _check(self, p: Placeholder, ref: MemberRef, reason: _Reason) -> bool:
         """Write what has changed for a member on its Pod. Return whether something was written."""
         pod, now = self._cache.get(ref.uid), self._clock.now()
         if pod is None or p.state is State.GONE or pod.ended or pod.deleted_at is not None:
@@ -132,7 +152,7 @@ class Explanations:
         last = notified.get(ref.uid)
         if last is not None and _is_settled(p, pod, last):
             return False
-        found = self.of(p)
+        found = reason.of(p)
         if last is None or last.cause is not found.cause:
             written, not_before = (last.written, last.not_before) if last is not None else (None, 0.0)
             last = notified[ref.uid] = _Notified(found.cause, now, written, 0.0 if found.allocated else not_before)

@@ -293,7 +293,8 @@ class Placeholder:
         job = self.payload.job
         if job is None or len(job.slots) < 2 or not job.slurm_nodes:
             return ()
-        left = {slot for slot, node in enumerate(job.slots) if node and node not in job.slurm_nodes}
+        kept = frozenset(job.slurm_nodes)
+        left = {slot for slot, node in enumerate(job.slots) if node and node not in kept}
         return tuple(member for slot, member in self.by_slot if slot in left and member.placed) if left else ()
 
     def has_node_for(self, slot: int) -> bool:

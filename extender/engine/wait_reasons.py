@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from extender.domain.job_outcomes.slurm_states import Waiting, observe
 from extender.domain.jobs.job import JobView
-from extender.domain.placeholder import Member, Placeholder, State
+from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.why import QueuePosition, Surroundings, Why, place_of, why
 from extender.domain.ports import Clock, PodCache
 from extender.domain.wellknown import GATE
@@ -25,7 +25,7 @@ class WaitReasons:
 
     `slurm_read`: Slurm's nodes were read. `place_of` gives the place of a waiting job in Slurm's queue.
     `policy_trouble` gives what is wrong with the policy where there is none, `gang_waits_for` what a gang needs,
-    `claim_missing` which ResourceClaim of a Pod, by UID, does not exist.
+    `claim_missing` which ResourceClaim of a member that waits does not exist.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class WaitReasons:
         place_of: Callable[[Placeholder], QueuePosition | None],
         policy_trouble: Callable[[], str],
         gang_waits_for: Callable[[str], str],
-        claim_missing: Callable[[str], str],
+        claim_missing: Callable[[Placeholder], str],
     ) -> None:
         self._clock = clock
         self._cache = cache
@@ -62,13 +62,10 @@ class WaitReasons:
                 gates=tuple(gate for gate in pod.gates if gate != GATE) if pod is not None else (),
                 gated=pod is not None and GATE in pod.gates,
                 gang=self._gang_waits_for(p.key),
-                claims=next((said for member in p.members if (said := self._missing_of(member))), ""),
+                claims=self._claim_missing(p),
                 place=self._place_of(p),
             ),
         )
-
-    def _missing_of(self, member: Member) -> str:
-        return self._claim_missing(member.ref.uid) if member.wanting else ""
 
 
 _Turn = tuple[int, int]

@@ -83,9 +83,12 @@ class MemberDevices:
         """Drop what is kept of a workload that is over."""
         self._unknown_since.pop(key, None)
 
-    def missing_claim(self, uid: str) -> str:
-        """Return which ResourceClaim of a Pod does not exist, and what to do; "": all exist."""
-        return self._pods.waits_for(uid)
+    def missing_claim(self, p: Placeholder) -> str:
+        """Return which ResourceClaim of a member that wants a node does not exist, and what to do; "": all exist."""
+        if not self._pods.device_map:
+            return ""
+        waits = (self._pods.waits_for(member.ref.uid) for member in p.members if member.wanting)
+        return next((said for said in waits if said), "")
 
     def writes_claims(self, ref: MemberRef, node: str) -> bool:
         """Return whether a Pod has ResourceClaims that `settle` writes."""

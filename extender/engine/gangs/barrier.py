@@ -40,6 +40,9 @@ CHANGED = "the Pod or its Node changed after kube-scheduler chose the Node; kube
 COUNTED = 16
 """Members of the largest gang whose votes an answer counts. kube-scheduler writes each new text to the API server."""
 
+LATELY_S = 1.0
+"""For so long calls that end share one sentence about Pods that are missing."""
+
 AT_ONCE = 16
 """Bindings of members that are under way at a time."""
 
@@ -111,6 +114,9 @@ class GangBarrier:
 
         self._begun: dict[str, int] = {}
         """The job of each gang that was whole when its members were bound: a successor alone is bound to it, too."""
+
+        self._absences_said: dict[str, tuple[float, str]] = {}
+        """Which Pods each such gang lacks, and when that was computed: for the text of calls that end."""
 
         self._deadlines = Controller("gang deadlines", self._expire, keep_early=True)
         self._absences = Controller("gangs with nodes and without Pods", self._release_incomplete, keep_early=True)
@@ -203,6 +209,7 @@ class GangBarrier:
         """Drop the votes of a workload that is over."""
         self._withdraw(event.key)
         self._begun.pop(event.key, None)
+        self._absences_said.pop(event.key, None)
         self._drop(event.key, "the gang is over")
 
     def _void(self, key: str, left: Ballot) -> None:
@@ -231,6 +238,13 @@ class GangBarrier:
         """Return which Pods the gang lacks, as a sentence; "" where it is whole, or was when it began to be bound."""
         begun = p.job_id is not None and self._begun.get(p.key) == p.job_id
         return "" if begun or any(member.placed for member in p.members) else self._missing_of(p)
+
+    def _absent_lately(self, p: Placeholder) -> str:
+        """Return the same, computed at most LATELY_S ago: the calls of hundreds of members may end at once."""
+        now, known = self._clock.now(), self._absences_said.get(p.key)
+        if known is None or now - known[0] > LATELY_S:
+            known = self._absences_said[p.key] = (now, self._absent(p))
+        return known[1]
 
     async def _expire(self, deadline: tuple[str, int]) -> None:
         """Release the job of a gang whose members are not all bound in time, and name the Node that refused one."""
@@ -350,7 +364,7 @@ class GangBarrier:
         if pod is not None and self._undone_by_errors(pod):
             # The error that this call gets undoes what kube-scheduler has set aside for the Pod.
             ballot = self._ballots[key] = ballot.without_pod(uid)
-        if absent := self._absent(p):
+        if absent := self._absent_lately(p):
             return f"{absent} None is bound before all are"
         if len(p.members) > COUNTED:
             return "not every member of the gang has a node yet; none is bound before all"

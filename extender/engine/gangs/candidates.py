@@ -30,7 +30,8 @@ class MemberCandidates:
         p = self._placeholders.get(key)
         if self._is_gang(key):
             lists = self._lists.setdefault(key, {})
-            lists[uid] = nodes
+            # Equal lists are one object, which is compared without a look at its nodes: most members have the same.
+            lists[uid] = p.candidates if p is not None and p.candidates == nodes else nodes
             nodes = _in_all(lists)
             if p is not None and p.state is State.GRANTED:
                 # Where other members are placed already, their nodes may be in no list; the barrier has its own limit.

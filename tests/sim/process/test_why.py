@@ -7,9 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
+from extender.domain.placeholder import Placeholder
+from extender.domain.pods.why import Why
 from extender.domain.wellknown import GATE
+from extender.engine.engine import Engine
 from simulator.kube import pods
 from tests.builders.explained import condition, debug, told
+from tests.builders.gang_pods import gang
 from tests.builders.process_site import CONFIG, Site
 
 pytestmark = pytest.mark.looptime
@@ -175,6 +179,26 @@ async def test_many_that_begin_to_wait_are_told_one_after_the_other(site: Site) 
 
 def counted_as_waiting(shown: str) -> list[str]:
     return [line for line in shown.splitlines() if line.startswith("slurm_extender_pending_pods{")]
+
+
+async def test_why_a_gang_waits_is_computed_once_for_all_its_members(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[str] = []
+    explain = Engine.explain
+
+    def counted(engine: Engine, p: Placeholder) -> Why:
+        computed.append(p.key)
+        return explain(engine, p)
+
+    async with site.running():
+        await site.fill()
+        names = gang(site, range(3), 3, cpu="8", gates=(GATE,))
+        for name in names:
+            await told(site, name, "SlurmJobQueued")
+        monkeypatch.setattr(Engine, "explain", counted)
+        await asyncio.sleep(10)
+        assert 0 < len(computed) <= 14, "about once in each round of a second"
 
 
 async def test_a_pod_that_is_deleted_while_it_waits_is_counted_no_more(site: Site) -> None:
