@@ -210,7 +210,6 @@ class PodController:
             await turns.maybe_yield()
             if pod.ended or pod.uid in self._asked:
                 continue
-            self._asked.add(pod.uid)
             self._say_foreign_claim(pod)
             controllers = await self._controllers_at_start(pod)
             charged = self._translations.charged(pod, root_annotations(controllers))
@@ -240,6 +239,8 @@ class PodController:
         cancels = (decode_cancelled(pod.annotations.get(CANCELLED, ""), pod.uid) for pod in pods)
         cancelled = next((cancel for cancel in cancels if cancel is not None), None)
         self._engine.adopt(key, [self._member(pod) for pod in pods], title, job_id, cancelled)
+        # Only now may anything have them translated: a gang that requests a job before its own is known loses it.
+        self._asked.update(pod.uid for pod in pods)
         for pod, controllers in found:
             self._translate(pod, controllers)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from extender.domain.wellknown import GANG, GANG_SIZE, GATE
-from tests.builders.gang_pods import a_leader, workers_of
+from simulator.kube.faults import KubeFault
+from tests.builders.gang_pods import a_leader, an_owner, job_pods, workers_of
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -134,3 +135,26 @@ async def test_workers_are_placed_once_the_rule_allows_them_after_a_start_that_f
     policy.says(NO_MODE)
     async with site.running(changed=policy.given):
         await workers_are_refused_and_then_placed(site, policy, leader)
+
+
+async def test_a_policy_that_changes_while_a_start_reads_an_owner_leaves_a_gang_its_running_job(
+    site: Site, policy: Policy
+) -> None:
+    taint = {"key": "x", "value": "y", "effect": "NoSchedule"}
+    policy.says(FREE)
+    async with site.running(changed=policy.given):
+        names = gang(site, 2)
+        site.edit_node("n1", lambda node: node["spec"].update(taints=[taint]))
+        job_pods(site, an_owner(site, "Job", "slow", {}), 1)
+        await site.bound("slow-0")
+        await asyncio.sleep(5)
+        assert not any(site.pod(name)["spec"].get("nodeName") for name in names)
+        running = site.live_jobs()
+    site.kube.faults.add(KubeFault("GET", "/jobs/slow$", code=None, delay_s=30))
+    asyncio.get_running_loop().call_later(15, policy.says, SMALL)
+    async with site.running(changed=policy.given):
+        assert site.live_jobs() == running
+        site.edit_node("n1", lambda node: node["spec"].pop("taints"))
+        for name in names:
+            await site.bound(name)
+        assert site.live_jobs() == running
