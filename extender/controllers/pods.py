@@ -120,6 +120,7 @@ class PodController:
 
         self._absent_meanwhile: set[str] = set()
         self._taking_up = False
+        self._reconsidered_early = False
         self.ready = False
         """Every Pod of the first list has been adopted."""
 
@@ -169,8 +170,11 @@ class PodController:
         """Translate waiting Pods again: the policy or the labels of a Namespace changed.
 
         A Pod that has its node keeps it, and its job stays as requested; a later member of a gang that runs waits for a
-        slot. A Pod that is not adopted yet is translated when it is.
+        slot. During a start all of this is done at its end: a gang may have been adopted in parts that differ.
         """
+        if not self.ready:
+            self._reconsidered_early = True
+            return
         for uid in sorted(self._asked):
             pod = self._cache.get(uid)
             if pod is None or pod.ended or namespace not in {None, pod.namespace}:
@@ -203,21 +207,14 @@ class PodController:
 
     async def adopt(self, there: Collection[PodView]) -> None:
         """Adopt the Pods that existed before this process: find each workload's job before any submission."""
-        mine = [pod for pod in there if self.ours(pod)]
         self._taking_up, turns = True, CooperativeYield()
-        workloads: dict[str, list[tuple[PodView, Controllers]]] = {}
-        for pod in mine:
+        read: list[tuple[PodView, Controllers]] = []
+        for pod in there:
             await turns.maybe_yield()
-            if pod.ended or pod.uid in self._asked:
-                continue
-            self._say_foreign_claim(pod)
-            controllers = await self._controllers_at_start(pod)
-            charged = self._translations.charged(pod, root_annotations(controllers))
-            key = self._claim(pod).gang_on(pod.node_name) or self._gangs.key_of(pod, controllers, charged)
-            if key is None:
-                self._adopt(pod.uid, [(pod, controllers)])
-            else:
-                workloads.setdefault(key, []).append((pod, controllers))
+            if self.ours(pod) and not pod.ended and pod.uid not in self._asked:
+                self._say_foreign_claim(pod)
+                read.append((pod, await self._controllers_at_start(pod)))
+        workloads = await self._by_workload(read)
         for key, found in workloads.items():
             await turns.maybe_yield()
             self._adopt(key, found)
@@ -229,6 +226,28 @@ class PodController:
         self._left_as.clear()
         self._absent_meanwhile.clear()
         self.absent([pod for uid, pod in absent.items() if self._cache.get(uid) is None])
+        if self._reconsidered_early:
+            self.reconsider()
+
+    async def _by_workload(
+        self, pods: Sequence[tuple[PodView, Controllers]]
+    ) -> dict[str, list[tuple[PodView, Controllers]]]:
+        """Group Pods by the keys of their workloads.
+
+        Begin again where the policy, or the labels of a Namespace, change meanwhile: they decide who is charged for a
+        gang, and a gang whose members were judged by two policies would be split for good.
+        """
+        turns = CooperativeYield()
+        while True:
+            self._reconsidered_early = False
+            found: dict[str, list[tuple[PodView, Controllers]]] = {}
+            for pod, controllers in pods:
+                await turns.maybe_yield()
+                charged = self._translations.charged(pod, root_annotations(controllers))
+                key = self._claim(pod).gang_on(pod.node_name) or self._gangs.key_of(pod, controllers, charged)
+                found.setdefault(key or pod.uid, []).append((pod, controllers))
+            if not self._reconsidered_early:
+                return found
 
     def _adopt(self, key: str, found: Sequence[tuple[PodView, Controllers]]) -> None:
         """Adopt a workload with these members: its job is found by what they record, and by its name."""

@@ -86,7 +86,7 @@ class Scheduling:
         # wait without end. If the API server does know it, a second Binding changes nothing.
         if p.state is State.GRANTED:
             member = p.member(pod.uid)
-            votes = len(p.members) > 1 and member is not None and member.wanting
+            votes = p.is_gang and member is not None and member.wanting
             if busy := self._engine.recheck(p, pod.uid if votes else ""):
                 return busy
             if votes:

@@ -124,6 +124,7 @@ class OwnerReader:
             raise
         except ApiRefused:
             return unread
+        _check_json(path, answer.body)
         try:
             meta = read_object_meta(answer.body)
             view = ControllerView(owner, meta.annotations)
@@ -168,6 +169,17 @@ class OwnerReader:
             return await self._connection.request("GET", path, accept=accept, timeout_s=timeout_s)
 
         return await repeated(get, within_s=self._within_s, once_s=self._once_s, rng=self._rng)
+
+
+def _check_json(path: str, body: bytes) -> None:
+    """Raise `ApiUnavailable` where an answer is cut off, or is none of the API server's: it says nothing of the owner.
+
+    A Pod whose owner was taken for one that says nothing would be placed without its gang.
+    """
+    try:
+        parsed("controller", body)
+    except OddObject as error:
+        raise ApiUnavailable(f"GET {path}: {error}") from error
 
 
 def _kind_of(found: Fields) -> _Kind:

@@ -169,6 +169,11 @@ class SimScheduler:
             queued.woken = True
         self._news.set()
 
+    def reach_all(self) -> None:
+        """Let the turn of every Pod come."""
+        self.unreached = frozenset()
+        self._news.set()
+
     def _wake_all(self) -> None:
         for queued in self._queue.values():
             if not queued.errored:

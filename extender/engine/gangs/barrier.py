@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 
 import structlog
@@ -21,9 +22,9 @@ from extender.domain.ports import Clock, PodCache
 from extender.domain.states import BoundState
 from extender.domain.verdict import WAITING_TEXT
 from extender.domain.views import NodeView, PodView
-from extender.domain.wellknown import OWN_PREFIX
+from extender.domain.wellknown import JOB_ID_LABEL
 from extender.engine.engine import Engine
-from extender.engine.gangs.bindings import MemberBindings
+from extender.engine.gangs.bindings import TOO_LATE, MemberBindings
 from extender.runtime.controller import Controller, Requeue
 from extender.runtime.topics import NodeChanged, PlaceholderChanged, PlaceholderForgotten, PodChanged
 
@@ -31,6 +32,9 @@ _log = structlog.get_logger(__name__)
 
 HOLD_S = 4.0
 """How long one call of `/bind` is held. kube-scheduler gives up after `httpTimeout`, 5 s in the manifests."""
+
+HOLD_FOR_BINDING_S = 4.5
+"""The same for a member whose Binding has begun: for an error kube-scheduler would undo its ResourceClaims."""
 
 HOLD_WITH_CLAIMS_S = 2.0
 """The same for a Pod whose ResourceClaims have to be written in that time, too."""
@@ -66,6 +70,14 @@ class BarrierOutcome(StrEnum):
     """The same, with some members bound already: these are evicted."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of `/bind` that is held since `at`."""
+
+    answer: asyncio.Future[str]
+    at: float
+
+
 class GangBarrier:
     """Count votes by workload, and bind each gang whose votes are complete. Keys are those of workloads.
 
@@ -97,7 +109,7 @@ class GangBarrier:
         """How barriers ended, since the start of the process."""
 
         self._ballots: dict[str, Ballot] = {}
-        self._open: dict[str, dict[str, asyncio.Future[str]]] = {}
+        self._open: dict[str, dict[str, _Call]] = {}
         """The calls that are held, by workload and member."""
 
         self._offered: dict[str, int] = {}
@@ -150,16 +162,23 @@ class GangBarrier:
         ballot = self._ballots[p.key] = ballot.cast(uid, node, self._clock.now())
         if ballot.is_complete(_wanting(p), self._clock.now()):
             self._binder.add(p.key)
-        call: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        call = _Call(asyncio.get_running_loop().create_future(), self._clock.now())
         self._answer(p.key, uid, "another call for the same Pod came later")
         self._open.setdefault(p.key, {})[uid] = call
         try:
-            async with asyncio.timeout(self._hold_s(uid)):
-                return await call
-        except TimeoutError:
-            return self._incomplete(p.key, uid)
+            hold_s = self._hold_s(uid)
+            await asyncio.wait([call.answer], timeout=hold_s)
+            if not call.answer.done() and self._is_binding(p.key, uid):
+                await asyncio.wait([call.answer], timeout=HOLD_FOR_BINDING_S - hold_s)
+            return call.answer.result() if call.answer.done() else self._incomplete(p.key, uid)
         finally:
             self._close(p.key, uid, call)
+
+    def _is_binding(self, key: str, uid: str) -> bool:
+        """Return whether the Binding of a member is about to be sent, or is not answered yet."""
+        p = self._engine.placeholders.get(key)
+        member = None if p is None else p.member(uid)
+        return member is not None and member.binding
 
     def _hold_s(self, uid: str) -> float:
         pod = self._cache.get(uid)
@@ -195,9 +214,9 @@ class GangBarrier:
         after = event.after
         if after.state is not State.GRANTED:
             self._withdraw(after.key)
-        elif not after.cleared and any(ref.uid != after.key for ref in after.refs):
+        elif not after.cleared and after.is_gang:
             self._absences.add(_deadline(after), after=self._bind_within_s)
-        elif after.cleared and len(after.members) > 1 and after.job_id not in (None, self._offered.get(after.key, 0)):
+        elif after.cleared and after.is_gang and after.job_id not in (None, self._offered.get(after.key, 0)):
             self._offered[after.key] = after.job_id or 0
             self._deadlines.add(_deadline(after), after=self._within_s(after))
         if isinstance(after.payload, BoundState) and after.payload.kept_until:
@@ -218,12 +237,11 @@ class GangBarrier:
         The call of a member whose Binding is under way goes on: for an error kube-scheduler would undo its
         ResourceClaims.
         """
-        p, kept = self._engine.placeholders.get(key), {one.uid for one in left.votes}
+        kept = {one.uid for one in left.votes}
         voided = [one.uid for one in self._ballots[key].votes if one.uid not in kept]
         self._ballots[key] = left
         for uid in voided:
-            member = None if p is None else p.member(uid)
-            if member is None or member.wanting:
+            if not self._is_binding(key, uid):
                 self._answer(key, uid, CHANGED)
 
     def _within_s(self, p: Placeholder) -> float:
@@ -251,6 +269,9 @@ class GangBarrier:
         key, job_id = deadline
         p = self._engine.placeholders.get(key)
         if p is None or p.state is not State.GRANTED or p.job_id != job_id or self._offered.get(key) != job_id:
+            return
+        if not _wanting(p):  # Every Binding was sent. Those without an answer end nothing, and may still be refused.
+            self._deadlines.add(deadline, after=self._within_s(p))
             return
         if absent := self._absent(p):
             self._release(key, job_id, absent, self._within_s(p))
@@ -340,18 +361,16 @@ class GangBarrier:
         member = None if p is None else p.member(uid)
         if p is None or member is None or not member.binding:
             return
-        if p.state is State.GRANTED:
-            waited_s = self._open_for(key, uid)
-            self._answer(key, uid, await self._bindings.post(p, member.ref, p.node_of(uid), waited_s=waited_s))
-        else:
-            self._engine.handle(key, e.BindFailed(uid, "its Slurm allocation is ending"), "gang barrier")
-
-    def _open_for(self, key: str, uid: str) -> float:
-        """Return for how many seconds the call of a member has been held; 0.0: none is."""
-        ballot, now = self._ballots.get(key), self._clock.now()
-        if ballot is None or uid not in self._open.get(key, {}):
-            return 0.0
-        return next((now - one.at for one in ballot.valid(now) if one.uid == uid), 0.0)
+        pod, call = self._cache.get(uid), self._open.get(key, {}).get(uid)
+        refused = "its Slurm allocation is ending" if p.state is not State.GRANTED else ""
+        if not refused and call is None and pod is not None and self._undone_by_errors(pod):
+            refused = TOO_LATE  # kube-scheduler got an error, and has undone what it had set aside for the Pod
+        if refused:
+            self._engine.handle(key, e.BindFailed(uid, refused), "gang barrier")
+            self._answer(key, uid, refused)
+            return
+        waited_s = 0.0 if call is None else self._clock.now() - call.at
+        self._answer(key, uid, await self._bindings.post(p, member.ref, p.node_of(uid), waited_s=waited_s))
 
     def _namespace_of(self, one: tuple[str, str]) -> str:
         return self._engine.placeholders.namespace_of(one[0])
@@ -375,10 +394,10 @@ class GangBarrier:
 
     def _answer(self, key: str, uid: str, text: str) -> None:
         call = self._open.get(key, {}).get(uid)
-        if call is not None and not call.done():
-            call.set_result(text)
+        if call is not None and not call.answer.done():
+            call.answer.set_result(text)
 
-    def _close(self, key: str, uid: str, call: asyncio.Future[str]) -> None:
+    def _close(self, key: str, uid: str, call: _Call) -> None:
         calls = self._open.get(key, {})
         if calls.get(uid) is call:
             del calls[uid]
@@ -389,6 +408,8 @@ class GangBarrier:
         self._ballots.pop(key, None)
         p = self._engine.placeholders.get(key)
         for uid in tuple(self._open.get(key, ())):
+            if self._is_binding(key, uid):
+                continue  # it is answered when its Binding is
             member = None if p is None else p.member(uid)
             self._answer(key, uid, "" if member is not None and member.node else why)
 
@@ -408,8 +429,8 @@ def _judged(node: NodeView) -> tuple[object, ...]:
 def _claims_of(pod: PodView) -> tuple[object, ...]:
     """Return everything of a Pod that may change while it waits and by which kube-scheduler may reject its node.
 
-    Labels of the extender are left out. It writes them as the gate falls, and kube-scheduler, which saw that, may vote
-    before the watch shows it here. So are tolerations: they are only ever added, and reject no node.
+    The label with the job's number is left out. The extender writes it as the gate falls, and kube-scheduler, which saw
+    that, may vote before the watch shows it here. So are tolerations: they are only ever added, and reject no node.
     """
-    labels = {key: value for key, value in pod.labels.items() if not key.startswith(OWN_PREFIX)}
+    labels = {key: value for key, value in pod.labels.items() if key != JOB_ID_LABEL}
     return (pod.deleted_at, pod.finished, labels, pod.node_selector, pod.required_terms)

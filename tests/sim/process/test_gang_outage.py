@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from extender.domain.jobs.identity import decode_mark
-from extender.domain.wellknown import GANG, GANG_SIZE
+from extender.domain.wellknown import GANG, GANG_SIZE, GATE
 from simulator.kube.faults import KubeFault
 from simulator.kube.storage import Snapshot
 from simulator.slurm.faults import SlurmFault
@@ -178,3 +178,24 @@ async def test_a_successor_that_comes_after_a_start_gets_the_slot_of_a_member_th
         member(site, "ring-0", 2)
         assert await site.bound("ring-0-2") == node
         assert [one.job_id for one in site.live_jobs()] == [job]
+
+
+async def test_bindings_whose_outcome_is_not_known_in_time_end_no_gang(site: Site) -> None:
+    taint = {"key": "x", "value": "y", "effect": "NoSchedule"}
+    async with site.running():
+        names = [f"wide-{number}" for number in range(3)]
+        for name in names:
+            site.kube.add_pod(name, annotations={GANG: "wide", GANG_SIZE: "3"}, gates=(GATE,))
+        site.edit_node("n3", lambda node: node["spec"].update(taints=[taint]))
+        await site.until(lambda: site.scheduler.status.binds >= 2, "two votes")
+        running = site.live_jobs()
+        site.kube.caches.behind_s = 50
+        site.kube.faults.add(KubeFault("POST", "/binding", code=0, after=True, times=None))
+        unread = site.kube.faults.add(KubeFault("GET", "/pods/wide-", code=0, times=None))
+        asyncio.get_running_loop().call_later(60, site.kube.faults.remove, unread)
+        site.edit_node("n3", lambda node: node["spec"].pop("taints"))
+        for name in names:
+            await site.bound(name)
+        await asyncio.sleep(120)
+        assert all("deletionTimestamp" not in site.pod(name)["metadata"] for name in names)
+        assert site.live_jobs() == running

@@ -158,3 +158,55 @@ async def test_a_policy_that_changes_while_a_start_reads_an_owner_leaves_a_gang_
         for name in names:
             await site.bound(name)
         assert site.live_jobs() == running
+
+
+LAB, DEPARTMENT = (f"{HEAD}owners: [{{account: {name}}}]\n" for name in ("lab", "dept"))
+
+
+def first_and_last(site: Site) -> list[str]:
+    """Create a gang whose two Pods a start reads first and last."""
+    names = ["aa-0", "zz-1"]
+    for name in names:
+        site.kube.add_pod(name, annotations={GANG: "ring", GANG_SIZE: "2"}, gates=(GATE,))
+    return names
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_gang_whose_tenant_changes_while_a_start_reads_its_members_stays_one_gang(
+    site: Site, policy: Policy, waits: bool
+) -> None:
+    policy.says(LAB)
+    if waits:
+        async with site.running(changed=policy.given):
+            await site.fill()
+            names = first_and_last(site)
+            await site.until(lambda: len(site.live_jobs()) == 4, "its job")
+    else:
+        names = first_and_last(site)
+    job_pods(site, an_owner(site, "Job", "slow", {}), 1)
+    fault = site.kube.faults.add(KubeFault("GET", "/jobs/slow$", code=503, times=None))
+    asyncio.get_running_loop().call_later(20, site.kube.faults.remove, fault)
+    asyncio.get_running_loop().call_later(8, policy.says, DEPARTMENT)
+    async with site.running(changed=policy.given):
+        await asyncio.sleep(30)
+        for number in range(3 if waits else 0):
+            site.kube.delete_pod(f"first-{number}", grace_s=1)
+        for name in names:
+            await site.bound(name)
+
+
+async def test_a_member_whose_gang_lost_the_other_while_the_extender_was_away_is_not_bound_alone(
+    site: Site, policy: Policy
+) -> None:
+    policy.says(FREE)
+    async with site.running(changed=policy.given):
+        await site.fill()
+        first, last = first_and_last(site)
+        await site.until(lambda: len(site.live_jobs()) == 4, "its job")
+    site.kube.delete_pod(last, grace_s=0)
+    await asyncio.sleep(2)
+    async with site.running(changed=policy.given):
+        for number in range(3):
+            site.kube.delete_pod(f"first-{number}", grace_s=1)
+        await asyncio.sleep(200)
+        assert not site.node_of(first)

@@ -395,3 +395,18 @@ async def test_a_member_whose_node_changes_after_its_vote_votes_again_without_wa
         for name in names:
             await site.bound(name)
         assert asyncio.get_running_loop().time() - began < 3
+
+
+async def test_a_vote_is_void_once_a_rule_of_the_pods_author_selects_another_label(site: Site) -> None:
+    label = "slurm-extender.io/rack"
+    async with site.running():
+        names = gang(site, range(3), 3, gates=(GATE,))
+        site.scheduler.judge = lambda pod, _node: "anti-affinity" if label in pod["metadata"].get("labels", {}) else ""
+        taint = {"key": "x", "value": "y", "effect": "NoSchedule"}
+        site.edit_node("n3", lambda node: node["spec"].update(taints=[taint]))
+        await site.until(lambda: site.scheduler.status.binds >= 2, "two votes")
+        site.edit_pod(names[0], lambda pod: pod["metadata"].setdefault("labels", {}).update({label: "a"}))
+        await asyncio.sleep(1)
+        site.edit_node("n3", lambda node: node["spec"].pop("taints"))
+        await asyncio.sleep(15)
+        assert bound(site, names) == 0

@@ -3,77 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from extender.domain.devices.views import CLAIM_FINALIZER
 from extender.domain.wellknown import DEVICE_REMINDER, GANG, GANG_SIZE, GATE, JOB_ID
 from extender.kube.resource_claims import NO_NODE
-from simulator.cluster import simulated_cluster
-from simulator.kube.dynamic_resources import DynamicResources, devices_of
+from simulator.kube.dynamic_resources import devices_of
 from simulator.kube.faults import KubeFault
 from simulator.kube.kubelet import RUN_FOR
 from simulator.kube.objects import Json
 from simulator.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
 from simulator.kube.storage import ObjectKey, WatchEvent
-from simulator.slurm.records import SimNode
 from tests.builders.claimed_devices import is_reminder
+from tests.builders.device_site import DRIVER, MAP, DeviceSite, device_site
 from tests.builders.explained import debug, told
-from tests.builders.process_site import CONFIG, Site
+from tests.builders.process_site import CONFIG
 from tests.builders.replicas import replicas
 from tests.builders.rights import shipped_rights
 
 pytestmark = pytest.mark.looptime
-DRIVER = "gpu.example.com"
-DEVICES = "status.slurm-extender.io/devices"
-MAP = f"""
-devices: [{{gres: gpu, driver: {DRIVER}, deviceClasses: [{DRIVER}], match: {{attribute: index}}}}]
-jobs: {{gres: [{{resource: example.com/gpu, gres: gpu}}]}}
-"""
-
-
-class DeviceSite(Site):
-    """Two Nodes with four GPUs each."""
-
-    dra: DynamicResources
-
-    def add(
-        self, name: str, count: int = 1, *, gated: bool = True, annotations: Mapping[str, str] | None = None
-    ) -> None:
-        """Create a Pod with a ResourceClaim from a template for so many GPUs."""
-        claims = [{"name": "g", "resourceClaimTemplateName": f"{DRIVER}x{count}"}]
-        gates = (GATE,) if gated else ()
-        self.kube.add_pod(name, gates=gates, annotations=annotations, spec_more={"resourceClaims": claims})
-
-    def claim_of(self, name: str) -> Json:
-        found = self.pod(name)["status"].get("resourceClaimStatuses", [{}])[0].get("resourceClaimName", "")
-        claim = self.dra.claim(found)
-        assert claim is not None
-        return claim
-
-    def devices(self, name: str) -> list[str]:
-        """The devices of the Pod's own ResourceClaim."""
-        return self.dra.devices_of(self.claim_of(name)["metadata"]["name"])
-
-    def indexes(self, name: str) -> list[str]:
-        """Slurm's devices of the Pod, by the names that they have in Kubernetes."""
-        text = self.pod(name)["metadata"]["annotations"][DEVICES]
-        return [f"gpu-{index}" for index in text.partition("IDX:")[2].rstrip(")").split(",")]
 
 
 @pytest.fixture
 async def site() -> AsyncIterator[DeviceSite]:
-    nodes = [SimNode(name, cpus=8, memory_mb=64_000, gres={"gpu": 4}) for name in ("n1", "n2")]
-    async with simulated_cluster(DeviceSite, nodes=nodes, allocatable={one.name: {} for one in nodes}) as site:
-        site.kube.rbac = shipped_rights("devices")
-        site.dra = site.scheduler.claims = DynamicResources(site.kube)
-        site.dra.add_class(DRIVER, "example.com/gpu")
-        for node in ("n1", "n2"):
-            site.dra.publish(node, DRIVER, 4)
-        site.config = CONFIG + MAP
-        yield site
-        assert site.dra.doubly == []
+    async with device_site() as found:
+        yield found
 
 
 @pytest.mark.parametrize("gated", [True, False])

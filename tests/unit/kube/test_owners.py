@@ -212,3 +212,12 @@ async def test_of_an_owner_no_more_is_kept_than_is_read() -> None:
         assert found["which"] == "set"
         assert set(found) == {"which", "other"}
         assert len(found["other"]) < 10_000
+
+
+async def test_an_answer_that_is_cut_off_is_not_taken_for_an_owner_that_says_nothing() -> None:
+    async with a_bench() as bench:
+        job = bench.create("batch/v1", "Job", "train", account="lab")
+        bench.api.server.faults.add(KubeFault("GET", "/jobs/train$", garbage=True, times=1))
+        with pytest.raises(PortError, match="/jobs/train"):
+            await bench.read(job)
+        assert await bench.read(job) == {"account": "lab"}
