@@ -215,6 +215,8 @@ class PodController:
                 self._say_foreign_claim(pod)
                 read.append((pod, await self._controllers_at_start(pod)))
         workloads = await self._by_workload(read)
+        while self._reconsidered_early:
+            workloads = await self._by_workload(read)
         for key, found in workloads.items():
             await turns.maybe_yield()
             self._adopt(key, found)
@@ -234,20 +236,18 @@ class PodController:
     ) -> dict[str, list[tuple[PodView, Controllers]]]:
         """Group Pods by the keys of their workloads.
 
-        Begin again where the policy, or the labels of a Namespace, change meanwhile: they decide who is charged for a
-        gang, and a gang whose members were judged by two policies would be split for good.
+        To be done again where the policy, or the labels of a Namespace, change meanwhile (`_reconsidered_early`): they
+        decide who is charged for a gang, and one whose members were judged by two policies would be split for good.
         """
         turns = CooperativeYield()
-        while True:
-            self._reconsidered_early = False
-            found: dict[str, list[tuple[PodView, Controllers]]] = {}
-            for pod, controllers in pods:
-                await turns.maybe_yield()
-                charged = self._translations.charged(pod, root_annotations(controllers))
-                key = self._claim(pod).gang_on(pod.node_name) or self._gangs.key_of(pod, controllers, charged)
-                found.setdefault(key or pod.uid, []).append((pod, controllers))
-            if not self._reconsidered_early:
-                return found
+        self._reconsidered_early = False
+        found: dict[str, list[tuple[PodView, Controllers]]] = {}
+        for pod, controllers in pods:
+            await turns.maybe_yield()
+            charged = self._translations.charged(pod, root_annotations(controllers))
+            key = self._claim(pod).gang_on(pod.node_name) or self._gangs.key_of(pod, controllers, charged)
+            found.setdefault(key or pod.uid, []).append((pod, controllers))
+        return found
 
     def _adopt(self, key: str, found: Sequence[tuple[PodView, Controllers]]) -> None:
         """Adopt a workload with these members: its job is found by what they record, and by its name."""
