@@ -121,6 +121,8 @@ class PodController:
         self._absent_meanwhile: set[str] = set()
         self._taking_up = False
         self._reconsidered_early = False
+        """The policy or the labels of a Namespace changed during adoption, since Pods were grouped last."""
+
         self.ready = False
         """Every Pod of the first list has been adopted."""
 

@@ -230,7 +230,7 @@ class Placeholder:
     @property
     def is_gang(self) -> bool:
         """The workload is a gang, even where one of its Pods alone is there: its key is not the UID of a Pod."""
-        return len(self.members) > 1 or any(member.ref.uid != self.key for member in self.members)
+        return any(member.ref.uid != self.key for member in self.members)
 
     @property
     def refs(self) -> tuple[MemberRef, ...]:

@@ -11,6 +11,7 @@ from extender.domain.wellknown import GANG, GANG_SIZE, GATE
 from simulator.kube.faults import KubeFault
 from simulator.kube.storage import Snapshot
 from simulator.slurm.faults import SlurmFault
+from tests.builders import gang_pods
 from tests.builders.process_site import CONFIG, Site
 
 pytestmark = pytest.mark.looptime
@@ -183,9 +184,7 @@ async def test_a_successor_that_comes_after_a_start_gets_the_slot_of_a_member_th
 async def test_bindings_whose_outcome_is_not_known_in_time_end_no_gang(site: Site) -> None:
     taint = {"key": "x", "value": "y", "effect": "NoSchedule"}
     async with site.running():
-        names = [f"wide-{number}" for number in range(3)]
-        for name in names:
-            site.kube.add_pod(name, annotations={GANG: "wide", GANG_SIZE: "3"}, gates=(GATE,))
+        names = gang_pods.gang(site, range(3), 3, name="wide", gates=(GATE,))
         site.edit_node("n3", lambda node: node["spec"].update(taints=[taint]))
         await site.until(lambda: site.scheduler.status.binds >= 2, "two votes")
         running = site.live_jobs()
