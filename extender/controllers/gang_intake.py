@@ -75,12 +75,10 @@ class GangIntake:
         if fault or isinstance(found, GangRefused):
             return said
         key = self._gangs.key_for(found, said) if found is not None else None
-        before = self._gangs.key_of(pod.uid)
+        before = self._gangs.key_of(pod.uid) or self._engine.placeholders.workload_of_pod(pod.uid)
         if found is None or key is None or not self._may_move(pod.uid, key):
-            if before is not None:
-                self._gangs.leave(pod.uid)
-                self._engine.meet(pod.uid, [MemberRef(pod.uid, pod.namespace, pod.name)])
-                self._moved(pod.uid, before, pod.uid)
+            if before is not None and before != pod.uid:
+                self._leave(pod, before)
             self._placed_alone(pod)
             return said
         alone = self._engine.placeholders.get(pod.uid)
@@ -89,7 +87,7 @@ class GangIntake:
         self._gangs.join(key, pod, found, said)
         if alone is not None and alone.candidates is not None:
             self._candidates.report(key, pod.uid, alone.candidates, "gang", computed=True)
-        if before is not None and before != key:
+        if before is not None and before not in {key, pod.uid}:
             self._moved(pod.uid, before, key)
         return None
 
@@ -133,6 +131,15 @@ class GangIntake:
         if p is None or p.key == key:
             return True
         return p.state in UNUSED and not p.duplicate_jobs and p.attempt == 0
+
+    def _leave(self, pod: PodView, gang: str) -> None:
+        """Make a Pod that is a member of a gang without a job a workload of its own."""
+        joined = self._gangs.key_of(pod.uid) is not None
+        self._engine.meet(pod.uid, [MemberRef(pod.uid, pod.namespace, pod.name)])  # so that the gang misses it
+        self._gangs.leave(pod.uid)
+        if not joined:  # a start has adopted it with the others
+            self._gangs.settle(gang)
+        self._moved(pod.uid, gang, pod.uid)
 
     def _moved(self, uid: str, before: str, now: str) -> None:
         """Take over the nodes that the Pod may use, and forget a gang without a job that has lost its last Pod."""

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import structlog
 
 from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.gang_intake import UNUSED, GangIntake
+from extender.controllers.returned_members import ReturnedMembers
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain import events as e
 from extender.domain.backoff import Backoff
 from extender.domain.gangs.context import ControllerView, GroupRef, root_annotations
 from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.placeholder import Member, State
+from extender.domain.pods.changes import requests_changed
 from extender.domain.pods.claim import Claim, Claims
 from extender.domain.pods.outcome import outcome_of
-from extender.domain.pods.requests import pod_requests
 from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
 from extender.domain.translation.translate import Translated, TranslationRefused
 from extender.domain.views import PodView
-from extender.domain.wellknown import CANCELLED, GATE, JOB_ID, POD_UID, STATUS_ANNOTATIONS, Reason
+from extender.domain.wellknown import CANCELLED, GATE, JOB_ID, POD_UID, Reason
 from extender.engine.engine import Engine
 from extender.engine.scheduling import FilterCandidates
 from extender.engine.workload_resolver import WorkloadResolver
@@ -93,6 +94,7 @@ class PodController:
         self._workloads = workloads
         self._gangs = gangs
         self._naming = naming
+        self._returned = ReturnedMembers(engine, cache)
         self._fresh = fresh
         self._events = events
         self.missing = missing
@@ -315,6 +317,8 @@ class PodController:
             for uid in self._gangs.take_unread(now):
                 if (unread := self._cache.get(uid)) is not None:
                     self._put(unread)
+            for again in self._returned.take_waiting():
+                self._notified(None, again)
             self._candidates.drop_unseen(lambda uid: self._cache.get(uid) is not None)
         return Requeue(SETTLE_EVERY)
 
@@ -336,6 +340,8 @@ class PodController:
     def _notified(self, old: PodView | None, new: PodView) -> None:
         if new.uid not in self._asked and new.ended:
             return
+        if new.uid not in self._asked and self._returned.must_wait(new, self._claim(new)):
+            return
         key = self._workloads.key_of(new)
         known = self._engine.placeholders.get(key)
         over = known is not None and known.state is State.GONE
@@ -345,11 +351,12 @@ class PodController:
         if new.uid not in self._asked and (over or _is_bound_and_claims(new, self._claim(new))):
             # On a node when it is seen first: it could not be read before, and its job is not known here. Or its
             # deletion was undone, by an etcd that was restored.
+            key = self._returned.workload_of(new, self._claim(new)) or key
             self._engine.adopt(key, [self._member(new)], new.full_name, self._claim(new).job_id)
         self._engine.meet(key, [_ref(new)])
         if new.uid not in self._asked:
             self._say_foreign_claim(new)
-        if new.uid not in self._asked or (old is not None and _requests_changed(old, new)):
+        if new.uid not in self._asked or (old is not None and requests_changed(old, new)):
             self._wish(new)
         if new.node_name and not (old and old.node_name):
             claim = self._claim(new)
@@ -471,25 +478,6 @@ def _available(pod: PodView) -> tuple[object, ...]:
 
 def _ref(pod: PodView) -> e.MemberRef:
     return e.MemberRef(pod.uid, pod.namespace, pod.name)
-
-
-def _settings(pod: PodView) -> Mapping[str, str]:
-    return {key: value for key, value in pod.annotations.items() if key not in STATUS_ANNOTATIONS}
-
-
-def _requests_changed(old: PodView, new: PodView) -> bool:
-    return _settings(old) != _settings(new) or old.resource_claims != new.resource_claims or _resized(old, new)
-
-
-def _resized(old: PodView, new: PodView) -> bool:
-    """Return whether the Pod requests another amount: an in-place resize."""
-    was, now = ((pod.containers, pod.init_containers, pod.pod_requests, pod.pod_held) for pod in (old, new))
-    if was == now:
-        return False
-    try:
-        return pod_requests(old) != pod_requests(new)
-    except ValueError:
-        return False
 
 
 def _is_bound_and_claims(pod: PodView, claim: Claim) -> bool:

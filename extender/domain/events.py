@@ -83,13 +83,15 @@ class BindFailed:
 class PodBound:
     """The member is bound. `job_id` is the one recorded with the Binding, `None`: the extender did not bind the Pod.
 
-    `slurm_node` is recorded beside it: the node of the job for which it was bound there.
+    `slurm_node` is recorded beside it: the node of the job for which it was bound there. `returned` is a Pod that was
+    no member any more, with the slot that it had: a restored etcd shows it on its node again.
     """
 
     uid: str
     node: str
     job_id: int | None
     slurm_node: str = ""
+    returned: tuple[MemberRef, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

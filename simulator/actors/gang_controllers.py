@@ -174,7 +174,8 @@ class GangControllers:
         key = self.keys.get(pod["metadata"]["uid"])
         live = [one for one in self._pods(gang) if _is_live(one) and self.keys.get(one["metadata"]["uid"]) == key]
         gated = any(gate["name"] == OTHER_GATE for one in live for gate in one["spec"].get("schedulingGates") or ())
-        return gang.fits and len(live) >= gang.expected and not gated
+        led = gang.kind is not GangKind.LEADER_READY or any(_index(one) == 0 for one in live)
+        return gang.fits and led and len(live) >= gang.expected and not gated
 
     def _begin_gang(self) -> None:
         rng, kind = self.rng, self.rng.choice([GangKind.ANNOTATED, GangKind.ANNOTATED, GangKind.JOB, *GangKind])

@@ -98,6 +98,25 @@ def test_two_members_in_one_slot() -> None:
     assert broken_by(act) == {Invariant.SLOTS}
 
 
+def test_workers_whose_leader_is_gone_are_not_expected_to_start() -> None:
+    async def main() -> None:
+        async with simulated_cluster(Site) as site:
+            controllers = GangControllers(site, random.Random(3), EventLog(), 1, 100.0, ("auto",), 3)
+            controllers.begin()
+            gang = Gang("ring", GangKind.LEADER_READY, 3, {"annotations": {}, "cpu": "1"}, fits=True)
+            controllers.gangs["ring"] = gang
+            async with site.running():
+                while gang.made < gang.size:
+                    await asyncio.sleep(1)
+                    controllers._reconcile(gang)
+                assert controllers.is_complete(site.pod("ring-0-2"))
+                site.kube.delete_pod("ring-0", grace_s=1)
+                await site.gone("ring-0")
+                assert not controllers.is_complete(site.pod("ring-0-2"))
+
+    run_virtual(main())
+
+
 def test_a_gang_of_which_one_member_stays_without_a_node() -> None:
     async def act(site: Site, invariants: GangInvariants) -> None:
         uid = site.pod("ring-1")["metadata"]["uid"]

@@ -10,7 +10,7 @@ from extender.domain import events as e
 from extender.domain.lifecycle.rules import DUPLICATE
 from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.renewal import replace
-from extender.domain.states import RefusedState
+from extender.domain.states import BoundState, GrantedState, RefusedState
 
 _LIVE = (e.JobWaiting, e.JobGranted, e.JobEnding)
 _ABOUT_A_JOB = (*_LIVE, e.JobEnded, e.CancelAnswered, e.FollowAnswered, e.UpdateAnswered)
@@ -43,6 +43,8 @@ def record(p: Placeholder, event: e.Event) -> Placeholder:
             return _member(p, event.uid, binding=False)
         case e.PodBound():
             given = event.slurm_node if event.job_id is not None else ""
+            if event.returned is not None:
+                p = _with_returned(p, event, *event.returned)
             return _member(p, event.uid, binding=False, node=event.node, job_id=event.job_id, slurm_node=given)
         case e.PodEnding():
             return _member(p, event.uid, ending=True)
@@ -81,6 +83,25 @@ def _with_members(p: Placeholder, refs: tuple[e.MemberRef, ...], slots: tuple[in
     stay = (one for one, left in zip(p.members, gone, strict=True) if not ((one.end and left) or one.wanting))
     members = named + tuple(member for member in stay if member.ref.uid not in uids)
     return p if members == p.members else replace(p, members=members)
+
+
+def _with_returned(p: Placeholder, event: e.PodBound, ref: e.MemberRef, slot: int) -> Placeholder:
+    """Give a member that a restored etcd brings back its slot of the job, before one that only waits for that slot.
+
+    It gets none where the job is another one, or has no more the node for which the Pod was bound, or where another
+    Pod runs there.
+    """
+    job, holder = p.payload.job, next((one for number, one in p.by_slot if number == slot), None)
+    if job is None or job.job_id != event.job_id or (holder is not None and holder.placed):
+        return p
+    if job.slots and not (p.has_node_for(slot) and job.slots[slot] == event.slurm_node):
+        return p
+    left = {ref.uid} if holder is None else {ref.uid, holder.ref.uid}
+    p = replace(p, members=(*(one for one in p.members if one.ref.uid not in left), Member(ref, slot)))
+    if isinstance(p.payload, GrantedState | BoundState):
+        others = (one for one in p.allocation if one[0] not in left)
+        p = replace(p, payload=replace(p.payload, allocation=tuple(sorted((*others, (ref.uid, event.node))))))
+    return p
 
 
 def _member(p: Placeholder, uid: str, **changes: object) -> Placeholder:

@@ -181,13 +181,13 @@ class GangMembers:
     def join(self, key: str, pod: PodView, membership: Membership, translation: Translation) -> None:
         """Add a Pod, or take over what it says now, and report what follows for the gang."""
         before = self._key_of.get(pod.uid)
-        if before is not None and before != key:
-            self.leave(pod.uid)
+        if before is not None:
+            self._joined[before].pop(pod.uid)  # also of the same gang: the last one is what was read last
         self._key_of[pod.uid] = key
-        joined = self._joined.setdefault(key, {})
-        joined.pop(pod.uid, None)  # the last one is what was read last
-        joined[pod.uid] = _Joined(pod.uid, membership, translation)
+        self._joined.setdefault(key, {})[pod.uid] = _Joined(pod.uid, membership, translation)
         self.settle(key)
+        if before is not None and before != key:
+            self._left_by_one(before)
 
     def stay(self, key: str, pod: PodView, membership: Membership | None, translation: Translation) -> None:
         """Take over what a member says now, which stays a member. `None`: it names no gang any more."""
@@ -202,9 +202,11 @@ class GangMembers:
         key = self._key_of.pop(uid, None)
         if key is None:
             return
-        joined = self._joined[key]
-        del joined[uid]
-        if joined:
+        del self._joined[key][uid]
+        self._left_by_one(key)
+
+    def _left_by_one(self, key: str) -> None:
+        if self._joined[key]:
             self.settle(key)
         else:
             del self._joined[key]
@@ -240,9 +242,14 @@ class GangMembers:
         self._report_full(found.beyond)
 
     def _untranslated(self, p: Placeholder, joined: Collection[str]) -> bool:
-        """Return whether after a start a member is there of which is not known yet what it requests."""
+        """Return whether after a start a member is there of which is not known yet what it requests.
+
+        One that is a workload of its own by now is no member any more.
+        """
         unknown = (one.ref.uid for one in p.members if not one.end and one.ref.uid not in joined)
-        return any(self._cache.get(uid) is not None for uid in unknown)
+        return any(
+            self._cache.get(uid) is not None and self._placeholders.workload_of_pod(uid) == p.key for uid in unknown
+        )
 
     def _complete(self, key: str) -> None:
         self._texts.pop(key, None)

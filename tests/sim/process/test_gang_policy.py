@@ -17,6 +17,8 @@ HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: PodPolicy\n"
 SMALL = HEAD + "rules: [{name: interns, match: {namespaces: [default]}, allow: {largestGang: 2}}]\n"
 FREE = HEAD + "rules: []\n"
 NO_MODE = HEAD + "rules: [{name: none, allow: {mode: []}}]\n"
+MODE = "slurm-extender.io/mode"
+NO_BATCH = HEAD + "rules: [{name: none, allow: {mode: [auto, allocation]}}]\n"
 FAULT = 'gang ring with 3 Pods is not allowed by rule "interns" of the policy; it allows at most 2'
 
 
@@ -104,6 +106,26 @@ async def test_a_gang_that_runs_is_not_ended_by_a_stricter_rule(site: Site, poli
         await asyncio.sleep(60)
         assert site.live_jobs() == running
         assert all("deletionTimestamp" not in site.pod(name)["metadata"] for name in names)
+
+
+async def test_a_gang_one_of_whose_pods_was_forbidden_for_a_time_is_placed_once_its_pods_agree(
+    site: Site, policy: Policy
+) -> None:
+    policy.says(FREE)
+    async with site.running(changed=policy.given):
+        named = {GANG: "ring", GANG_SIZE: "2"}
+        site.kube.add_pod("ring-0", annotations=named | {MODE: "batch"}, gates=(GATE,))
+        site.kube.add_pod("ring-1", annotations=named, gates=(GATE,))
+        await site.until(lambda: "must agree" in " ".join(site.notes("ring-0")), "the disagreement")
+        policy.says(NO_BATCH)
+        await site.until(lambda: 'rule "none"' in " ".join(site.notes("ring-0")), "its refusal")
+        policy.says(FREE)
+        await asyncio.sleep(10)
+        assert site.placeholder("ring-0").key == site.placeholder("ring-1").key
+        site.edit_pod("ring-1", lambda pod: pod["metadata"]["annotations"].update({MODE: "batch"}))
+        await site.bound("ring-0")
+        await site.bound("ring-1")
+        assert len(site.live_jobs()) == 1
 
 
 async def workers_are_refused_and_then_placed(site: Site, policy: Policy, leader: str) -> None:

@@ -1,0 +1,73 @@
+"""Give Pods that a restored etcd brings back their places in gangs that run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from extender.domain import events as e
+from extender.domain.placeholder import Placeholder, State
+from extender.domain.pods.claim import Claim
+from extender.domain.ports import PodCache
+from extender.domain.views import PodView
+from extender.engine.engine import Engine
+
+
+class ReturnedMembers:
+    """Seat bound Pods, whose claims prove which slot they had, among the members of their gangs.
+
+    A Pod that was deleted is no member any more once a successor was created, and the job may still have its node.
+    """
+
+    def __init__(self, engine: Engine, cache: PodCache) -> None:
+        self._engine = engine
+        self._cache = cache
+        self._waiting: set[str] = set()
+        """UIDs of Pods that `must_wait`."""
+
+    def must_wait(self, pod: PodView, claim: Claim) -> bool:
+        """Return whether another Pod runs in the slot of this one that the API server does not show any more.
+
+        It is found out first whether that one is gone.
+        """
+        p = self._gang(pod, claim)
+        holder = None if p is None else _holder(p, claim)
+        waits = holder is not None and holder.uid != pod.uid and self._cache.get(holder.uid) is None
+        if waits:
+            self._waiting.add(pod.uid)
+        else:
+            self._waiting.discard(pod.uid)
+        return waits
+
+    def take_waiting(self) -> Iterator[PodView]:
+        """Yield the Pods for which `must_wait` is to be asked again, as they are now."""
+        waiting, self._waiting = sorted(self._waiting), set()
+        for uid in waiting:
+            if (pod := self._cache.get(uid)) is not None:
+                yield pod
+
+    def workload_of(self, pod: PodView, claim: Claim) -> str:
+        """Return the workload to which this Pod belongs, and give it its slot where that is a gang that runs.
+
+        Return "" where its claim proves no place in a gang.
+        """
+        gang, p = claim.gang_on(pod.node_name), self._gang(pod, claim)
+        if p is None or claim.gang is None:
+            return gang
+        ref = e.MemberRef(pod.uid, pod.namespace, pod.name)
+        seat = (ref, claim.gang.rank)
+        self._engine.handle(gang, e.PodBound(pod.uid, pod.node_name, claim.job_id, claim.slurm_node, seat), "watch")
+        after = self._engine.placeholders.get(gang)
+        member = None if after is None else after.member(pod.uid)
+        return gang if member is not None and member.placed else pod.uid
+
+    def _gang(self, pod: PodView, claim: Claim) -> Placeholder | None:
+        """Return the gang of which a Pod was a member; `None`: it is over, or the Pod was a workload of its own."""
+        p = self._engine.placeholders.get(claim.gang_on(pod.node_name))
+        return None if p is None or p.state is State.GONE else p
+
+
+def _holder(p: Placeholder, claim: Claim) -> e.MemberRef | None:
+    """Return the Pod that runs in the slot which a claim proves, on the job which it proves."""
+    if claim.gang is None or p.job_id != claim.job_id:
+        return None
+    return next((one.ref for slot, one in p.by_slot if slot == claim.gang.rank and one.placed), None)
