@@ -148,12 +148,12 @@ class NodeController:
 
     def hold_for(self, p: Placeholder) -> None:
         """Keep the nodes of this workload's Pods, whose job is over or about to be."""
-        for node in self.where(p):
+        for node in sorted(self.where(p)):
             self.hold(node, p.key, f"Pod {self._pods_on(p, node)} outlives its job {p.job_id}")
 
     def release_hold(self, cause: str) -> None:
         """That reason to hold nodes is gone."""
-        for node in self._held_for.pop(cause, set()):
+        for node in sorted(self._held_for.pop(cause, set())):
             self._drains.notify(node, n.HoldReleased(cause))
 
     def deleted(self, slurm_node: str) -> None:
@@ -188,7 +188,7 @@ class NodeController:
         held = self._held_for.get(after.key)
         if held is None or before.members is after.members:
             return
-        for node in (held & self.where(before)) - self.where(after):
+        for node in sorted((held & self.where(before)) - self.where(after)):
             held.discard(node)
             self._drains.notify(node, n.HoldReleased(after.key))
 
@@ -200,7 +200,7 @@ class NodeController:
             if p is None or p.state is not State.LOST:
                 self.release_hold(workload)
         elif p is not None and p.placed:
-            for node in self.where(p):
+            for node in sorted(self.where(p)):
                 self.hold(node, workload, f"Pod {self._pods_on(p, node)} runs and its job is missing")
 
     def _pods_on(self, p: Placeholder, slurm_node: str) -> str:
@@ -285,7 +285,7 @@ class NodeController:
             name for p in self._engine.placeholders.all.values() if p.placed for name in self.where(p)
         } & nodes.keys()
         silent = {name for name in taken if SILENT in nodes[name].flags and not nodes[name].external}
-        self._silent = {name: self._silent.get(name, now) for name in silent}
+        self._silent = {name: self._silent.get(name, now) for name in sorted(silent)}
         for name, since in self._silent.items():
             if now - since >= SILENT_FOR:
                 self.hold(name, SILENT_CAUSE + name, "its slurmd does not answer, and Pods are on it", closely=0.0)
