@@ -170,6 +170,7 @@ def _nodes(a: Assembly) -> tuple[Part, ...]:
             nodes.removals.run,
             (
                 (t.PodRemoved, lambda event: nodes.removals.removed(event.workload, event.pod)),
+                (t.PodChanged, nodes.removals.pod_changed),
                 (t.NodeChanged, nodes.removals.node_changed),
                 (t.DrainFound, lambda event: nodes.removals.found(event.slurm_node, event.reason)),
             ),

@@ -99,7 +99,7 @@ class GangIntake:
         """A Pod is gone."""
         if (key := self._gangs.key_of(uid)) is not None:
             self._candidates.left(key, uid)
-            self._gangs.leave(uid)
+        self._gangs.leave(uid)
 
     def changed(self, uid: str) -> None:
         """Something of a Pod changed that may complete its gang or make it incomplete."""

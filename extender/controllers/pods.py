@@ -22,7 +22,7 @@ from extender.domain.pods.outcome import outcome_of
 from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
 from extender.domain.translation.translate import Translated, TranslationRefused
 from extender.domain.views import PodView
-from extender.domain.wellknown import CANCELLED, GATE, JOB_ID, POD_UID, Reason
+from extender.domain.wellknown import CANCELLED, GANG_KEY, GATE, JOB_ID, POD_UID, Reason
 from extender.engine.engine import Engine
 from extender.engine.scheduling import FilterCandidates
 from extender.engine.workload_resolver import WorkloadResolver
@@ -249,7 +249,10 @@ class PodController:
         for pod, controllers in pods:
             await turns.maybe_yield()
             charged = self._translations.charged(pod, root_annotations(controllers))
-            key = self._claim(pod).gang_on(pod.node_name) or self._gangs.key_of(pod, controllers, charged)
+            claim = self._claim(pod)
+            key = claim.gang_on(pod.node_name)
+            if not key and not _is_bound_alone(pod, claim):
+                key = self._gangs.key_of(pod, controllers, charged) or ""
             found.setdefault(key or pod.uid, []).append((pod, controllers))
         return found
 
@@ -483,3 +486,10 @@ def _ref(pod: PodView) -> e.MemberRef:
 def _is_bound_and_claims(pod: PodView, claim: Claim) -> bool:
     """Return whether a Pod on a node names its job, with or without a proof."""
     return bool(pod.node_name) and (claim.job_on(pod.node_name) is not None or claim.hint is not None)
+
+
+def _is_bound_alone(pod: PodView, claim: Claim) -> bool:
+    """Return whether a Pod was bound as a workload of its own, whatever gang it names by now."""
+    if claim.job_on(pod.node_name) is not None:
+        return claim.gang is None
+    return bool(pod.node_name) and claim.hint is not None and GANG_KEY not in pod.annotations

@@ -11,6 +11,9 @@ from extender.domain.ports import PodCache
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
 
+_OVER = frozenset({State.LOST, State.RELEASING})
+"""States of a gang whose job has ended, or is being ended."""
+
 
 class ReturnedMembers:
     """Seat bound Pods, whose claims prove which slot they had, among the members of their gangs.
@@ -29,14 +32,21 @@ class ReturnedMembers:
 
         It is found out first whether that one is gone.
         """
-        p = self._gang(pod, claim)
-        holder = None if p is None else _holder(p, claim)
-        waits = holder is not None and holder.uid != pod.uid and self._cache.get(holder.uid) is None
+        waits = self._is_taken(pod, claim)
         if waits:
             self._waiting.add(pod.uid)
         else:
             self._waiting.discard(pod.uid)
         return waits
+
+    def _is_taken(self, pod: PodView, claim: Claim) -> bool:
+        p = self._gang(pod, claim)
+        if p is None or claim.gang is None or p.job_id != claim.job_id or p.state in _OVER:
+            return False
+        if not p.has_node_for(claim.gang.rank):
+            return False  # there is no slot to wait for
+        holder = next((one.ref.uid for slot, one in p.by_slot if slot == claim.gang.rank and one.placed), pod.uid)
+        return holder != pod.uid and self._cache.get(holder) is None
 
     def take_waiting(self) -> Iterator[PodView]:
         """Yield the Pods for which `must_wait` is to be asked again, as they are now."""
@@ -64,10 +74,3 @@ class ReturnedMembers:
         """Return the gang of which a Pod was a member; `None`: it is over, or the Pod was a workload of its own."""
         p = self._engine.placeholders.get(claim.gang_on(pod.node_name))
         return None if p is None or p.state is State.GONE else p
-
-
-def _holder(p: Placeholder, claim: Claim) -> e.MemberRef | None:
-    """Return the Pod that runs in the slot which a claim proves, on the job which it proves."""
-    if claim.gang is None or p.job_id != claim.job_id:
-        return None
-    return next((one.ref for slot, one in p.by_slot if slot == claim.gang.rank and one.placed), None)

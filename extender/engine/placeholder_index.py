@@ -67,9 +67,12 @@ class PlaceholderIndex:
         return None if key is None else self._workloads.get(key)
 
     def workload_of_job(self, job_id: int) -> str | None:
-        """The key of the workload whose job this is, duplicate jobs included."""
-        workloads = self._workloads_of_job.get(job_id)
-        return workloads[-1] if workloads else None
+        """The key of the workload whose job this is, duplicate jobs included.
+
+        Where several claim it, it is that of the one which has read the job, and else of the latest.
+        """
+        workloads = self._workloads_of_job.get(job_id, ())
+        return max(reversed(workloads), key=lambda key: _has_read(self._workloads[key]), default=None)
 
     def claimants(self, job_id: int) -> tuple[str, ...]:
         """The keys of all workloads that take this job for theirs."""
@@ -103,10 +106,7 @@ class PlaceholderIndex:
         self._count(p, +1)
         self._in[p.state][p.key] = p
         if old is None or old.members is not p.members:
-            for member in () if old is None else old.members:
-                self._release(member.ref.uid, p.key)
-            for member in p.members:
-                self._workload_of_pod[member.ref.uid] = p.key
+            self._map_members(old, p)
         if old is None or old.job_id != p.job_id or old.duplicate_jobs is not p.duplicate_jobs:
             before, jobs = _jobs(old) if old is not None else frozenset(), _jobs(p)
             self._disclaim(p.key, before - jobs)
@@ -121,6 +121,17 @@ class PlaceholderIndex:
         for member in old.members:
             self._release(member.ref.uid, p.key)
         self._disclaim(p.key, _jobs(old))
+
+    def _map_members(self, old: Placeholder | None, p: Placeholder) -> None:
+        """Map the Pods of a workload to it. One that was listed before may be another workload's by now."""
+        left = set() if old is None else {member.ref.uid for member in old.members}
+        for member in p.members:
+            uid = member.ref.uid
+            if uid not in left or uid not in self._workload_of_pod:
+                self._workload_of_pod[uid] = p.key
+            left.discard(uid)
+        for uid in left:
+            self._release(uid, p.key)
 
     def _release(self, uid: str, key: str) -> None:
         if self._workload_of_pod.get(uid) == key:
@@ -143,6 +154,11 @@ class PlaceholderIndex:
 def _had_at_once(p: Placeholder, waiting: WaitingState) -> bool:
     """Return whether its job was allocated and has not been read as pending: it does not block the queue."""
     return p.mode in {Mode.ALLOCATION, Mode.EXTERNAL} and not (p.reason or waiting.unread)
+
+
+def _has_read(p: Placeholder) -> tuple[bool, bool]:
+    """Return whether a workload has a job that Slurm confirmed, and knows its nodes."""
+    return p.state not in {State.UNSURE, State.LOST}, bool(p.slurm_nodes)
 
 
 def _jobs(p: Placeholder) -> frozenset[int]:

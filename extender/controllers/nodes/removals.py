@@ -27,7 +27,7 @@ from extender.engine.engine import Engine
 from extender.engine.jobs.missing import MissingJobTracker
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue, Resync
-from extender.runtime.topics import NodeChanged
+from extender.runtime.topics import NodeChanged, PodChanged
 
 _log = structlog.get_logger(__name__)
 
@@ -127,6 +127,11 @@ class RemovalController:
             self._keep(one)
         else:
             self._open[pod.uid] = one  # what became of its Binding, or whether it has a job, will be known in a moment
+
+    def pod_changed(self, event: PodChanged) -> None:
+        """Report no end of a Pod that a restored etcd brought back; its node is held until the removed one is gone."""
+        if event.old is None and event.new is not None and (one := self._open.get(event.new.uid)) is not None:
+            one.workload = ""
 
     def left_behind(self, job: JobView, mark: Mark) -> bool:
         """Handle a job whose Pod was removed unnoticed. True: its nodes are held, or the Pod is known to be gone.

@@ -96,6 +96,8 @@ def _with_returned(p: Placeholder, event: e.PodBound, ref: e.MemberRef, slot: in
         return p
     if job.slots and not (p.has_node_for(slot) and job.slots[slot] == event.slurm_node):
         return p
+    if job.slurm_nodes and event.slurm_node not in job.slurm_nodes:
+        return p
     left = {ref.uid} if holder is None else {ref.uid, holder.ref.uid}
     p = replace(p, members=(*(one for one in p.members if one.ref.uid not in left), Member(ref, slot)))
     if isinstance(p.payload, GrantedState | BoundState):

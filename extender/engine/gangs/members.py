@@ -72,6 +72,9 @@ class GangMembers:
         self._own_gates = frozenset(own_gates)
         self._joined: dict[str, dict[str, _Joined]] = {}
         self._key_of: dict[str, str] = {}
+        self._nameless: set[str] = set()
+        """UIDs of members of running gangs that name no gang any more since before a start."""
+
         self._texts: dict[str, str] = {}
         """Why each gang has no job yet, as a sentence."""
 
@@ -195,10 +198,15 @@ class GangMembers:
         if membership is None or (known is not None and membership.incarnation != known.membership.incarnation):
             membership = None if known is None else known.membership
         if membership is not None:
+            self._nameless.discard(pod.uid)
             self.join(key, pod, membership, translation)
+        elif pod.uid not in self._nameless:
+            self._nameless.add(pod.uid)
+            self.settle(key)
 
     def leave(self, uid: str) -> None:
         """Remove a Pod that is gone."""
+        self._nameless.discard(uid)
         key = self._key_of.pop(uid, None)
         if key is None:
             return
@@ -246,7 +254,8 @@ class GangMembers:
 
         One that is a workload of its own by now is no member any more.
         """
-        unknown = (one.ref.uid for one in p.members if not one.end and one.ref.uid not in joined)
+        known = self._nameless.union(joined) if self._nameless else joined
+        unknown = (one.ref.uid for one in p.members if not one.end and one.ref.uid not in known)
         return any(
             self._cache.get(uid) is not None and self._placeholders.workload_of_pod(uid) == p.key for uid in unknown
         )
@@ -319,7 +328,8 @@ class GangMembers:
 
 def _places(p: Placeholder) -> tuple[object, ...]:
     """Return what decides whether a Pod that comes later may get a slot."""
-    return p.state, p.slurm_nodes, p.payload.vacated if isinstance(p.payload, BoundState) else ()
+    free = frozenset(one.ref.uid for one in p.members if one.end)  # known later where a member was deleted by force
+    return p.state, p.slurm_nodes, p.payload.vacated if isinstance(p.payload, BoundState) else (), free
 
 
 def _with_one_size(joined: dict[str, _Joined]) -> Mapping[str, _Joined]:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from extender.domain.wellknown import GANG, GANG_SIZE
+from extender.domain.wellknown import GANG, GANG_SIZE, GATE
 from simulator.kube.kubelet import RUN_FOR
 from simulator.kube.pods import pod_key
 from simulator.kube.resources import JOBS
@@ -106,3 +106,36 @@ async def test_edge_case_27_a_group_of_a_leader_worker_set_is_a_gang_and_a_ready
             group_member(site, f"vllm-0-{number}", number, workers)
         assert [await site.bound(name) for name in ("vllm-0", "vllm-0-1", "vllm-0-2")] == ["n1", "n2", "n3"]
         assert len(site.live_jobs()) == 1
+
+
+@pytest.mark.parametrize("beside", [False, True])
+async def test_a_pod_that_runs_alone_and_names_a_gang_later_survives_a_start(site: Site, beside: bool) -> None:
+    async with site.running():
+        site.kube.add_pod("web")
+        await site.bound("web")
+        running = site.live_jobs()
+        said = {GANG: "ring", GANG_SIZE: "3"}
+        site.edit_pod("web", lambda pod: pod["metadata"].setdefault("annotations", {}).update(said))
+        if beside:
+            site.kube.add_pod("ring-1", annotations=said, gates=(GATE,))
+        await asyncio.sleep(60)
+        assert site.live_jobs() == running
+    async with site.running():
+        await asyncio.sleep(120)
+        assert "deletionTimestamp" not in site.pod("web")["metadata"]
+        assert site.live_jobs() == running
+
+
+@pytest.mark.parametrize("choice", ["all", "indexed"])
+async def test_pods_of_a_job_that_run_alone_survive_a_start_that_takes_jobs_for_gangs(site: Site, choice: str) -> None:
+    async with site.running():
+        spec = {"parallelism": 2, "completions": 2, "completionMode": "Indexed"}
+        names = job_pods(site, an_owner(site, "Job", "train", spec), 2)
+        for name in names:
+            await site.bound(name)
+        running = site.live_jobs()
+        await asyncio.sleep(30)
+    async with site.running(changed=f"gangs: {{jobs: {choice}}}\n"):
+        await asyncio.sleep(120)
+        assert all("deletionTimestamp" not in site.pod(name)["metadata"] for name in names)
+        assert site.live_jobs() == running

@@ -260,6 +260,30 @@ async def test_after_a_restart_with_a_missing_member_a_later_pod_gets_its_slot(s
         assert "SlurmSettingWithoutEffect" not in site.events("ring-0")
 
 
+async def test_the_successor_of_a_member_that_was_deleted_by_force_gets_its_slot(site: Site) -> None:
+    async with site.running():
+        await running_gang(site)
+        await asyncio.sleep(5)
+        site.kube.delete_pod("ring-1", grace_s=0)
+        await site.gone("ring-1")
+        gang(site, range(1, 2), 3)
+        assert await site.bound("ring-1") == "n2"
+        assert len(site.live_jobs()) == 1
+
+
+async def test_a_member_that_names_no_gang_any_more_keeps_no_successor_waiting_after_a_start(site: Site) -> None:
+    async with site.running():
+        await running_gang(site)
+        site.edit_pod("ring-0", lambda pod: [pod["metadata"]["annotations"].pop(one) for one in (GANG, GANG_SIZE)])
+        await asyncio.sleep(5)
+    async with site.running():
+        await asyncio.sleep(5)
+        site.kube.delete_pod("ring-1", grace_s=1)
+        await site.gone("ring-1")
+        gang(site, range(1, 2), 3)
+        assert await site.bound("ring-1") == "n2"
+
+
 KEEP = {"slurm-extender.io/on-node-failure": "keep"}
 
 
