@@ -26,6 +26,7 @@ INFINITE: Final = Infinite.INFINITE
 # slurm.h: NO_VAL and INFINITE are the two highest values of the 32 and 64 bit types.
 _UNSET: Final = frozenset({0xFFFF_FFFE, 0xFFFF_FFFF_FFFF_FFFE})
 _UNLIMITED: Final = frozenset({0xFFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF})
+_SPECIAL: Final = min(_UNSET)
 
 _BEYOND: Final = 2**64
 """The widest numbers of Slurm have 64 bits; larger ones are invalid."""
@@ -43,12 +44,16 @@ def encode_number(value: float | Infinite) -> dict[str, object]:
 
 def decode_number(raw: object) -> int | float | Infinite | None:
     """Read a number in any of the forms of all releases; None means unset, or not a number."""
+    if type(raw) is int and 0 <= raw < _SPECIAL:  # most of them: answers have thousands
+        return raw
     if isinstance(raw, dict):
         if raw.get("infinite") is True:
             return INFINITE
         if raw.get("set") is not True:
             return None
         raw = raw.get("number")
+        if type(raw) is int and 0 <= raw < _SPECIAL:
+            return raw
     if isinstance(raw, str):
         raw = _from_text(raw)
     if isinstance(raw, bool) or not isinstance(raw, int | float):
@@ -67,7 +72,7 @@ def decode_number(raw: object) -> int | float | Infinite | None:
 def decode_integer(raw: object) -> int | None:
     """Read a number and drop what is not a finite integer."""
     value = decode_number(raw)
-    return int(value) if isinstance(value, int | float) else None
+    return value if type(value) is int else int(value) if isinstance(value, float) else None
 
 
 def decode_limit(raw: object) -> int | Infinite | None:

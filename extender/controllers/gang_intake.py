@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from extender.domain.events import MemberRef
 from extender.domain.gangs.context import ControllerView, GangContext
@@ -12,6 +11,7 @@ from extender.domain.gangs.recognition import GangRefused, recognise
 from extender.domain.gangs.tenancy import gang_key
 from extender.domain.jobs.job import Charge
 from extender.domain.placeholder import State
+from extender.domain.renewal import replace
 from extender.domain.translation.translate import Translation, TranslationRefused
 from extender.domain.views import PodView
 from extender.engine.engine import Engine

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
-@dataclass(order=True, slots=True)
+@dataclass(eq=False, slots=True)
 class QueueEntry(Generic[T]):
-    """Hold one item of a queue. The items of one owner are ordered by time, then by arrival."""
+    """Hold one item of a queue."""
 
-    at: float
-    order: int
-    item: T = field(compare=False)
-    owner: str = field(compare=False)
+    item: T
+    owner: str
 
 
 class FairQueue(Generic[T]):
@@ -27,8 +25,8 @@ class FairQueue(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._heaps: dict[str, list[QueueEntry[T]]] = {}
-        """By owner, in the order of turns: the owner that was served last is last."""
+        self._heaps: dict[str, list[tuple[float, int, QueueEntry[T]]]] = {}
+        """By owner, in the order of turns: the owner that was served last is last. Items by time, then by arrival."""
 
         self._size = 0
         self._order = 0
@@ -43,8 +41,8 @@ class FairQueue(Generic[T]):
     def push(self, owner: str, item: T, at: float = 0.0) -> QueueEntry[T]:
         """Queue it; `at` is the time from which it may be taken."""
         self._order += 1
-        entry = QueueEntry(at, self._order, item, owner)
-        heapq.heappush(self._heaps.setdefault(owner, []), entry)
+        entry = QueueEntry(item, owner)
+        heapq.heappush(self._heaps.setdefault(owner, []), (at, self._order, entry))
         self._size += 1
         return entry
 
@@ -54,7 +52,7 @@ class FairQueue(Generic[T]):
         if owner is None:
             return None
         heap = self._heaps.pop(owner)
-        entry = heapq.heappop(heap)
+        _, _, entry = heapq.heappop(heap)
         self._size -= 1
         if heap:
             self._heaps[owner] = heap  # behind all others
@@ -66,7 +64,7 @@ class FairQueue(Generic[T]):
 
     def earliest(self) -> float | None:
         """Return the earliest time of all items; `None`: nothing is queued."""
-        return min((heap[0].at for heap in self._heaps.values()), default=None)
+        return min((heap[0][0] for heap in self._heaps.values()), default=None)
 
     def make_room(self, owner: str) -> T | None:
         """Take the last item out of the longest share, if that is longer than `owner`'s would be with one more."""
@@ -78,14 +76,17 @@ class FairQueue(Generic[T]):
         heap.remove(last)
         heapq.heapify(heap)
         self._size -= 1
-        return last.item
+        return last[2].item
 
     def __iter__(self) -> Iterator[T]:
         """Iterate over all items, in no order."""
-        return (entry.item for heap in self._heaps.values() for entry in heap)
+        return (entry.item for heap in self._heaps.values() for _, _, entry in heap)
 
     def _next(self, ready: Callable[[float], bool]) -> str | None:
-        return next((owner for owner, heap in self._heaps.items() if ready(heap[0].at)), None)
+        for owner, heap in self._heaps.items():
+            if ready(heap[0][0]):
+                return owner
+        return None
 
 
 def in_turns(items: Iterable[T], owner_of: Callable[[T], str]) -> Iterator[T]:

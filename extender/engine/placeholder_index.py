@@ -97,14 +97,14 @@ class PlaceholderIndex:
 
     def put(self, p: Placeholder) -> None:
         """Take over a new state of a workload."""
-        old = self._workloads.get(p.key)
+        old, state = self._workloads.get(p.key), p.state
         self._workloads[p.key] = p
         if old is not None:
             self._count(old, -1)
-            if old.state is not p.state:
+            if old.state is not state:
                 del self._in[old.state][p.key]
         self._count(p, +1)
-        self._in[p.state][p.key] = p
+        self._in[state][p.key] = p
         if old is None or old.members is not p.members:
             self._map_members(old, p)
         if old is None or old.job_id != p.job_id or old.duplicate_jobs is not p.duplicate_jobs:

@@ -16,7 +16,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,6 +27,7 @@ from extender.domain.backoff import Backoff
 from extender.domain.fair_queue import FairQueue, QueueEntry
 from extender.domain.ports import Announcement, Announcer, Clock
 from extender.domain.printable import printable
+from extender.domain.renewal import replace
 from extender.kube.connection import MERGE_PATCH, ApiConnection
 from extender.kube.errors import ApiError, ApiUnavailable, Conflict, NotFound, OutcomeUnknown, Throttled
 

@@ -31,6 +31,22 @@ _LEVELS = {
 _LOUD = ("asyncio", "httpx", "httpcore", "kubernetes", "aiohttp", "uvicorn", "urllib3")
 """Loggers of libraries whose debug lines would flood the log, or hold headers with tokens: never below WARNING."""
 
+_SHARED: list[structlog.types.Processor] = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_logger_name,
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.ExtraAdder(),
+    structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+    structlog.processors.StackInfoRenderer(),
+]
+_PROCESSORS: list[structlog.types.Processor] = [
+    structlog.stdlib.filter_by_level,
+    structlog.stdlib.PositionalArgumentsFormatter(),
+    *_SHARED,
+    structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+]
+"""One list for the whole process: loggers keep it from their first line on, and `capture_logs` changes it in place."""
+
 DEEPEST = 20
 """Values within values that are written out."""
 
@@ -38,29 +54,20 @@ DEEPEST = 20
 def set_up(least: LogLevel, form: LogFormat, stream: TextIO | None = None) -> None:
     """Send every log line of the process to `stream`, standard error by default. May be called again."""
     out = sys.stderr if stream is None else stream
-    shared: list[structlog.types.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.ExtraAdder(),
-        structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
-        structlog.processors.StackInfoRenderer(),
-    ]
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            structlog.stdlib.PositionalArgumentsFormatter(),
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
+        processors=_PROCESSORS,
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=False,
+        cache_logger_on_first_use=True,  # else each line makes its logger again, and looks for the caller's name
     )
+    # No line shows them, and each costs a system call or a walk through the stack ("Optimization" in Python's guide to
+    # logging).
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=_SHARED,
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_last(form, out)],
         )
     )

@@ -126,7 +126,8 @@ class Controller(Generic[K]):
         while True:
             began = loop.time()
             for number, key in enumerate(in_turns(tuple(resync.keys()), self._owner_of), 1):
-                await turns.maybe_yield()
+                if turns.is_due:
+                    await turns.maybe_yield()
                 self.add(key, self._last_rank)
                 if number % BATCH == 0 and resync.per_second < math.inf:
                     await asyncio.sleep(BATCH / resync.per_second)
@@ -137,7 +138,8 @@ class Controller(Generic[K]):
     async def _work(self) -> None:
         turns = CooperativeYield()
         while True:
-            await turns.maybe_yield()  # a queue that is never empty would block the event loop
+            if turns.is_due:  # a queue that is never empty would block the event loop
+                await turns.maybe_yield()
             key = await self.queue.get()
             again: Requeue | None = None
             try:

@@ -150,6 +150,9 @@ def read_allocations_v0040(raw: Raw) -> tuple[NodeAllocation, ...]:
 _NOT_AN_ID = 0xFFFF_FFFE
 """slurm.h: NO_VAL, and INFINITE above it."""
 
+_LONG_ID = 10
+"""Digits of the ids that may be as large as `_NOT_AN_ID`."""
+
 
 def read_states(payload: Raw, endpoint: str) -> JobStates:
     """Read `GET /jobs/state`, tens of thousands of entries: plain loops, and equal word sets are one object.
@@ -173,6 +176,8 @@ def read_states(payload: Raw, endpoint: str) -> JobStates:
         except (TypeError, KeyError, AttributeError) as error:
             _odd_state(states, odd, position, entry, error)
             continue
+        if type(job_id) is str and len(job_id) < _LONG_ID and job_id.isdecimal():
+            job_id = int(job_id)
         if type(job_id) is int and 0 < job_id < _NOT_AN_ID:  # every plain one
             states[job_id] = state_words
             continue

@@ -50,7 +50,12 @@ class UnsafeJobs:
 
     def _causes(self, p: Placeholder) -> Iterator[tuple[str, str]]:
         picture = self._engine.snapshot.picture
-        if p.mode is Mode.EXTERNAL and self._fenced().unfenced(p.slurm_nodes, p.slurm_nodes):
+        # What was reported is not worked out again: it goes through all nodes.
+        if (
+            p.mode is Mode.EXTERNAL
+            and "" not in self._reported
+            and self._fenced().unfenced(p.slurm_nodes, p.slurm_nodes)
+        ):
             for text in self.sentences():
                 yield "", f"{text[0].upper()}{text[1:]}"
         request = p.submitted_request

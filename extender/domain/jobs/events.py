@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import replace
 
 from extender.domain import events as e
 from extender.domain.gangs.layout import assigned
@@ -12,6 +11,7 @@ from extender.domain.jobs.job import JobRequest, JobView
 from extender.domain.jobs.time_limit import says_too_long, whence
 from extender.domain.nodes.mapping import NodeMap
 from extender.domain.placeholder import Member, Placeholder
+from extender.domain.renewal import replace
 
 
 def job_events(

@@ -9,12 +9,12 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from extender.domain.jobs.checkpoint import Checkpoint, read_checkpoint
 from extender.domain.jobs.job import JobView, Mark, Wishes
+from extender.domain.renewal import replace
 
 NAME_LIMIT = 1024
 """Bytes of a job's name, and of its `extra`: slurmctld refuses 1025 with error 2012."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from extender.domain.jobs.cancelled import digest
 from extender.domain.jobs.changes import FOLLOWED, NOT_SENT
 from extender.domain.jobs.job import JobRequest, Wishes
+from extender.domain.renewal import replace
 
 _REST = ""
 """Stands for all fields together that no waiting job can follow."""

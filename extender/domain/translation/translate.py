@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from extender.domain.jobs.job import Charge, JobRequest, RunAs
@@ -17,6 +17,7 @@ from extender.domain.jobs.time_limit import minutes_for
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.policy.tenancy import Range, TenancyRule
+from extender.domain.renewal import replace
 from extender.domain.translation import settings
 from extender.domain.translation.allowance import Asker, beyond, decided, may_have_whole_node, too_long
 from extender.domain.translation.annotations import Chosen, read_settings

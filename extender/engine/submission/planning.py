@@ -107,7 +107,9 @@ class Planner:
                 again = self._node_capacity.no_slurm_node(world, request, self._left(world, request, other))
                 return (chosen, nowhere) if again else (other, "")
         nowhere = nowhere or self._too_few(world, request, chosen)
-        unfenced = self._unfenced(world, request, fenced) & frozenset(self._left(world, request, chosen))
+        unfenced = self._unfenced(world, request, fenced)
+        if unfenced:
+            unfenced &= frozenset(self._left(world, request, chosen))
         if nowhere or not unfenced:
             return chosen, nowhere
         with_fence = planned(tuple(sorted({*excluded, *unfenced})))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
 from extender.domain import commands as c
 from extender.domain import events as e
@@ -16,6 +15,7 @@ from extender.domain.jobs.time_limit import whence, within_partition
 from extender.domain.jobs.wishes import wishes_of
 from extender.domain.placeholder import Placeholder
 from extender.domain.ports import Clock, PortError
+from extender.domain.renewal import replace
 from extender.domain.rules import REFUSED_FOR, NoPlan, QueuedPlaceholders, SubmissionPlan, must_queue
 from extender.engine.engine_context import EnginePorts, EngineState
 from extender.engine.placeholder_index import PlaceholderIndex

@@ -164,20 +164,21 @@ class Metrics:
             self._duplicates.labels("ended").inc(len(before.duplicate_jobs - after.duplicate_jobs))
         if len(after.refused_nodes) > len(before.refused_nodes):
             self._released.inc()
+        now, left, state = self._clock.now(), before.state, after.state
         life = self._lives.get(after.key)
         if life is None:
-            life = self._lives[after.key] = Life(self._clock.now())
-        if (waited := self._gang_waits.moved(before, after, self._clock.now())) is not None:
+            life = self._lives[after.key] = Life(now)
+        if (waited := self._gang_waits.moved(before, after, now)) is not None:
             self._gang_wait.observe(waited)
-        if before.state is not after.state:
-            self._moves.labels(before.state.value, after.state.value).inc()
-            if after.state is State.LOST:
+        if left is not state:
+            self._moves.labels(left.value, state.value).inc()
+            if state is State.LOST:
                 self._lost.labels(after.end_kind.value if after.end_kind else "unknown").inc()
-            for phase, seconds in life.reached(before.state, after.state, self._clock.now()):
+            for phase, seconds in life.reached(left, state, now):
                 self._phases.labels(*self.labels.values(after.request or after.submitted_request, phase.value)).observe(
                     seconds
                 )
-        if after.state is State.GONE:
+        if state is State.GONE:
             self._lives.pop(after.key, None)
 
     def forgotten(self, key: str) -> None:
