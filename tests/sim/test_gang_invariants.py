@@ -7,7 +7,9 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from extender.domain.wellknown import GANG, GANG_NODES, GANG_RANK, JOB_ID
+import pytest
+
+from extender.domain.wellknown import DRAIN_PREFIX, GANG, GANG_NODES, GANG_RANK, JOB_ID
 from simulator.actors.gang_controllers import RING, Gang, GangControllers, GangKind
 from simulator.actors.operators import Operators
 from simulator.cluster import simulated_cluster
@@ -129,7 +131,8 @@ def test_a_gang_of_which_one_member_stays_without_a_node() -> None:
     assert broken_by(act) == {Invariant.WHOLE_GANGS}
 
 
-def test_nodes_that_a_gang_keeps_although_no_member_is_bound() -> None:
+@pytest.mark.parametrize("kept", [False, True], ids=["", "for a removed Pod"])
+def test_nodes_that_a_gang_keeps_although_no_member_is_bound(kept: bool) -> None:
     async def act(site: Site, invariants: GangInvariants) -> None:
         def unbind(pod: Json) -> None:
             del pod["spec"]["nodeName"]
@@ -137,11 +140,14 @@ def test_nodes_that_a_gang_keeps_although_no_member_is_bound() -> None:
 
         for name in NAMES:
             site.kube.change(pod_key("default", name), unbind)
+        if kept:
+            node = site.slurm.controller.nodes[job_of(site).nodes[0]]
+            node.drained, node.reason = True, f"{DRAIN_PREFIX} a Pod was removed from it"
         invariants.check()
         await asyncio.sleep(200)
         invariants.check()
 
-    assert broken_by(act) == {Invariant.GANG_NODES}
+    assert broken_by(act) == (set() if kept else {Invariant.GANG_NODES})
 
 
 def test_a_gang_that_is_granted_again_and_again() -> None:
