@@ -96,8 +96,13 @@ class StartupDeadlineController:
         if event.new is None:
             if event.old is not None:
                 self._forget(event.old.uid)
-        elif self._engine.placeholders.workload_of_pod(event.new.uid) is not None:
+        elif self._concerns(event.new):
             self._controller.add(event.new.uid)
+
+    def _concerns(self, pod: PodView) -> bool:
+        """Return whether a Pod that changed has its node, or had it before a restored etcd."""
+        placed = bool(pod.node_name) or pod.uid in self._late or pod.uid in self._starting
+        return placed and self._engine.placeholders.workload_of_pod(pod.uid) is not None
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Compare the Pods of a workload that was just bound with their deadline."""

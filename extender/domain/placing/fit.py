@@ -57,8 +57,8 @@ def fit(
     others = [other for other in present if other.uid != pod.uid and not other.finished]
     ending = [other for other in others if other.deleted_at is not None]
     try:
-        asked = sized(pod_requests(pod))
-        allocatable = sized({name: quantity.parse(text) for name, text in node.allocatable.items()})
+        asked = _demand_of(pod).sizes
+        allocatable = _sizes_of_node(node)
     except ValueError as why:
         return Misfits(f"node {node.name}: {why}")
     asked = {name: amount for name, amount in asked.items() if name in allocatable or not on_no_node(name)}
@@ -81,15 +81,18 @@ class _Occupancy:
     pods: int = 0
 
     def add(self, pods: Iterable[PodView]) -> None:
+        used = self.used
         for pod in pods:
             self.pods += 1
-            self.ports += ((port, pod) for port in host_ports(pod))
             try:
-                sizes = _size_of(pod)
+                held = _demand_of(pod)
             except ValueError:  # the API server lets no such Pod in
+                self.ports += ((port, pod) for port in host_ports(pod))
                 continue
-            for name, amount in sizes.items():
-                self.used[name] = self.used.get(name, 0) + amount
+            if held.ports:
+                self.ports += ((port, pod) for port in held.ports)
+            for name, amount in held.sizes.items():
+                used[name] = used.get(name, 0) + amount
 
     def wants(self, pod: PodView, asked: Mapping[str, int], allocatable: Mapping[str, int]) -> str:
         """Return what keeps the Pod off; "": nothing."""
@@ -116,21 +119,46 @@ def unit(resource: str) -> str:
     return _UNITS.get(resource, "")
 
 
-_SIZES: dict[str, tuple[PodView, Mapping[str, int]]] = {}
-"""The last computed requests of each Pod: a node is checked again for every Pod that is bound to it."""
+@dataclass(frozen=True, slots=True)
+class _PodDemand:
+    """Hold what one Pod takes of its node."""
+
+    pod: PodView
+    sizes: Mapping[str, int]
+    ports: tuple[HostPort, ...]
+
+
+_SIZES: dict[str, _PodDemand] = {}
+"""The demand of each Pod, as computed last: a node is checked again for every Pod that is bound to it."""
 
 _MOST_SIZES = 4096
 
 
-def _size_of(pod: PodView) -> Mapping[str, int]:
+def _demand_of(pod: PodView) -> _PodDemand:
+    """Return what a Pod holds. Raises ValueError for requests that are no quantities."""
     known = _SIZES.get(pod.uid)
-    if known is not None and known[0] is pod:
-        return known[1]
-    size = sized(pod_requests(pod))
+    if known is not None and known.pod is pod:
+        return known
+    held = _PodDemand(pod, sized(pod_requests(pod)), tuple(host_ports(pod)))
     if len(_SIZES) >= _MOST_SIZES:
         _SIZES.clear()
-    _SIZES[pod.uid] = pod, size
-    return size
+    _SIZES[pod.uid] = held
+    return held
+
+
+_NODE_SIZES: dict[str, tuple[Mapping[str, str], dict[str, int]]] = {}
+"""The room of each Node, as computed last."""
+
+
+def _sizes_of_node(node: NodeView) -> Mapping[str, int]:
+    known = _NODE_SIZES.get(node.name)
+    if known is not None and known[0] is node.allocatable:
+        return known[1]
+    sizes = sized({name: quantity.parse(text) for name, text in node.allocatable.items()})
+    if len(_NODE_SIZES) >= _MOST_SIZES:
+        _NODE_SIZES.clear()
+    _NODE_SIZES[node.name] = node.allocatable, sizes
+    return sizes
 
 
 def sized(requests: Mapping[str, int]) -> dict[str, int]:
