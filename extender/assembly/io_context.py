@@ -47,14 +47,17 @@ class Listen(Protocol):
 
 
 class LoopClock:
-    """The event loop's clock, and the wall clock beside it."""
+    """The clock of the event loop in which it is asked first, and the wall clock beside it."""
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         self._wall = wall
+        self._time: Callable[[], float] | None = None
 
     def now(self) -> float:
         """Seconds of the running loop."""
-        return asyncio.get_running_loop().time()
+        if self._time is None:  # to find the loop is a system call (`_asynciomodule.c`, getpid)
+            self._time = asyncio.get_running_loop().time
+        return self._time()
 
     def wall(self) -> float:
         """Seconds since the epoch."""
