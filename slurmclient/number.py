@@ -72,7 +72,9 @@ def decode_number(raw: object) -> int | float | Infinite | None:
 def decode_integer(raw: object) -> int | None:
     """Read a number and drop what is not a finite integer."""
     value = decode_number(raw)
-    return value if type(value) is int else int(value) if isinstance(value, float) else None
+    if type(value) is int:
+        return value
+    return int(value) if isinstance(value, int | float) else None
 
 
 def decode_limit(raw: object) -> int | Infinite | None:

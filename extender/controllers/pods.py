@@ -22,7 +22,7 @@ from extender.domain.pods.outcome import outcome_of
 from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
 from extender.domain.translation.translate import Translated, TranslationRefused
 from extender.domain.views import PodView
-from extender.domain.wellknown import CANCELLED, GANG_KEY, GATE, JOB_ID, POD_UID, Reason
+from extender.domain.wellknown import CANCELLED, GATE, JOB_ID, POD_UID, Reason
 from extender.engine.engine import Engine
 from extender.engine.scheduling import FilterCandidates
 from extender.engine.workload_resolver import WorkloadResolver
@@ -260,7 +260,8 @@ class PodController:
         """Adopt a workload with these members: its job is found by what they record, and by its name."""
         pods = [pod for pod, _ in found]
         title = self._translations.title(pods[0], root_annotations(found[0][1]))
-        title = self._gangs.title_of(pods[0], found[0][1], title)
+        if key != pods[0].uid:
+            title = self._gangs.title_of(pods[0], found[0][1], title)
         job_id = next((job for pod in pods if (job := self._claim(pod).job_id) is not None), None)
         cancels = (decode_cancelled(pod.annotations.get(CANCELLED, ""), pod.uid) for pod in pods)
         cancelled = next((cancel for cancel in cancels if cancel is not None), None)
@@ -489,7 +490,8 @@ def _is_bound_and_claims(pod: PodView, claim: Claim) -> bool:
 
 
 def _is_bound_alone(pod: PodView, claim: Claim) -> bool:
-    """Return whether a Pod was bound as a workload of its own, whatever gang it names by now."""
-    if claim.job_on(pod.node_name) is not None:
-        return claim.gang is None
-    return bool(pod.node_name) and claim.hint is not None and GANG_KEY not in pod.annotations
+    """Return whether a Pod was bound as a workload of its own, as its claim proves, whatever gang it names by now.
+
+    Without a proof that is not known: a member whose annotations somebody removed would lose its node to other jobs.
+    """
+    return claim.job_on(pod.node_name) is not None and claim.gang is None

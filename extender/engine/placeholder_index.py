@@ -157,8 +157,9 @@ def _had_at_once(p: Placeholder, waiting: WaitingState) -> bool:
 
 
 def _has_read(p: Placeholder) -> tuple[bool, bool]:
-    """Return whether a workload has a job that Slurm confirmed, and knows its nodes."""
-    return p.state not in {State.UNSURE, State.LOST}, bool(p.slurm_nodes)
+    """Return whether Slurm confirmed the job of a workload; where it did not, whether its nodes were read once."""
+    confirmed = p.state not in {State.UNSURE, State.LOST}
+    return confirmed, not confirmed and bool(p.slurm_nodes)
 
 
 def _jobs(p: Placeholder) -> frozenset[int]:

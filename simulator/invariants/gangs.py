@@ -6,7 +6,8 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 
-from extender.domain.wellknown import DRAIN_PREFIX, GANG_NODES, GANG_RANK
+from extender.domain.nodes.removals import removals_in
+from extender.domain.wellknown import GANG_NODES, GANG_RANK
 from simulator.actors.gang_controllers import GangControllers
 from simulator.cluster import SCHEDULER, SimCluster
 from simulator.event_log import job_subject, node_subject, pod_subject
@@ -159,14 +160,12 @@ class GangInvariants:
         return p is not None and any(not one.end and one.ref.uid not in self.checker.pods for one in p.members)
 
     def _is_busy(self, job: SimJob) -> bool:
-        """Return whether a Pod that has to end first is on a node of the job, or the extender keeps such a node.
+        """Return whether a Pod that has to end first is on a node of the job, or one was removed from there by force.
 
         How long it may keep it is another invariant.
         """
         known = self.cluster.slurm.controller.nodes
-        if any(
-            name in known and known[name].drained and known[name].reason.startswith(DRAIN_PREFIX) for name in job.nodes
-        ):
+        if any(name in known and known[name].drained and removals_in(known[name].reason) for name in job.nodes):
             return True
         for pod in self.cluster.kube.storage.of(PODS):
             if occupies_node(pod) and self.checker.slurm_node_of(pod) in job.nodes:

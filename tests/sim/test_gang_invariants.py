@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from extender.domain.nodes.removals import removal
 from extender.domain.wellknown import DRAIN_PREFIX, GANG, GANG_NODES, GANG_RANK, JOB_ID
 from simulator.actors.gang_controllers import RING, Gang, GangControllers, GangKind
 from simulator.actors.operators import Operators
@@ -142,7 +143,8 @@ def test_nodes_that_a_gang_keeps_although_no_member_is_bound(kept: bool) -> None
             site.kube.change(pod_key("default", name), unbind)
         if kept:
             node = site.slurm.controller.nodes[job_of(site).nodes[0]]
-            node.drained, node.reason = True, f"{DRAIN_PREFIX} a Pod was removed from it"
+            known = removal("uid-1", "default/web", node.name, 60, None)
+            node.drained, node.reason = True, f"{DRAIN_PREFIX} [1] {known.text}"
         invariants.check()
         await asyncio.sleep(200)
         invariants.check()

@@ -129,9 +129,17 @@ class RemovalController:
             self._open[pod.uid] = one  # what became of its Binding, or whether it has a job, will be known in a moment
 
     def pod_changed(self, event: PodChanged) -> None:
-        """Report no end of a Pod that a restored etcd brought back; its node is held until the removed one is gone."""
-        if event.old is None and event.new is not None and (one := self._open.get(event.new.uid)) is not None:
+        """Report no end of a Pod that a restored etcd brought back, unless it shows that end itself.
+
+        A node that is held for it is held until what ran there is gone.
+        """
+        new = event.new
+        if event.old is not None or new is None or new.ended or (one := self._open.get(new.uid)) is None:
+            return
+        if one.held:
             one.workload = ""
+        else:
+            del self._open[new.uid]
 
     def left_behind(self, job: JobView, mark: Mark) -> bool:
         """Handle a job whose Pod was removed unnoticed. True: its nodes are held, or the Pod is known to be gone.

@@ -235,6 +235,7 @@ class GangMembers:
         if p is not None and p.state is State.GONE:
             self._engine.forget(p)
         if p is not None and p.state in HAS_NODES:
+            self._complete(key)
             self._fill_slots(p, candidates, joined)
             return
         found = completeness(candidates, self._own_gates)

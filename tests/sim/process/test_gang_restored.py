@@ -142,3 +142,19 @@ async def test_a_pod_that_comes_back_before_its_end_was_reported_keeps_its_job(s
         assert "deletionTimestamp" not in site.pod("web")["metadata"]
         assert site.placeholder("web").state is State.BOUND
         assert site.drained() == []
+
+
+async def test_a_pod_that_comes_back_ended_before_its_end_was_reported_gives_its_job_back(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web", annotations=BATCH)
+        await site.bound("web")
+        await asyncio.sleep(5)
+        before = site.kube.storage.save()
+        site.slurm.restd.stop_slurmctld()
+        site.kube.delete_pod("web", grace_s=0)
+        await asyncio.sleep(5)
+        await site.restore_kube(before)
+        site.edit_pod("web", lambda pod: pod["status"].update(phase="Succeeded", containerStatuses=[]))
+        await asyncio.sleep(5)
+        site.slurm.restd.continue_slurmctld()
+        await site.until(lambda: site.live_jobs() == [], "the end of its job")

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from extender.domain.wellknown import GANG, GANG_RANK, GANG_SIZE
+from extender.domain.wellknown import GANG, GANG_ANNOTATIONS, GANG_RANK, GANG_SIZE
 from simulator.kube.kubelet import RUN_FOR, STOP_FOR
+from simulator.kube.objects import Json
 from simulator.slurm.records import SimNode
 from tests.builders.gang_pods import an_owner, bound, gang, job_pods
 from tests.builders.process_site import Site, a_site
@@ -282,6 +283,42 @@ async def test_a_member_that_names_no_gang_any_more_keeps_no_successor_waiting_a
         await site.gone("ring-1")
         gang(site, range(1, 2), 3)
         assert await site.bound("ring-1") == "n2"
+
+
+async def test_a_member_that_lost_its_gang_annotations_before_a_start_keeps_its_node(site: Site) -> None:
+    async with site.running():
+        await running_gang(site)
+        await asyncio.sleep(5)
+        (job,) = site.live_jobs()
+
+    def edit(pod: Json) -> None:
+        for key in GANG_ANNOTATIONS:
+            pod["metadata"]["annotations"].pop(key, None)
+
+    site.edit_pod("ring-1", edit)
+    async with site.running():
+        await asyncio.sleep(300)
+        assert job.nodes == ("n1", "n2", "n3")
+        for name in ("ring-0", "ring-2"):
+            site.kube.delete_pod(name, grace_s=1)
+        await asyncio.sleep(200)
+        assert "deletionTimestamp" not in site.pod("ring-1")["metadata"]
+        assert site.live_jobs() == [job]
+
+
+async def test_a_gang_that_runs_is_not_called_incomplete_after_a_start(site: Site) -> None:
+    async with site.running():
+        await running_gang(site)
+        await asyncio.sleep(5)
+    site.kube.delete_pod("ring-1", grace_s=1)
+    await site.gone("ring-1")
+    site.edit_pod("ring-0", lambda pod: [pod["metadata"]["annotations"].pop(one) for one in (GANG, GANG_SIZE)])
+    async with site.running():
+        await asyncio.sleep(10)
+        gang(site, range(1, 2), 3)
+        await site.bound("ring-1")
+        await asyncio.sleep(60)
+        assert set(site.extender.gangs.lacking().values()) == {""}
 
 
 KEEP = {"slurm-extender.io/on-node-failure": "keep"}

@@ -35,9 +35,10 @@ def test_a_job_whose_last_claimant_is_forgotten_is_the_others_again() -> None:
     assert workloads.workload_of_job(JOB) == "owner"
 
 
-def test_an_id_that_was_given_out_again_is_the_later_workloads() -> None:
+@pytest.mark.parametrize("nodes", [(), ("n1",)])
+def test_an_id_that_was_given_out_again_is_the_later_workloads(nodes: tuple[str, ...]) -> None:
     workloads = PlaceholderIndex()
-    workloads.put(OWNER)
+    workloads.put(in_state(State.BOUND, "owner", PlaceholderJob(JOB, slurm_nodes=nodes)))
     workloads.put(in_state(State.WAITING, "later", PlaceholderJob(JOB)))
     assert workloads.workload_of_job(JOB) == "later"
     workloads.put(in_state(State.ABSENT, "owner"))
