@@ -492,6 +492,6 @@ def _is_bound_and_claims(pod: PodView, claim: Claim) -> bool:
 def _is_bound_alone(pod: PodView, claim: Claim) -> bool:
     """Return whether a Pod was bound as a workload of its own, as its claim proves, whatever gang it names by now.
 
-    Without a proof that is not known: a member whose annotations somebody removed would lose its node to other jobs.
+    Without a proof that is not known: a member whose annotations a user removed would lose its node to other jobs.
     """
     return claim.job_on(pod.node_name) is not None and claim.gang is None
