@@ -123,7 +123,8 @@ def _silence() -> Iterator[None]:
     """Suppress the extender's log: its history is reported with each violation."""
     before = structlog.get_config()
     logging.disable(logging.CRITICAL)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL), processors=[_drop])
+    silent = structlog.make_filtering_bound_logger(logging.CRITICAL)
+    structlog.configure(wrapper_class=silent, processors=[_drop], cache_logger_on_first_use=False)
     try:
         yield
     finally:

@@ -199,6 +199,8 @@ class GangControllers:
 
     def _reconcile(self, gang: Gang) -> None:
         pods = self._pods(gang)
+        if gang.kind is GangKind.JOB and self._recorded(gang) < len(gang.done):
+            gang.done.clear()  # etcd was restored to an instant before some of them had succeeded
         for pod in pods:
             if pod["status"]["phase"] == "Succeeded":
                 self._succeeded(gang, pod)
@@ -219,6 +221,11 @@ class GangControllers:
                 self._open_gate(pod)
             elif pod["status"]["phase"] in OVER and self.rng.random() < 0.02:
                 self._delete(pod)
+
+    def _recorded(self, gang: Gang) -> int:
+        """Return how many Pods of a Job have succeeded, as its status says."""
+        job = None if gang.owner is None else self.cluster.kube.storage.get(_key_of(gang.owner))
+        return 0 if job is None else (job.get("status") or {}).get("succeeded", 0)
 
     def _is_other(self, owner: Json) -> bool:
         """Return whether there is no such object any more, or another one of its name."""
