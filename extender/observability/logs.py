@@ -45,20 +45,24 @@ _PROCESSORS: list[structlog.types.Processor] = [
     *_SHARED,
     structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
 ]
-"""One list for the whole process: loggers keep it from their first line on, and `capture_logs` changes it in place."""
+"""One list for the whole process: loggers may keep it from their first line on."""
 
 DEEPEST = 20
 """Values within values that are written out."""
 
 
-def set_up(least: LogLevel, form: LogFormat, stream: TextIO | None = None) -> None:
-    """Send every log line of the process to `stream`, standard error by default. May be called again."""
+def set_up(least: LogLevel, form: LogFormat, stream: TextIO | None = None, *, for_good: bool = False) -> None:
+    """Send every log line of the process to `stream`, standard error by default. May be called again.
+
+    `for_good`: structlog is not configured otherwise later. Each logger is then made once, at its first line; else each
+    line makes its logger again, and walks the stack for the name of its module.
+    """
     out = sys.stderr if stream is None else stream
     structlog.configure(
         processors=_PROCESSORS,
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,  # else each line makes its logger again, and looks for the caller's name
+        cache_logger_on_first_use=for_good,
     )
     # No line shows them, and each costs a system call or a walk through the stack ("Optimization" in Python's guide to
     # logging).

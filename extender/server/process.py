@@ -40,7 +40,7 @@ def run(config: ExtenderConfiguration, *, dry: bool = False) -> None:
 
     `dry`: see `serve`.
     """
-    set_up(config.observability.log_level, config.observability.log_format)
+    set_up(config.observability.log_level, config.observability.log_format, for_good=True)
     warn_of_loopback(config)
     gc.set_threshold(*GARBAGE)
     sys.setswitchinterval(SWITCH_S)
