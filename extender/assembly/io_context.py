@@ -47,17 +47,14 @@ class Listen(Protocol):
 
 
 class LoopClock:
-    """The clock of the event loop in which it is asked first, and the wall clock beside it."""
+    """The event loop's clock, and the wall clock beside it."""
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         self._wall = wall
-        self._time: Callable[[], float] | None = None
 
     def now(self) -> float:
         """Seconds of the running loop."""
-        if self._time is None:  # to find the loop is a system call (`_asynciomodule.c`, getpid)
-            self._time = asyncio.get_running_loop().time
-        return self._time()
+        return asyncio.get_running_loop().time()
 
     def wall(self) -> float:
         """Seconds since the epoch."""

@@ -82,10 +82,9 @@ class AnnotationRepairController:
         )
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
-        """Compare the annotations of a workload that has a job, where something that they show has changed."""
-        before, after = event.before, event.after
-        if after.state in HAVE_JOBS and (after.job is not before.job or after.members is not before.members):
-            self._controller.add(after.key, after=SETTLED_AFTER)
+        """Compare the annotations of a workload that has a job."""
+        if event.after.state in HAVE_JOBS:
+            self._controller.add(event.after.key, after=SETTLED_AFTER)
 
     def pod_changed(self, event: PodChanged) -> None:
         """Compare the annotations of a Pod that changed."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -88,34 +87,6 @@ class FairQueue(Generic[T]):
             if ready(heap[0][0]):
                 return owner
         return None
-
-
-class TurnQueue(Generic[T]):
-    """Hold items by owner as `FairQueue` does, in the order of their arrival: no item has a time of its own."""
-
-    def __init__(self) -> None:
-        self._items: dict[str, deque[T]] = {}
-        """By owner, in the order of turns: the owner that was served last is last."""
-
-    def __bool__(self) -> bool:
-        return bool(self._items)
-
-    def push(self, owner: str, item: T) -> None:
-        """Queue an item."""
-        items = self._items.get(owner)
-        if items is None:
-            self._items[owner] = deque((item,))
-        else:
-            items.append(item)
-
-    def pop(self) -> T:
-        """Take the first item of the owner that was served least recently. Raises `StopIteration` if there is none."""
-        owner = next(iter(self._items))
-        items = self._items.pop(owner)
-        item = items.popleft()
-        if items:
-            self._items[owner] = items  # behind all others
-        return item
 
 
 def in_turns(items: Iterable[T], owner_of: Callable[[T], str]) -> Iterator[T]:

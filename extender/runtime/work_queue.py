@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from extender.domain.fair_queue import TurnQueue
+from extender.domain.fair_queue import FairQueue
 
 K = TypeVar("K", bound=Hashable)
 
@@ -32,7 +32,7 @@ class WorkQueue(Generic[K]):
     def __init__(self, *, ranks: int = 1, owner_of: Callable[[K], str] = lambda _key: "", rerun: bool = True) -> None:
         self._owner_of = owner_of
         self._rerun = rerun
-        self._ready: tuple[TurnQueue[K], ...] = tuple(TurnQueue() for _ in range(ranks))
+        self._ready: tuple[FairQueue[K], ...] = tuple(FairQueue() for _ in range(ranks))
         self._rank: dict[K, int] = {}
         """The rank of each key that is ready. An entry of `_ready` under another rank is void."""
 
@@ -130,7 +130,7 @@ class WorkQueue(Generic[K]):
                 passed = max(waiting, key=lambda rank: (self._passed[rank], -rank))
                 chosen = passed if self._passed[passed] >= IN_A_ROW else chosen
             key = self._ready[chosen].pop()
-            if self._rank.get(key) == chosen:
+            if key is not None and self._rank.get(key) == chosen:
                 del self._rank[key]
                 self._passed[chosen] = 0
                 for rank in waiting:
@@ -146,6 +146,6 @@ class WorkQueue(Generic[K]):
         (ready,) = self._ready
         while ready:
             key = ready.pop()
-            if self._rank.pop(key, None) is not None:
+            if key is not None and self._rank.pop(key, None) is not None:
                 return key
         return None

@@ -7,7 +7,7 @@ from itertools import islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.domain.fair_queue import FairQueue, TurnQueue, in_turns
+from extender.domain.fair_queue import FairQueue, in_turns
 
 
 def popped(queue: FairQueue[str]) -> list[str]:
@@ -85,19 +85,3 @@ def test_a_list_is_gone_through_in_turns() -> None:
     items = ["a1", "a2", "a3", "b1", "c1", "c2"]
     assert list(in_turns(items, lambda item: item[0])) == ["a1", "b1", "c1", "a2", "c2", "a3"]
     assert list(islice(in_turns([], str), 1)) == []
-
-
-@given(st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=60))
-def test_a_queue_without_times_serves_as_one_whose_items_are_all_ready(steps: list[str]) -> None:
-    """Each letter is an item of that owner; "" takes one."""
-    timed: FairQueue[int] = FairQueue()
-    plain: TurnQueue[int] = TurnQueue()
-    for number, owner in enumerate(steps):
-        if owner:
-            timed.push(owner, number)
-            plain.push(owner, number)
-        elif plain:
-            assert plain.pop() == timed.pop()
-    while plain:
-        assert plain.pop() == timed.pop()
-    assert timed.pop() is None

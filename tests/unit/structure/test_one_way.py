@@ -11,7 +11,7 @@ import pytest
 PACKAGE = Path(__file__).parents[3] / "extender"
 
 
-OWN_QUEUES = {"asyncio.Queue", "asyncio.Semaphore", "FairQueue", "TurnQueue"}
+OWN_QUEUES = {"asyncio.Queue", "asyncio.Semaphore", "FairQueue"}
 
 
 def modules(*rooms: str) -> Iterator[tuple[str, ast.Module]]:
