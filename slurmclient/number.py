@@ -44,16 +44,14 @@ def encode_number(value: float | Infinite) -> dict[str, object]:
 
 def decode_number(raw: object) -> int | float | Infinite | None:
     """Read a number in any of the forms of all releases; None means unset, or not a number."""
-    if type(raw) is int and 0 <= raw < _SPECIAL:  # most of them: answers have thousands
-        return raw
     if isinstance(raw, dict):
         if raw.get("infinite") is True:
             return INFINITE
         if raw.get("set") is not True:
             return None
         raw = raw.get("number")
-        if type(raw) is int and 0 <= raw < _SPECIAL:
-            return raw
+    if type(raw) is int and 0 <= raw < _SPECIAL:  # most of them: answers have thousands
+        return raw
     if isinstance(raw, str):
         raw = _from_text(raw)
     if isinstance(raw, bool) or not isinstance(raw, int | float):
@@ -72,8 +70,6 @@ def decode_number(raw: object) -> int | float | Infinite | None:
 def decode_integer(raw: object) -> int | None:
     """Read a number and drop what is not a finite integer."""
     value = decode_number(raw)
-    if type(value) is int:
-        return value
     return int(value) if isinstance(value, int | float) else None
 
 

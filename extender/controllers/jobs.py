@@ -167,8 +167,7 @@ class JobController:
         states = await self._jobs.states()
         turns, jobs = CooperativeYield(), self._engine.placeholders.jobs
         for job_id in jobs & asked_of:  # of one that was made meanwhile the answer may be silent
-            if turns.is_due:
-                await turns.maybe_yield()
+            await turns.maybe_yield()
             if job_id not in jobs:
                 continue
             words = states.get(job_id)

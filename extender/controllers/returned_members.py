@@ -45,8 +45,10 @@ class ReturnedMembers:
             return False
         if not p.has_node_for(claim.gang.rank):
             return False  # there is no slot to wait for
-        holder = next((one.ref.uid for slot, one in p.by_slot if slot == claim.gang.rank and one.placed), pod.uid)
-        return holder != pod.uid and self._cache.get(holder) is None
+        holder = p.in_slot(claim.gang.rank)
+        if holder is None or not holder.placed:
+            return False
+        return holder.ref.uid != pod.uid and self._cache.get(holder.ref.uid) is None
 
     def take_waiting(self) -> Iterator[PodView]:
         """Yield the Pods for which `must_wait` is to be asked again, as they are now."""

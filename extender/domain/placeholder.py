@@ -274,6 +274,10 @@ class Placeholder:
         """Return the slot of a member, which is its rank; `None`: no such member."""
         return next((slot for slot, member in self.by_slot if member.ref.uid == uid), None)
 
+    def in_slot(self, slot: int) -> Member | None:
+        """The member with this slot; one that has finished keeps it until a successor takes it."""
+        return next((member for number, member in self.by_slot if number == slot), None)
+
     @property
     def by_slot(self) -> Iterator[tuple[int, Member]]:
         """Yield each member with its slot. A member that has finished keeps its slot until a successor takes it.

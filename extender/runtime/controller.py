@@ -126,8 +126,7 @@ class Controller(Generic[K]):
         while True:
             began = loop.time()
             for number, key in enumerate(in_turns(tuple(resync.keys()), self._owner_of), 1):
-                if turns.is_due:
-                    await turns.maybe_yield()
+                await turns.maybe_yield()
                 self.add(key, self._last_rank)
                 if number % BATCH == 0 and resync.per_second < math.inf:
                     await asyncio.sleep(BATCH / resync.per_second)
@@ -138,8 +137,7 @@ class Controller(Generic[K]):
     async def _work(self) -> None:
         turns = CooperativeYield()
         while True:
-            if turns.is_due:  # a queue that is never empty would block the event loop
-                await turns.maybe_yield()
+            await turns.maybe_yield()  # a queue that is never empty would block the event loop
             key = await self.queue.get()
             again: Requeue | None = None
             try:

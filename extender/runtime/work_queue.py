@@ -121,8 +121,6 @@ class WorkQueue(Generic[K]):
 
     def _take(self) -> K | None:
         """Return the next key of the best rank, or of one that was passed over `IN_A_ROW` times."""
-        if len(self._ready) == 1:
-            return self._take_only()
         waiting = [rank for rank, queue in enumerate(self._ready) if queue]
         while waiting:
             chosen = waiting[0]
@@ -139,13 +137,4 @@ class WorkQueue(Generic[K]):
                 return key
             if not self._ready[chosen]:
                 waiting.remove(chosen)
-        return None
-
-    def _take_only(self) -> K | None:
-        """Return the next key where all have one rank."""
-        (ready,) = self._ready
-        while ready:
-            key = ready.pop()
-            if key is not None and self._rank.pop(key, None) is not None:
-                return key
         return None

@@ -91,7 +91,7 @@ def _with_returned(p: Placeholder, event: e.PodBound, ref: e.MemberRef, slot: in
     It gets none where the job is another one, or has no more the node for which the Pod was bound, or where another
     Pod runs there.
     """
-    job, holder = p.payload.job, next((one for number, one in p.by_slot if number == slot), None)
+    job, holder = p.payload.job, p.in_slot(slot)
     if job is None or job.job_id != event.job_id or (holder is not None and holder.placed):
         return p
     if job.slots and not (p.has_node_for(slot) and job.slots[slot] == event.slurm_node):

@@ -32,10 +32,11 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 def beyond_nodes(spec: Fields) -> tuple[str, ...]:
     """Return the parts that need more than the node itself to be judged, in words; host ports are the caller's."""
+    affinity = spec.inner("affinity")
     kinds = {kind for volume in spec.each("volumes") for kind in volume.given()}
     found = {
-        "Pod affinity": "affinity" in spec and spec.inner("affinity").inner("podAffinity").count(_REQUIRED),
-        "Pod anti-affinity": "affinity" in spec and spec.inner("affinity").inner("podAntiAffinity").count(_REQUIRED),
+        "Pod affinity": affinity.inner("podAffinity").count(_REQUIRED),
+        "Pod anti-affinity": affinity.inner("podAntiAffinity").count(_REQUIRED),
         "topology spread": any(
             one.text("whenUnsatisfiable") != "ScheduleAnyway" for one in spec.each("topologySpreadConstraints", MOST)
         ),
@@ -91,8 +92,6 @@ Terms = tuple[NodeTerm, ...] | Large | None
 
 def required_terms(spec: Fields) -> Terms:
     """Return the required node affinity."""
-    if "affinity" not in spec:
-        return None
     affinity = spec.inner("affinity").inner("nodeAffinity")
     if _REQUIRED not in affinity:
         return None
@@ -131,8 +130,6 @@ def tolerations(spec: Fields) -> tuple[Toleration, ...]:
 
 def anti_affinity(spec: Fields) -> tuple[AntiAffinity, ...]:
     """Return the required terms. One without a selector is about no Pod (`apimachinery`, LabelSelectorAsSelector)."""
-    if "affinity" not in spec:
-        return ()
     affinity = spec.inner("affinity").inner("podAntiAffinity")
     if affinity.count(_REQUIRED) > MOST:
         return (AntiAffinity(everywhere=True),)  # it may be about any Pod

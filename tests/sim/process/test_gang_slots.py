@@ -32,6 +32,16 @@ async def succeeded(site: Site, name: str) -> None:
     await site.until(lambda: site.pod(name)["status"]["phase"] == "Succeeded", f"the end of {name}")
 
 
+def take_off(site: Site, name: str, *keys: str) -> None:
+    """Remove annotations of a Pod, as a user may."""
+
+    def edit(pod: Json) -> None:
+        for key in keys:
+            del pod["metadata"]["annotations"][key]
+
+    site.edit_pod(name, edit)
+
+
 def nodes_of_job(site: Site) -> tuple[str, ...]:
     (job,) = site.live_jobs()
     return job.nodes
@@ -275,7 +285,7 @@ async def test_the_successor_of_a_member_that_was_deleted_by_force_gets_its_slot
 async def test_a_member_that_names_no_gang_any_more_keeps_no_successor_waiting_after_a_start(site: Site) -> None:
     async with site.running():
         await running_gang(site)
-        site.edit_pod("ring-0", lambda pod: [pod["metadata"]["annotations"].pop(one) for one in (GANG, GANG_SIZE)])
+        take_off(site, "ring-0", GANG, GANG_SIZE)
         await asyncio.sleep(5)
     async with site.running():
         await asyncio.sleep(5)
@@ -290,12 +300,7 @@ async def test_a_member_that_lost_its_gang_annotations_before_a_start_keeps_its_
         await running_gang(site)
         await asyncio.sleep(5)
         (job,) = site.live_jobs()
-
-    def edit(pod: Json) -> None:
-        for key in GANG_ANNOTATIONS:
-            pod["metadata"]["annotations"].pop(key, None)
-
-    site.edit_pod("ring-1", edit)
+    take_off(site, "ring-1", *GANG_ANNOTATIONS)
     async with site.running():
         await asyncio.sleep(300)
         assert job.nodes == ("n1", "n2", "n3")
@@ -312,7 +317,7 @@ async def test_a_gang_that_runs_is_not_called_incomplete_after_a_start(site: Sit
         await asyncio.sleep(5)
     site.kube.delete_pod("ring-1", grace_s=1)
     await site.gone("ring-1")
-    site.edit_pod("ring-0", lambda pod: [pod["metadata"]["annotations"].pop(one) for one in (GANG, GANG_SIZE)])
+    take_off(site, "ring-0", GANG, GANG_SIZE)
     async with site.running():
         await asyncio.sleep(10)
         gang(site, range(1, 2), 3)
