@@ -135,7 +135,7 @@ class GangIntake:
     def _leave(self, pod: PodView, gang: str) -> None:
         """Make a Pod that is a member of a gang without a job a workload of its own."""
         joined = self._gangs.key_of(pod.uid) is not None
-        self._engine.meet(pod.uid, [MemberRef(pod.uid, pod.namespace, pod.name)])  # so that the gang misses it
+        self._engine.meet(pod.uid, [MemberRef.of(pod)])  # so that the gang misses it
         self._gangs.leave(pod.uid)
         if not joined:  # a start has adopted it with the others
             self._gangs.settle(gang)

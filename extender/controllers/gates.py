@@ -205,7 +205,7 @@ class GateController:
 
     def _ungate(self, pod: PodView, why: str) -> None:
         if pod.uid not in self._ungating:
-            self._ungating[pod.uid] = e.MemberRef(pod.uid, pod.namespace, pod.name)
+            self._ungating[pod.uid] = e.MemberRef.of(pod)
             _log.info("pod_ungated", pod=pod.full_name, uid=pod.uid, why=why)
             self._ungater.add(pod.uid)
 

@@ -357,7 +357,7 @@ class PodController:
             # deletion was undone, by an etcd that was restored.
             key = self._returned.workload_of(new, self._claim(new)) or key
             self._engine.adopt(key, [self._member(new)], new.full_name, self._claim(new).job_id)
-        self._engine.meet(key, [_ref(new)])
+        self._engine.meet(key, [e.MemberRef.of(new)])
         if new.uid not in self._asked:
             self._say_foreign_claim(new)
         if new.uid not in self._asked or (old is not None and requests_changed(old, new)):
@@ -412,7 +412,7 @@ class PodController:
         given = claim.slurm_node if job_id is not None else ""
         hint = claim.hint if pod.node_name else None
         slot = claim.gang.rank if claim.gang is not None and job_id is not None else None
-        return Member(_ref(pod), slot, pod.node_name, job_id, hint, given, ending=ending)
+        return Member(e.MemberRef.of(pod), slot, pod.node_name, job_id, hint, given, ending=ending)
 
     def _announce(self, pod: PodView, reason: Reason, text: str) -> None:
         self._announcer.announce(Announcement("Pod", pod.namespace, pod.name, pod.uid, reason, text, warning=True))
@@ -438,7 +438,7 @@ class PodController:
 
     def _translate(self, pod: PodView, controllers: Controllers) -> None:
         said = self._translations.of(pod, controllers)
-        members = (_ref(pod),)
+        members = (e.MemberRef.of(pod),)
         if said is None:  # translated again when the policy or the Namespace is known
             if not self._translations.possible:
                 self._announce(pod, Reason.NO_POLICY, NO_POLICY)
@@ -478,10 +478,6 @@ class PodController:
 def _available(pod: PodView) -> tuple[object, ...]:
     """Return what decides whether a Pod counts as a member that is there. The extender's own gate does not."""
     return (tuple(gate for gate in pod.gates if gate != GATE), pod.deleted_at is None, pod.finished)
-
-
-def _ref(pod: PodView) -> e.MemberRef:
-    return e.MemberRef(pod.uid, pod.namespace, pod.name)
 
 
 def _is_bound_and_claims(pod: PodView, claim: Claim) -> bool:

@@ -65,8 +65,7 @@ class ReturnedMembers:
         gang, p = claim.gang_on(pod.node_name), self._gang(pod, claim)
         if p is None or claim.gang is None:
             return gang
-        ref = e.MemberRef(pod.uid, pod.namespace, pod.name)
-        seat = (ref, claim.gang.rank)
+        seat = (e.MemberRef.of(pod), claim.gang.rank)
         self._engine.handle(gang, e.PodBound(pod.uid, pod.node_name, claim.job_id, claim.slurm_node, seat), "watch")
         after = self._engine.placeholders.get(gang)
         member = None if after is None else after.member(pod.uid)

@@ -151,7 +151,7 @@ class StartupDeadlineController:
         (self._starting.add if not late and pod.idle_since is not None else self._starting.discard)(uid)
         if (late or pod.not_starting) and self._not_before.get(uid, 0.0) <= self._clock.now():
             self._not_before.pop(uid, None)
-            await self._notify(MemberRef(uid, pod.namespace, pod.name), pod, waited if late else 0.0)
+            await self._notify(MemberRef.of(pod), pod, waited if late else 0.0)
         return Requeue(CHECK_EVERY) if late or pod.idle_since is not None or pod.not_starting else None
 
     def limit_of(self, pod: PodView) -> float | None:

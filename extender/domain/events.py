@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from extender.domain.jobs.devices import Device
 from extender.domain.jobs.job import JobRequest, Mode, Wishes
+from extender.domain.views import PodView
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,11 @@ class MemberRef:
     uid: str
     namespace: str
     name: str
+
+    @classmethod
+    def of(cls, pod: PodView) -> MemberRef:
+        """Return the reference to this Pod."""
+        return cls(pod.uid, pod.namespace, pod.name)
 
     @property
     def full_name(self) -> str:

@@ -135,7 +135,7 @@ class FilterCandidates:
         """kube-scheduler asks for a node of these. `full`: all that passed its other filters, not a single try-out."""
         key = self._workloads.key_of(pod)
         if full and nodes:
-            self._engine.meet(key, [e.MemberRef(pod.uid, pod.namespace, pod.name)])
+            self._engine.meet(key, [e.MemberRef.of(pod)])
             self.full.add(key)
             self._members.report(key, pod.uid, self._lists.one(nodes), "filter")
         return filter_verdict(self._placeholders.get(key), pod.uid, nodes)

@@ -141,7 +141,7 @@ class JobCleanup:
         found.kept.add(job.job_id)
         found.kept_pods.add(pod.uid)
         found.busy |= set(job.nodes)
-        ref = MemberRef(pod.uid, pod.namespace, pod.name)
+        ref = MemberRef.of(pod)
 
         async def end() -> str:
             answer = await self._pod_writer.end(ref, ENDED, "The extender is being uninstalled.", voluntary=True)

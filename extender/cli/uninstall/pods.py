@@ -36,7 +36,7 @@ class PodCleanup:
             whose = f"its schedulerName is {pod.scheduler_name}, which another extender may serve"
             self._actions.keep(f"the gate of Pod {pod.full_name}: {whose}; --force removes it")
             return
-        ref = MemberRef(pod.uid, pod.namespace, pod.name)
+        ref = MemberRef.of(pod)
 
         async def ungate() -> str:
             return "" if await self._pod_writer.ungate(ref) else "the API server refused the change"
@@ -49,7 +49,7 @@ class PodCleanup:
         await each((pod for pod in ours if not pod.ended and pod.deleted_at is None), self._withdraw_all)
 
     async def _withdraw_all(self, pod: PodView) -> None:
-        said, ref = pod.allocated, MemberRef(pod.uid, pod.namespace, pod.name)
+        said, ref = pod.allocated, MemberRef.of(pod)
         if said is not None and not said.status and said.reason != UNINSTALLED:
             text = "slurm-extender was uninstalled and requests no allocation for this Pod."
             await self._withdraw(ref, ALLOCATED_CONDITION, False, text)

@@ -77,5 +77,5 @@ def seating(
             waiting.append(one)
             continue
         free.remove(slot)
-        slots[slot] = MemberRef(pod.uid, pod.namespace, pod.name)
+        slots[slot] = MemberRef.of(pod)
     return Seating(slots, displaced or len(slots) > len(stays), tuple(waiting), tuple(refused))

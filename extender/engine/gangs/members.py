@@ -308,12 +308,12 @@ class GangMembers:
 
     def _withdraw(self, key: str, candidates: Collection[GangCandidate]) -> None:
         """Keep the gang without a request; a job that waits is released."""
-        self._engine.handle(key, e.PodRefused(tuple(_ref(one.pod) for one in candidates), ()), "gang")
+        self._engine.handle(key, e.PodRefused(tuple(e.MemberRef.of(one.pod) for one in candidates), ()), "gang")
 
     def _request(self, key: str, found: Complete, joined: Mapping[str, _Joined]) -> None:
         p = self._placeholders.get(key)
         slots = _slots(found, p)
-        refs = tuple(_ref(one.pod) for one in sorted(found.members, key=lambda one: slots[one.pod.uid]))
+        refs = tuple(e.MemberRef.of(one.pod) for one in sorted(found.members, key=lambda one: slots[one.pod.uid]))
         first = found.members[0]
         outcome = gang_request(found, {one.pod.uid: joined[one.pod.uid].translation for one in found.members})
         if isinstance(outcome, Disagreed):
@@ -361,7 +361,3 @@ def _slots(found: Complete, p: Placeholder | None) -> dict[str, int]:
     uids = {one.pod.uid for one in found.members}
     orders = {one.pod.uid: one.membership.order for one in found.members}
     return ranks(orders, found.size, {uid: slot for uid, slot in kept.items() if uid in uids})
-
-
-def _ref(pod: PodView) -> e.MemberRef:
-    return e.MemberRef(pod.uid, pod.namespace, pod.name)
