@@ -222,7 +222,10 @@ class ListenerConnections:
             self._timer = None
 
     def _queues(self, connection: ServedConnection) -> tuple[_Queues, _Queues]:
-        return self._all, self._by_address.setdefault(connection.address, _Queues())
+        here = self._by_address.get(connection.address)
+        if here is None:
+            here = self._by_address[connection.address] = _Queues()
+        return self._all, here
 
     def _make_room(self, queues: _Queues, reason: str) -> bool:
         victim = queues.oldest_to_end()

@@ -44,7 +44,7 @@ class Redirected(aiohttp.ClientError):
     """Report an answer that redirects to another address."""
 
 
-def no_redirects() -> aiohttp.TraceConfig:
+def refuse_redirects(trace: aiohttp.TraceConfig) -> None:
     """Raise Redirected instead of following a redirect, also for a WebSocket. aiohttp closes the connection."""
 
     async def refuse(
@@ -52,9 +52,7 @@ def no_redirects() -> aiohttp.TraceConfig:
     ) -> None:
         raise redirected(params.response)
 
-    config = aiohttp.TraceConfig()
-    config.on_request_redirect.append(refuse)
-    return config
+    trace.on_request_redirect.append(refuse)
 
 
 def redirected(response: aiohttp.ClientResponse) -> Redirected:

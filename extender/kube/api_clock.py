@@ -19,6 +19,9 @@ class ApiClock:
         self._ahead: float | None = None
         """Of the clock for durations."""
 
+        self._date, self._said = "", 0.0
+        """The last Date and its time in seconds: most answers of one second have the same."""
+
     def now(self) -> float:
         """Return the local clock's time."""
         return self._clock.now()
@@ -30,10 +33,12 @@ class ApiClock:
     def answered(self, headers: Mapping[str, str]) -> None:
         """The API server has answered just now. Header names are lower-case. An odd Date says nothing."""
         try:
-            said = parsedate_to_datetime(headers["date"])
-            self._ahead = said.timestamp() - self._clock.now()
+            date = headers["date"]
+            if date != self._date:
+                self._said, self._date = parsedate_to_datetime(date).timestamp(), date
         except (KeyError, ValueError, OverflowError):
             return
+        self._ahead = self._said - self._clock.now()
 
 
 _API_CLOCK_IS_CLOCK: type[Clock] = ApiClock

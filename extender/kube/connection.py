@@ -34,15 +34,15 @@ from extender.kube.answers import (
     BOUNDS,
     REDIRECTS,
     ResponseLimits,
-    no_redirects,
     read_body,
     read_lines,
     redirected,
+    refuse_redirects,
     text_of,
 )
 from extender.kube.channels import Channels
 from extender.kube.errors import ApiError, ApiUnavailable, OutcomeUnknown, Throttled, refused
-from extender.kube.guard import Guard, guarded, guarded_by, was_not_allowed
+from extender.kube.guard import Guard, guard_writes, guarded, was_not_allowed
 from extender.kube.kubeconfig import missing_kubeconfig
 from extender.kube.wire.stream import Refusal, pause_of, read_refusal
 
@@ -142,17 +142,17 @@ class ApiConnection:
         # aiohttp's trust_env would read ~/.netrc in a thread before every request; the proxy is looked up here instead.
         self._proxy: str | None = configuration.proxy or (None if connector else _proxy_for(configuration.host))
         self._server_name: str | None = configuration.tls_server_name or None
-        traces = [no_redirects()]
+        trace = aiohttp.TraceConfig()  # one alone: aiohttp sends each of a dozen signals of a request to every one
+        refuse_redirects(trace)
         if guard is not None:
-            prefix = urllib.parse.urlsplit(configuration.host).path.rstrip("/")
-            traces.append(guarded_by(guard.may_write, prefix))
+            guard_writes(trace, guard.may_write, urllib.parse.urlsplit(configuration.host).path.rstrip("/"))
         self._session = aiohttp.ClientSession(
             connector=connector() if connector else _tcp_connector(configuration, self._guard.acknowledged_s),
             timeout=_NO_TOTAL,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,  # No answer is requested compressed, and a compressed one may grow a thousandfold.
             read_bufsize=_READ_BUFFER,
-            trace_configs=traces,
+            trace_configs=[trace],
         )
 
     @property

@@ -57,7 +57,7 @@ def guarded(method: str, path: str) -> bool:
     return method != "GET" and not path.startswith(LEASES)
 
 
-def guarded_by(may_write: MayWrite, prefix: str = "") -> aiohttp.TraceConfig:
+def guard_writes(trace: aiohttp.TraceConfig, may_write: MayWrite, prefix: str = "") -> None:
     """Call `may_write` before the bytes of a write are handed over. `prefix`: the path of the address itself.
 
     aiohttp holds the head until the body follows, and calls both functions just before it writes, without an await in
@@ -72,10 +72,8 @@ def guarded_by(may_write: MayWrite, prefix: str = "") -> aiohttp.TraceConfig:
         if guarded(params.method, params.url.path.removeprefix(prefix)) and not may_write():
             raise NotAllowed("this process may not write now")
 
-    guard = aiohttp.TraceConfig()
-    guard.on_request_headers_sent.append(ask)
-    guard.on_request_chunk_sent.append(ask)
-    return guard
+    trace.on_request_headers_sent.append(ask)
+    trace.on_request_chunk_sent.append(ask)
 
 
 def was_not_allowed(error: BaseException | None) -> bool:

@@ -24,11 +24,12 @@ from extender.server.signal_handlers import SignalHandlers
 
 _log = structlog.get_logger(__name__)
 
-GARBAGE = (10_000, 1, 1000)
+GARBAGE = (10_000, 0, 1000)
 """`gc.set_threshold`: nearly all memory is freed by reference counts, and a search for cycles stops the event loop.
 
-A search of the youngest generation reads 10,000 objects, of the middle one two or three times as many (20 ms if they
-are records of Pods and nodes). A full search follows when the number has grown by a quarter, 20 million objects later.
+A search of the youngest generation reads 10,000 objects, and every second search also those that the last one left
+(20 ms if they are records of Pods and nodes): no object is read more than twice. A full search follows when the number
+has grown by a quarter, 20 million objects later.
 """
 
 SWITCH_S = 0.0005
