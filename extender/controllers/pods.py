@@ -163,6 +163,7 @@ class PodController:
         mine = [pod for pod in pods if pod.uid in self._asked]
         if mine:
             self.missing.keep(mine)
+            self._gangs.absent(mine)
             self._absences.add(_ALL)
 
     def confirmed(self, _event: MassDeletionConfirmed) -> None:
@@ -323,7 +324,7 @@ class PodController:
                     self._put(unread)
             for again in self._returned.take_waiting():
                 self._notified(None, again)
-            self._candidates.drop_unseen(lambda uid: self._cache.get(uid) is not None)
+            self._candidates.drop_unseen(lambda uid: uid in self._asked or self._cache.get(uid) is not None)
         return Requeue(SETTLE_EVERY)
 
     def _namespace_of(self, uid: str) -> str:

@@ -66,6 +66,11 @@ def completeness(candidates: Sequence[GangCandidate], own_gates: Collection[str]
     return Complete(tuple(members), size, tuple(beyond))
 
 
+def none_exist(gang: str) -> Incomplete:
+    """Return why no job is submitted for a gang all of whose Pods the API server lacks, as after a restore of etcd."""
+    return Incomplete(f"The API server has no Pod of {gang} at the moment. A job is submitted once they are back.")
+
+
 def waits_for_slot(gang: str) -> str:
     """Return why a Pod beyond the size of its gang has no node, as a sentence."""
     return f"{gang} has all of its Pods; this Pod waits until a slot of its job is free."

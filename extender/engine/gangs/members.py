@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from extender.domain import events as e
 from extender.domain.backoff import Backoff
 from extender.domain.gangs.agreement import Disagreed, MemberRequest, agreed
-from extender.domain.gangs.completeness import Complete, GangCandidate, completeness, waits_for_slot
+from extender.domain.gangs.completeness import Complete, GangCandidate, completeness, none_exist, waits_for_slot
 from extender.domain.gangs.layout import ranks
 from extender.domain.gangs.membership import POD_GROUPS, SHARED_NAMES, SIZE_ON_PODS, Membership, gang_title
 from extender.domain.gangs.successors import seating
@@ -36,6 +36,9 @@ QUEUED = frozenset({State.SUBMITTING, State.UNSURE, State.WAITING})
 
 ENDING = frozenset({State.LOST, State.RELEASING})
 """States in which the job ends: Pods that come wait until it is over."""
+
+BEFORE_SUBMISSION = frozenset({State.ABSENT, State.RELEASING})
+"""States in which only the next job follows from the request. In any other, withdrawing it may release a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,8 @@ class GangMembers:
         """Return which Pods of a gang that has its nodes do not exist, as a sentence; "" if it is whole."""
         joined = self._joined.get(p.key, {})
         candidates = self._candidates(joined)
+        if not candidates and self._are_missing(p, joined):
+            return none_exist(_name_of(joined)).text
         if not candidates or self._untranslated(p, joined):
             return "The extender has not read all Pods of the gang yet."
         found = completeness(candidates, self._own_gates)
@@ -230,6 +235,10 @@ class GangMembers:
         """Report what the Pods of a gang request, or what is missing."""
         p, joined = self._placeholders.get(key), self._joined.get(key, {})
         candidates = self._candidates(joined)
+        if not candidates and p is not None and p.state in BEFORE_SUBMISSION and self._are_missing(p, joined):
+            self._texts[key] = none_exist(_name_of(joined)).text
+            self._engine.handle(key, e.PodRefused(p.refs, ()), "gang")  # names all, so that each stays a member
+            return
         if not candidates or (p is not None and (p.state in ENDING or self._untranslated(p, joined))):
             return
         if p is not None and p.state is State.GONE:
@@ -243,12 +252,17 @@ class GangMembers:
             self._texts[key] = found.text
             if p is None or p.state not in QUEUED:
                 self._withdraw(key, candidates)
-            else:
+            elif not self._are_missing(p, joined):
                 self._short_since.setdefault(key, None)
             return
         self._complete(key)
         self._request(key, found, joined)
         self._report_full(found.beyond)
+
+    def _are_missing(self, p: Placeholder, joined: Collection[str]) -> bool:
+        """Return whether the API server lacks a Pod of the gang whose end is not known, as after a restore of etcd."""
+        ended = {one.ref.uid for one in p.members if one.end}
+        return any(self._cache.get(uid) is None for uid in joined if uid not in ended)
 
     def _untranslated(self, p: Placeholder, joined: Collection[str]) -> bool:
         """Return whether after a start a member is there of which is not known yet what it requests.
@@ -331,6 +345,10 @@ def _places(p: Placeholder) -> tuple[object, ...]:
     """Return what decides whether a Pod that comes later may get a slot."""
     free = frozenset(one.ref.uid for one in p.members if one.end)  # known later where a member was deleted by force
     return p.state, p.slurm_nodes, p.payload.vacated if isinstance(p.payload, BoundState) else (), free
+
+
+def _name_of(joined: Mapping[str, _Joined]) -> str:
+    return next(iter(joined.values())).membership.name
 
 
 def _with_one_size(joined: dict[str, _Joined]) -> Mapping[str, _Joined]:

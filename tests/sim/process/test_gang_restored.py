@@ -1,4 +1,4 @@
-"""A restored etcd brings a member of a gang back, which was deleted and may have a successor by now."""
+"""A restored etcd brings deleted members of gangs back, or lacks members that wait or run."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import asyncio
 import pytest
 
 from extender.domain.placeholder import State
+from extender.domain.wellknown import GATE
 from simulator.kube.storage import Snapshot
-from tests.builders.gang_pods import gang
+from tests.builders.gang_pods import a_leader, gang
 from tests.builders.occasions import BATCH
-from tests.builders.process_site import SITE_KEY, Site
+from tests.builders.process_site import CONFIG, SITE_KEY, Site
 
 pytestmark = pytest.mark.looptime
 
@@ -158,3 +159,172 @@ async def test_a_pod_that_comes_back_ended_before_its_end_was_reported_gives_its
         await asyncio.sleep(5)
         site.slurm.restd.continue_slurmctld()
         await site.until(lambda: site.live_jobs() == [], "the end of its job")
+
+
+# Members that a restored etcd lacks.
+
+TAINT = {"key": "x", "value": "y", "effect": "NoSchedule"}
+RING = [f"ring-{number}" for number in range(3)]
+
+
+def jobs_of_the_gang(site: Site, name: str = "ring") -> list[int]:
+    """Return every job that was submitted for a gang, ended ones included."""
+    return [job.job_id for job in site.jobs() if f"gang {name}" in job.name]
+
+
+def free_all(site: Site) -> None:
+    """Delete the Pods of `site.fill`."""
+    for number in range(3):
+        site.kube.delete_pod(f"first-{number}", grace_s=1)
+
+
+def why_it_waits(site: Site) -> str:
+    (p,) = (one for one in site.extender.engine.placeholders.all.values() if one.is_gang)
+    return site.extender.engine.explain(p).text
+
+
+async def held_at_the_barrier(site: Site) -> list[Snapshot]:
+    """Let two of three members vote; return what etcd had before each of them, and after all."""
+    kept = [site.kube.storage.save()]
+    for number in range(3):
+        gang(site, range(number, number + 1), 3, gates=(GATE,))
+        kept.append(site.kube.storage.save())
+    site.edit_node("n3", lambda node: node["spec"].update(taints=[TAINT]))
+    await site.until(lambda: site.scheduler.status.binds >= 2, "two votes")
+    return kept
+
+
+async def lost_after_the_grant(site: Site) -> list[Snapshot]:
+    """Restore etcd to before a gang whose barrier is held; return what it had after each of its Pods."""
+    before, *kept = await held_at_the_barrier(site)
+    await site.restore_kube(before)
+    return kept
+
+
+async def test_no_job_is_submitted_for_a_gang_that_a_restored_etcd_lacks_after_its_grant(site: Site) -> None:
+    async with site.running():
+        await lost_after_the_grant(site)
+        await asyncio.sleep(300)
+        assert len(jobs_of_the_gang(site)) == 1
+        assert site.live_jobs() == []
+        assert why_it_waits(site).startswith("The API server has no Pod of gang ring")
+
+
+async def test_no_job_is_submitted_for_a_gang_that_a_restored_etcd_lacks_while_its_job_is_released(site: Site) -> None:
+    async with site.running():
+        before, *_ = await held_at_the_barrier(site)
+        site.slurm.restd.stop_slurmctld()
+        await site.until(lambda: site.placeholder("ring-0").state is State.RELEASING, "its release")
+        await site.until(lambda: len(site.placeholder("ring-0").candidates or ()) == 2, "an offer without its node")
+        site.edit_node("n3", lambda node: node["spec"].pop("taints"))
+        await site.until(lambda: len(site.placeholder("ring-0").candidates or ()) == 3, "an offer of all nodes")
+        await site.restore_kube(before)
+        await asyncio.sleep(60)
+        site.slurm.restd.continue_slurmctld()
+        await asyncio.sleep(200)
+        assert len(jobs_of_the_gang(site)) == 1
+        assert site.live_jobs() == []
+
+
+async def test_a_gang_that_runs_keeps_its_job_while_a_restored_etcd_lacks_it(site: Site) -> None:
+    async with site.running():
+        before = site.kube.storage.save()
+        whole = await running_gang(site)
+        running = site.live_jobs()
+        await site.restore_kube(before)
+        await asyncio.sleep(200)
+        await site.restore_kube(whole)
+        await asyncio.sleep(200)
+        assert site.live_jobs() == running == site.jobs()
+        assert all(site.node_of(name) and "deletionTimestamp" not in site.pod(name)["metadata"] for name in RING)
+
+
+async def test_no_second_job_is_submitted_for_a_group_whose_leader_a_restored_etcd_lacks(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        before = site.kube.storage.save()
+        a_leader(site)
+        await site.until(lambda: len(site.live_jobs()) == 4, "its job")
+        await asyncio.sleep(5)
+        await site.restore_kube(before)
+        submitted = len(site.jobs())
+        free_all(site)
+        await asyncio.sleep(300)
+        assert len(site.jobs()) == submitted
+        assert site.live_jobs() == []
+
+
+async def test_a_gang_that_a_restored_etcd_lacks_keeps_its_place_in_the_queue_and_gets_no_second_job(
+    site: Site,
+) -> None:
+    async with site.running():
+        await site.fill()
+        before = site.kube.storage.save()
+        gang(site, range(3), 3)
+        await site.until(lambda: bool(jobs_of_the_gang(site)), "its job")
+        await asyncio.sleep(5)
+        there = jobs_of_the_gang(site)
+        await site.restore_kube(before)
+        await asyncio.sleep(200)
+        assert [job.job_id for job in site.live_jobs() if job.job_id in there] == there
+        free_all(site)
+        await asyncio.sleep(200)
+        assert jobs_of_the_gang(site) == there
+
+
+async def test_a_gang_that_lacks_one_member_in_a_restored_etcd_keeps_its_place_in_the_queue(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        gang(site, range(2), 3)
+        before = site.kube.storage.save()
+        gang(site, range(2, 3), 3)
+        await site.until(lambda: bool(jobs_of_the_gang(site)), "its job")
+        await asyncio.sleep(5)
+        (job,), whole = jobs_of_the_gang(site), site.kube.storage.save()
+        await site.restore_kube(before)
+        await asyncio.sleep(200)
+        await site.restore_kube(whole)
+        free_all(site)
+        for name in RING:
+            await site.bound(name, within=400)
+        assert jobs_of_the_gang(site) == [job]
+
+
+@pytest.mark.parametrize("step", [1, 3], ids=["one by one", "together"])
+async def test_a_gang_whose_members_come_back_gets_one_job_once_all_are_there(site: Site, step: int) -> None:
+    async with site.running():
+        kept = await lost_after_the_grant(site)
+        await asyncio.sleep(120)
+        for snapshot in kept[step - 1 :: step]:
+            assert len(jobs_of_the_gang(site)) == 1
+            await site.restore_kube(snapshot)
+            await asyncio.sleep(20)
+        for name in RING:
+            await site.bound(name, within=400)
+        assert len(jobs_of_the_gang(site)) == 2
+        assert len(site.live_jobs()) == 1
+
+
+async def test_a_gang_whose_members_come_back_after_a_start_is_placed(site: Site) -> None:
+    async with site.dying():
+        kept = await lost_after_the_grant(site)
+        await asyncio.sleep(120)
+    async with site.running():
+        await asyncio.sleep(120)
+        assert len(jobs_of_the_gang(site)) == 1
+        await site.restore_kube(kept[-1])
+        for name in RING:
+            await site.bound(name, within=400)
+        assert len(jobs_of_the_gang(site)) == 2
+
+
+async def test_a_gang_whose_members_count_as_deleted_is_forgotten_without_another_job(site: Site) -> None:
+    site.config = CONFIG + "orphans: {massGracePeriod: 90}\n"
+    async with site.running():
+        await lost_after_the_grant(site)
+        await asyncio.sleep(300)
+        assert len(jobs_of_the_gang(site)) == 1
+        assert not any(one.is_gang for one in site.extender.engine.placeholders.all.values())
+        assert not site.extender.gangs.lacking()
+        for name in gang(site, range(3), 3):
+            await site.bound(name)
