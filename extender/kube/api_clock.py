@@ -19,8 +19,9 @@ class ApiClock:
         self._ahead: float | None = None
         """Of the clock for durations."""
 
-        self._date, self._said = "", 0.0
-        """The last Date and its time in seconds: most answers of one second have the same."""
+        self._date: str | None = None
+        self._said = 0.0
+        """The time of the last Date that was read, in seconds: most answers of one second have the same."""
 
     def now(self) -> float:
         """Return the local clock's time."""

@@ -27,3 +27,10 @@ def test_an_answer_that_tells_no_time_says_nothing(headers: dict[str, str]) -> N
     api.answered({"date": "Tue, 15 Nov 1994 08:12:31 GMT"})
     api.answered(headers)
     assert api.wall() == 784887151.0
+
+
+def test_an_empty_date_before_any_other_says_nothing() -> None:
+    clock = StillClock()
+    api = ApiClock(clock)
+    api.answered({"date": ""})
+    assert api.wall() == clock.wall()
