@@ -94,6 +94,16 @@ def _workloads(a: Assembly) -> tuple[Part, ...]:
             ),
         ),
         Part(
+            "unknown members of gangs",
+            a.unknown_members.run,
+            (
+                (t.MembersUnknown, a.unknown_members.found),
+                (t.PlaceholderChanged, a.unknown_members.placeholder_changed),
+                (t.PodsAdopted, a.unknown_members.adopted),
+                (t.MassDeletionConfirmed, a.unknown_members.confirmed),
+            ),
+        ),
+        Part(
             "pod controller",
             a.pod_controller.run,
             (

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 
+from extender.assembly.absences import absent_pods, unknown_members
 from extender.assembly.adapters import Adapters
 from extender.assembly.controllers import parts, subscribe
 from extender.assembly.device_controllers import DeviceControllers
@@ -21,7 +22,7 @@ from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.gang_intake import GangIntake
 from extender.controllers.gang_vacancies import GangVacancies, VacancyTimes
 from extender.controllers.one_by_one_warnings import OneByOneWarnings
-from extender.controllers.pod_absence_judge import PodAbsenceJudge
+from extender.controllers.orphans import OrphanController
 from extender.controllers.pods import PodController
 from extender.controllers.restore_reports import RestoreReports
 from extender.controllers.translations import NO_POLICY, Translations
@@ -152,6 +153,7 @@ class Assembly:
             fresh=self._fresh,
             observe_poll=observe_poll,
         )
+        self.unknown_members = unknown_members(adapters, self.engine, self.gangs, claims, fresh=self._fresh)
         self.restore_reports = self._restore_reports()
         self.device_controllers = DeviceControllers(
             adapters, placeholders, *devices, reconsider=self._reconsider, fresh=self._fresh
@@ -161,11 +163,17 @@ class Assembly:
 
     def _restore_reports(self) -> RestoreReports:
         """Return the reports of a suspected restore, which name the Nodes of its jobs and Pods."""
+        suspects = self._suspects
         return RestoreReports(
             self.announcer,
             self.informers.nodes.named,
-            lambda: self.job_controllers.orphans.suspected_nodes() | self.pod_controller.missing.suspected_nodes(),
+            lambda: {node for one in suspects for node in one.suspected_nodes()},
         )
+
+    @property
+    def _suspects(self) -> tuple[OrphanController | AbsentPods, ...]:
+        """Return what keeps jobs and slots whose Pods a restore of etcd may have taken back."""
+        return self.job_controllers.orphans, self.pod_controller.missing, self.unknown_members.missing
 
     def _state(self, adapters: Adapters, placeholders: PlaceholderIndex) -> EngineState:
         """Return what the engine knows, and how it recognises the jobs of this cluster."""
@@ -195,6 +203,7 @@ class Assembly:
                 kept_from=adapters.drains.kept_from,
                 devices=self.member_devices,
                 on_no_node=self._is_on_no_node,
+                has_left_job=lambda key: self.job_controllers.orphans.has_job_of(key),  # noqa: PLW0108 - made later
                 fenced=lambda: adapters.fence_ledger.fenced(self.io_context.clock.now()),
                 gangs_need_fence=self.config.gangs.unfenced is UnfencedGangs.REFUSE,
                 gang_waits_for=self._gang_waits_for,
@@ -278,14 +287,7 @@ class Assembly:
             translations=translations,
             naming=self.informers.pods.naming,
             schedulers=[self.config.scheduler.name],
-            missing=AbsentPods(
-                self.io_context.clock,
-                adapters.guard,
-                self.engine.placeholders,
-                jobs=adapters.jobs,
-                pods=adapters.pod_reader,
-                judge=PodAbsenceJudge(adapters.checkpoints, self.io_context.clock),
-            ),
+            missing=absent_pods(adapters, self.engine.placeholders),
             fresh=lambda: not self.informers.pod_reflector.status.trouble,
         )
 
@@ -317,7 +319,8 @@ class Assembly:
             other_profiles=self.config.scheduler.other_profiles,
         )
         times = VacancyTimes(self.config.gangs.replace_within, self.config.gangs.late_within)
-        vacancies = GangVacancies(self.engine, self.gangs, self.announcer, clock, times)
+        is_held = self.node_controllers.removals.holds
+        vacancies = GangVacancies(self.engine, self.gangs, self.announcer, clock, times=times, is_held=is_held)
         return barrier, vacancies, scheduling
 
     def _subscribe(self) -> None:
@@ -367,8 +370,7 @@ class Assembly:
     @property
     def restore_suspected(self) -> str:
         """Return what is kept because a restore of etcd may have taken Pods back; ""."""
-        orphans, missing = self.job_controllers.orphans, self.pod_controller.missing
-        return "; ".join(filter(None, (orphans.restore_suspected, missing.restore_suspected)))
+        return "; ".join(filter(None, (one.restore_suspected for one in self._suspects)))
 
     async def lead(self, epoch: int) -> None:
         """Begin to write in this epoch.

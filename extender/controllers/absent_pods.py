@@ -80,6 +80,11 @@ class AbsentPods:
     def __len__(self) -> int:
         return len(self._held)
 
+    @property
+    def uids(self) -> tuple[str, ...]:
+        """Return the UIDs of the Pods that are kept."""
+        return tuple(self._held)
+
     def keep(self, pods: Iterable[PodView]) -> None:
         """Keep Pods that a complete list lacks."""
         now = self._clock.now()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import structlog
 
 from extender.domain.events import MemberRef
-from extender.domain.jobs.cancelled import decode_cancelled
+from extender.domain.jobs.cancelled import recorded_cancel
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.claim import Claims
 from extender.domain.ports import Announcement, Announcer, Clock, PodCache, Pods
@@ -126,7 +126,7 @@ class AnnotationRepairController:
             pod = self._cache.get(member.ref.uid)
             if pod is None or member.end or pod.deleted_at is not None:
                 continue
-            if p.cancelled is None and decode_cancelled(pod.annotations.get(CANCELLED, ""), pod.uid) is not None:
+            if p.cancelled is None and recorded_cancel(pod) is not None:
                 yield member.ref, {CANCELLED: ""}, False  # the Pod asked for something else since then, and has its job
             if p.state is not State.BOUND or not pod.node_name or p.node_of(pod.uid) != pod.node_name:
                 continue

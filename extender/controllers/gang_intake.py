@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from extender.domain.events import MemberRef
 from extender.domain.gangs.context import ControllerView, GangContext
@@ -101,14 +101,9 @@ class GangIntake:
             self._candidates.left(key, uid)
         self._gangs.leave(uid)
 
-    def changed(self, uid: str) -> None:
-        """Something of a Pod changed that may complete its gang or make it incomplete."""
-        if (key := self._gangs.key_of(uid)) is not None:
-            self._gangs.settle(key)
-
-    def absent(self, pods: Iterable[PodView]) -> None:
-        """Hold back new jobs of gangs whose Pods a list lacks."""
-        for key in sorted({key for pod in pods if (key := self._gangs.key_of(pod.uid)) is not None}):
+    def changed(self, *uids: str) -> None:
+        """Settle the gangs of Pods that changed, or that a list lacks: they may be complete or incomplete now."""
+        for key in sorted({key for uid in uids if (key := self._gangs.key_of(uid)) is not None}):
             self._gangs.settle(key)
 
     def with_group(self, key: str) -> list[str]:

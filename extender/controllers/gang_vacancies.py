@@ -39,10 +39,20 @@ class VacancyTimes:
 
 
 class GangVacancies:
-    """Watch the vacant slots of gangs. Keys are those of workloads."""
+    """Watch the vacant slots of gangs. Keys are those of workloads.
+
+    `is_held` says of a Slurm node whether a removed Pod may run there: its slot stays until that is over.
+    """
 
     def __init__(
-        self, engine: Engine, gangs: GangMembers, announcer: Announcer, clock: Clock, times: VacancyTimes
+        self,
+        engine: Engine,
+        gangs: GangMembers,
+        announcer: Announcer,
+        clock: Clock,
+        *,
+        times: VacancyTimes,
+        is_held: Callable[[str], bool],
     ) -> None:
         self._placeholders = engine.placeholders
         self._emit: Callable[[str, e.Event, str], None] = engine.handle
@@ -50,6 +60,7 @@ class GangVacancies:
         self._announcer = announcer
         self._clock = clock
         self._times = times
+        self._is_held = is_held
         self._since: dict[str, dict[Vacancy, float]] = {}
         """When each vacant slot was first seen."""
 
@@ -93,6 +104,7 @@ class GangVacancies:
         known = self._since.get(key, {})
         since = self._since[key] = {one: known.get(one, now) for one in vacant}
         due = {one: since[one] + self._kept_for(key, one) for one in vacant}
+        due |= {one: max(due[one], now + RETRY) for one in vacant if self._is_held(one.slurm_node)}
         over = unused_nodes(p, (one for one in vacant if due[one] <= now and not self._may_come(key, one)))
         self._report_empty(p, [one for one in vacant if due[one] <= now and self._may_come(key, one)])
         self._return(p, over)
@@ -135,7 +147,7 @@ class GangVacancies:
     def _report(self, p: Placeholder, node: str, text: str) -> None:
         about = p.job_id or 0, node
         reported = self._reported.setdefault(p.key, set())
-        ref = next((member.ref for member in p.members if not member.end), None)
+        ref = next((member.ref for member in p.members if not (member.end or member.unknown)), None)
         if about in reported or ref is None:
             return
         reported.add(about)

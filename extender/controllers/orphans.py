@@ -30,7 +30,7 @@ from extender.domain.jobs.identity import decode_mark
 from extender.domain.jobs.job import JobView, Mark
 from extender.domain.jobs.ownership import mark_of_orphan
 from extender.domain.lifecycle.releasing import ASKED_TWICE
-from extender.domain.placeholder import State
+from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.ports import Clock, PodReads, PortError, SlurmJobs
 from extender.domain.views import PodView
@@ -299,6 +299,10 @@ class OrphanController:
         if self._orphans:
             _log.warning("orphaned_jobs_released", why="an administrator confirmed", jobs=sorted(self._orphans))
 
+    def has_job_of(self, workload: str) -> bool:
+        """Return whether a job of this workload was found that it does not have."""
+        return any(orphan.workload == workload for orphan in self._orphans.values())
+
     def shown(self) -> list[dict[str, Any]]:
         """Return the jobs that have no Pod, for `/debug`."""
         now = self._clock.now()
@@ -439,7 +443,7 @@ class OrphanController:
         without_pod = {}
         for job_id, orphan in list(self._orphans.items()):
             record, pod = self._engine.placeholders.get(orphan.workload), self._pod_of(orphan.workload)
-            if record is not None and record.state in _UNDECIDED:
+            if record is not None and (record.state in _UNDECIDED or self._may_get(record, orphan)):
                 continue
             if record is not None or (pod is not None and not pod.finished):
                 del self._orphans[job_id]
@@ -452,6 +456,14 @@ class OrphanController:
             orphan.finished, orphan.left = pod is not None, self._departed_of(orphan.workload) is not None
             without_pod[job_id] = orphan
         return without_pod
+
+    def _may_get(self, p: Placeholder, orphan: _Orphan) -> bool:
+        """Return whether a workload may get its job back when it submits for the first time.
+
+        Its Pods are new to this process: a restored etcd lacked them when it started, and has them again.
+        """
+        waits = self._clock.now() - orphan.since < self._guard.options.mass_grace
+        return p.state is State.ABSENT and p.attempt == 0 and waits
 
 
 def _checkpoint_of(job: JobView) -> Checkpoint | None:

@@ -14,7 +14,7 @@ from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain import events as e
 from extender.domain.backoff import Backoff
 from extender.domain.gangs.context import ControllerView, GroupRef, root_annotations
-from extender.domain.jobs.cancelled import decode_cancelled
+from extender.domain.jobs.cancelled import recorded_cancel
 from extender.domain.placeholder import Member, State
 from extender.domain.pods.changes import requests_changed
 from extender.domain.pods.claim import Claim, Claims
@@ -22,7 +22,7 @@ from extender.domain.pods.outcome import outcome_of
 from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
 from extender.domain.translation.translate import Translated, TranslationRefused
 from extender.domain.views import PodView
-from extender.domain.wellknown import CANCELLED, GATE, JOB_ID, POD_UID, Reason
+from extender.domain.wellknown import GATE, JOB_ID, POD_UID, Reason
 from extender.engine.engine import Engine
 from extender.engine.scheduling import FilterCandidates
 from extender.engine.workload_resolver import WorkloadResolver
@@ -150,6 +150,7 @@ class PodController:
             self._notified(old or back, new)
             if back is not None:
                 self._gangs.changed(new.uid)
+                self._recognise_again([new.uid])  # what decides on it may have changed meanwhile
 
     def absent(self, pods: Sequence[PodView]) -> None:
         """Handle Pods that a complete list lacks; during adoption they are only recorded."""
@@ -163,7 +164,7 @@ class PodController:
         mine = [pod for pod in pods if pod.uid in self._asked]
         if mine:
             self.missing.keep(mine)
-            self._gangs.absent(mine)
+            self._gangs.changed(*(pod.uid for pod in mine))
             self._absences.add(_ALL)
 
     def confirmed(self, _event: MassDeletionConfirmed) -> None:
@@ -264,8 +265,7 @@ class PodController:
         if key != pods[0].uid:
             title = self._gangs.title_of(pods[0], found[0][1], title)
         job_id = next((job for pod in pods if (job := self._claim(pod).job_id) is not None), None)
-        cancels = (decode_cancelled(pod.annotations.get(CANCELLED, ""), pod.uid) for pod in pods)
-        cancelled = next((cancel for cancel in cancels if cancel is not None), None)
+        cancelled = next((cancel for cancel in map(recorded_cancel, pods) if cancel is not None), None)
         self._engine.adopt(key, [self._member(pod) for pod in pods], title, job_id, cancelled)
         # Only now may anything have them translated: a gang that requests a job before its own is known loses it.
         self._asked.update(pod.uid for pod in pods)
@@ -357,7 +357,8 @@ class PodController:
             # On a node when it is seen first: it could not be read before, and its job is not known here. Or its
             # deletion was undone, by an etcd that was restored.
             key = self._returned.workload_of(new, self._claim(new)) or key
-            self._engine.adopt(key, [self._member(new)], new.full_name, self._claim(new).job_id)
+            job_id = self._claim(new).job_id
+            self._engine.adopt(key, [self._member(new)], new.full_name, job_id, recorded_cancel(new))
         self._engine.meet(key, [e.MemberRef.of(new)])
         if new.uid not in self._asked:
             self._say_foreign_claim(new)
@@ -419,11 +420,12 @@ class PodController:
         self._announcer.announce(Announcement("Pod", pod.namespace, pod.name, pod.uid, reason, text, warning=True))
 
     def _removed(self, old: PodView | None) -> None:
-        if old is None or old.uid not in self._asked:
-            return
-        self._asked.discard(old.uid)
-        self._events.publish(PodRemoved(self._workloads.key_of(old), old))
-        self._gangs.left(old.uid)
+        if old is not None and self._returned.left(old.uid):
+            self._events.publish(PodRemoved("", old))
+        elif old is not None and old.uid in self._asked:
+            self._asked.discard(old.uid)
+            self._events.publish(PodRemoved(self._workloads.key_of(old), old))
+            self._gangs.left(old.uid)
 
     def _wish(self, pod: PodView) -> None:
         first = pod.uid not in self._asked
@@ -454,7 +456,8 @@ class PodController:
         if isinstance(said, TranslationRefused):
             self._engine.handle(self._workloads.key_of(pod), e.PodRefused(members, said.faults), "translation")
             return
-        self._engine.handle(self._workloads.key_of(pod), e.PodWanted(members, said.request), "translation")
+        wanted = e.PodWanted(members, said.request, cancelled=recorded_cancel(pod))
+        self._engine.handle(self._workloads.key_of(pod), wanted, "translation")
 
     async def _controllers(self, pod: PodView) -> Controllers:
         return () if pod.owner is None else await self._owners.controllers(pod.namespace, pod.owner)

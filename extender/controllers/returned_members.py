@@ -46,9 +46,15 @@ class ReturnedMembers:
         if not p.has_node_for(claim.gang.rank):
             return False  # there is no slot to wait for
         holder = p.in_slot(claim.gang.rank)
-        if holder is None or not holder.placed:
+        if holder is None or not holder.placed or holder.unknown:
             return False
         return holder.ref.uid != pod.uid and self._cache.get(holder.ref.uid) is None
+
+    def left(self, uid: str) -> bool:
+        """Forget a Pod that is gone. Return whether it waited."""
+        waited = uid in self._waiting
+        self._waiting.discard(uid)
+        return waited
 
     def take_waiting(self) -> Iterator[PodView]:
         """Yield the Pods for which `must_wait` is to be asked again, as they are now."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.jobs.devices import Device
 from extender.domain.jobs.job import JobRequest, Mode, Wishes
 from extender.domain.views import PodView
@@ -50,6 +51,9 @@ class PodWanted:
     request: JobRequest
     slots: tuple[int, ...] = ()
     """The slot of each member; empty: in their order."""
+
+    cancelled: Cancelled | None = None
+    """A cancel that the Pods record. It counts for a workload that had no request yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +119,9 @@ class PodGone:
     how: PodEnd
     outcome: str = ""
     """See `pod_outcome`; "": not observed."""
+
+    never: bool = False
+    """The member was unknown, and there was no such Pod: its slot never had one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +197,14 @@ class SubmitRefused:
 
 @dataclass(frozen=True, slots=True)
 class SubmitUnknown:
-    """The request may or may not have been executed."""
+    """The request may or may not have been executed.
+
+    `sent` false: it was not even sent, since the workload has a job from before. What that one requests its mark says.
+    """
 
     attempt: int
     text: str
+    sent: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +220,9 @@ class JobFound:
 
     wishes: Wishes = ()
     """Its request as digests, from its mark; empty: not known."""
+
+    left: tuple[tuple[MemberRef, int], ...] = ()
+    """Unknown members with their slots: Pods of the gang may run on the job that the API server does not show."""
 
 
 @dataclass(frozen=True, slots=True)

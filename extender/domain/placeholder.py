@@ -63,15 +63,18 @@ class Member:
     outcome: str = ""
     """How it ended, for the comment of its job."""
 
+    unknown: bool = False
+    """It stands for a Pod that may run in this slot of the job, and that the API server did not show at a start."""
+
     @property
     def wanting(self) -> bool:
         """It still needs a node."""
-        return not (self.node or self.binding or self.ending or self.end)
+        return not (self.node or self.binding or self.ending or self.end or self.unknown)
 
     @property
     def placed(self) -> bool:
         """It runs, or may run, on a node."""
-        return self.end is None and bool(self.node or self.binding)
+        return self.end is None and bool(self.node or self.binding or self.unknown)
 
 
 ABSENT = AbsentState()
@@ -234,8 +237,8 @@ class Placeholder:
 
     @property
     def refs(self) -> tuple[MemberRef, ...]:
-        """The members, as commands name them."""
-        return tuple(member.ref for member in self.members)
+        """The members, as commands name them. Those that are unknown have no Pod that could be named."""
+        return tuple(member.ref for member in self.members if not member.unknown)
 
     @property
     def outcome(self) -> str:
@@ -282,12 +285,22 @@ class Placeholder:
     def by_slot(self) -> Iterator[tuple[int, Member]]:
         """Yield each member with its slot. A member that has finished keeps its slot until a successor takes it.
 
-        Those without a slot of their own count through the slots that no other one has.
+        Those without a slot of their own count through the slots that no other one has that is known.
         """
-        taken = {member.slot for member in self.members}
+        taken = {member.slot for member in self.members if not member.unknown}
         left = (slot for slot in count() if slot not in taken)
         for member in self.members:
             yield next(left) if member.slot is None else member.slot, member
+
+    @property
+    def slots_used(self) -> int:
+        """Return how many slots there are up to the last one with a member that is known."""
+        return 1 + max((slot for slot, member in self.by_slot if not (member.end or member.unknown)), default=-1)
+
+    @property
+    def awaited_slots(self) -> frozenset[int]:
+        """Return the slots in which a Pod may run that is not known."""
+        return frozenset(slot for slot, member in self.by_slot if member.unknown and not member.end)
 
     @property
     def size(self) -> int:

@@ -74,6 +74,8 @@ class AllocationChecker:
             )
         if self._state.job_reads.doubted(p.job_id):
             return e.AllocationBusy(f"Slurm job {p.job_id} may be about to end: the extender reads it again.")
+        if not member and (taken := p.awaited_slots & {slot for slot, one in p.by_slot if one.wanting}):
+            return e.AllocationBusy(f"A Pod that the API server does not show may run with rank {min(taken)}.")
         if not member and self._coverage.is_incomplete(p):
             return e.AllocationBusy(f"The mark of Slurm job {p.job_id} is changed first, for a Pod that came later.")
         there = _alone(p, member) if member else p

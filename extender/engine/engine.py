@@ -25,6 +25,7 @@ from extender.engine.cluster_snapshot import ClusterSnapshot, NodeChangeNotifier
 from extender.engine.command_dispatcher import CommandDispatcher
 from extender.engine.command_executor import CommandExecutor
 from extender.engine.engine_context import EngineOptions, EnginePorts, EngineState
+from extender.engine.gangs.unknown_members import unknown_members
 from extender.engine.history import Chapter, Story, note, with_log_context
 from extender.engine.jobs.reader import JobReader
 from extender.engine.submission.pod_coverage import PodCoverage
@@ -33,6 +34,7 @@ from extender.runtime.timers import Timers
 from extender.runtime.topics import (
     JobStatesAnswered,
     MembersCovered,
+    MembersUnknown,
     PlaceholderChanged,
     PlaceholderForgotten,
     PolicyChanged,
@@ -55,6 +57,7 @@ class Engine:
         """Every placeholder, to be read."""
 
         self._clock = ports.clock
+        self._cache = ports.cache
         self._events = ports.events
         self._queue = QueuePositions()
         self._coverage = PodCoverage(state, ports)
@@ -142,7 +145,8 @@ class Engine:
     ) -> None:
         """Adopt a workload that existed before this process: Slurm is asked first whether it has a job.
 
-        The same applies to a workload that had ended and exists again.
+        The same applies to a workload that had ended and exists again. A gang gets a member for each slot of its job
+        whose Pod is not known.
         """
         known = self.placeholders.get(key)
         if known is not None:
@@ -150,7 +154,11 @@ class Engine:
                 return
             self.forget(known)
         now, timing = self._clock.now(), self._options.timing
+        unknown = unknown_members(key, members, job_id, self._cache, self._options.claims)
+        members = [*members, *unknown]
         self._put(adopted(key, members, title=title, job_id=job_id, now=now, timing=timing, cancelled=cancelled))
+        if unknown:
+            self._events.publish(MembersUnknown(key))
 
     def forget(self, p: Placeholder) -> None:
         """Drop everything about a workload that is over, or that never was."""

@@ -77,6 +77,9 @@ class EnginePorts:
     gangs_need_fence: bool = True
     """A job of several nodes is submitted only where each node that it may get has a working fence."""
 
+    has_left_job: Callable[[str], bool] = lambda _key: False
+    """Whether Slurm has a job of this workload from a time when no extender knew the workload."""
+
     fenced: Callable[[], FencedNodes] = FencedNodes
     """The Slurm nodes with a working fence, now."""
 

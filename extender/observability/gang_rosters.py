@@ -33,6 +33,9 @@ class MemberState(StrEnum):
     BOUND = "bound"
     ENDING = "ending"
     ENDED = "ended"
+    UNKNOWN = "unknown"
+    """The API server did not show the Pod of this rank at a start; it may run."""
+
     UNNEEDED = "unneeded"
     """The gang has all of its Pods without this one."""
 
@@ -131,6 +134,8 @@ def _row(
 def _state(member: Member, voted: Collection[str]) -> MemberState:
     if member.end is not None:
         return MemberState.ENDED
+    if member.unknown:
+        return MemberState.UNKNOWN
     if member.ending:
         return MemberState.ENDING
     if member.binding:

@@ -119,6 +119,13 @@ class MembersCovered:
 
 
 @dataclass(frozen=True, slots=True)
+class MembersUnknown:
+    """A gang was adopted whose job may have Pods that the API server does not show."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobMissing:
     """The Slurm job of a workload with running Pods is missing, or `missing` is False: it is there again."""
 

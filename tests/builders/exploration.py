@@ -33,6 +33,7 @@ def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     mine = p.job_id or 1
     other = mine + 1 if mine + 1 not in p.duplicate_jobs else mine + 2
     yield from (e.PodWanted(refs, request) for request in REQUESTS)
+    yield e.PodWanted(refs, REQUESTS[0], cancelled=Cancelled(9, digest(REQUESTS[0])))
     if p.state is State.GRANTED and len(refs) > 1:
         yield e.PodWanted(refs[:1], REQUESTS[0])  # the other one fits into no slot of the gang
     yield e.PodRefused(refs, ("wrong",))
@@ -49,7 +50,7 @@ def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
         yield e.SubmitRefused(attempt, permanent=False, text="busy", queue=True)
         yield e.SubmitRefused(attempt, permanent=False, text="too large", nowhere=True)
         yield e.SubmitRefused(attempt, permanent=True, text="no such node", number=2014)
-        yield e.SubmitUnknown(attempt, "lost")
+        yield from (e.SubmitUnknown(attempt, "lost", sent) for sent in (True, False))
     yield e.ProbeFailed("down")
     yield e.ProbeAnswered(())
     yield from (e.ProbeAnswered((e.JobFound(job, p.attempt, running=False),)) for job in (mine, other))

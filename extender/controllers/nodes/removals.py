@@ -114,6 +114,9 @@ class RemovalController:
 
     def removed(self, workload: str, pod: PodView) -> None:
         """The API server has this Pod no more."""
+        if (found := self._open.get(pod.uid)) is not None and found.held and self._is_unknown(workload, pod.uid):
+            found.workload = workload  # the process before held its node
+            return
         node = pod.node_name or self._bound_to(workload, pod.uid)
         placed = self._placed_by_slurm(workload, pod.uid)
         if not node or (pod.stopped and pod.node_name) or placed is False:
@@ -342,6 +345,15 @@ class RemovalController:
         own_name = {node} if world.node_map.last_kubernetes(node) == node else set[str]()
         given = theirs or world.node_map.last_slurm([node]) or frozenset(p.slurm_nodes if p else ())
         return given or frozenset(own_name & world.picture.nodes.keys())
+
+    def holds(self, slurm_node: str) -> bool:
+        """Return whether this Slurm node is held for a removed Pod."""
+        return any(one.held and slurm_node in one.slurm_nodes for one in self._open.values())
+
+    def _is_unknown(self, workload: str, uid: str) -> bool:
+        p = self._engine.placeholders.get(workload)
+        member = p.member(uid) if p is not None else None
+        return member is not None and member.unknown
 
     def _bound_to(self, workload: str, uid: str) -> str:
         """Return the node of a Binding that the watch has not shown."""

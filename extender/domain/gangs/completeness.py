@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from extender.domain.gangs.membership import Membership
 from extender.domain.views import PodView
@@ -29,22 +29,36 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """Say what is missing, in one sentence for every member."""
+    """Say what is missing, in one text for every member."""
 
     text: str
+    absent: frozenset[str] = frozenset()
+    """UIDs of Pods that the API server lacks although no end of them is known, as after a restore of etcd."""
 
 
 Completeness = Complete | Incomplete
 
 
-def completeness(candidates: Sequence[GangCandidate], own_gates: Collection[str]) -> Completeness:
+def completeness(
+    candidates: Sequence[GangCandidate], own_gates: Collection[str], absent: Mapping[str, Membership] | None = None
+) -> Completeness:
     """Return the members, or what is missing. The candidates have one key; `own_gates` are those of the extender.
 
     Of more Pods than the gang has places, the first by order, creation and UID are its members. A Pod that ends counts
-    as no Pod. Raises `ValueError` for no candidates.
+    as no Pod. `absent` are Pods that the API server lacks although no end of them is known, by UID: a gang that is
+    complete without them does not wait for them. Raises `ValueError` where there are neither candidates nor such Pods.
     """
-    if not candidates:
+    if candidates:
+        found = _of_existing(candidates, own_gates)
+        return replace(found, absent=frozenset(absent)) if absent and isinstance(found, Incomplete) else found
+    if not absent:
         raise ValueError("a gang has at least one Pod")
+    gang = next(iter(absent.values())).name
+    text = f"The API server has no Pod of {gang} at the moment. No further job is submitted until they are back."
+    return Incomplete(text, frozenset(absent))
+
+
+def _of_existing(candidates: Sequence[GangCandidate], own_gates: Collection[str]) -> Completeness:
     first = candidates[0].membership
     if unknown := next((one.membership.unknown for one in candidates if one.membership.unknown), ""):
         return Incomplete(unknown)
@@ -64,11 +78,6 @@ def completeness(candidates: Sequence[GangCandidate], own_gates: Collection[str]
         if gate is not None:
             return Incomplete(f"Pod {one.pod.full_name} of {first.name} still has the scheduling gate {gate}.")
     return Complete(tuple(members), size, tuple(beyond))
-
-
-def none_exist(gang: str) -> Incomplete:
-    """Return why no job is submitted for a gang all of whose Pods the API server lacks, as after a restore of etcd."""
-    return Incomplete(f"The API server has no Pod of {gang} at the moment. A job is submitted once they are back.")
 
 
 def waits_for_slot(gang: str) -> str:

@@ -48,7 +48,7 @@ def seating(
         misfits = {uid for uid in slotless if uid in requests and misfit(request, requests[uid])}
     stays = {
         slot: member.ref
-        for slot, member in p.by_slot
+        for slot, member in sorted(p.by_slot, key=lambda one: one[1].unknown)  # it comes before one that waits
         if not member.end and (member.placed or p.has_node_for(slot)) and member.ref.uid not in misfits
     }
     seated = {ref.uid for ref in stays.values()}

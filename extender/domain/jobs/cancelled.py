@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
 
 from extender.domain.jobs.job import JobRequest
+from extender.domain.views import PodView
+from extender.domain.wellknown import CANCELLED
 
 _DIGITS = 16
 
@@ -57,6 +59,12 @@ def decode_cancelled(text: str, uid: str) -> Cancelled | None:
         return None
     job_id, said = found.get("job"), found.get("request")
     return Cancelled(job_id, said) if type(job_id) is int and type(said) is str else None
+
+
+def recorded_cancel(pod: PodView) -> Cancelled | None:
+    """Return the cancel that this Pod records."""
+    text = pod.annotations.get(CANCELLED, "")
+    return decode_cancelled(text, pod.uid) if text else None
 
 
 def _unsaid(field: Field[object]) -> object:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +21,7 @@ NAME_LIMIT = 1024
 
 _SUFFIX_DIGITS = 10
 _ATTEMPT_DIGITS = 10
+_DIGEST_DIGITS = 12
 _WORKLOAD = 253
 _VERSION_KEY = "slurm-extender"
 _VERSION = 1
@@ -69,6 +70,10 @@ def encode_mark(mark: Mark) -> str:
         content["g"] = mark.grace_s
     if mark.checkpoint is not None:
         content["h"] = str(mark.checkpoint)
+    if mark.slots is not None:
+        content["n"] = mark.slots
+    if mark.members:
+        content["m"] = mark.members
     if mark.pod:
         content["p"] = mark.pod
     if mark.wishes:
@@ -108,15 +113,27 @@ def with_wishes(text: str, wishes: Wishes) -> str:
     return text if mark is None else _rewritten(text, mark, replace(mark, wishes=wishes))
 
 
-def with_checkpoint(text: str, checkpoint: Checkpoint) -> str:
-    """Return the text with this checkpoint in its mark; the mark alone where other hands have written it otherwise."""
+def digest_of_members(uids: Iterable[str]) -> str:
+    """Return the digest by which a mark names the first members of a gang."""
+    return hashlib.sha256(json.dumps(sorted(uids)).encode()).hexdigest()[:_DIGEST_DIGITS]
+
+
+def with_members(text: str, checkpoint: Checkpoint | None, slots: int, first: Iterable[str] | None = None) -> str:
+    """Return the text with this checkpoint in its mark, and with at least so many slots where it says how many.
+
+    It is the mark alone where other hands have written it otherwise. `checkpoint` `None`: that of the mark stays.
+    `first`: the UIDs of members of whom none was bound yet.
+    """
     mark = decode_mark(text)
     if mark is None:
         return text
-    changed = replace(mark, checkpoint=checkpoint)
+    counted = None if mark.slots is None else max(mark.slots, slots)
+    members = digest_of_members(first) if mark.members and first is not None else mark.members
+    changed = replace(mark, checkpoint=checkpoint or mark.checkpoint, slots=counted, members=members)
     new = _rewritten(text, mark, changed)
     found = decode_mark(new)
-    return new if found is not None and found.checkpoint == checkpoint else encode_mark(changed)
+    as_meant = found is not None and replace(found, wishes=changed.wishes) == changed
+    return new if as_meant else encode_mark(changed)
 
 
 def _rewritten(text: str, mark: Mark, changed: Mark) -> str:
@@ -137,7 +154,7 @@ def hook_token(key: bytes, mark: Mark) -> str:
     It does not depend on the epoch, since the leader that is called may not be the one that submitted the job; nor on
     later changes of the job.
     """
-    said = encode_mark(replace(mark, epoch=0, wishes=(), grace_s=None, pod="", checkpoint=None))
+    said = encode_mark(replace(mark, epoch=0, wishes=(), grace_s=None, pod="", checkpoint=None, slots=None, members=""))
     return f"{mark.attempt}.{mark.workload}.{hmac.digest(key, said.encode(), hashlib.sha256).hex()}"
 
 
@@ -180,13 +197,15 @@ def _mark(found: object) -> Mark | None:
         return None
     grace_s = found.get("g")
     grace_s = grace_s if type(grace_s) is int and grace_s >= 0 else None
-    pod = found.get("p", "")
+    pod, slots, members = found.get("p", ""), found.get("n"), found.get("m", "")
     return replace(
         Mark(*names, *numbers),
         wishes=_wishes(found.get("r")),
         grace_s=grace_s,
         pod=pod if type(pod) is str else "",
         checkpoint=read_checkpoint(found.get("h")),
+        slots=slots if type(slots) is int and slots >= 0 else None,
+        members=members if type(members) is str else "",
     )
 
 

@@ -205,6 +205,12 @@ class Mark:
     checkpoint: Checkpoint | None = None
     """The one that was written to Kubernetes before the job was submitted; `None` in marks of earlier releases."""
 
+    slots: int | None = None
+    """For a gang: no slot with this number or a higher one had a Pod yet; `None`: not known, or no gang."""
+
+    members: str = ""
+    """For a gang: a digest of the UIDs of its first members, which are bound together."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobOrder:

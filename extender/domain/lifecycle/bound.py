@@ -152,7 +152,8 @@ def _shrink_answered(p: Placeholder, bound: BoundState, event: e.ShrinkAnswered,
         return replace(p, payload=bound), [c.ReadJob(event.job_id)]
     bound = replace(bound, job=replace(bound.job, unshrinkable=event.refused_for))
     text = f"Slurm keeps {nodes} for job {event.job_id} until the job ends, although no member is there: {event.text}"
-    commands: list[c.Command] = [c.Announce(tuple(m.ref for m in p.members if not m.end)[:1], Reason.NODES_KEPT, text)]
+    refs = tuple(m.ref for m in p.members if not (m.end or m.unknown))[:1]
+    commands: list[c.Command] = [c.Announce(refs, Reason.NODES_KEPT, text)]
     return replace(p, payload=bound), [*commands, *([c.ReadJob(event.job_id)] if p.wants else [])]
 
 

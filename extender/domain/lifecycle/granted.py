@@ -63,7 +63,7 @@ def accept_grant(p: Placeholder, granted: GrantedState, event: e.JobGranted, at:
     if p.stranded:  # a start found them; those that want a node get one afterwards
         bound = BoundState(granted.job, granted.allocation, granted.limit_at)
         return end_stranded(replace(p, payload=bound, failures=0, wake_at=None), bound, at)
-    if not p.wants and all(m.node for m in p.members if m.placed):
+    if not p.wants and all(m.node or m.unknown for m in p.members if m.placed):
         return enter_bound(p, granted.job, granted.allocation, granted.limit_at), []
     nodes = ", ".join(sorted(set(event.allocation.values())))
     reason = TRANSITIONS[JobCondition.RUNNING][State.WAITING].event or Reason.GRANTED
@@ -73,7 +73,8 @@ def accept_grant(p: Placeholder, granted: GrantedState, event: e.JobGranted, at:
 
 def lacks_nodes(p: Placeholder, event: e.JobGranted) -> bool:
     """Return whether Kubernetes has no Node for some node of the grant, or the grant none for some member."""
-    return bool(event.unmapped) or any(m.ref.uid not in event.allocation for m in p.members if not m.end)
+    needing = (m.ref.uid for m in p.members if not (m.end or m.unknown))
+    return bool(event.unmapped) or any(uid not in event.allocation for uid in needing)
 
 
 def _granted_again(p: Placeholder, granted: GrantedState, event: e.JobGranted, at: At) -> Step:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.lifecycle.rules import DUPLICATE
 from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.renewal import replace
@@ -22,7 +23,7 @@ def record(p: Placeholder, event: e.Event) -> Placeholder:
     match event:
         case e.PodWanted():
             refusal = p.refusal if event.request == p.submitted_request else ""
-            cancelled = p.cancelled if p.cancelled is not None and p.cancelled.speaks_of(event.request) else None
+            cancelled = _cancel_of(p, event)
             title = p.title or event.request.title
             p = _with_members(p, event.members, event.slots)
             p = replace(p, request=event.request, faults=(), title=title, refusal=refusal, cancelled=cancelled)
@@ -49,7 +50,7 @@ def record(p: Placeholder, event: e.Event) -> Placeholder:
         case e.PodEnding():
             return _member(p, event.uid, ending=True)
         case e.PodGone():
-            return _member(p, event.uid, binding=False, end=event.how, outcome=event.outcome)
+            return _gone(p, event)
         case _:
             return p
 
@@ -60,6 +61,16 @@ def is_outdated(p: Placeholder, event: e.Event) -> bool:
         return False
     member = p.member(event.uid)
     return member is None or not member.placed
+
+
+def _cancel_of(p: Placeholder, event: e.PodWanted) -> Cancelled | None:
+    """Return the cancel of a job with this request, if a user cancelled one.
+
+    What the Pods record counts where no request is known yet: they may have been here before, and been deleted.
+    """
+    new = p.state in {State.ABSENT, State.REFUSED} and p.request is None
+    cancelled = event.cancelled if new and p.cancelled is None else p.cancelled
+    return cancelled if cancelled is not None and cancelled.speaks_of(event.request) else None
 
 
 def _nothing_unrecorded(p: Placeholder) -> Placeholder:
@@ -86,24 +97,30 @@ def _with_members(p: Placeholder, refs: tuple[e.MemberRef, ...], slots: tuple[in
 
 
 def _with_returned(p: Placeholder, event: e.PodBound, ref: e.MemberRef, slot: int) -> Placeholder:
-    """Give a member that a restored etcd brings back its slot of the job, before one that only waits for that slot.
+    """Give a member that comes back its slot of the job, before one that is unknown, or that only waits for that slot.
 
     It gets none where the job is another one, or has no more the node for which the Pod was bound, or where another
     Pod runs there.
     """
-    job, holder = p.payload.job, p.in_slot(slot)
-    if job is None or job.job_id != event.job_id or (holder is not None and holder.placed):
+    job, there = p.payload.job, [one for number, one in p.by_slot if number == slot]
+    if job is None or job.job_id != event.job_id or any(one.placed and not one.unknown for one in there):
         return p
     if job.slots and not (p.has_node_for(slot) and job.slots[slot] == event.slurm_node):
         return p
     if job.slurm_nodes and event.slurm_node not in job.slurm_nodes:
         return p
-    left = {ref.uid} if holder is None else {ref.uid, holder.ref.uid}
+    left = {ref.uid, *(one.ref.uid for one in there)}
     p = replace(p, members=(*(one for one in p.members if one.ref.uid not in left), Member(ref, slot)))
     if isinstance(p.payload, GrantedState | BoundState):
         others = (one for one in p.allocation if one[0] not in left)
         p = replace(p, payload=replace(p.payload, allocation=tuple(sorted((*others, (ref.uid, event.node))))))
     return p
+
+
+def _gone(p: Placeholder, event: e.PodGone) -> Placeholder:
+    if event.never:
+        return replace(p, members=tuple(one for one in p.members if one.ref.uid != event.uid))
+    return _member(p, event.uid, binding=False, end=event.how, outcome=event.outcome)
 
 
 def _member(p: Placeholder, uid: str, **changes: object) -> Placeholder:

@@ -61,9 +61,11 @@ def _rejected(p: Placeholder, _submitting: SubmittingState, event: e.SubmitRefus
 
 
 def _unanswered(p: Placeholder, _submitting: SubmittingState, event: e.SubmitUnknown, at: At) -> Step:
-    """The answer was lost: search for the job before anything is sent again."""
+    """The answer was lost, or a job is there already: search for the job before anything is sent."""
     if event.attempt != p.attempt:
         return p, []
+    if not event.sent:
+        p = replace(p, submitted_request=None)
     unsure = UnsureState(sure_at=at.now + at.timing.settle)
     return replace(p, payload=unsure, reason=event.text, wake_at=at.now + at.timing.probe), []
 

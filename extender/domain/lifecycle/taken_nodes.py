@@ -56,12 +56,13 @@ def end_stranded(p: Placeholder, bound: BoundState, at: At) -> Step:
     causes = {member.ref.uid: _cause(p, bound, member.ref.uid) for member in stranded}
     if not bound.taken_at:
         for cause in dict.fromkeys(causes.values()):
-            refs = tuple(member.ref for member in stranded if causes[member.ref.uid] == cause)
+            known = (member for member in stranded if not member.unknown)
+            refs = tuple(member.ref for member in known if causes[member.ref.uid] == cause)
             said.append(c.Announce(refs, Reason.LOST, cause[1], True))
     taken_at = bound.taken_at or at.now
     by = taken_at + at.timing.kill_wait
     ends = [c.EndPod(member.ref, *causes[member.ref.uid], False, by) for member in stranded if member.node]
-    repeats = bound.end_repeats + 1 if all(member.ending for member in stranded) else 0
+    repeats = bound.end_repeats + 1 if all(member.ending or member.unknown for member in stranded) else 0
     wait = Backoff(at.timing.end_retry, at.timing.end_retry_most).after(repeats + 1)
     bound = replace(bound, taken_at=taken_at, end_repeats=repeats)
     return replace(p, payload=bound, wake_at=at.now + wait), [*said, *ends]

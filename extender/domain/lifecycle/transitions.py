@@ -200,7 +200,7 @@ def end_pods(p: Placeholder, lost: LostState, at: At, said: list[c.Command]) -> 
     ends: list[c.Command] = [
         c.EndPod(member.ref, lost.end_kind, lost.end_text, voluntary, by) for member in occupying if member.node
     ]
-    repeats = lost.repeats + 1 if all(member.ending for member in occupying) else 0
+    repeats = lost.repeats + 1 if all(member.ending or member.unknown for member in occupying) else 0
     wake_at = at.now + Backoff(at.timing.end_retry, at.timing.end_retry_most).after(repeats + 1)
     if voluntary:
         wake_at = min(wake_at, evicted_by)

@@ -18,7 +18,7 @@ from extender.domain.lifecycle.transitions import (
     send_exclusions,
     send_updates,
 )
-from extender.domain.placeholder import Placeholder, State
+from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.renewal import replace
 from extender.domain.states import PlaceholderJob, UnsureState, WaitingState
 
@@ -45,6 +45,9 @@ def _found(p: Placeholder, unsure: UnsureState, jobs: list[e.JobFound], asked_at
     occupied = {p.job_id, *(m.job_id for m in p.members if p.occupies_job(m))} if p.job_occupied else set()
     best = max(jobs, key=lambda job: (job.job_id in occupied, job.running, not job.older, job.attempt, job.job_id))
     others = frozenset(job.job_id for job in jobs) - {best.job_id}
+    if not p.placed:
+        left = tuple(Member(ref, slot, job_id=best.job_id, unknown=True) for ref, slot in best.left)
+        p = replace(p, members=p.members + left)
     waiting = WaitingState(PlaceholderJob(best.job_id, excluded_sent=best.excluded))
     # The mark of a job of an earlier process shows in which wishes its Pod has changed since, if in any.
     p = infer_submitted_request(replace(p, payload=waiting, found_wishes=best.wishes))

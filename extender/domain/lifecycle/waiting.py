@@ -63,7 +63,7 @@ def _runs_on_unnamed_nodes(p: Placeholder, waiting: WaitingState, at: At) -> Ste
     """The job of running Pods has nodes without a Kubernetes name just now: no Pod is ended for want of a name."""
     if p.unsettled:
         return replace(p, wake_at=at.now + at.timing.cancel_retry), []
-    stays = tuple(sorted((m.ref.uid, m.node) for m in p.members if m.placed))
+    stays = tuple(sorted((m.ref.uid, m.node) for m in p.members if m.placed and not m.unknown))
     return enter_bound(p, waiting.job, stays, limit_at=None), []  # the next read shows its time limit
 
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from extender.domain import events as e
 from extender.domain.backoff import Backoff
 from extender.domain.gangs.agreement import Disagreed, MemberRequest, agreed
-from extender.domain.gangs.completeness import Complete, GangCandidate, completeness, none_exist, waits_for_slot
+from extender.domain.gangs.completeness import (
+    Complete,
+    Completeness,
+    GangCandidate,
+    Incomplete,
+    completeness,
+    waits_for_slot,
+)
 from extender.domain.gangs.layout import ranks
 from extender.domain.gangs.membership import POD_GROUPS, SHARED_NAMES, SIZE_ON_PODS, Membership, gang_title
 from extender.domain.gangs.successors import seating
 from extender.domain.gangs.tenancy import gang_key
+from extender.domain.jobs.cancelled import recorded_cancel
 from extender.domain.jobs.job import JobRequest
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, PodCache
@@ -33,12 +41,6 @@ REREAD = Backoff(30.0, 300.0)
 
 QUEUED = frozenset({State.SUBMITTING, State.UNSURE, State.WAITING})
 """States in which the job may wait in Slurm: it keeps its place for a while when the gang loses a member."""
-
-ENDING = frozenset({State.LOST, State.RELEASING})
-"""States in which the job ends: Pods that come wait until it is over."""
-
-BEFORE_SUBMISSION = frozenset({State.ABSENT, State.RELEASING})
-"""States in which only the next job follows from the request. In any other, withdrawing it may release a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +139,9 @@ class GangMembers:
     def missing_of(self, p: Placeholder) -> str:
         """Return which Pods of a gang that has its nodes do not exist, as a sentence; "" if it is whole."""
         joined = self._joined.get(p.key, {})
-        candidates = self._candidates(joined)
-        if not candidates and self._are_missing(p, joined):
-            return none_exist(_name_of(joined)).text
-        if not candidates or self._untranslated(p, joined):
+        found = self._completeness(p, joined, self._candidates(joined))
+        if found is None or self._untranslated(p, joined):
             return "The extender has not read all Pods of the gang yet."
-        found = completeness(candidates, self._own_gates)
         return "" if isinstance(found, Complete) else found.text
 
     def _candidates(self, joined: dict[str, _Joined]) -> list[GangCandidate]:
@@ -184,7 +183,7 @@ class GangMembers:
                 self._short_since[key] = now
             elif now - since >= kept_s:
                 del self._short_since[key]
-                self._withdraw(key, self._candidates(self._joined.get(key, {})))
+                self._withdraw(key, _refs(self._candidates(self._joined.get(key, {}))))
 
     def join(self, key: str, pod: PodView, membership: Membership, translation: Translation) -> None:
         """Add a Pod, or take over what it says now, and report what follows for the gang."""
@@ -232,37 +231,61 @@ class GangMembers:
             asyncio.get_running_loop().call_soon(self.settle, key)
 
     def settle(self, key: str) -> None:
-        """Report what the Pods of a gang request, or what is missing."""
+        """Report what the Pods of a gang request, or what is missing.
+
+        In LOST the request stays as it is: a user's cancel that ended the job is recorded as one of that request.
+        """
         p, joined = self._placeholders.get(key), self._joined.get(key, {})
+        if p is not None and (p.state is State.LOST or self._untranslated(p, joined)):
+            return
         candidates = self._candidates(joined)
-        if not candidates and p is not None and p.state in BEFORE_SUBMISSION and self._are_missing(p, joined):
-            self._texts[key] = none_exist(_name_of(joined)).text
-            self._engine.handle(key, e.PodRefused(p.refs, ()), "gang")  # names all, so that each stays a member
-            return
-        if not candidates or (p is not None and (p.state in ENDING or self._untranslated(p, joined))):
-            return
-        if p is not None and p.state is State.GONE:
+        if candidates and p is not None and p.state is State.GONE:
             self._engine.forget(p)
+            p = None
         if p is not None and p.state in HAS_NODES:
             self._complete(key)
-            self._fill_slots(p, candidates, joined)
+            if candidates:
+                self._fill_slots(p, candidates, joined)
             return
-        found = completeness(candidates, self._own_gates)
-        if not isinstance(found, Complete):
+        found = self._completeness(p, joined, candidates)
+        if isinstance(found, Incomplete):
             self._texts[key] = found.text
-            if p is None or p.state not in QUEUED:
-                self._withdraw(key, candidates)
-            elif not self._are_missing(p, joined):
-                self._short_since.setdefault(key, None)
-            return
-        self._complete(key)
-        self._request(key, found, joined)
-        self._report_full(found.beyond)
+            self._hold_back(key, p, found, candidates)
+        elif found is not None:
+            self._complete(key)
+            if p is None or p.state is not State.RELEASING:  # Pods that come while a job ends wait until it is over
+                self._request(key, found, joined)
+                self._report_full(found.beyond)
 
-    def _are_missing(self, p: Placeholder, joined: Collection[str]) -> bool:
-        """Return whether the API server lacks a Pod of the gang whose end is not known, as after a restore of etcd."""
-        ended = {one.ref.uid for one in p.members if one.end}
-        return any(self._cache.get(uid) is None for uid in joined if uid not in ended)
+    def _completeness(
+        self, p: Placeholder | None, joined: Mapping[str, _Joined], candidates: Sequence[GangCandidate]
+    ) -> Completeness | None:
+        """Return whether the gang can start, or what it lacks; `None`: all of its Pods have finished."""
+        absent = {uid: one.membership for uid, one in joined.items() if self._cache.get(uid) is None}
+        if absent and p is not None:
+            for member in p.members:
+                if member.end:
+                    absent.pop(member.ref.uid, None)
+        return completeness(candidates, self._own_gates, absent) if candidates or absent else None
+
+    def _hold_back(
+        self, key: str, p: Placeholder | None, found: Incomplete, candidates: Sequence[GangCandidate]
+    ) -> None:
+        """Have no further job submitted for an incomplete gang.
+
+        A job that waits keeps its place: without a limit where the API server lacks Pods, which may come back. These
+        stay members, and a refusal stays as well. While a job is released, its members stay: they are its outcome.
+        """
+        if p is not None and p.state in QUEUED:
+            if found.absent:
+                self._short_since.pop(key, None)
+            else:
+                self._short_since.setdefault(key, None)
+        elif p is not None and p.state is State.RELEASING:
+            self._withdraw(key, p.refs)
+        elif p is None or p.state is not State.REFUSED or not found.absent:
+            away = [] if p is None else [ref for ref in p.refs if ref.uid in found.absent]
+            self._withdraw(key, [*_refs(candidates), *away])
 
     def _untranslated(self, p: Placeholder, joined: Collection[str]) -> bool:
         """Return whether after a start a member is there of which is not known yet what it requests.
@@ -320,14 +343,15 @@ class GangMembers:
         for one in beyond:
             self._announce(one.pod, Reason.WAITING, waits_for_slot(one.membership.name))
 
-    def _withdraw(self, key: str, candidates: Collection[GangCandidate]) -> None:
-        """Keep the gang without a request; a job that waits is released."""
-        self._engine.handle(key, e.PodRefused(tuple(e.MemberRef.of(one.pod) for one in candidates), ()), "gang")
+    def _withdraw(self, key: str, members: Collection[e.MemberRef]) -> None:
+        """Keep the gang, with these members, without a request; a job that waits is released."""
+        if members:
+            self._engine.handle(key, e.PodRefused(tuple(members), ()), "gang")
 
     def _request(self, key: str, found: Complete, joined: Mapping[str, _Joined]) -> None:
         p = self._placeholders.get(key)
         slots = _slots(found, p)
-        refs = tuple(e.MemberRef.of(one.pod) for one in sorted(found.members, key=lambda one: slots[one.pod.uid]))
+        refs = _refs(sorted(found.members, key=lambda one: slots[one.pod.uid]))
         first = found.members[0]
         outcome = gang_request(found, {one.pod.uid: joined[one.pod.uid].translation for one in found.members})
         if isinstance(outcome, Disagreed):
@@ -335,7 +359,10 @@ class GangMembers:
             return
         if outcome.notice and (p is None or p.request != outcome.request):
             self._announce(first.pod, Reason.UNEVEN_GANG, outcome.notice)
-        self._engine.handle(key, e.PodWanted(refs, outcome.request, tuple(slots[ref.uid] for ref in refs)), "gang")
+        cancels = {recorded_cancel(one.pod) for one in found.members}
+        cancelled = cancels.pop() if len(cancels) == 1 else None  # a Pod that came later records none
+        wanted = e.PodWanted(refs, outcome.request, tuple(slots[ref.uid] for ref in refs), cancelled)
+        self._engine.handle(key, wanted, "gang")
 
     def _announce(self, pod: PodView, reason: Reason, text: str) -> None:
         self._announcer.announce(Announcement("Pod", pod.namespace, pod.name, pod.uid, reason, text, warning=True))
@@ -343,12 +370,12 @@ class GangMembers:
 
 def _places(p: Placeholder) -> tuple[object, ...]:
     """Return what decides whether a Pod that comes later may get a slot."""
-    free = frozenset(one.ref.uid for one in p.members if one.end)  # known later where a member was deleted by force
+    free = frozenset((m.ref.uid, m.end) for m in p.members if m.end or m.unknown)  # is known later after a forced end
     return p.state, p.slurm_nodes, p.payload.vacated if isinstance(p.payload, BoundState) else (), free
 
 
-def _name_of(joined: Mapping[str, _Joined]) -> str:
-    return next(iter(joined.values())).membership.name
+def _refs(candidates: Iterable[GangCandidate]) -> tuple[e.MemberRef, ...]:
+    return tuple(e.MemberRef.of(one.pod) for one in candidates)
 
 
 def _with_one_size(joined: dict[str, _Joined]) -> Mapping[str, _Joined]:

@@ -18,12 +18,15 @@ from extender.domain.jobs.time_limit import due_in
 from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, PortError
+from extender.domain.renewal import replace
 from extender.domain.states import UnsureState
 from extender.domain.wellknown import Reason
 from extender.engine.engine_context import EnginePorts, EngineState
+from extender.engine.gangs.unknown_members import left_by_all
 from extender.engine.jobs.read_versions import Asked
 from extender.engine.placeholder_index import EmitEvent
 from extender.engine.wait_reasons import QueuePositions
+from extender.runtime.topics import MembersUnknown
 
 _log = structlog.get_logger(__name__)
 
@@ -141,6 +144,8 @@ class JobReader:
         now = self._state.placeholders.get(p.key)
         if now is None:
             return
+        left = {job.job_id: left_by_all(now, job) for job in jobs}
+        live = [replace(job, left=left[job.job_id]) if job.running else job for job in live]
         if not live and not ended and self._would_vanish(now, asked_at):
             known = now.job_id or next((m.job_id for m in now.members if m.job_id is not None), None)
             if not self._state.missing_jobs.may_end(now.key, known, now.refs, nodes_unknown=self._nodes_unknown(now)):
@@ -157,6 +162,8 @@ class JobReader:
         for event in facts:
             self._handle(p.key, event, "probe")
         self._handle(p.key, e.ProbeAnswered(tuple(live), asked_at), "probe")
+        if any(job.left for job in live):
+            self._ports.events.publish(MembersUnknown(p.key))
 
     def _unrecordable(self, p: Placeholder) -> bool:
         """Return whether some member is on a node without a recorded job, while the node mapping is unknown."""

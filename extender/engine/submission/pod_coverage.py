@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from extender.domain.jobs.checkpoint import Checkpoint
-from extender.domain.jobs.identity import decode_mark, with_checkpoint
+from extender.domain.jobs.identity import decode_mark, with_members
 from extender.domain.jobs.job import JobRequest, JobView
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import PortError
@@ -127,10 +127,12 @@ class PodCoverage:
             except PortError as error:
                 _log.info("mark_not_renewed", job_id=job_id, uid=p.key, error=str(error))
                 return False
-            if named is None or named == _named(job):
-                return True
             texts = {"admin_comment": job.admin_comment, "extra": job.extra}
-            marks = {place: new for place, text in texts.items() if (new := with_checkpoint(text, named)) != text}
+            first = None if p.placed else _uids(p)
+            renewed = {place: with_members(text, named, p.slots_used, first) for place, text in texts.items()}
+            marks = {place: text for place, text in renewed.items() if text != texts[place]}
+            if decode_mark(renewed["admin_comment"]) == decode_mark(job.admin_comment):
+                return True
             answer = await self._ports.jobs.update(job_id, request, frozenset(), None, marks)
         _log.info("mark_renewed", job_id=job_id, uid=p.key, checkpoint=str(named), done=answer.done, text=answer.text)
         return answer.done is True

@@ -9,7 +9,7 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.jobs.changes import FOLLOWED, changed, raises_limit
-from extender.domain.jobs.identity import job_name, with_wishes
+from extender.domain.jobs.identity import digest_of_members, job_name, with_wishes
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView
 from extender.domain.jobs.time_limit import whence, within_partition
 from extender.domain.jobs.wishes import wishes_of
@@ -30,6 +30,8 @@ TOO_LONG = frozenset({2050, 2051})
 
 NOT_WANTED = "The Pod was deleted or changed before its job was submitted."
 
+LEFT_JOB = "Slurm has a job from before that has this workload's mark."
+
 
 class Submissions:
     """Has jobs made and changed. What comes of it is an event; nothing is raised."""
@@ -42,10 +44,13 @@ class Submissions:
         self._planner = Planner(ports.on_no_node, gangs_need_fence=ports.gangs_need_fence)
 
     async def submit(self, p: Placeholder, command: c.SubmitJob) -> list[e.Event]:
-        """Have a job made, unless its Pod has left or changed meanwhile, or it could run nowhere."""
+        """Have a job made, unless its Pod left or changed meanwhile, its gang lacks one, or it could run nowhere."""
         attempt, request, world = command.attempt, command.request, self._state.snapshot
-        if not p.wants or p.request != request:
-            return [e.SubmitRefused(attempt, permanent=False, text=NOT_WANTED)]
+        lacking = self._ports.gang_waits_for(p.key)  # since it was complete, as during a search for its job
+        if lacking or not p.wants or p.request != request:
+            return [e.SubmitRefused(attempt, permanent=False, text=lacking or NOT_WANTED)]
+        if attempt == 1 and self._ports.has_left_job(p.key):
+            return [e.SubmitUnknown(attempt, LEFT_JOB, sent=False)]  # it is searched for, and keeps its place
         chosen, nowhere = self._plan(p, command, command.candidates)
         impossible = bool(nowhere) or isinstance(chosen, NoPlan)
         if impossible and p.candidates is not None and p.candidates != command.candidates:
@@ -71,6 +76,8 @@ class Submissions:
             grace_s=max(graces, default=None),
             pod=named,
             checkpoint=checkpoint,
+            slots=p.slots_used if p.is_gang else None,
+            members=digest_of_members(ref.uid for ref in p.refs) if p.is_gang else "",
         )
         name = job_name(request.title, mark.cluster, mark.scheduler, p.key)
         order = JobOrder(

@@ -38,8 +38,9 @@ class KthKiller(Killer):
 
 async def whole(site: Site, names: list[str]) -> None:
     """All members run on the one job of the gang, each on a node of its own."""
-    nodes = {await site.bound(name) for name in names}
+    nodes = {await site.bound(name, within=30) for name in names}
     await asyncio.sleep(60)
+    assert site.drained() == []
     (job,) = site.live_jobs()
     assert (len(nodes), set(job.nodes)) == (len(names), nodes)
     assert all("deletionTimestamp" not in site.pod(name)["metadata"] for name in names)

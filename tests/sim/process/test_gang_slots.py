@@ -302,7 +302,9 @@ async def test_a_member_that_lost_its_gang_annotations_before_a_start_keeps_its_
         (job,) = site.live_jobs()
     take_off(site, "ring-1", *GANG_ANNOTATIONS)
     async with site.running():
-        await asyncio.sleep(300)
+        await asyncio.sleep(20)
+        assert site.drained() == []
+        await asyncio.sleep(280)
         assert job.nodes == ("n1", "n2", "n3")
         for name in ("ring-0", "ring-2"):
             site.kube.delete_pod(name, grace_s=1)

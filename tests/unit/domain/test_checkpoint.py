@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.domain.jobs.checkpoint import Checkpoint, PodAbsence, read_checkpoint, why_absent, writer_id
-from extender.domain.jobs.identity import decode_mark, encode_mark, hook_token
+from extender.domain.jobs.identity import decode_mark, encode_mark, hook_token, with_members
 from extender.domain.jobs.job import Mark
 
 A, B = "a" * 16, "b" * 16
@@ -61,6 +61,19 @@ def test_a_mark_names_its_checkpoint_and_its_token_does_not_depend_on_it() -> No
     assert decode_mark(odd) == MARK
     long = replace(named, workload="u" * 950)
     assert decode_mark(encode_mark(long)) == replace(long, checkpoint=None)
+
+
+def test_a_mark_names_the_slots_that_had_a_pod_and_never_fewer_than_before() -> None:
+    named = replace(MARK, checkpoint=Checkpoint(A, 7), slots=2)
+    text = encode_mark(named)
+    assert decode_mark(text) == named
+    assert hook_token(b"key", named) == hook_token(b"key", MARK)
+    for slots, after in ((1, 2), (2, 2), (3, 3)):
+        assert decode_mark(with_members(text, None, slots)) == replace(named, slots=after)
+    earlier = encode_mark(replace(named, slots=None))
+    assert decode_mark(with_members(earlier, Checkpoint(B, 1), 3)) == replace(MARK, checkpoint=Checkpoint(B, 1))
+    for odd in (-1, "2", True, 1.5):
+        assert decode_mark(json.dumps(json.loads(text) | {"n": odd})) == replace(named, slots=None)
 
 
 def test_writers_sort_by_age_and_differ() -> None:

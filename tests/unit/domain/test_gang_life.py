@@ -73,6 +73,19 @@ def test_edge_case_5_a_pod_that_ends_counts_as_none() -> None:
     assert "3 of 4" in missing(*map(member, range(3)), member(3, phase="Failed"))
 
 
+def test_pods_that_the_api_server_lacks_are_named_where_the_gang_needs_them() -> None:
+    there, away = list(map(member, range(3))), {"uid-9": member(9).membership}
+    said = completeness(there, MINE, away)
+    assert said == Incomplete("3 of 4 Pods of gang ring exist.", frozenset({"uid-9"}))
+    assert isinstance(completeness([*there, member(3)], MINE, away), Complete)
+    none = completeness([], MINE, away)
+    assert isinstance(none, Incomplete)
+    assert none.text.startswith("The API server has no Pod of gang ring at the moment.")
+    assert none.absent == {"uid-9"}
+    with pytest.raises(ValueError, match="at least one Pod"):
+        completeness([], MINE, {})
+
+
 def test_edge_case_33_what_is_not_known_yet_is_said() -> None:
     one = member(0, expected=None)
     unknown = replace(one, membership=replace(one.membership, unknown="PodGroup ring does not exist."))

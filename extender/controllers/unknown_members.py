@@ -1,0 +1,203 @@
+"""Find out whether Pods may run in the slots of gangs whose Pods the API server did not show at a start.
+
+Such a member counts as running until its absence is explained, as that of any Pod which a list lacks (`absent_pods`):
+at once where the checkpoint in the mark of the job proves a deletion, and else as the mass-deletion guard says. Then
+its node is held like that of a Pod that was removed without a report of its kubelet (`nodes.removals`).
+
+Four facts explain a slot at once: the mark of the job says that no Pod had it yet, a Pod waits that the process
+before gave the node of the slot, the Pod that had it has succeeded and its owner creates no other one, or a Pod is
+there that lost the proof of its claim.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from extender.controllers.absent_pods import AbsentPods
+from extender.domain import events as e
+from extender.domain.jobs.identity import decode_mark
+from extender.domain.jobs.job import Mark
+from extender.domain.placeholder import Member, Placeholder, State
+from extender.domain.pods.claim import Claims
+from extender.domain.ports import PodCache, PortError, SlurmJobs
+from extender.domain.views import PodView
+from extender.domain.wellknown import GANG_KEY
+from extender.engine.engine import Engine
+from extender.engine.gangs.members import GangMembers
+from extender.runtime.controller import Controller, Requeue, Resync
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import (
+    MassDeletionConfirmed,
+    MembersUnknown,
+    PlaceholderChanged,
+    PodRemoved,
+    PodsAdopted,
+)
+
+_log = structlog.get_logger(__name__)
+
+JUDGE_EVERY = 1.0
+"""Seconds between two looks at unknown members, as long as there are some."""
+
+DEFAULT_GRACE_S = 30
+"""Kubernetes' default, where the mark of the job names no grace period."""
+
+_ALL = "all"
+"""The one key: the guard counts all of them together."""
+
+_NODES_UNREAD = frozenset({State.SUBMITTING, State.UNSURE, State.WAITING})
+"""In these it is not known yet which nodes the job has."""
+
+
+class UnknownMembers:
+    """Judge unknown members, and have the nodes held of those that count as deleted.
+
+    `missing` is its own. `fresh`: what is known of Pods is up to date; blind, no Pod counts as deleted.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        gangs: GangMembers,
+        missing: AbsentPods,
+        *,
+        jobs: SlurmJobs,
+        claims: Claims,
+        events: EventBus,
+        cache: PodCache,
+        pods: Callable[[], Iterable[PodView]],
+        fresh: Callable[[], bool],
+    ) -> None:
+        self._engine = engine
+        self._placeholders = engine.placeholders
+        self._gangs = gangs
+        self._jobs = jobs
+        self._claims = claims
+        self._events = events
+        self._cache = cache
+        self._pods = pods
+        self._fresh = fresh
+        self.missing = missing
+        self._unread: set[str] = set()
+        """Gangs with unknown members whose job was not read yet."""
+
+        self._controller = Controller(
+            "unknown members of gangs", self._reconcile, keep_early=True, resync=Resync(lambda: (_ALL,))
+        )
+
+    async def run(self) -> None:
+        """Judge unknown members until cancelled."""
+        await self._controller.run()
+
+    def found(self, event: MembersUnknown) -> None:
+        """Begin with a gang that was adopted."""
+        self._unread.add(event.key)
+        self._controller.add(_ALL)
+
+    def adopted(self, _event: PodsAdopted) -> None:
+        """End the unknown members in whose slots a Pod has succeeded, where no other one follows it."""
+        if not self._unread:
+            return
+        for pod in self._pods():
+            key = pod.annotations.get(GANG_KEY, "")
+            if key not in self._unread or pod.phase != "Succeeded" or not pod.ended or self._gangs.has_further(key):
+                continue
+            p, claim = self._placeholders.get(key), self._claims.read(pod.annotations, pod.uid)
+            if p is None or claim.gang is None or claim.gang_on(pod.node_name) != key or claim.job_id != p.job_id:
+                continue
+            for member in p.members:
+                if member.unknown and not member.end and member.slot == claim.gang.rank:
+                    self._engine.handle(key, e.PodGone(member.ref.uid, e.PodEnd.SUCCEEDED), "the Pod of its slot")
+
+    def placeholder_changed(self, event: PlaceholderChanged) -> None:
+        """Begin at once where it is known which nodes the job of a gang has."""
+        if event.after.key in self._unread and event.after.state not in _NODES_UNREAD:
+            self._controller.add(_ALL)
+
+    def confirmed(self, _event: MassDeletionConfirmed) -> None:
+        """Treat all of them as deleted."""
+        self._end(self.missing.due(confirmed=True))
+
+    async def _reconcile(self, _all: str) -> Requeue | None:
+        for key in sorted(self._unread):
+            await self._read(key)
+        for uid in self.missing.uids:
+            if self._member(uid) is None:
+                self.missing.back(uid)  # its Pod came back, or its workload is over
+        await self.missing.judge()
+        if self._fresh():
+            self._end(self.missing.due())
+        return Requeue(JUDGE_EVERY) if self._unread or len(self.missing) else None
+
+    async def _read(self, key: str) -> None:
+        """Read the job of a gang, and have the absence judged of the Pods that may have been on it."""
+        p = self._placeholders.get(key)
+        if p is None or not p.awaited_slots:
+            self._unread.discard(key)
+            return
+        if p.state in _NODES_UNREAD:
+            return
+        mark: Mark | None = None
+        if p.job_id is not None:
+            try:
+                job = await self._jobs.read(p.job_id)
+            except PortError as error:
+                _log.info("unknown_members_not_judged", uid=key, job_id=p.job_id, error=str(error))
+                return
+            mark = None if job is None else decode_mark(job.admin_comment)
+        mark = mark if mark is not None and mark.workload == key else None
+        self._unread.discard(key)
+        granted = self._granted(key)
+        for uid in [one.ref.uid for one in p.members if one.unknown and not one.end]:
+            self._begin(key, uid, mark, granted)
+
+    def _granted(self, key: str) -> Counter[str]:
+        """Return how many Pods of a gang wait for each Node that the process before gave them, as their claims prove.
+
+        Each was to have a slot there that was free then, and nothing was bound since.
+        """
+        p = self._placeholders.get(key)
+        uids = () if p is None else dict.fromkeys((*(ref.uid for ref in p.refs), *self._gangs.uids(key)))
+        pods = map(self._cache.get, uids)
+        waiting = [pod for pod in pods if pod is not None and not pod.node_name and not pod.finished]
+        claims = (self._claims.read(pod.annotations, pod.uid) for pod in waiting)
+        return Counter(claim.node for claim in claims if p is not None and claim.node and claim.job_id == p.job_id)
+
+    def _begin(self, key: str, uid: str, mark: Mark | None, granted: Counter[str]) -> None:
+        p, member = self._placeholders.get(key), self._member(uid)
+        if p is None or member is None or member.slot is None:
+            return
+        node = self._node_of(p, uid)
+        if any(slot == member.slot and one.placed and not one.unknown for slot, one in p.by_slot):
+            self._engine.handle(key, e.PodGone(uid, e.PodEnd.REMOVED, never=True), "the Pod of its slot")
+            return
+        if mark is not None and mark.slots is not None and member.slot >= mark.slots:
+            self._engine.handle(key, e.PodGone(uid, e.PodEnd.REMOVED, never=True), "the mark of its job")
+            return
+        if granted[node] > 0:
+            granted[node] -= 1
+            self._engine.handle(key, e.PodGone(uid, e.PodEnd.REMOVED, never=True), "the grant of a Pod that waits")
+            return
+        grace_s = DEFAULT_GRACE_S if mark is None or mark.grace_s is None else mark.grace_s
+        ref = member.ref
+        _log.warning("member_unknown", pod=ref.full_name, uid=uid, workload=key, job_id=p.job_id, node=node)
+        self.missing.keep([PodView(uid, ref.namespace, ref.name, node_name=node, grace_s=grace_s)])
+
+    def _node_of(self, p: Placeholder, uid: str) -> str:
+        """Return the Node of its slot; "?": it has none just now; "": the job has no node for the slot."""
+        slurm_node = p.slurm_node_of(uid)
+        return p.node_of(uid) or (slurm_node and (self._engine.snapshot.node_map.last_kubernetes(slurm_node) or "?"))
+
+    def _member(self, uid: str) -> Member | None:
+        """Return the unknown member with this UID, unless it has ended."""
+        p = self._placeholders.by_pod(uid)
+        member = None if p is None else p.member(uid)
+        return None if member is None or member.end else member
+
+    def _end(self, pods: Iterable[PodView]) -> None:
+        for pod in pods:
+            if (key := self._placeholders.workload_of_pod(pod.uid)) is not None:
+                self._events.publish(PodRemoved(key, pod))
