@@ -227,6 +227,7 @@ class InvariantChecker:
                 and not without_room(self.cluster, node.name)
             )
             key, more_s = f"{node.name} {node.reason}", self._drain_s(node) if idle else 0.0
+            self._forget_other_drains(node.name, key)
             self.hold(Invariant.NO_DRAIN_LEFT, key, idle, f"{node.reason!r}", node_subject(node.name), more_s=more_s)
             if node.name in self.operators.drains and self._drained_at_once(node.name):
                 self.windows["a drain of the extender over one that came after its read of the node"] += 1
@@ -243,6 +244,13 @@ class InvariantChecker:
         return not self.cluster.kube.storage.restores and all(
             checkpoint is not None and not checkpoint.members_may_join for checkpoint in checkpoints
         )
+
+    def _forget_other_drains(self, node: str, key: str) -> None:
+        """Begin again with a reason that a node had before, and has again after a time without it."""
+        others = [known for known in self._since if known[0] is Invariant.NO_DRAIN_LEFT and known[1] != key]
+        for known in others:
+            if known[1].partition(" ")[0] == node:
+                del self._since[known]
 
     def _drain_s(self, node: SimNode) -> float:
         """Return for how long a node may stay drained with its reason after its last Pod disappeared.

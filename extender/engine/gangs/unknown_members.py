@@ -41,10 +41,13 @@ def left_by_all(p: Placeholder, job: JobView) -> tuple[tuple[MemberRef, int], ..
     """Return a member for each slot of a running job of a gang of which no Pod is bound; none where no Pod ever was.
 
     The first members of a gang are bound together. So none was bound if those that the mark names are the ones that
-    wait. A mark of an earlier release does not say who they were.
+    wait. A mark of an earlier release does not say who they were. A process that had a job submitted knows by itself
+    who was bound.
     """
     mark = decode_mark(job.admin_comment)
-    if not p.is_gang or p.placed or not p.refs or mark is None or mark.workload != p.key or not mark.members:
+    if p.attempt or not p.is_gang or p.placed or not p.refs:
+        return ()
+    if mark is None or mark.workload != p.key or not mark.members:
         return ()
     if mark.members == digest_of_members(ref.uid for ref in p.refs):
         return ()

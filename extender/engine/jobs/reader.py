@@ -109,8 +109,10 @@ class JobReader:
         """Slurm has none of the nodes on which this workload's Pods are: it may be another Slurm that answers."""
         world = self._state.snapshot
         theirs = slurm_nodes_of(p, world.node_map) or {member.node for member in p.members if member.placed}
-        known = world.picture.nodes.keys() & {*theirs, *p.slurm_nodes}
-        return not (world.picture.known and known)
+        nodes = {*theirs, *p.slurm_nodes} - {""}
+        if not nodes and any(member.unknown for member in p.members):
+            return not world.picture.known  # all that is known of its members is their job
+        return not (world.picture.known and world.picture.nodes.keys() & nodes)
 
     @staticmethod
     def _would_vanish(p: Placeholder, asked_at: float) -> bool:

@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 
+from extender.domain.placeholder import State
 from extender.domain.wellknown import GANG, GANG_SIZE, GATE
 from simulator.kube.kubelet import RUN_FOR
 from simulator.kube.storage import Snapshot
+from simulator.slurm.faults import SlurmFault
 from tests.builders.gang_pods import a_leader, gang, workers_of
 from tests.builders.process_site import CONFIG, Site
 
@@ -260,3 +262,21 @@ async def test_a_member_that_does_not_come_back_counts_as_deleted_in_the_end(sit
             site.extender.guard.confirm()
         await site.until(lambda: site.drained() == ["n2"], "a drain", within=50)
         assert not site.node_of("ring-1")
+
+
+async def test_a_gang_of_which_a_pod_was_replaced_while_its_job_was_searched_for_is_bound_at_once(site: Site) -> None:
+    async with site.running():
+        site.slurm.restd.faults.add(SlurmFault.LOSE_ANSWER, "POST", times=1)
+        lost = site.slurm.restd.faults.add(SlurmFault.LOSE_ANSWER, "GET")
+        gang(site, range(3), 3)
+        await asyncio.sleep(1)
+        await site.until(lambda: site.placeholder("ring-0").state is State.UNSURE, "a request without an answer")
+        site.kube.delete_pod("ring-1", grace_s=1)
+        await site.gone("ring-1")
+        gang(site, range(1, 2), 3)
+        await asyncio.sleep(5)
+        site.slurm.restd.faults.rules.remove(lost)
+        for name in RING:
+            await site.bound(name, within=60)
+        assert site.drained() == []
+        assert len(site.jobs()) == 1
