@@ -45,8 +45,10 @@ def left_by_all(p: Placeholder, job: JobView) -> tuple[tuple[MemberRef, int], ..
     who was bound.
     """
     mark = decode_mark(job.admin_comment)
-    if p.attempt or not p.is_gang or p.placed or not p.refs:
+    if p.attempt or not p.is_gang or not p.refs:
         return ()
+    if any(one.node or one.binding or one.job_id is not None or one.unknown for one in p.members):
+        return ()  # the claims of these say which Pods were bound, whatever became of them since
     if mark is None or mark.workload != p.key or not mark.members:
         return ()
     if mark.members == digest_of_members(ref.uid for ref in p.refs):

@@ -280,3 +280,22 @@ async def test_a_gang_of_which_a_pod_was_replaced_while_its_job_was_searched_for
             await site.bound(name, within=60)
         assert site.drained() == []
         assert len(site.jobs()) == 1
+
+
+async def test_the_job_ends_of_a_gang_whose_last_pod_ends_before_its_job_is_found(site: Site) -> None:
+    async with site.dying():
+        for number, name in enumerate(RING):
+            runs = {RUN_FOR: "20"} if number else {}
+            site.kube.add_pod(name, annotations={GANG: "ring", GANG_SIZE: "3"} | runs)
+        for name in RING:
+            await site.bound(name)
+    await site.until(lambda: all(site.pod(name)["status"]["phase"] == "Succeeded" for name in RING[1:]), "their end")
+    site.slurm.restd.stop_slurmctld()
+    async with site.running():
+        await asyncio.sleep(5)
+        site.kube.delete_pod("ring-0", grace_s=1)
+        await site.gone("ring-0")
+        await asyncio.sleep(20)
+        site.slurm.restd.continue_slurmctld()
+        await site.until(lambda: not site.live_jobs(), "the end of its job", within=60)
+        assert site.drained() == []
