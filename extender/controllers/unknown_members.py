@@ -5,8 +5,8 @@ at once where the checkpoint in the mark of the job proves a deletion, and else 
 its node is held like that of a Pod that was removed without a report of its kubelet (`nodes.removals`).
 
 Four facts explain a slot at once: the mark of the job says that no Pod had it yet, a Pod waits that the process
-before gave the node of the slot, the Pod that had it has succeeded and its owner creates no other one, or a Pod is
-there that lost the proof of its claim.
+before gave the node of the slot, the Pod that had it has ended and none followed it, or a Pod is there that lost the
+proof of its claim.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import structlog
 
 from extender.controllers.absent_pods import AbsentPods
 from extender.domain import events as e
-from extender.domain.jobs.identity import decode_mark
+from extender.domain.jobs.identity import LATER_MEMBERS, decode_mark
 from extender.domain.jobs.job import Mark
 from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.pods.claim import Claims
@@ -103,14 +103,20 @@ class UnknownMembers:
             return
         for pod in self._pods():
             key = pod.annotations.get(GANG_KEY, "")
-            if key not in self._unread or pod.phase != "Succeeded" or not pod.ended or self._gangs.has_further(key):
-                continue
-            p, claim = self._placeholders.get(key), self._claims.read(pod.annotations, pod.uid)
-            if p is None or claim.gang is None or claim.gang_on(pod.node_name) != key or claim.job_id != p.job_id:
-                continue
-            for member in p.members:
-                if member.unknown and not member.end and member.slot == claim.gang.rank:
-                    self._engine.handle(key, e.PodGone(member.ref.uid, e.PodEnd.SUCCEEDED), "the Pod of its slot")
+            if key in self._unread and pod.phase == "Succeeded" and not self._gangs.has_further(key):
+                self._end_by(key, pod)
+
+    def _end_by(self, key: str, pod: PodView) -> None:
+        """End the unknown member in whose slot this Pod has ended, as its kubelet reports."""
+        p, claim = self._placeholders.get(key), self._claims.read(pod.annotations, pod.uid)
+        if p is None or not pod.ended or claim.gang is None or claim.gang_on(pod.node_name) != key:
+            return
+        if claim.job_id != p.job_id:
+            return
+        how = e.PodEnd.SUCCEEDED if pod.phase == "Succeeded" else e.PodEnd.FAILED
+        for member in p.members:
+            if member.unknown and not member.end and member.slot == claim.gang.rank:
+                self._engine.handle(key, e.PodGone(member.ref.uid, how), "the Pod of its slot")
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Begin at once where it is known which nodes the job of a gang has."""
@@ -150,6 +156,10 @@ class UnknownMembers:
             mark = None if job is None else decode_mark(job.admin_comment)
         mark = mark if mark is not None and mark.workload == key else None
         self._unread.discard(key)
+        if mark is not None and mark.members not in {"", LATER_MEMBERS}:  # then no slot had a second Pod
+            for pod in self._pods():
+                if pod.annotations.get(GANG_KEY, "") == key:
+                    self._end_by(key, pod)
         granted = self._granted(key)
         for uid in [one.ref.uid for one in p.members if one.unknown and not one.end]:
             self._begin(key, uid, mark, granted)

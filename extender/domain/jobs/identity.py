@@ -21,7 +21,6 @@ NAME_LIMIT = 1024
 
 _SUFFIX_DIGITS = 10
 _ATTEMPT_DIGITS = 10
-_DIGEST_DIGITS = 12
 _WORKLOAD = 253
 _VERSION_KEY = "slurm-extender"
 _VERSION = 1
@@ -90,6 +89,15 @@ def encode_mark(mark: Mark) -> str:
     return text
 
 
+MOST_NAMED = 8
+"""First members that a mark names. One that still waits proves that none was bound: they are bound together."""
+
+LATER_MEMBERS = "later"
+"""Stands for their names once members come that are bound after them: what waits then proves nothing any more."""
+
+_NAMED_DIGITS = 8
+_BETWEEN = ","
+
 LONGEST_TEXT = 4096
 """Characters in which a mark is looked for: four times what slurmctld stores."""
 
@@ -113,22 +121,32 @@ def with_wishes(text: str, wishes: Wishes) -> str:
     return text if mark is None else _rewritten(text, mark, replace(mark, wishes=wishes))
 
 
-def digest_of_members(uids: Iterable[str]) -> str:
-    """Return the digest by which a mark names the first members of a gang."""
-    return hashlib.sha256(json.dumps(sorted(uids)).encode()).hexdigest()[:_DIGEST_DIGITS]
+def named_members(uids: Iterable[str]) -> str:
+    """Return the text by which a mark names the first members of a gang: digests of the UIDs of some of them."""
+    return _BETWEEN.join(map(_digest_of, sorted(uids)[:MOST_NAMED]))
+
+
+def names_member(mark: Mark, uid: str) -> bool:
+    """Return whether a mark names a Pod as one of the first members."""
+    return _digest_of(uid) in mark.members.split(_BETWEEN)
+
+
+def _digest_of(uid: str) -> str:
+    return hashlib.sha256(uid.encode()).hexdigest()[:_NAMED_DIGITS]
 
 
 def with_members(text: str, checkpoint: Checkpoint | None, slots: int, first: Iterable[str] | None = None) -> str:
     """Return the text with this checkpoint in its mark, and with at least so many slots where it says how many.
 
     It is the mark alone where other hands have written it otherwise. `checkpoint` `None`: that of the mark stays.
-    `first`: the UIDs of members of whom none was bound yet.
+    `first`: the UIDs of members of whom none was bound yet; `None`: members run already.
     """
     mark = decode_mark(text)
     if mark is None:
         return text
     counted = None if mark.slots is None else max(mark.slots, slots)
-    members = digest_of_members(first) if mark.members and first is not None else mark.members
+    named = LATER_MEMBERS if first is None else named_members(first)
+    members = named if mark.members else ""
     changed = replace(mark, checkpoint=checkpoint or mark.checkpoint, slots=counted, members=members)
     new = _rewritten(text, mark, changed)
     found = decode_mark(new)

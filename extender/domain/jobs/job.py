@@ -209,7 +209,7 @@ class Mark:
     """For a gang: no slot with this number or a higher one had a Pod yet; `None`: not known, or no gang."""
 
     members: str = ""
-    """For a gang: a digest of the UIDs of its first members, which are bound together."""
+    """For a gang: names some of its first members, which are bound together (`identity.named_members`)."""
 
 
 @dataclass(frozen=True, slots=True)

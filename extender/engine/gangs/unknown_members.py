@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from uuid import NAMESPACE_OID, uuid5
 
 from extender.domain.events import MemberRef
-from extender.domain.jobs.identity import decode_mark, digest_of_members
-from extender.domain.jobs.job import JobView
+from extender.domain.jobs.identity import decode_mark, names_member
+from extender.domain.jobs.job import GangRestart, JobView
 from extender.domain.placeholder import Member, Placeholder
 from extender.domain.pods.claim import Claims
 from extender.domain.ports import PodCache
@@ -40,9 +40,9 @@ def unknown_members(
 def left_by_all(p: Placeholder, job: JobView) -> tuple[tuple[MemberRef, int], ...]:
     """Return a member for each slot of a running job of a gang of which no Pod is bound; none where no Pod ever was.
 
-    The first members of a gang are bound together. So none was bound if those that the mark names are the ones that
-    wait. A mark of an earlier release does not say who they were. A process that had a job submitted knows by itself
-    who was bound.
+    The first members of a gang are bound together: none was bound as long as one of them waits. A mark of an earlier
+    release does not say who they were. A process that had a job submitted knows by itself who was bound. An allocation
+    that is kept for the next Pods has none of the last ones, whose ends were seen.
     """
     mark = decode_mark(job.admin_comment)
     if p.attempt or not p.is_gang or not p.refs:
@@ -51,7 +51,9 @@ def left_by_all(p: Placeholder, job: JobView) -> tuple[tuple[MemberRef, int], ..
         return ()  # the claims of these say which Pods were bound, whatever became of them since
     if mark is None or mark.workload != p.key or not mark.members:
         return ()
-    if mark.members == digest_of_members(ref.uid for ref in p.refs):
+    if any(names_member(mark, ref.uid) for ref in p.refs):
+        return ()
+    if p.request is not None and p.request.restart is GangRestart.KEEP_ALLOCATION:
         return ()
     return tuple((_unknown(p.key, p.refs[0], job.job_id, slot), slot) for slot in range(mark.slots or 0))
 

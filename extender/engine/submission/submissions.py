@@ -9,7 +9,7 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.jobs.changes import FOLLOWED, changed, raises_limit
-from extender.domain.jobs.identity import digest_of_members, job_name, with_wishes
+from extender.domain.jobs.identity import job_name, named_members, with_wishes
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView
 from extender.domain.jobs.time_limit import whence, within_partition
 from extender.domain.jobs.wishes import wishes_of
@@ -77,7 +77,7 @@ class Submissions:
             pod=named,
             checkpoint=checkpoint,
             slots=p.slots_used if p.is_gang else None,
-            members=digest_of_members(ref.uid for ref in p.refs) if p.is_gang else "",
+            members=named_members(ref.uid for ref in p.refs) if p.is_gang else "",
         )
         name = job_name(request.title, mark.cluster, mark.scheduler, p.key)
         order = JobOrder(

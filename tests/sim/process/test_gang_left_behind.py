@@ -299,3 +299,114 @@ async def test_the_job_ends_of_a_gang_whose_last_pod_ends_before_its_job_is_foun
         site.slurm.restd.continue_slurmctld()
         await site.until(lambda: not site.live_jobs(), "the end of its job", within=60)
         assert site.drained() == []
+
+
+# Never bound, or ended as their kubelets report.
+
+
+async def let_run(site: Site) -> None:
+    """Free the nodes of `site.fill` without an extender."""
+    for number in range(3):
+        site.kube.delete_pod(f"first-{number}", grace_s=1)
+    await site.gone("first-2")
+    for job in site.live_jobs():
+        if "first" in job.name:
+            site.slurm.controller.cancel(job.job_id)
+    await site.until(lambda: all(job.running for job in site.live_jobs()), "its nodes")
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["seen", "unseen"])
+async def test_a_gang_that_waited_and_of_which_a_pod_was_replaced_is_bound_at_once_after_a_start(
+    site: Site, seen: bool
+) -> None:
+    async with site.dying():
+        await site.fill()
+        gang(site, range(3), 3)
+        await site.until(lambda: len(site.live_jobs()) == 4, "its job")
+        await asyncio.sleep(5)
+        if seen:
+            site.kube.delete_pod("ring-1", grace_s=1)
+            await site.gone("ring-1")
+            gang(site, range(1, 2), 3)
+            await asyncio.sleep(20)
+    if not seen:
+        site.kube.delete_pod("ring-1", grace_s=1)
+        await site.gone("ring-1")
+        gang(site, range(1, 2), 3)
+    await let_run(site)
+    async with site.running():
+        await asyncio.sleep(30)
+        assert site.drained() == []
+        for name in RING:
+            await site.bound(name, within=5)
+
+
+async def test_a_gang_that_lost_a_pod_before_its_binding_keeps_its_job_for_the_successor_after_a_start(
+    site: Site,
+) -> None:
+    async with site.dying():
+        await site.fill()
+        gang(site, range(3), 3)
+        await site.until(lambda: len(site.live_jobs()) == 4, "its job")
+        await asyncio.sleep(5)
+    await let_run(site)
+    site.kube.delete_pod("ring-1", grace_s=1)
+    await site.gone("ring-1")
+    live = site.live_jobs()
+    async with site.running():
+        await asyncio.sleep(5)
+        gang(site, range(1, 2), 3)
+        await asyncio.sleep(20)
+        assert site.drained() == []
+        assert site.live_jobs() == live
+
+
+async def test_workers_that_came_while_the_job_of_their_leader_waited_are_bound_at_once_after_a_start(
+    site: Site,
+) -> None:
+    async with site.dying():
+        await site.fill()
+        leader = a_leader(site)
+        await site.until(lambda: len(site.live_jobs()) == 4, "its job")
+        await asyncio.sleep(5)
+        workers = workers_of(site, leader)
+        await asyncio.sleep(5)
+    await let_run(site)
+    async with site.running():
+        await asyncio.sleep(30)
+        assert site.drained() == []
+        for name in (leader, *workers):
+            await site.bound(name, within=5)
+
+
+async def test_the_slot_of_a_successor_is_not_given_to_a_pod_that_a_restored_etcd_shows_as_waiting(site: Site) -> None:
+    async with site.dying():
+        await site.fill()
+        gang(site, range(3), 3, grace_s=GRACE_S)
+        await site.until(lambda: len(site.live_jobs()) == 4, "its job")
+        await asyncio.sleep(5)
+        before = site.kube.storage.save()
+        await let_run(site)
+        for name in RING:
+            await site.bound(name)
+        await asyncio.sleep(5)
+        site.kube.delete_pod("ring-1", grace_s=1)
+        await site.gone("ring-1")
+        gang(site, range(1, 2), 3, grace_s=GRACE_S)
+        await site.bound("ring-1")
+        await asyncio.sleep(10)
+    await site.restore_kube(before)
+    async with site.running():
+        await asyncio.sleep(60)
+        assert not site.node_of("ring-1")
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+async def test_the_node_of_a_member_that_is_shown_as_ended_is_not_held_after_a_start(site: Site, phase: str) -> None:
+    async with site.dying():
+        await run_gang(site)
+        site.edit_pod("ring-1", lambda pod: pod["status"].update(phase=phase, containerStatuses=[]))
+        await asyncio.sleep(10)
+    async with site.running():
+        await asyncio.sleep(20)
+        assert site.drained() == []

@@ -129,3 +129,23 @@ async def test_slurm_may_end_the_kept_job_and_the_next_incarnation_gets_another(
         for name in pods_of(site, job_set, 1, KEEP):
             await site.bound(name)
         assert before.job_id not in {job.job_id for job in site.live_jobs()}
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["seen", "unseen"])
+async def test_an_allocation_that_is_kept_over_a_start_is_free_for_the_next_pods(site: Site, seen: bool) -> None:
+    async with site.dying():
+        job_set = a_job_set(site)
+        old = pods_of(site, job_set, 0, KEEP)
+        for name in old:
+            await site.bound(name)
+        await asyncio.sleep(5)
+        await removed(site, old)
+        await asyncio.sleep(10)
+        new = pods_of(site, job_set, 1, KEEP) if seen else []
+        await asyncio.sleep(0)
+    new = new or pods_of(site, job_set, 1, KEEP)
+    async with site.running():
+        await asyncio.sleep(20)
+        for name in new:
+            await site.bound(name, within=20)
+        assert site.drained() == []
