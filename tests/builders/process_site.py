@@ -118,6 +118,11 @@ class Site(SimCluster):
             self.kube.add_pod(f"first-{number}", cpu=cpu)
             await self.bound(f"first-{number}")
 
+    def free_all(self) -> None:
+        """Delete the Pods of `fill`."""
+        for number in range(len(NAMES)):
+            self.kube.delete_pod(f"first-{number}", grace_s=1)
+
     async def left_alone(self, count: int = 1, *, marked: bool = True) -> list[int]:
         """Jobs of so many Pods that ran, and left while no extender was there; their numbers.
 

@@ -296,8 +296,7 @@ async def test_a_gang_that_was_tried_before_the_grant_keeps_its_job_until_kube_s
             site.kube.add_pod(name, cpu="8", annotations={GANG: "ring", GANG_SIZE: "3"})
         await site.until(lambda: all(WAITING_TEXT in str(site.pod(name)["status"]) for name in names), "their turn")
         nobody_is_reached(site)
-        for number in range(3):
-            site.kube.delete_pod(f"first-{number}", grace_s=1)
+        site.free_all()
         jobs = len(site.jobs())
         await others_are_tried(site, 90)
         assert bound(site, names) == 0

@@ -12,7 +12,7 @@ from simulator.kube.storage import Snapshot
 from simulator.slurm.faults import SlurmFault
 from tests.builders.gang_pods import gang
 from tests.builders.process_site import Site
-from tests.sim.process.test_gang_restored import RING, TAINT, free_all, jobs_of_the_gang, why_it_waits
+from tests.sim.process.test_gang_restored import RING, TAINT, jobs_of_the_gang, why_it_waits
 
 pytestmark = pytest.mark.looptime
 
@@ -181,7 +181,7 @@ async def test_the_time_for_a_successor_begins_anew_once_pods_that_were_absent_a
         await asyncio.sleep(60)
         assert in_queue(site) == []
         gang(site, range(1, 2), 3)
-        free_all(site)
+        site.free_all()
         for name in RING:
             await site.bound(name, within=400)
 

@@ -156,6 +156,16 @@ async def test_a_gang_all_of_whose_members_were_deleted_by_force_is_placed_again
 # Slots that hold nothing.
 
 
+async def let_run(site: Site) -> None:
+    """Free the nodes of `site.fill` without an extender."""
+    site.free_all()
+    await site.gone("first-2")
+    for job in site.live_jobs():
+        if "first" in job.name:
+            site.slurm.controller.cancel(job.job_id)
+    await site.until(lambda: all(job.running for job in site.live_jobs()), "its nodes")
+
+
 @pytest.mark.parametrize("gates", [(), (GATE,)], ids=["no gate", "gate"])
 async def test_a_gang_that_slurm_gives_its_nodes_while_no_extender_runs_is_bound_at_once(
     site: Site, gates: tuple[str, ...]
@@ -165,13 +175,7 @@ async def test_a_gang_that_slurm_gives_its_nodes_while_no_extender_runs_is_bound
         gang(site, range(3), 3, gates=gates)
         await site.until(lambda: len(site.live_jobs()) == 4, "its job")
         await asyncio.sleep(5)
-    for number in range(3):
-        site.kube.delete_pod(f"first-{number}", grace_s=1)
-    await site.gone("first-2")
-    for job in site.live_jobs():
-        if "first" in job.name:
-            site.slurm.controller.cancel(job.job_id)
-    await site.until(lambda: all(job.running for job in site.live_jobs()), "its nodes")
+    await let_run(site)
     async with site.running():
         for name in RING:
             await site.bound(name, within=20)
@@ -302,17 +306,6 @@ async def test_the_job_ends_of_a_gang_whose_last_pod_ends_before_its_job_is_foun
 
 
 # Never bound, or ended as their kubelets report.
-
-
-async def let_run(site: Site) -> None:
-    """Free the nodes of `site.fill` without an extender."""
-    for number in range(3):
-        site.kube.delete_pod(f"first-{number}", grace_s=1)
-    await site.gone("first-2")
-    for job in site.live_jobs():
-        if "first" in job.name:
-            site.slurm.controller.cancel(job.job_id)
-    await site.until(lambda: all(job.running for job in site.live_jobs()), "its nodes")
 
 
 @pytest.mark.parametrize("seen", [True, False], ids=["seen", "unseen"])

@@ -211,8 +211,8 @@ async def test_a_gang_whose_tenant_changes_while_a_start_reads_its_members_stays
     asyncio.get_running_loop().call_later(8, policy.says, DEPARTMENT)
     async with site.running(changed=policy.given):
         await asyncio.sleep(30)
-        for number in range(3 if waits else 0):
-            site.kube.delete_pod(f"first-{number}", grace_s=1)
+        if waits:
+            site.free_all()
         for name in names:
             await site.bound(name)
 
@@ -228,7 +228,6 @@ async def test_a_member_whose_gang_lost_the_other_while_the_extender_was_away_is
     site.kube.delete_pod(last, grace_s=0)
     await asyncio.sleep(2)
     async with site.running(changed=policy.given):
-        for number in range(3):
-            site.kube.delete_pod(f"first-{number}", grace_s=1)
+        site.free_all()
         await asyncio.sleep(200)
         assert not site.node_of(first)

@@ -172,12 +172,6 @@ def jobs_of_the_gang(site: Site, name: str = "ring") -> list[int]:
     return [job.job_id for job in site.jobs() if f"gang {name}" in job.name]
 
 
-def free_all(site: Site) -> None:
-    """Delete the Pods of `site.fill`."""
-    for number in range(3):
-        site.kube.delete_pod(f"first-{number}", grace_s=1)
-
-
 def why_it_waits(site: Site) -> str:
     (p,) = (one for one in site.extender.engine.placeholders.all.values() if one.is_gang)
     return site.extender.engine.explain(p).text
@@ -248,7 +242,7 @@ async def test_no_second_job_is_submitted_for_a_group_whose_leader_a_restored_et
         await asyncio.sleep(5)
         await site.restore_kube(before)
         submitted = len(site.jobs())
-        free_all(site)
+        site.free_all()
         await asyncio.sleep(300)
         assert len(site.jobs()) == submitted
         assert site.live_jobs() == []
@@ -267,7 +261,7 @@ async def test_a_gang_that_a_restored_etcd_lacks_keeps_its_place_in_the_queue_an
         await site.restore_kube(before)
         await asyncio.sleep(200)
         assert [job.job_id for job in site.live_jobs() if job.job_id in there] == there
-        free_all(site)
+        site.free_all()
         await asyncio.sleep(200)
         assert jobs_of_the_gang(site) == there
 
@@ -284,7 +278,7 @@ async def test_a_gang_that_lacks_one_member_in_a_restored_etcd_keeps_its_place_i
         await site.restore_kube(before)
         await asyncio.sleep(200)
         await site.restore_kube(whole)
-        free_all(site)
+        site.free_all()
         for name in RING:
             await site.bound(name, within=400)
         assert jobs_of_the_gang(site) == [job]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from extender.domain.wellknown import CANCELLED
+from simulator.kube.storage import Snapshot
 from tests.builders.gang_pods import gang
 from tests.builders.process_site import Site
 from tests.sim.process.test_gang_policy import FREE, SMALL, Policy
@@ -26,15 +27,20 @@ def pods(site: Site, size: int) -> list[str]:
     return RING[:size]
 
 
+async def once_waiting(site: Site) -> tuple[Snapshot, list[int]]:
+    """Wait until the job of these Pods waits behind those of `site.fill`. Return what etcd has, and all live jobs."""
+    await site.until(lambda: len(site.live_jobs()) == 4, "its job")
+    await asyncio.sleep(5)
+    return site.kube.storage.save(), [job.job_id for job in site.live_jobs()]
+
+
 @pytest.mark.parametrize("size", [1, 3])
 async def test_a_job_that_waits_keeps_its_place_where_its_pods_come_back_after_a_start(site: Site, size: int) -> None:
     async with site.dying():
         await site.fill()
         before = site.kube.storage.save()
         names = pods(site, size)
-        await site.until(lambda: len(site.live_jobs()) == 4, "its job")
-        await asyncio.sleep(5)
-        whole, live = site.kube.storage.save(), [job.job_id for job in site.live_jobs()]
+        whole, live = await once_waiting(site)
     await site.restore_kube(before)
     async with site.running():
         await asyncio.sleep(60)
@@ -42,8 +48,7 @@ async def test_a_job_that_waits_keeps_its_place_where_its_pods_come_back_after_a
         await site.restore_kube(whole)
         await asyncio.sleep(100)
         assert [job.job_id for job in site.live_jobs()] == live
-        for number in range(3):
-            site.kube.delete_pod(f"first-{number}", grace_s=1)
+        site.free_all()
         for name in names:
             await site.bound(name)
         assert [job.job_id for job in site.live_jobs()] == live[-1:]
@@ -56,9 +61,7 @@ async def test_a_job_that_waits_is_changed_where_its_pod_comes_back_after_a_star
         await site.fill()
         before = site.kube.storage.save()
         site.kube.add_pod("ring-0", annotations={"slurm-extender.io/time-limit": "10"})
-        await site.until(lambda: len(site.live_jobs()) == 4, "its job")
-        await asyncio.sleep(5)
-        whole, live = site.kube.storage.save(), [job.job_id for job in site.live_jobs()]
+        whole, live = await once_waiting(site)
     await site.restore_kube(before)
     async with site.running():
         await asyncio.sleep(60)
@@ -114,8 +117,7 @@ async def test_a_policy_that_changes_while_pods_are_absent_counts_when_they_are_
             await site.restore_kube(whole)
         await asyncio.sleep(60)
         assert site.live_jobs() == running
-        for number in range(3):
-            site.kube.delete_pod(f"first-{number}", grace_s=1)
+        site.free_all()
         await asyncio.sleep(60)
         assert not any(site.node_of(name) for name in RING)
 

@@ -370,8 +370,7 @@ async def test_jobs_that_slurmctld_forgot_right_after_it_acknowledged_them_are_m
         await site.until(lambda: all(site.jobs_of(name) for name in names), "acknowledged")
         site.slurm.controller.forget(*[site.jobs_of(name)[0].job_id for name in names])
         others = [await site.submit_as_somebody_else(number) for number in range(3)]
-        for number in range(3):
-            site.kube.delete_pod(f"first-{number}", grace_s=1)
+        site.free_all()
         await asyncio.sleep(120)
         there = {job.job_id for job in site.live_jobs() if job.name.startswith("somebody")}
         assert there == set(others)
