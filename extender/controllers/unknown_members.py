@@ -24,7 +24,7 @@ from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.pods.claim import Claims
 from extender.domain.ports import PodCache, PortError, SlurmJobs
 from extender.domain.views import PodView
-from extender.domain.wellknown import GANG_KEY
+from extender.domain.wellknown import DEFAULT_GRACE_S, GANG_KEY
 from extender.engine.engine import Engine
 from extender.engine.gangs.members import GangMembers
 from extender.runtime.controller import Controller, Requeue, Resync
@@ -41,9 +41,6 @@ _log = structlog.get_logger(__name__)
 
 JUDGE_EVERY = 1.0
 """Seconds between two looks at unknown members, as long as there are some."""
-
-DEFAULT_GRACE_S = 30
-"""Kubernetes' default, where the mark of the job names no grace period."""
 
 _ALL = "all"
 """The one key: the guard counts all of them together."""
@@ -99,19 +96,24 @@ class UnknownMembers:
 
     def adopted(self, _event: PodsAdopted) -> None:
         """End the unknown members in whose slots a Pod has succeeded, where no other one follows it."""
-        if not self._unread:
-            return
-        for pod in self._pods():
-            key = pod.annotations.get(GANG_KEY, "")
-            if key in self._unread and pod.phase == "Succeeded" and not self._gangs.has_further(key):
-                self._end_by(key, pod)
+        for key, pods in self._ended().items():
+            if not self._gangs.has_further(key):
+                for pod in pods:
+                    if pod.phase == "Succeeded":
+                        self._end_by(key, pod)
+
+    def _ended(self) -> dict[str, list[PodView]]:
+        """Return the ended Pods that name a gang whose job was not read yet, by that gang."""
+        found: dict[str, list[PodView]] = {}
+        for pod in self._pods() if self._unread else ():
+            if pod.ended and (key := pod.annotations.get(GANG_KEY, "")) in self._unread:
+                found.setdefault(key, []).append(pod)
+        return found
 
     def _end_by(self, key: str, pod: PodView) -> None:
         """End the unknown member in whose slot this Pod has ended, as its kubelet reports."""
         p, claim = self._placeholders.get(key), self._claims.read(pod.annotations, pod.uid)
-        if p is None or not pod.ended or claim.gang is None or claim.gang_on(pod.node_name) != key:
-            return
-        if claim.job_id != p.job_id:
+        if p is None or claim.gang is None or claim.gang_on(pod.node_name) != key or claim.job_id != p.job_id:
             return
         how = e.PodEnd.SUCCEEDED if pod.phase == "Succeeded" else e.PodEnd.FAILED
         for member in p.members:
@@ -128,8 +130,10 @@ class UnknownMembers:
         self._end(self.missing.due(confirmed=True))
 
     async def _reconcile(self, _all: str) -> Requeue | None:
-        for key in sorted(self._unread):
-            await self._read(key)
+        readable = [key for key in sorted(self._unread) if not self._is_unread(key)]
+        ended = self._ended() if readable else {}
+        for key in readable:
+            await self._read(key, ended.get(key, ()))
         for uid in self.missing.uids:
             if self._member(uid) is None:
                 self.missing.back(uid)  # its Pod came back, or its workload is over
@@ -138,13 +142,21 @@ class UnknownMembers:
             self._end(self.missing.due())
         return Requeue(JUDGE_EVERY) if self._unread or len(self.missing) else None
 
-    async def _read(self, key: str) -> None:
-        """Read the job of a gang, and have the absence judged of the Pods that may have been on it."""
+    def _is_unread(self, key: str) -> bool:
+        """Return whether it is not known yet which nodes the job of a gang has."""
+        p = self._placeholders.get(key)
+        return p is not None and p.state in _NODES_UNREAD
+
+    async def _read(self, key: str, ended: Iterable[PodView]) -> None:
+        """Read the job of a gang, and have the absence judged of the Pods that may have been on it.
+
+        `ended` are the Pods that name this gang and have ended.
+        """
         p = self._placeholders.get(key)
         if p is None or not p.awaited_slots:
             self._unread.discard(key)
             return
-        if p.state in _NODES_UNREAD:
+        if self._is_unread(key):  # again, while the jobs of others were read
             return
         mark: Mark | None = None
         if p.job_id is not None:
@@ -157,9 +169,8 @@ class UnknownMembers:
         mark = mark if mark is not None and mark.workload == key else None
         self._unread.discard(key)
         if mark is not None and mark.members not in {"", LATER_MEMBERS}:  # then no slot had a second Pod
-            for pod in self._pods():
-                if pod.annotations.get(GANG_KEY, "") == key:
-                    self._end_by(key, pod)
+            for pod in ended:
+                self._end_by(key, pod)
         granted = self._granted(key)
         for uid in [one.ref.uid for one in p.members if one.unknown and not one.end]:
             self._begin(key, uid, mark, granted)
@@ -180,19 +191,18 @@ class UnknownMembers:
         p, member = self._placeholders.get(key), self._member(uid)
         if p is None or member is None or member.slot is None:
             return
-        node = self._node_of(p, uid)
+        node, cause = self._node_of(p, uid), ""
         if any(slot == member.slot and one.placed and not one.unknown for slot, one in p.by_slot):
-            self._engine.handle(key, e.PodGone(uid, e.PodEnd.REMOVED, never=True), "the Pod of its slot")
-            return
-        if mark is not None and mark.slots is not None and member.slot >= mark.slots:
-            self._engine.handle(key, e.PodGone(uid, e.PodEnd.REMOVED, never=True), "the mark of its job")
-            return
-        if granted[node] > 0:
+            cause = "the Pod of its slot"
+        elif mark is not None and mark.slots is not None and member.slot >= mark.slots:
+            cause = "the mark of its job"
+        elif granted[node] > 0:
             granted[node] -= 1
-            self._engine.handle(key, e.PodGone(uid, e.PodEnd.REMOVED, never=True), "the grant of a Pod that waits")
+            cause = "the grant of a Pod that waits"
+        if cause:
+            self._engine.handle(key, e.PodGone(uid, e.PodEnd.REMOVED, never=True), cause)
             return
-        grace_s = DEFAULT_GRACE_S if mark is None or mark.grace_s is None else mark.grace_s
-        ref = member.ref
+        grace_s, ref = DEFAULT_GRACE_S if mark is None else mark.longest_grace_s, member.ref
         _log.warning("member_unknown", pod=ref.full_name, uid=uid, workload=key, job_id=p.job_id, node=node)
         self.missing.keep([PodView(uid, ref.namespace, ref.name, node_name=node, grace_s=grace_s)])
 

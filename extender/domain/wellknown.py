@@ -284,3 +284,7 @@ class Hook(StrEnum):
     URL = "SLURM_EXTENDER_HOOKS"
     TOKEN = "SLURM_EXTENDER_TOKEN"  # noqa: S105 (the name of a variable, not a secret)
     WAIT = "SLURM_EXTENDER_WAIT"
+
+
+DEFAULT_GRACE_S = 30
+"""Seconds; `terminationGracePeriodSeconds` where none is given (Kubernetes `core/v1/defaults.go`)."""

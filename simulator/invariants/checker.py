@@ -54,6 +54,9 @@ class InvariantChecker:
     states: Counter[str] = field(default_factory=Counter)
     preempted: int = 0
     _since: dict[tuple[Invariant, str], float] = field(default_factory=dict)
+    _drain_keys: dict[str, str] = field(default_factory=dict)
+    """The key in `_since` of the last drain of each node."""
+
     pods: dict[str, Json] = field(default_factory=dict)
     """The last state of every Pod that is there, by UID."""
 
@@ -227,7 +230,7 @@ class InvariantChecker:
                 and not without_room(self.cluster, node.name)
             )
             key, more_s = f"{node.name} {node.reason}", self._drain_s(node) if idle else 0.0
-            self._forget_other_drains(node.name, key)
+            self._forget_other_drain(node.name, key)
             self.hold(Invariant.NO_DRAIN_LEFT, key, idle, f"{node.reason!r}", node_subject(node.name), more_s=more_s)
             if node.name in self.operators.drains and self._drained_at_once(node.name):
                 self.windows["a drain of the extender over one that came after its read of the node"] += 1
@@ -245,12 +248,11 @@ class InvariantChecker:
             checkpoint is not None and not checkpoint.members_may_join for checkpoint in checkpoints
         )
 
-    def _forget_other_drains(self, node: str, key: str) -> None:
+    def _forget_other_drain(self, node: str, key: str) -> None:
         """Begin again with a reason that a node had before, and has again after a time without it."""
-        others = [known for known in self._since if known[0] is Invariant.NO_DRAIN_LEFT and known[1] != key]
-        for known in others:
-            if known[1].partition(" ")[0] == node:
-                del self._since[known]
+        before, self._drain_keys[node] = self._drain_keys.get(node, key), key
+        if before != key:
+            self._since.pop((Invariant.NO_DRAIN_LEFT, before), None)
 
     def _drain_s(self, node: SimNode) -> float:
         """Return for how long a node may stay drained with its reason after its last Pod disappeared.

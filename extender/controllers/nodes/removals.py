@@ -18,7 +18,7 @@ from extender.domain.jobs.job import JobView, Mark
 from extender.domain.nodes.marks import NodePatch
 from extender.domain.nodes.removals import SETTLE_S, Removal, check, removal, removals_in
 from extender.domain.nodes.whereabouts import slurm_nodes_of, slurm_nodes_of_member
-from extender.domain.placeholder import State
+from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.ports import Announcement, Announcer, Clock, KubeNodes, NodeLeases, PortError
 from extender.domain.views import NodeView, PodView
@@ -48,9 +48,6 @@ REMEMBERS_WITHIN = 15.0
 
 REMEMBERED = 10_000
 """Pods whose end is remembered, for jobs of theirs that are found later."""
-
-DEFAULT_GRACE_S = 30
-"""Kubernetes' default, for a Pod whose grace period is not known."""
 
 
 _HOW_IT_ENDS = (
@@ -161,8 +158,7 @@ class RemovalController:
             slurm_node = job.nodes[0]
             node = world.node_map.last_kubernetes(slurm_node) or "?"
             pod = "-".join(job.name.rpartition("-")[0].split()) or "?"
-            grace_s = DEFAULT_GRACE_S if mark.grace_s is None else mark.grace_s
-            known = removal(uid, pod, node, grace_s, self._kube_nodes().get(node))
+            known = removal(uid, pod, node, mark.longest_grace_s, self._kube_nodes().get(node))
             self._keep(_OpenRemoval(known, "", frozenset(job.nodes)))
         return all(self._nodes.keeps(one) for uid in uids for one in self._open[uid].slurm_nodes)
 
@@ -282,8 +278,7 @@ class RemovalController:
         Every user who may create Pods can name a node in `spec.nodeName`, and delete the Pod by force. No node is held
         for such a Pod: Slurm did not account for it while it ran either.
         """
-        p = self._engine.placeholders.get(workload)
-        member = p.member(uid) if p is not None else None
+        p, member = self._member(workload, uid)
         if p is None or member is None or p.occupies_job(member):
             return True
         return None if p.state is State.UNSURE else False
@@ -350,15 +345,17 @@ class RemovalController:
         """Return whether this Slurm node is held for a removed Pod."""
         return any(one.held and slurm_node in one.slurm_nodes for one in self._open.values())
 
-    def _is_unknown(self, workload: str, uid: str) -> bool:
+    def _member(self, workload: str, uid: str) -> tuple[Placeholder | None, Member | None]:
         p = self._engine.placeholders.get(workload)
-        member = p.member(uid) if p is not None else None
+        return p, None if p is None else p.member(uid)
+
+    def _is_unknown(self, workload: str, uid: str) -> bool:
+        _, member = self._member(workload, uid)
         return member is not None and member.unknown
 
     def _bound_to(self, workload: str, uid: str) -> str:
         """Return the node of a Binding that the watch has not shown."""
-        p = self._engine.placeholders.get(workload)
-        member = p.member(uid) if p is not None else None
+        p, member = self._member(workload, uid)
         if p is None or member is None:
             return ""
         return member.node or (p.node_of(uid) if member.binding else "")

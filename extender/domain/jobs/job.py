@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from extender.domain.jobs.checkpoint import Checkpoint
 from extender.domain.jobs.devices import Device
+from extender.domain.wellknown import DEFAULT_GRACE_S
 
 
 class Mode(StrEnum):
@@ -210,6 +211,11 @@ class Mark:
 
     members: str = ""
     """For a gang: names some of its first members, which are bound together (`identity.named_members`)."""
+
+    @property
+    def longest_grace_s(self) -> int:
+        """Return the grace period that a Pod of the workload has at most; Kubernetes' default where none is named."""
+        return DEFAULT_GRACE_S if self.grace_s is None else self.grace_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,11 +44,11 @@ def left_by_all(p: Placeholder, job: JobView) -> tuple[tuple[MemberRef, int], ..
     release does not say who they were. A process that had a job submitted knows by itself who was bound. An allocation
     that is kept for the next Pods has none of the last ones, whose ends were seen.
     """
-    mark = decode_mark(job.admin_comment)
     if p.attempt or not p.is_gang or not p.refs:
         return ()
     if any(one.node or one.binding or one.job_id is not None or one.unknown for one in p.members):
         return ()  # the claims of these say which Pods were bound, whatever became of them since
+    mark = decode_mark(job.admin_comment)
     if mark is None or mark.workload != p.key or not mark.members:
         return ()
     if any(names_member(mark, ref.uid) for ref in p.refs):

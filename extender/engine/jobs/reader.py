@@ -18,7 +18,6 @@ from extender.domain.jobs.time_limit import due_in
 from extender.domain.nodes.whereabouts import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, PortError
-from extender.domain.renewal import replace
 from extender.domain.states import UnsureState
 from extender.domain.wellknown import Reason
 from extender.engine.engine_context import EnginePorts, EngineState
@@ -132,6 +131,9 @@ class JobReader:
         except PortError as error:
             self._handle(p.key, e.ProbeFailed(str(error)), "probe")
             return
+        now = self._state.placeholders.get(p.key)
+        if now is None:
+            return
         live: list[e.JobFound] = []
         ended: list[e.JobEnded] = []
         for job in jobs:
@@ -142,12 +144,8 @@ class JobReader:
             running = isinstance(seen, o.Running | o.Ending | o.Starting)
             found = mark_of(job)
             attempt, older, wishes = (found.attempt, found.epoch != epoch, found.wishes) if found else (0, False, ())
-            live.append(e.JobFound(job.job_id, attempt, running, job.excluded, older, wishes))
-        now = self._state.placeholders.get(p.key)
-        if now is None:
-            return
-        left = {job.job_id: left_by_all(now, job) for job in jobs}
-        live = [replace(job, left=left[job.job_id]) if job.running else job for job in live]
+            left = left_by_all(now, job) if running else ()
+            live.append(e.JobFound(job.job_id, attempt, running, job.excluded, older, wishes, left))
         if not live and not ended and self._would_vanish(now, asked_at):
             known = now.job_id or next((m.job_id for m in now.members if m.job_id is not None), None)
             if not self._state.missing_jobs.may_end(now.key, known, now.refs, nodes_unknown=self._nodes_unknown(now)):

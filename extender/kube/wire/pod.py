@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from extender.domain.views import Allocated, Container, Failure, HostPort, OwnerReference, PodView
-from extender.domain.wellknown import ALLOCATED_CONDITION, CONTAINERS_STARTED_CONDITION
+from extender.domain.wellknown import ALLOCATED_CONDITION, CONTAINERS_STARTED_CONDITION, DEFAULT_GRACE_S
 from extender.kube.wire.fields import MOST, NOTHING, Fields, parsed
 from extender.kube.wire.meta import annotations_of, controlling_owner, labels_of
 from extender.kube.wire.placing import (
@@ -22,9 +22,6 @@ from extender.kube.wire.placing import (
 
 MOST_NAME = 256
 """Characters of the name of another object that are kept: more than Kubernetes allows, so that a longer one shows."""
-
-DEFAULT_GRACE_S = 30
-"""`terminationGracePeriodSeconds` where none is given (Kubernetes `core/v1/defaults.go`)."""
 
 
 def read_pod(obj: Mapping[str, Any] | bytes | str) -> PodView:
