@@ -211,7 +211,8 @@ class InvariantChecker:
             stray = occupies_node(pod) and "deletionTimestamp" not in pod["metadata"] and not self.holds_node(pod)
             excused = self.workload_of_pod(uid) in self.forgotten and self.cluster.extender.guard.engaged
             self.hold(Invariant.NO_STRAY, uid, stray and not excused, f"job {job_id_of(pod)} is over", *subjects)
-            self.hold(Invariant.PROGRESS, uid, self._stuck(pod, jobs), self._why_stuck(pod, jobs), *subjects)
+            why, more_s = self._why_stuck(pod, jobs), self._kept_slots_s(uid)
+            self.hold(Invariant.PROGRESS, uid, self._stuck(pod, jobs), why, *subjects, more_s=more_s)
         for uid, jobs in live.items():
             lonely = all(pod["status"]["phase"] in OVER for pod in self.pods_of(uid))
             subjects = tuple(job_subject(job.job_id) for job in jobs)
@@ -304,6 +305,14 @@ class InvariantChecker:
             return False
         placeholder = self.cluster.extender.engine.placeholders.by_pod(pod["metadata"]["uid"])
         return placeholder is None or placeholder.state is not State.REFUSED
+
+    def _kept_slots_s(self, uid: str) -> float:
+        """Return for how long a Pod may wait for the slots of members that a restored etcd does not have.
+
+        These slots are kept for `orphans.massGracePeriod`, from the last start of an extender.
+        """
+        kept = self.cluster.kube.storage.restores and self.workload_of_pod(uid) != uid
+        return self.cluster.extender.guard.options.mass_grace if kept else 0.0
 
     def _why_stuck(self, pod: Json, jobs: list[SimJob]) -> str:
         placeholder = self.cluster.extender.engine.placeholders.by_pod(pod["metadata"]["uid"])

@@ -65,6 +65,7 @@ OF_GANGS = {
     Invariant.RANKS,
     Invariant.SLOTS,
     Invariant.GANG_LOOP,
+    Invariant.PROGRESS,
 }
 
 
@@ -150,6 +151,21 @@ def test_nodes_that_a_gang_keeps_although_no_member_is_bound(kept: bool) -> None
         invariants.check()
 
     assert broken_by(act) == (set() if kept else {Invariant.GANG_NODES})
+
+
+@pytest.mark.parametrize(("restores", "seconds", "late"), [(0, 700, True), (1, 700, False), (1, 1300, True)])
+def test_a_gang_that_waits_although_nothing_prevents_it(restores: int, seconds: float, late: bool) -> None:
+    async def act(site: Site, invariants: GangInvariants) -> None:
+        waiting = [site.pod(name) for name in NAMES]
+        for pod in waiting:
+            del pod["spec"]["nodeName"]
+        site.kube.storage.restores, invariants.checker.can_start = restores, lambda _pod: True
+        for after in (0, seconds):
+            await asyncio.sleep(after)
+            invariants.checker.pods |= {pod["metadata"]["uid"]: pod for pod in waiting}
+            invariants.checker.check()
+
+    assert broken_by(act) - {Invariant.GANG_NODES} == ({Invariant.PROGRESS} if late else set())
 
 
 def test_a_gang_that_is_granted_again_and_again() -> None:
