@@ -15,6 +15,7 @@ from slurmclient.hostlist import expand
 from tests.builders.stage import Stage
 
 Pod = dict[str, Any]
+JOBS = ("/apis/batch/v1", "jobs")
 JOB_SETS = ("/apis/jobset.x-k8s.io/v1alpha2", "jobsets")
 LEADER_WORKER_SETS = ("/apis/leaderworkerset.x-k8s.io/v1", "leaderworkersets")
 
@@ -31,6 +32,18 @@ def collection(stage: Stage, kind: tuple[str, str]) -> str:
     """Return the path of the objects of a kind in the namespace of the test."""
     api, plural = kind
     return f"{api}/namespaces/{stage.namespace}/{plural}"
+
+
+def parallel_job(
+    stage: Stage, name: str, size: int, pod: Pod, *, indexed: bool = True, annotations: Mapping[str, str] | None = None
+) -> None:
+    """Create a Job whose Pods, of the template `pod`, run at the same time."""
+    mode = "Indexed" if indexed else "NonIndexed"
+    spec = {"completionMode": mode, "parallelism": size, "completions": size, "template": pod}
+    meta = {"name": name, "annotations": dict(annotations or {})}
+    stage.site.create(
+        collection(stage, JOBS), {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+    )
 
 
 def job_set(
@@ -118,6 +131,11 @@ def bound_pods(stage: Stage, count: int, *, where: Callable[[Pod], bool] = bool,
 def in_order(pods: Sequence[Pod], *keys: str) -> list[Pod]:
     """Return the Pods by the numbers in these labels, the first counts most."""
     return sorted(pods, key=lambda pod: [int(label(pod, key) or 0) for key in keys])
+
+
+def by_index(stage: Stage, count: int) -> list[Pod]:
+    """Wait until all Pods of a Job are bound; return them in the order of their completion indexes."""
+    return in_order(bound_pods(stage, count), labels.JOB_INDEX)
 
 
 JOBSET_ORDER = (labels.JOBSET_GLOBAL_INDEX, labels.JOB_INDEX)

@@ -12,7 +12,16 @@ from lab import manifests
 from lab.gang_controllers import POD_GROUPS, running
 from lab.pods import RUN_FOR
 from lab.site import Site
-from tests.builders.gang_controllers import STEADY_S, bound_pods, collection, in_order, one_gang, template, warned_once
+from tests.builders.gang_controllers import (
+    STEADY_S,
+    bound_pods,
+    by_index,
+    collection,
+    one_gang,
+    parallel_job,
+    template,
+    warned_once,
+)
 from tests.builders.stage import Stage
 
 pytestmark = [pytest.mark.controllers, pytest.mark.slow, pytest.mark.modes("batch")]
@@ -58,9 +67,7 @@ def phase(stage: Stage) -> str:
 
 def add_job(stage: Stage, pods: int, **annotations: str) -> None:
     pod = template(stage, annotations=annotations, labels={labels.COSCHEDULING_GROUP: "ring"})
-    spec = {"completionMode": "Indexed", "parallelism": pods, "completions": pods, "template": pod}
-    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "ring"}, "spec": spec}
-    stage.site.create(f"/apis/batch/v1/namespaces/{stage.namespace}/jobs", body)
+    parallel_job(stage, "ring", pods, pod)
 
 
 def conflicts(stage: Stage) -> int:
@@ -75,7 +82,7 @@ def test_two_writers_of_a_pod_group_agree_on_its_status_and_then_write_no_more(r
     site.elapse(3)
     assert stage.jobs() == []
     add_group(stage, 3)
-    one_gang(stage, in_order(bound_pods(stage, 3), labels.JOB_INDEX))
+    one_gang(stage, by_index(stage, 3))
     site.wait_for(lambda: phase(stage) == "Running", "the phase says that the Pods run", timeout_s=60)
     site.wait_for(lambda: group(stage)["status"].get("running") == 3, "all Pods are counted", timeout_s=60)
     before = group(stage)
@@ -88,7 +95,7 @@ def test_the_phase_of_a_pod_group_with_two_writers_ends_as_finished(reading: Sta
     stage = reading
     add_group(stage, 3)
     add_job(stage, 3, **{RUN_FOR: "4s"})
-    one_gang(stage, in_order(bound_pods(stage, 3), labels.JOB_INDEX))
+    one_gang(stage, by_index(stage, 3))
     stage.site.wait_for(lambda: phase(stage) == "Finished", "the phase says that all Pods succeeded", timeout_s=60)
     stage.site.elapse(STEADY_S)
     assert phase(stage) == "Finished"

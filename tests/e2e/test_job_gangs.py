@@ -8,12 +8,13 @@ from extender.domain.gangs import labels
 from extender.domain.wellknown import GANG, GANG_RANK
 from lab.pods import FAIL_AFTER
 from tests.builders.gang_controllers import (
-    Pod,
+    JOBS,
     bound_pods,
+    by_index,
     collection,
-    in_order,
     label,
     one_gang,
+    parallel_job,
     ref_of,
     template,
     warned_once,
@@ -21,33 +22,20 @@ from tests.builders.gang_controllers import (
 from tests.builders.stage import Stage
 
 pytestmark = pytest.mark.modes("batch", slow=("24.11",))
-JOBS = ("/apis/batch/v1", "jobs")
 MERGE = "application/merge-patch+json"
 
 
 def add_job(stage: Stage, size: int, *, annotated: str = "", indexed: bool = True) -> None:
-    """Create a Job whose Pods run at the same time. `annotated`: what says that they are a gang, "Job" or "Pods"."""
+    """Create a Job. `annotated`: what says that its Pods are a gang, "Job" or "Pods"."""
     said = {GANG: "true"}
-    spec = {
-        "completionMode": "Indexed" if indexed else "NonIndexed",
-        "parallelism": size,
-        "completions": size,
-        "template": template(stage, annotations=said if annotated == "Pods" else {}),
-    }
-    meta = {"name": "train", "annotations": said if annotated == "Job" else {}}
-    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
-    stage.site.create(collection(stage, JOBS), body)
+    pod = template(stage, annotations=said if annotated == "Pods" else {})
+    parallel_job(stage, "train", size, pod, indexed=indexed, annotations=said if annotated == "Job" else {})
 
 
 def suspend(stage: Stage, suspended: bool) -> None:
     path = f"{collection(stage, JOBS)}/train"
     status, answer = stage.site.kube.api("PATCH", path, {"spec": {"suspend": suspended}}, content_type=MERGE)
     assert status == 200, answer
-
-
-def by_index(stage: Stage, size: int) -> list[Pod]:
-    """Wait until all Pods are bound; return them in the order of their completion indexes."""
-    return in_order(bound_pods(stage, size), labels.JOB_INDEX)
 
 
 @pytest.mark.parametrize("annotated", ["Job", pytest.param("Pods", marks=pytest.mark.slow)])
