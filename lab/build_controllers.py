@@ -48,13 +48,14 @@ class ControllerRecipe:
 JOBSET = ControllerRecipe("JobSet", "jobset", "sigs.k8s.io/jobset", "sigs.k8s.io/jobset", ("config",))
 LWS = ControllerRecipe("LeaderWorkerSet", "lws", "sigs.k8s.io/lws", "sigs.k8s.io/lws/cmd", ("config",))
 COSCHEDULING = ControllerRecipe(
-    "scheduler-plugins, its controller",
+    "scheduler-plugins",
     "coscheduling",
     "sigs.k8s.io/scheduler-plugins",
     "sigs.k8s.io/scheduler-plugins/cmd/controller",
     ("manifests/coscheduling", "manifests/capacityscheduling", "manifests/install"),
 )
-RECIPES = (JOBSET, LWS, COSCHEDULING)
+KUEUE = ControllerRecipe("Kueue", "kueue", "sigs.k8s.io/kueue", "sigs.k8s.io/kueue/cmd/kueue", ("config",))
+RECIPES = (JOBSET, LWS, COSCHEDULING, KUEUE)
 
 
 def controller_build(recipe: ControllerRecipe) -> GoBuild:

@@ -1,10 +1,11 @@
-"""Run the controllers of JobSet, LeaderWorkerSet and scheduler-plugins beside an API server of the lab.
+"""Run the controllers of JobSet, LeaderWorkerSet, scheduler-plugins and Kueue beside an API server of the lab.
 
 Each gets the definitions, rights and webhooks that its project ships, and works with the token of its ServiceAccount.
 Three things differ from an installation in a cluster: the webhooks are called at an address of loopback instead of a
 Service, their certificate comes from the lab, and there is no leader election.
 """
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import yaml
 from lab.build_controllers import (
     COSCHEDULING,
     JOBSET,
+    KUEUE,
     LWS,
     MANIFESTS,
     ControllerRecipe,
@@ -49,11 +51,12 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class GangController:
-    """One controller: where its manifests are, and the arguments that it is started with."""
+    """One controller: where its manifests are, the arguments that it is started with, and what starts it, if any."""
 
     recipe: ControllerRecipe
     objects: Callable[[Kubernetes, Path], list[Document]]
     arguments: Callable[[Serving], list[str]]
+    started_by: Callable[[Serving], list[str]] = lambda _serving: []
 
 
 @contextmanager
@@ -76,7 +79,7 @@ def running(kube: Kubernetes, controller: GangController) -> Iterator[Daemon]:
     kubeconfig = kube.kubeconfig_of_account(account["metadata"]["namespace"], account["metadata"]["name"])
     daemon = kube.component(
         recipe.folder,
-        [str(built / recipe.program), *controller.arguments(serving)],
+        [*controller.started_by(serving), str(built / recipe.program), *controller.arguments(serving)],
         ready=lambda: _serves(kube, serving, hooks),
         url=f"http://{serving.loopback(serving.probes)}",
         environment={"KUBECONFIG": str(kubeconfig)},
@@ -162,7 +165,7 @@ def _dumped(value: object) -> str:
 
 
 def _configured(group: str, serving: Serving, **more: Any) -> Path:
-    """Write the configuration file that JobSet and LeaderWorkerSet have in common."""
+    """Write the configuration file that JobSet, LeaderWorkerSet and Kueue have in common."""
     path = serving.folder / "config.yaml"
     document = {
         "apiVersion": group,
@@ -191,6 +194,27 @@ def _coscheduling_arguments(serving: Serving) -> list[str]:
     return ["--metricsAddr=0", f"--probeAddr={serving.loopback(serving.probes)}", "--enableLeaderElection=false"]
 
 
+def _kueue_arguments(serving: Serving) -> list[str]:
+    # The server of pending workloads would listen on a fixed port of every address.
+    config = _configured(
+        "config.kueue.x-k8s.io/v1beta2",
+        serving,
+        integrations={"frameworks": ["batch/job", "pod"]},
+        featureGates={"VisibilityOnDemand": False},
+    )
+    return [f"--config={config}"]
+
+
+def _with_metrics_certificate(serving: Serving) -> list[str]:
+    """Return what runs a program with an /etc of its own: there Kueue wants a certificate, even without metrics."""
+    etc = serving.folder / "etc"
+    certificates = etc / "kueue/metrics/certs"
+    certificates.mkdir(parents=True, exist_ok=True)
+    for name in ("tls.crt", "tls.key"):
+        shutil.copy(serving.folder / name, certificates / name)
+    return ["unshare", "--mount", "--", "sh", "-euc", 'mount --bind "$0" /etc && exec "$@"', str(etc)]
+
+
 JOB_SETS = GangController(JOBSET, _kustomized("config/default"), _jobset_arguments)
 LEADER_WORKER_SETS = GangController(LWS, _kustomized("config/default"), _lws_arguments)
 POD_GROUPS = GangController(
@@ -202,3 +226,4 @@ POD_GROUPS = GangController(
     ),
     _coscheduling_arguments,
 )
+QUEUES = GangController(KUEUE, _kustomized("config/default"), _kueue_arguments, _with_metrics_certificate)

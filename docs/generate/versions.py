@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from lab.build_controllers import JOBSET
+from lab.build_controllers import RECIPES
 from lab.build_kubernetes import (
     HERE,
     kubernetes_build,
@@ -148,7 +148,8 @@ def _others() -> Iterable[str]:
     yield f"| kwok, instead of the kubelet | {required_version(HERE / 'kwok/go.mod', 'sigs.k8s.io/kwok')} |"
     yield f"| kubelet, in its own suites | {required_version(HERE / 'kubelet/go.mod', 'k8s.io/kubernetes')} |"
     yield f"| containerd, in the same suites | {required_version(HERE / 'containerd/go.mod', CONTAINERD)} |"
-    yield f"| {JOBSET.title}, its controller: [results](../proof/controllers.md) | {JOBSET.version} |"
+    results = "[results](../proof/controllers.md)"
+    yield from (f"| {one.title}, its controller: {results} | {one.version} |" for one in RECIPES)
     yield f"| helm, which renders the chart | {required_version(HERE / 'helm/go.mod', 'helm.sh/helm/v3')} |"
     yield "| machines | Linux on x86-64; no other machine was tested |"
 

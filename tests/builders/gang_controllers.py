@@ -35,12 +35,19 @@ def collection(stage: Stage, kind: tuple[str, str]) -> str:
 
 
 def parallel_job(
-    stage: Stage, name: str, size: int, pod: Pod, *, indexed: bool = True, annotations: Mapping[str, str] | None = None
+    stage: Stage,
+    name: str,
+    size: int,
+    pod: Pod,
+    *,
+    indexed: bool = True,
+    annotations: Mapping[str, str] | None = None,
+    labelled: Mapping[str, str] | None = None,
 ) -> None:
     """Create a Job whose Pods, of the template `pod`, run at the same time."""
     mode = "Indexed" if indexed else "NonIndexed"
     spec = {"completionMode": mode, "parallelism": size, "completions": size, "template": pod}
-    meta = {"name": name, "annotations": dict(annotations or {})}
+    meta = {"name": name, "annotations": dict(annotations or {}), "labels": dict(labelled or {})}
     stage.site.create(
         collection(stage, JOBS), {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
     )

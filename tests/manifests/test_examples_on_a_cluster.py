@@ -17,6 +17,7 @@ pytestmark = pytest.mark.lab
 
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.yaml") if not path.name.startswith("policy-"))
 CUSTOM = {
+    ("kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues"),
     ("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets"),
     ("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"),
     ("ray.io", "v1", "RayCluster", "rayclusters"),
