@@ -312,18 +312,19 @@ class Site(Standing):
 
     def annotate(self, ref: PodRef, annotations: Mapping[str, str | None]) -> None:
         """Set annotations; None takes one away."""
-        body = {"metadata": {"annotations": dict(annotations)}}
-        status, answer = self.kube.api("PATCH", ref.path, body, content_type="application/merge-patch+json")
-        if status != 200:
-            raise LabError(f"{ref.namespace}/{ref.name} was not annotated ({status}): {answer.get('message')}")
+        self.merge(ref.path, {"metadata": {"annotations": dict(annotations)}})
 
     def patch_node(self, name: str, patch: Mapping[str, Any]) -> None:
         """Merge-patch a Node (labels, ``spec.unschedulable``, taints)."""
-        status, answer = self.kube.api(
-            "PATCH", f"/api/v1/nodes/{name}", patch, content_type="application/merge-patch+json"
-        )
+        self.merge(f"/api/v1/nodes/{name}", patch)
+
+    def merge(self, path: str, patch: Mapping[str, Any]) -> dict[str, Any]:
+        """Merge-patch the object at ``path``; return it as it is then. Raises LabError if the API server refuses."""
+        status, answer = self.kube.api("PATCH", path, patch, content_type="application/merge-patch+json")
         if status != 200:
-            raise LabError(f"Node {name} was not changed ({status}): {answer.get('message')}")
+            raise LabError(f"{path} was not changed ({status}): {answer.get('message')}")
+        changed: dict[str, Any] = answer
+        return changed
 
     def node_of(self, ref: PodRef) -> str:
         """The Node a Pod is bound to, or ""."""

@@ -23,9 +23,13 @@ STEADY_S = 4.0
 """Real time in which an Event that must not come would have come."""
 
 
+MEMBER_CPUS = 2
+"""CPUs of each Pod of :func:`template`."""
+
+
 def template(stage: Stage, *, annotations: Mapping[str, str] | None = None, **options: Any) -> dict[str, Any]:
     """Return a Pod template of the stage's mode."""
-    return pod_template(cpus=2, annotations=stage.annotations(extra=annotations), **options)
+    return pod_template(cpus=MEMBER_CPUS, annotations=stage.annotations(extra=annotations), **options)
 
 
 def collection(stage: Stage, kind: tuple[str, str]) -> str:

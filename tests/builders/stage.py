@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from extender.domain.wellknown import ALLOCATED_CONDITION
 from lab.pods import pod_template
 from lab.site import LIVE, PodRef, QueuedJob, Site
 from lab.topology import EXTERNAL, WITH_SLURMD, Family
@@ -48,6 +49,15 @@ class Stage:
         """A Pod template for a workload, labelled `app`."""
         said = self.annotations(partition, annotations)
         return pod_template(annotations=said, labels={"app": app}, restartPolicy="Always", **options)
+
+    def phase(self, ref: PodRef) -> str:
+        """The phase of a Pod; "" once it is gone."""
+        return str((self.site.read(ref) or {}).get("status", {}).get("phase", ""))
+
+    def condition(self, ref: PodRef) -> dict[str, Any]:
+        """The condition that says why a Pod waits for its allocation; {} without one."""
+        said = (self.site.read(ref) or {}).get("status", {}).get("conditions") or ()
+        return next((one for one in said if one["type"] == ALLOCATED_CONDITION), {})
 
     def jobs(self, ref: PodRef | None = None, states: str = LIVE) -> list[QueuedJob]:
         """The live placeholder jobs of this namespace, or of one Pod of it; `states="all"` also those that ended."""

@@ -12,7 +12,6 @@ import pytest
 from extender.domain.wellknown import GANG_RANK
 from lab.clock import now
 from lab.pods import RUN_FOR
-from lab.site import PodRef
 from lab.topology import slurm_name
 from slurmclient.hostlist import expand
 from tests.builders.stage import Stage
@@ -27,10 +26,6 @@ MESSAGE_TIMEOUT_S = 12.0
 TABLE = "table: Node of a finished gang member: from the Pod's terminal phase to idle in Slurm"
 STEPS = {"seen": "PodGone(", "requested": "NodesVacated(", "answered": "ShrinkAnswered("}
 """The moments of the extender between the end of a member and its idle node, by the event of its history."""
-
-
-def phase(stage: Stage, pod: PodRef) -> str:
-    return str((stage.site.read(pod) or {"status": {}})["status"].get("phase", ""))
 
 
 def idle_nodes(stage: Stage) -> set[str]:
@@ -55,12 +50,12 @@ def until_idle(stage: Stage, name: str) -> dict[str, float]:
     (leaves,) = gang(stage, name, SIZE, ranks=[SIZE - 1], annotations={RUN_FOR: "2s"})
     nodes = [slurm_name(node) for node in all_bound(stage, [*stay, leaves])]
     (job,) = [one for one in stage.jobs() if site.expand(one.node) == set(nodes)]
-    site.wait_for(lambda: phase(stage, leaves) == "Succeeded", "a member has succeeded", every_s=0.01)
+    site.wait_for(lambda: stage.phase(leaves) == "Succeeded", "a member has succeeded", every_s=0.01)
     times = {"ended": now()}
     site.wait_for(lambda: nodes[-1] in idle_nodes(stage), "its node is idle in Slurm", every_s=0.01)
     idle = now()
     assert [site.expand(one.node) for one in stage.jobs() if one.job_id == job.job_id] == [set(nodes[:-1])]
-    assert [phase(stage, pod) for pod in stay] == ["Running"] * len(stay)
+    assert [stage.phase(pod) for pod in stay] == ["Running"] * len(stay)
     history = (site.debug(stay[0].uid) or {})["history"]
     for step, event in STEPS.items():
         (times[step],) = [chapter["at"] for chapter in history if event in chapter["line"]]

@@ -22,7 +22,6 @@ from tests.builders.gang_controllers import (
 from tests.builders.stage import Stage
 
 pytestmark = pytest.mark.modes("batch", slow=("24.11",))
-MERGE = "application/merge-patch+json"
 
 
 def add_job(stage: Stage, size: int, *, annotated: str = "", indexed: bool = True) -> None:
@@ -33,9 +32,7 @@ def add_job(stage: Stage, size: int, *, annotated: str = "", indexed: bool = Tru
 
 
 def suspend(stage: Stage, suspended: bool) -> None:
-    path = f"{collection(stage, JOBS)}/train"
-    status, answer = stage.site.kube.api("PATCH", path, {"spec": {"suspend": suspended}}, content_type=MERGE)
-    assert status == 200, answer
+    stage.site.merge(f"{collection(stage, JOBS)}/train", {"spec": {"suspend": suspended}})
 
 
 @pytest.mark.parametrize("annotated", ["Job", pytest.param("Pods", marks=pytest.mark.slow)])

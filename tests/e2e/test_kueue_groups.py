@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from extender.domain.gangs import labels
-from extender.domain.wellknown import ALLOCATED_CONDITION, GANG, GANG_RANK
+from extender.domain.wellknown import GANG, GANG_RANK
 from lab.gang_controllers import QUEUES, running
 from lab.pods import FAIL_AFTER, RUN_FOR
 from lab.site import PodRef, Site
 from tests.builders.gang_controllers import (
+    MEMBER_CPUS,
     STEADY_S,
     bound_pods,
     by_index,
@@ -32,10 +33,7 @@ API = "/apis/kueue.x-k8s.io/v1beta2"
 VERSION = "kueue.x-k8s.io/v1beta2"
 ADMISSION = "kueue.x-k8s.io/admission"
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
-MERGE = "application/merge-patch+json"
 INDEX = "example.org/index"
-CPUS = 2
-"""Of each member, as in `tests.builders.gang_controllers.template`."""
 
 
 @pytest.fixture(scope="module")
@@ -77,14 +75,12 @@ def _quota(flavor: str, cpus: int) -> dict[str, Any]:
 
 def change_queue(stage: Stage, **spec: Any) -> None:
     """Change the ClusterQueue of the namespace."""
-    path = f"{API}/clusterqueues/{stage.namespace}"
-    status, answer = stage.site.kube.api("PATCH", path, {"spec": spec}, content_type=MERGE)
-    assert status == 200, answer
+    stage.site.merge(f"{API}/clusterqueues/{stage.namespace}", {"spec": spec})
 
 
 def give(stage: Stage, members: int) -> None:
     """Let Kueue admit so many members at a time."""
-    change_queue(stage, **_quota(stage.namespace, members * CPUS))
+    change_queue(stage, **_quota(stage.namespace, members * MEMBER_CPUS))
 
 
 def member(stage: Stage, group: str, index: int, size: int, *, suffix: str = "") -> PodRef:
@@ -93,7 +89,7 @@ def member(stage: Stage, group: str, index: int, size: int, *, suffix: str = "")
         f"{group}-{size - index}{suffix}",
         annotations={labels.KUEUE_SIZE: str(size), labels.KUEUE_INDEX_LABEL: INDEX},
         labels={labels.KUEUE_GROUP: group, QUEUE_NAME: "team", INDEX: str(index)},
-        cpus=CPUS,
+        cpus=MEMBER_CPUS,
     )
 
 
@@ -108,15 +104,9 @@ def bound_group(stage: Stage, group: str, size: int) -> list[dict[str, Any]]:
     return in_order(pods, INDEX)
 
 
-def why(stage: Stage, ref: PodRef) -> str:
-    """Return what the condition of a Pod says about its allocation; "" without one."""
-    said = (stage.site.read(ref) or {}).get("status", {}).get("conditions") or ()
-    return next((str(one["message"]) for one in said if one["type"] == ALLOCATED_CONDITION), "")
-
-
-def phase(stage: Stage, ref: PodRef) -> str:
-    """Return the phase of a Pod."""
-    return str((stage.site.read(ref) or {}).get("status", {}).get("phase", ""))
+def waits_for_kueue(stage: Stage, ref: PodRef) -> bool:
+    """Whether the condition of a Pod names the gate of Kueue."""
+    return ADMISSION in stage.condition(ref).get("message", "")
 
 
 def workloads(stage: Stage) -> list[dict[str, Any]]:
@@ -137,7 +127,7 @@ def test_a_group_has_no_slurm_job_before_kueue_admits_it_and_is_one_gang_until_b
     stage, site = queued, queued.site
     pods = members(stage, "ring", 3)
     give(stage, 2)
-    site.wait_for(lambda: ADMISSION in why(stage, pods[0]), "the gate of Kueue is named", timeout_s=30)
+    site.wait_for(lambda: waits_for_kueue(stage, pods[0]), "the gate of Kueue is named", timeout_s=30)
     site.elapse(STEADY_S)
     assert stage.jobs() == []
     give(stage, 3)
@@ -156,7 +146,7 @@ def test_a_group_that_waits_for_the_quota_of_another_gets_its_own_slurm_job_once
     ring = members(stage, "ring", 2)
     first = one_gang(stage, bound_group(stage, "ring", 2))
     chain = members(stage, "chain", 2)
-    site.wait_for(lambda: ADMISSION in why(stage, chain[1]), "the second group waits for Kueue", timeout_s=30)
+    site.wait_for(lambda: waits_for_kueue(stage, chain[1]), "the second group waits for Kueue", timeout_s=30)
     assert stage.made() == [first.job_id]
     for pod in ring:
         site.annotate(pod, {RUN_FOR: "1s"})
@@ -173,7 +163,7 @@ def test_the_pod_that_replaces_a_failed_one_of_an_admitted_group_gets_its_slot(q
     failed, node = pods[1], pods[1]["spec"]["nodeName"]
     site.annotate(ref_of(failed), {FAIL_AFTER: "1s"})
     # Kueue deletes what is more than the group's size: the successor comes once the Pod has failed.
-    site.wait_for(lambda: phase(stage, ref_of(failed)) == "Failed", "the Pod has failed", timeout_s=30)
+    site.wait_for(lambda: stage.phase(ref_of(failed)) == "Failed", "the Pod has failed", timeout_s=30)
     member(stage, "ring", 1, 3, suffix="-again")
 
     others = bound_pods(stage, 3, where=lambda pod: pod["metadata"]["uid"] != failed["metadata"]["uid"])

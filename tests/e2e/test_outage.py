@@ -49,8 +49,7 @@ def write_beyond(site: Site, version: int) -> None:
     while True:
         number += 1
         body = {"metadata": {"annotations": {"e2e/beat": f"{now()}-{number}"}}}
-        status, answer = site.kube.api("PATCH", path, body, content_type="application/merge-patch+json")
-        assert status == 200, answer
+        answer = site.merge(path, body)
         if int(answer["metadata"]["resourceVersion"]) > version:
             return
 

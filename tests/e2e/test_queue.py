@@ -26,9 +26,7 @@ def test_a_pod_without_room_waits_in_slurms_queue_until_there_is_some(stage: Sta
 
 def scale(stage: Stage, kind: str, name: str, replicas: int) -> None:
     path = f"/apis/apps/v1/namespaces/{stage.namespace}/{kind}/{name}"
-    body = {"spec": {"replicas": replicas}}
-    status, _ = stage.site.kube.api("PATCH", path, body, content_type="application/merge-patch+json")
-    assert status == 200
+    stage.site.merge(path, {"spec": {"replicas": replicas}})
 
 
 def workload(stage: Stage, kind: str, name: str, replicas: int, **spec: Any) -> None:

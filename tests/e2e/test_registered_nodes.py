@@ -97,12 +97,7 @@ def add(site: Site, name: str, *, cpus: int = 16, gpus: int = 0, **labels: str) 
 
 def resize(site: Site, name: str, **sizes: str) -> None:
     """As a kubelet that says another size."""
-    body = {"status": {"allocatable": sizes, "capacity": sizes}}
-    status, answer = site.kube.api(
-        "PATCH", f"/api/v1/nodes/{name}/status", body, content_type="application/merge-patch+json"
-    )
-    if status != 200:
-        raise LabError(f"Node {name} was not changed ({status}): {answer.get('message')}")
+    site.merge(f"/api/v1/nodes/{name}/status", {"status": {"allocatable": sizes, "capacity": sizes}})
 
 
 def registered(site: Site, name: str, *, cpus: int = 16, timeout_s: float = 30) -> dict[str, Any]:

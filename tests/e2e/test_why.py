@@ -6,11 +6,9 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from extender.domain.wellknown import ALLOCATED_CONDITION
 from lab.site import PodRef
 from tests.builders.stage import Stage
 
@@ -28,12 +26,6 @@ def asked(stage: Stage, *words: str, code: int = 0, debug: bool = True) -> str:
     return done.stdout
 
 
-def condition(stage: Stage, ref: PodRef) -> dict[str, Any]:
-    pod = stage.site.read(ref) or {}
-    said = pod.get("status", {}).get("conditions") or ()
-    return next((one for one in said if one["type"] == ALLOCATED_CONDITION), {})
-
-
 def two_for_one_place(stage: Stage) -> tuple[PodRef, PodRef]:
     tiny = stage.family.tiny
     first = stage.pod("first", partition=tiny, cpus=4)
@@ -47,12 +39,12 @@ def test_a_pod_that_waits_is_told_why_in_the_same_words_everywhere(stage: Stage)
     site = stage.site
     first, second = two_for_one_place(stage)
     job = stage.job(second)
-    said = site.wait_for(lambda: condition(stage, second), "the condition", timeout_s=60, every_s=0.5)
+    said = site.wait_for(lambda: stage.condition(second), "the condition", timeout_s=60, every_s=0.5)
     assert (said["status"], said["reason"]) == ("False", "SlurmJobQueued")
     assert said["message"].startswith(f"Slurm job {job.job_id} waits: ")
     assert f"Partition: {stage.family.tiny}." in said["message"]
     alone = asked(stage, "why", "second", debug=False)
-    assert alone == f"{stage.namespace}/second: {condition(stage, second)['message']}\n"
+    assert alone == f"{stage.namespace}/second: {stage.condition(second)['message']}\n"
     assert f"Slurm job {job.job_id} waits: " in asked(stage, "why", "second")
     assert f"Slurm job {job.job_id} waits: " in (site.debug(second.uid) or {})["why"]
     assert f"Slurm job {job.job_id} waits: " in site.event(second, "SlurmJobPending")
@@ -63,7 +55,7 @@ def test_a_pod_that_waits_is_told_why_in_the_same_words_everywhere(stage: Stage)
     assert "WAITING" in asked(stage, "history", "second")
     site.delete(first)
     site.bound(second, timeout_s=40)
-    site.wait_for(lambda: condition(stage, second)["status"] == "True", "it is told of its node", timeout_s=60)
+    site.wait_for(lambda: stage.condition(second)["status"] == "True", "it is told of its node", timeout_s=60)
 
 
 @pytest.mark.modes("batch", "external", slow=("24.11", "external"))
