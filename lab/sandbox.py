@@ -117,7 +117,7 @@ class Sandbox:
     def start(self) -> None:
         """Make the namespaces and the mounts; raise LabError where the machine forbids them."""
         require_root()
-        require_programs(("unshare", "nsenter", "mount", "chroot"))
+        require_programs(("env", "unshare", "nsenter", "mount", "chroot"))
         # Site-packages and the caller's environment are of no use to process 1: -I -S keep it small and quick.
         reaper = [sys.executable, "-I", "-S", str(REAPER), *self._cgroups]
         runner = os.pidfd_open(os.getpid())
@@ -170,7 +170,7 @@ class Sandbox:
     ) -> subprocess.Popen[bytes]:
         """Start ``command`` inside; its pid is the machine's, so that signals can be sent to it from outside."""
         namespaces = Path(f"/proc/{self.init_pid}/ns")
-        enter = ["nsenter", "--no-fork", *(f"--{kind}={namespaces / name}" for kind, name in _KINDS.items()), "--"]
+        enter = [*_DEFAULT_SIGNALS, "nsenter", "--no-fork", *(f"--{kind}={namespaces / name}" for kind, name in _KINDS.items()), "--"]
         base = CHROOT_ENVIRONMENT if in_chroot else {**os.environ}
         with _children_in(namespaces / "pid"):
             child = subprocess.Popen(
@@ -240,6 +240,9 @@ class Sandbox:
             raise LabError(f"{' '.join(command)[:200]} failed ({child.returncode}): {said}")
         return out.decode(errors="replace")
 
+
+# Under nohup a child inherits that SIGHUP is ignored, and bash never traps a signal that was ignored when it started.
+_DEFAULT_SIGNALS = ("env", "--default-signal=HUP")
 
 _KINDS = {"mount": "mnt", "uts": "uts", "ipc": "ipc"}
 

@@ -13,6 +13,12 @@ Device = tuple[str, str]
 
 OVER = frozenset({"Succeeded", "Failed"})
 
+SHOWN_AFTER = 50
+"""Resource versions after which a kube-scheduler has heard of a write, in a burst on a busy machine."""
+
+REMINDED_AFTER = 500
+"""Resource versions after which a device that was forgotten has a reminder. On a busy machine 125 were seen."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:
@@ -32,8 +38,14 @@ class DeviceLedger:
     """By UID of the Pod."""
 
     finished: set[str] = field(default_factory=set)
-    shared: list[str] = field(default_factory=list)
-    """Devices that two Pods on nodes had at one instant."""
+    shared: set[str] = field(default_factory=set)
+    """Devices that two Pods on nodes had at one instant, although every kube-scheduler knew the first holder."""
+
+    shared_while_forgotten: set[str] = field(default_factory=set)
+    """Devices that two Pods had because kube-scheduler had forgotten the first holder (docs/devices.md, Reminders)."""
+
+    not_reminded: set[Device] = field(default_factory=set)
+    """Devices that a ResourceClaim held for long after kube-schedulers had forgotten that."""
 
     moved: list[str] = field(default_factory=list)
     """Pods whose devices were others after their Binding."""
@@ -43,11 +55,21 @@ class DeviceLedger:
 
     _claims: dict[str, Json] = field(default_factory=dict)
     _pods: dict[str, Json] = field(default_factory=dict)
+    _forgotten: dict[Device, int] = field(default_factory=dict)
+    """Devices that a ResourceClaim holds, since another with it was freed; none was allocated with it since."""
+
+    _reminded: dict[Device, int] = field(default_factory=dict)
+    """When a device that was forgotten was allocated anew."""
+
+    _since: dict[tuple[str, Device], tuple[int, bool]] = field(default_factory=dict)
+    """When a ResourceClaim, by UID, got a device, and whether kube-scheduler had forgotten its holder then."""
 
     def feed(self, changes: Iterable[Json]) -> None:
         """Take over changes, `type` and `object` each, the oldest first."""
         for change in changes:
             found = change["object"]
+            if found["kind"] == "ResourceClaim":
+                self._note_allocation(found, gone=change["type"] == "DELETED")
             there = self._claims if found["kind"] == "ResourceClaim" else self._pods
             if change["type"] == "DELETED":
                 there.pop(found["metadata"]["uid"], None)
@@ -60,6 +82,25 @@ class DeviceLedger:
     def claims_of(self, uid: str) -> list[Json]:
         """The ResourceClaims that are reserved for a Pod."""
         return [claim for claim in self._claims.values() if uid in _reserved(claim)]
+
+    def _note_allocation(self, claim: Json, *, gone: bool) -> None:
+        """Follow the set of devices that a kube-scheduler keeps without counts."""
+        uid, version = claim["metadata"]["uid"], int(claim["metadata"]["resourceVersion"])
+        before, after = set(_devices(self._claims.get(uid, {}))), set() if gone else set(_devices(claim))
+        for device in before - after:
+            held = any(device in _devices(other) for key, other in self._claims.items() if key != uid)
+            if held:
+                self._forgotten[device] = version
+            else:
+                self._forgotten.pop(device, None)
+        for device in after - before:
+            lately = version - self._reminded.get(device, -SHOWN_AFTER) < SHOWN_AFTER
+            self._since[uid, device] = version, lately or device in self._forgotten
+            if device in self._forgotten:
+                del self._forgotten[device]
+                self._reminded[device] = version
+        late = version - REMINDED_AFTER
+        self.not_reminded.update(device for device, since in self._forgotten.items() if since < late)
 
     def _note(self, pod: Json) -> None:
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName", "")
@@ -83,7 +124,10 @@ class DeviceLedger:
                     now[user].append(device)
         for device, uids in claims.items():
             if len(users[device]) > 1:
-                self.shared.append(f"{device}: {sorted(self.bound[user].name for user in users[device])}")
+                used = [uid for uid in uids if any(map(self._runs, _reserved(self._claims[uid])))]
+                _, forgotten = max(self._since[uid, device] for uid in used)
+                found = self.shared_while_forgotten if forgotten else self.shared
+                found.add(f"{device}: {sorted(self.bound[user].name for user in users[device])}")
             elif len(uids) > 1:
                 self.contested.add((device, frozenset(uids)))
         for user, devices in now.items():

@@ -1,6 +1,7 @@
 """What runs in a sandbox ends with it, and the machine does not see its mounts."""
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +49,14 @@ def test_a_child_has_the_pid_that_the_machine_knows(sandbox: Sandbox) -> None:
 def test_ctrl_c_in_a_terminal_reaches_the_lab_alone(sandbox: Sandbox) -> None:
     child = sandbox.spawn(["sleep", "1000"])
     assert os.getpgid(0) not in {os.getpgid(child.pid), os.getpgid(sandbox.init_pid)}
+
+
+def test_a_script_can_trap_hangups_although_the_lab_runs_under_nohup(sandbox: Sandbox) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert sandbox.run(["sh", "-c", "trap 'echo heard' HUP; kill -HUP $$"]) == "heard\n"
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_this_thread_goes_on_in_its_own_namespace(sandbox: Sandbox) -> None:
