@@ -170,7 +170,8 @@ class Sandbox:
     ) -> subprocess.Popen[bytes]:
         """Start ``command`` inside; its pid is the machine's, so that signals can be sent to it from outside."""
         namespaces = Path(f"/proc/{self.init_pid}/ns")
-        enter = [*_DEFAULT_SIGNALS, "nsenter", "--no-fork", *(f"--{kind}={namespaces / name}" for kind, name in _KINDS.items()), "--"]
+        inside = (f"--{kind}={namespaces / name}" for kind, name in _KINDS.items())
+        enter = [*_DEFAULT_SIGNALS, "nsenter", "--no-fork", *inside, "--"]
         base = CHROOT_ENVIRONMENT if in_chroot else {**os.environ}
         with _children_in(namespaces / "pid"):
             child = subprocess.Popen(
