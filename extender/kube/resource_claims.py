@@ -116,15 +116,18 @@ class ResourceClaimWriter:
         await self._patch(found, "/status", {"status": {"allocation": self._allocation(found, held)}})
 
     async def remove(self, reminder: ResourceClaimView) -> None:
-        """Delete a reminder, and free its device. Raises ApiError.
+        """Free the device of a reminder, and delete it. Raises ApiError.
 
-        One that a Pod uses meanwhile keeps the device: kube-controller-manager frees it after that Pod, by the
-        finalizer. So does it where the extender ends in between.
+        The device first: kube-schedulers give it away from the end of its holder on, and forget who got it when it is
+        freed after that. One that a Pod uses meanwhile keeps the device: kube-controller-manager frees it after that
+        Pod, by the finalizer. So does it where the extender ends in between.
         """
-        precondition = {"uid": reminder.uid, "resourceVersion": reminder.resource_version}
-        body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": precondition}
         path = _path(reminder.namespace, reminder.name)
         with suppress(NotFound, Conflict):
+            if reminder.allocated is not None and not reminder.reserved:
+                reminder = await self._patch(reminder, "/status", {"status": {"allocation": None}})
+            precondition = {"uid": reminder.uid, "resourceVersion": reminder.resource_version}
+            body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": precondition}
             if not reminder.deleted:
                 await self._connection.request("DELETE", path, body=body, timeout_s=ONCE_S)
             found = await self.read(reminder.namespace, reminder.name)

@@ -346,6 +346,23 @@ async def test_a_device_that_kube_schedulers_forgot_is_brought_back_until_its_po
         assert device not in site.dra.known
 
 
+async def test_the_end_of_a_reminder_begins_with_its_device(site: DeviceSite) -> None:
+    """Each request before that is time in which kube-scheduler gives the device away, only to forget it again."""
+    async with site.running():
+        _, reminder = await reminded(site)
+        changes: list[tuple[bool, bool]] = []
+
+        def note(happening: WatchEvent) -> None:
+            meta = happening.object["metadata"]
+            if happening.resource == RESOURCE_CLAIMS and meta["uid"] == reminder["metadata"]["uid"]:
+                changes.append((bool(devices_of(happening.object)), "deletionTimestamp" in meta))
+
+        site.kube.storage.listen(note)
+        site.kube.delete_pod("ours", grace_s=1)
+        await site.until(lambda: not reminders(site), "it is not needed any more", within=10)
+        assert changes[0] == (False, False)
+
+
 async def test_the_device_of_another_schedulers_pod_is_brought_back_too(site: DeviceSite) -> None:
     async with site.running():
         claims = [{"name": "g", "resourceClaimName": "theirs"}]
