@@ -4,7 +4,8 @@ The kinds are not known beforehand (Deployments, Jobs, but also those that a sit
 requested from the API server. Only metadata is read, but of kinds whose specification says how large a gang is.
 
 The author of the Pod writes the reference: the API server checks neither that it is true nor that its name is valid. So
-it is quoted, cached for its namespace alone, and not retried when the API server has rejected it.
+it is quoted, cached for its namespace alone, and not retried when the API server has rejected it. An overlong one is
+never requested.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from extender.kube.errors import ApiRefused, ApiUnavailable, NotFound, Throttled
 from extender.kube.repeat import repeated
 from extender.kube.wire.controllers import has_size, with_size
 from extender.kube.wire.fields import Fields, OddObject, parsed
-from extender.kube.wire.meta import read_object_meta
+from extender.kube.wire.meta import is_overlong, read_object_meta
 
 _log = structlog.get_logger(__name__)
 
@@ -113,6 +114,8 @@ class OwnerReader:
 
     async def _ask(self, namespace: str, owner: OwnerReference) -> _Known:
         unread = _Known(_now() + TTL_S, ControllerView(owner, read=False))
+        if is_overlong(owner):
+            return unread
         try:
             kind = await self._kind(owner)
             if kind is None:

@@ -18,6 +18,9 @@ LONGEST_FOREIGN = 256
 LONGEST_READ = 2 * LONGEST_VALUE
 """Characters that are kept of one that is read. Longer ones are refused, and so is what is left of them."""
 
+LONGEST_OWNER = 320
+"""Characters of a field of an owner reference that are kept, more than any owner has: `apiVersion` has at most 317."""
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -63,11 +66,17 @@ def labels_of(meta: Fields) -> dict[str, str]:
 
 
 def controlling_owner(meta: Fields) -> OwnerReference | None:
-    """Return the reference with `controller: true`; the API server allows one at most."""
+    """Return the reference with `controller: true`; the API server allows one at most, of any length."""
     for one in meta.each("ownerReferences"):
         if one.flag("controller"):
-            return OwnerReference(one.text("apiVersion"), one.text("kind"), one.text("name"), one.text("uid"))
+            fields = (one.text(key)[:LONGEST_OWNER] for key in ("apiVersion", "kind", "name", "uid"))
+            return OwnerReference(*fields)
     return None
+
+
+def is_overlong(owner: OwnerReference) -> bool:
+    """Return whether a field is so long that no object is meant: it was or may have been cut."""
+    return max(map(len, (owner.api_version, owner.kind, owner.name, owner.uid))) >= LONGEST_OWNER
 
 
 def read_object_meta(data: bytes) -> ObjectMeta:

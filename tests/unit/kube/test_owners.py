@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from extender.domain.gangs.context import root_annotations
+from extender.domain.gangs.context import ControllerView, root_annotations
 from extender.domain.ports import PortError
 from extender.domain.views import OwnerReference
 from extender.domain.wellknown import BRIDGE_PREFIX
 from extender.kube.owners import OwnerReader
+from extender.kube.wire.meta import LONGEST_OWNER
+from extender.kube.wire.pod import read_pod
 from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json, owner_reference
 from simulator.kube.resources import BUILT_IN, JOBS, Resource
@@ -184,6 +186,27 @@ async def test_a_reference_leads_nowhere_but_to_its_owner() -> None:
         assert (
             root_annotations(await bench.reader.controllers("default", an_owner(job, api_version="batch/v1?x=y"))) == {}
         )
+
+
+@pytest.mark.parametrize("field", ["apiVersion", "kind", "name", "uid"])
+async def test_a_reference_that_is_longer_than_any_of_kubernetes_is_kept_short_and_never_requested(field: str) -> None:
+    async with a_bench() as bench:
+        job = bench.create("batch/v1", "Job", "j", which="job")
+        reference = owner_reference(job)
+        reference[field] += "j" * 900_000
+        owner = read_pod({"metadata": {"uid": "u", "ownerReferences": [reference]}}).owner
+        assert owner is not None
+        assert max(map(len, (owner.api_version, owner.kind, owner.name, owner.uid))) <= LONGEST_OWNER
+        assert await bench.reader.controllers("default", owner) == (ControllerView(owner, read=False),)
+        assert not bench.api.server.requests
+
+
+async def test_an_owner_with_the_longest_name_that_kubernetes_allows_is_read() -> None:
+    async with a_bench() as bench:
+        job = bench.create("batch/v1", "Job", "j" * 253, which="job")
+        owner = read_pod({"metadata": {"uid": "u", "ownerReferences": [owner_reference(job)]}}).owner
+        assert owner == an_owner(job)
+        assert await bench.read(job) == {"which": "job"}
 
 
 async def test_a_false_reference_with_the_uid_of_another_owner_changes_nothing_for_that_one() -> None:
