@@ -129,16 +129,21 @@ def tolerations(spec: Fields) -> tuple[Toleration, ...]:
 
 
 def anti_affinity(spec: Fields) -> tuple[AntiAffinity, ...]:
-    """Return the required terms. One without a selector is about no Pod (`apimachinery`, LabelSelectorAsSelector)."""
-    affinity = spec.inner("affinity").inner("podAntiAffinity")
-    if affinity.count(_REQUIRED) > MOST:
-        return (AntiAffinity(everywhere=True),)  # it may be about any Pod
+    """Return the required terms. One without a selector is about no Pod (`apimachinery`, LabelSelectorAsSelector).
+
+    Each gated Pod of any namespace is compared with them: of more than `MOST` terms, or labels and namespaces in all
+    terms, one is returned that may be about any Pod.
+    """
+    terms = spec.inner("affinity").inner("podAntiAffinity").each(_REQUIRED, MOST)
+    selecting = [(term, term.inner("labelSelector")) for term in terms if "labelSelector" in term]
+    entries = sum([term.count("namespaces") + selector.count("matchLabels") for term, selector in selecting])
+    if max(len(terms), entries) > MOST:
+        return (AntiAffinity(everywhere=True),)
     return tuple(
         AntiAffinity(
-            tuple(sorted(term.inner("labelSelector").strings("matchLabels").items())),
+            tuple(sorted(selector.strings("matchLabels").items())),
             term.texts("namespaces"),
             everywhere="namespaceSelector" in term,
         )
-        for term in affinity.each(_REQUIRED)
-        if "labelSelector" in term
+        for term, selector in selecting
     )

@@ -40,7 +40,7 @@ def read_pod(obj: Mapping[str, Any] | bytes | str) -> PodView:
         namespace=meta.text("namespace"),
         name=meta.text("name"),
         resource_version=meta.text("resourceVersion"),
-        scheduler_name=spec.text("schedulerName"),
+        scheduler_name=spec.text("schedulerName")[:MOST_NAME],
         annotations=annotations_of(meta),
         labels=labels_of(meta),
         owner=owner,

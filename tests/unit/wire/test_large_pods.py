@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from extender.domain.placing.candidates import Beyond, demands, repels
-from extender.domain.views import NodeTerm, Requirement
+from extender.domain.views import AntiAffinity, NodeTerm, Requirement
 from extender.kube.wire.fields import MOST
-from extender.kube.wire.pod import read_pod
+from extender.kube.wire.pod import MOST_NAME, read_pod
 from tests.builders.pod_views import a_pod
 
 Json = dict[str, Any]
@@ -85,6 +85,45 @@ def test_very_many_terms_of_anti_affinity_count_as_one_that_may_be_about_any_pod
     view = read_pod(pod({"affinity": {"podAntiAffinity": required}}))
     assert len(view.anti_affinity) == 1
     assert repels(view, a_pod("innocent"))
+
+
+def anti_affinity(*terms: Json) -> Json:
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}}
+
+
+MANY_NAMES = [f"namespace-{number}" for number in range(HUGE)]
+ONE_LABEL = {"matchLabels": {"app": "other"}}
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        [{"labelSelector": ONE_LABEL, "namespaces": MANY_NAMES}],
+        [{"labelSelector": {"matchLabels": dict.fromkeys(MANY_NAMES, "")}}],
+        [{"labelSelector": ONE_LABEL, "namespaces": MANY_NAMES[:MOST]}] * 2,
+    ],
+    ids=["namespaces", "labels", "namespaces of several terms"],
+)
+def test_a_large_term_of_anti_affinity_counts_as_one_that_may_be_about_any_pod(terms: list[Json]) -> None:
+    view = read_pod(pod(anti_affinity(*terms)))
+    assert view.anti_affinity == (AntiAffinity(everywhere=True),)
+    assert repels(view, a_pod("innocent"))
+
+
+def test_very_many_expressions_of_anti_affinity_are_not_kept() -> None:
+    selector = ONE_LABEL | {"matchExpressions": expression(*MANY_NAMES) * MOST}
+    view = read_pod(pod(anti_affinity({"labelSelector": selector})))
+    assert view.anti_affinity == (AntiAffinity((("app", "other"),)),)
+
+
+def test_a_term_of_anti_affinity_with_tens_of_namespaces_is_read() -> None:
+    names = tuple(MANY_NAMES[: MOST // 2])
+    view = read_pod(pod(anti_affinity({"labelSelector": ONE_LABEL, "namespaces": names})))
+    assert view.anti_affinity == (AntiAffinity((("app", "other"),), names),)
+
+
+def test_of_the_name_of_a_scheduler_no_more_is_kept_than_shows_that_it_is_another() -> None:
+    assert len(read_pod(pod({"schedulerName": "s" * 1_000_000})).scheduler_name) == MOST_NAME
 
 
 def test_of_very_many_gates_and_ports_the_first_are_read() -> None:
