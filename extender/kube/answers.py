@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from extender.kube.errors import ApiUnavailable, Silent
+from extender.kube.errors import AnswerTooLong, ApiError, ApiUnavailable, OutcomeUnknown, Silent
 
 REDIRECTS = range(300, 400)
 """Statuses. An API server sends none of them for the paths that are used here, since no request is conditional."""
@@ -23,9 +23,13 @@ _LONGEST_LOCATION = 200
 
 @dataclass(frozen=True, slots=True)
 class ResponseLimits:
-    """Limit the bytes of one answer (a page of a list), of one line of a watch, and of one message."""
+    """Limit the bytes of one answer, of one page of a list, of one line of a watch, and of one message."""
 
     answer: int = 256 * 2**20
+    page: int = 16 * 2**20
+    """One object has less: JSON writes a character of etcd's 1.5 MiB with at most six bytes. Parsing takes up to 24
+    times the bytes of a page."""
+
     line: int = 16 * 2**20
     """A line holds one object; etcd accepts objects of 1.5 MiB by default."""
 
@@ -103,6 +107,13 @@ async def read_lines(name: str, response: aiohttp.ClientResponse, silence_s: flo
         for line in others[:-1]:
             yield line
         rest, size = [others[-1]], len(others[-1])
+
+
+def no_answer(method: str, text: str, error: BaseException | None = None) -> ApiError:
+    """Return the error for a request without a complete answer, because of `error` if that is given."""
+    if method != "GET":
+        return OutcomeUnknown(text)
+    return AnswerTooLong(text) if isinstance(error, TooLong) else ApiUnavailable(text)
 
 
 def text_of(error: BaseException) -> str:

@@ -34,6 +34,7 @@ from extender.kube.answers import (
     BOUNDS,
     REDIRECTS,
     ResponseLimits,
+    no_answer,
     read_body,
     read_lines,
     redirected,
@@ -111,6 +112,7 @@ class _Request:
     body: Any = None
     content_type: str = JSON
     accept: str = JSON
+    page: bool = False
 
 
 class ApiConnection:
@@ -174,13 +176,14 @@ class ApiConnection:
         content_type: str = JSON,
         accept: str = JSON,
         timeout_s: float = 10.0,
+        page: bool = False,
     ) -> ApiResponse:
-        """Send one request and return its complete answer. `body` is a JSON value.
+        """Send one request and return its complete answer. `body` is a JSON value. `page`: it has the limit of a page.
 
         Raises ApiError, also if there is no complete answer within `timeout_s`. After a 401 the credentials are read
         again and the request is sent once more.
         """
-        request = _Request(method, path, query, body, content_type, accept)
+        request = _Request(method, path, query, body, content_type, accept, page)
         if guarded(method, path):
             return await self._guard.shield(self._exchange(request, min(timeout_s, self._guard.answer_within_s())))
         return await self._exchange(request, timeout_s)
@@ -194,20 +197,20 @@ class ApiConnection:
             async with asyncio.timeout(timeout_s):
                 response = await self._send(request)
                 try:
-                    data = await read_body(response, self._bounds.answer)
+                    data = await read_body(response, self._bounds.page if request.page else self._bounds.answer)
                     status = response.status
                 except BaseException:
                     response.close()
                     raise
                 response.release()
         except TimeoutError as error:
-            raise _no_answer(method, f"{name}: no answer within {timeout_s:g} s") from error
+            raise no_answer(method, f"{name}: no answer within {timeout_s:g} s") from error
         except aiohttp.ClientConnectorError as error:
             raise ApiUnavailable(f"{name}: {error}") from error
         except (aiohttp.ClientError, OSError) as error:
             if was_not_allowed(error):
                 raise ApiUnavailable(f"{name}: not sent, since this process may not write now") from error
-            raise _no_answer(method, f"{name}: {text_of(error)}") from error
+            raise no_answer(method, f"{name}: {text_of(error)}", error) from error
         finally:
             self.observe(method, path, now() - began, status)
         headers = _lower(response.headers)
@@ -480,10 +483,6 @@ def _error(name: str, response: aiohttp.ClientResponse, data: bytes) -> ApiError
     if isinstance(error, Throttled) and not error.retry_after_s:
         error.retry_after_s = pause_of(response.headers.get("Retry-After", ""))  # its other form, a date, is not used
     return error
-
-
-def _no_answer(method: str, text: str) -> ApiError:
-    return ApiUnavailable(text) if method == "GET" else OutcomeUnknown(text)
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:

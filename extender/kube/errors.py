@@ -2,6 +2,7 @@
 
 ApiError (a ports.PortError)
  ├── ApiUnavailable      no answer, and nothing was changed: a read, or a request that never left
+ │    ├── AnswerTooLong  an answer above its limit: a page with fewer objects may be below it
  │    └── Silent         a watch on which nothing came for too long: dead, or nothing happened
  ├── OutcomeUnknown      a write was sent and may or may not have been carried out
  └── ApiRefused          the API server rejected it, so nothing was changed: status code, reason, message
@@ -32,6 +33,10 @@ class ApiUnavailable(ApiError):
     def __init__(self, text: str, code: int = 0) -> None:
         super().__init__(text)
         self.code = code
+
+
+class AnswerTooLong(ApiUnavailable):
+    """The answer to a read has more bytes than its limit."""
 
 
 class Silent(ApiUnavailable):

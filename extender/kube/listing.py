@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Generic
 
 from extender.kube.connection import ApiConnection
-from extender.kube.errors import ApiUnavailable
+from extender.kube.errors import AnswerTooLong, ApiUnavailable
 from extender.kube.wire.fields import Unreadable
 from extender.kube.wire.stream import OddItem, ResourceKind, ViewT
 
 PAGE = 100
-"""Objects a page: with more, decoding one holds the loop up for tens of milliseconds; with fewer, requests dominate."""
+"""Objects a page: with more, decoding one holds the loop up for tens of milliseconds; with fewer, requests dominate.
+
+A page above the limit of bytes is requested again with half as many, and the next one has twice as many again."""
 
 PAGE_TIMEOUT_S = 60.0
 """client-go's own limit for one list request (`client-go/tools/cache/reflector.go`)."""
@@ -33,21 +35,28 @@ async def list_all(
     """List everything at `path`, page by page, all pages of one snapshot; `keep` may make each view smaller.
 
     The first page asks for no resource version: the answer is the present, not what some API server has cached. Raises
-    ApiError; `Gone` when the snapshot became too old between two pages: start again.
+    ApiError; `Gone` when the snapshot became too old between two pages: start again; `AnswerTooLong` when one object
+    alone is above the limit of a page.
     """
     views: list[ViewT] = []
     odd: list[OddItem] = []
-    token = ""
+    token, limit = "", PAGE
     while True:
-        query = {"limit": str(PAGE)} | ({"continue": token} if token else {})
+        query = {"limit": str(limit)} | ({"continue": token} if token else {})
         # Waiting for each page also lets calls of kube-scheduler in between: to decode one takes milliseconds.
-        answer = await connection.request("GET", path, query=query, timeout_s=PAGE_TIMEOUT_S)
+        try:
+            answer = await connection.request("GET", path, query=query, timeout_s=PAGE_TIMEOUT_S, page=True)
+        except AnswerTooLong as error:
+            if limit == 1:
+                raise AnswerTooLong(f"object {len(views) + len(odd) + 1} of the list alone: {error}") from error
+            limit //= 2
+            continue
         try:
             page = kind.page(answer.body)
         except Unreadable as error:
             raise ApiUnavailable(f"GET {path}: {error}") from error
         views.extend(keep(view) for view in page.views)
         odd.extend(page.odd)
-        token = page.continue_token
+        token, limit = page.continue_token, min(PAGE, 2 * limit)
         if not token:
             return ObjectList(tuple(views), tuple(odd), page.resource_version)

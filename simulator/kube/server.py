@@ -31,6 +31,9 @@ MANAGED = frozenset({"PodGroup"})
 RECENT = 10_000
 """Requests that are remembered."""
 
+KEPT_PAGES = 64
+"""Pages of lists that can still be requested."""
+
 NAMESPACES_AT_START = ("default", "kube-system", "kube-node-lease", "kube-public", "slurm-extender")
 
 
@@ -205,7 +208,7 @@ class FakeApiServer:
         limit = int(request.query.get("limit") or 0)
         token = request.query.get("continue", "")
         if token:
-            version, items = self._pages.pop(token, (-1, []))
+            version, items = self._pages.get(token, (-1, []))
             if version < self.storage.forgotten:
                 raise expired("The provided continue parameter is too old to display a consistent list result.")
         elif (still := self.caches.snapshot()) is not None:
@@ -217,9 +220,11 @@ class FakeApiServer:
         meta: Json = {"resourceVersion": str(version)}
         if limit and len(items) > limit:
             items, rest = items[:limit], items[limit:]
-            meta["continue"] = f"{version}.{target.resource.plural}.{len(rest)}"
+            meta["continue"] = f"{version}.{target.resource.plural}.{target.namespace}.{len(rest)}"
             meta["remainingItemCount"] = len(rest)
             self._pages[meta["continue"]] = (version, rest)
+            if len(self._pages) > KEPT_PAGES:
+                del self._pages[next(iter(self._pages))]
         kind = f"{target.resource.kind}List"
         return {"kind": kind, "apiVersion": target.resource.api_version, "metadata": meta, "items": items}
 

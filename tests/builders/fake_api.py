@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
+from extender.kube.answers import BOUNDS, ResponseLimits
 from extender.kube.connection import ApiConnection, connect_plainly
 from simulator.kube.app import ApiServerApp
 from simulator.kube.resources import BUILT_IN, Resource
@@ -71,14 +72,16 @@ class FakeApi:
 
 @asynccontextmanager
 async def fake_api(
-    token: Callable[[], str] = lambda: "a-token", resources: tuple[Resource, ...] = BUILT_IN
+    token: Callable[[], str] = lambda: "a-token",
+    resources: tuple[Resource, ...] = BUILT_IN,
+    bounds: ResponseLimits = BOUNDS,
 ) -> AsyncIterator[FakeApi]:
     """Serve one; the connection and the server are closed at the end."""
     network, clock = Network(), LoopClock()
     server = FakeApiServer(clock.wall, resources=resources)
     app = ApiServerApp(server)
     async with serve(network, app, HOST, PORT):
-        connection = connect_plainly(URL, token, lambda: MemoryConnector(network))
+        connection = connect_plainly(URL, token, lambda: MemoryConnector(network), bounds=bounds)
         try:
             yield FakeApi(network, server, app, connection, clock)
         finally:

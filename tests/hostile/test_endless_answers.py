@@ -11,8 +11,9 @@ import pytest
 
 from extender.kube.answers import ResponseLimits
 from extender.kube.connection import ApiConnection, connect_plainly
-from extender.kube.errors import ApiError, ApiUnavailable, OutcomeUnknown, Throttled
-from extender.kube.wire.stream import LONGEST_PAUSE_S
+from extender.kube.errors import AnswerTooLong, ApiError, ApiUnavailable, OutcomeUnknown, Throttled
+from extender.kube.listing import list_all
+from extender.kube.wire.stream import LONGEST_PAUSE_S, POD
 from simulator.network.aiohttp_connector import MemoryConnector
 from slurmclient.errors import TransportError
 from slurmclient.exchange import Reply, Request
@@ -93,10 +94,14 @@ async def asked(transport: Transport, method: str = "GET") -> Reply:
     return await transport.send(Request(method, "/slurm/v0.0.45/jobs/"), {"X-SLURM-USER-TOKEN": "secret"}, deadline)
 
 
+BOUNDS = ResponseLimits(answer=BOUND, line=BOUND, message=BOUND)
+
+
 @asynccontextmanager
-async def kubernetes(script: Script) -> AsyncIterator[tuple[HostileServer, ApiConnection]]:
+async def kubernetes(
+    script: Script, bounds: ResponseLimits = BOUNDS
+) -> AsyncIterator[tuple[HostileServer, ApiConnection]]:
     server = HostileServer(script)
-    bounds = ResponseLimits(answer=BOUND, line=BOUND, message=BOUND)
     connection = connect_plainly(URL, lambda: "secret", lambda: MemoryConnector(server.network), bounds=bounds)
     try:
         yield server, connection
@@ -157,6 +162,13 @@ async def test_an_endless_answer_of_an_api_server_is_read_up_to_the_bound(case: 
         expected = ApiUnavailable if method == "GET" else OutcomeUnknown
         with memory_at_most(MEMORY), pytest.raises(expected, match=f"{method} /api/v1/pods"):
             await connection.request(method, "/api/v1/pods", body=None if method == "GET" else {"x": 1})
+
+
+async def test_an_endless_page_of_a_list_is_read_up_to_the_bound_of_a_page_and_requested_down_to_one_object() -> None:
+    async with kubernetes(ENDLESS["chunks"], ResponseLimits(page=BOUND)) as (server, connection):
+        with memory_at_most(MEMORY), pytest.raises(AnswerTooLong, match=f"more than {BOUND} bytes"):
+            await list_all(connection, "/api/v1/pods", POD, lambda view: view)
+        assert len(server.requests) == 7
 
 
 @pytest.mark.parametrize("case", UNUSABLE)

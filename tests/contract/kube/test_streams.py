@@ -51,6 +51,20 @@ async def test_the_pages_of_a_list_are_one_snapshot(open_site: OpenSite) -> None
         assert not third["metadata"].get("continue")
 
 
+async def test_a_page_can_be_requested_again_with_fewer_objects(open_site: OpenSite) -> None:
+    async with open_site() as site:
+        caller = Caller(site)
+        for number in range(7):
+            await caller.add_pod(f"p{number}")
+        token = (await listed(caller, limit="1"))["metadata"]["continue"]
+        whole = await listed(caller, limit="4", **{"continue": token})
+        half = await listed(caller, limit="2", **{"continue": token})
+        rest = await listed(caller, limit="4", **{"continue": half["metadata"]["continue"]})
+        assert names(whole["items"]) == ["p1", "p2", "p3", "p4"]
+        assert names(half["items"]) + names(rest["items"]) == [f"p{number}" for number in range(1, 7)]
+        assert not rest["metadata"].get("continue")
+
+
 async def test_a_watch_from_a_list_tells_what_follows_it(open_site: OpenSite) -> None:
     async with open_site() as site:
         caller = Caller(site)
