@@ -92,6 +92,7 @@ class NodeControllers:
             announcer=announcer,
             writer=writer,
             kube_nodes=informers.kube_nodes,
+            longest_grace_s=int(limits.max_pod_grace),
         )
 
     def slurmd_pod_changed(self, event: PodChanged) -> None:

@@ -64,7 +64,7 @@ class HookService:
     """Answers hook calls.
 
     `ready`: every Pod that was there at the start is known. `hint` makes a job be read now; `over` drains its nodes
-    before that. `hold` drains a Slurm node for a workload, with a sentence; `held` returns once it is drained.
+    before that. `hold` drains a Slurm node for a workload, and quotes words of the site; `held` returns once it did so.
     `clearance` returns whether a node may start a job. `fence_called` takes note of a call of the fence script for one
     of the jobs named: evidence that the script is installed for that node. `vouch` records an administrator's statement
     that a node is empty. `native` knows the jobs that lock Nodes, and `locked` returns once the Node of a Slurm node
@@ -84,7 +84,7 @@ class HookService:
         ready: Callable[[], bool],
         hint: Callable[[int], None],
         over: Callable[[int], None] = lambda _job_id: None,
-        hold: Callable[[str, str, str], None],
+        hold: Callable[[str, Placeholder, str], None],
         held: Callable[[str], Awaitable[None]],
         clearance: Clearance,
         vouch: Callable[[str], list[str]] = lambda _node: [],
@@ -154,7 +154,8 @@ class HookService:
 
         Neither drains a node for a Pod whose job runs, which may take days, nor one without Pods of this scheduler: the
         drain is lifted when its Pods are gone, so there must be some, and they must be ending. The owner of a job can
-        read its token. A site that wants other drains asks Slurm, with a reason of its own.
+        read its token, so only the site's `reason` is quoted: an extender that starts reads facts from the reason of a
+        drain. A site that wants other drains asks Slurm, with a reason of its own.
         """
         if not self._ready():
             return UNREADY
@@ -176,7 +177,7 @@ class HookService:
             why = "the jobs of the Pods there run, and Slurm has not announced their end"
             return _not_held(slurm_node, why) if site else HookAnswer(409, {"node": slurm_node, "error": why})
         for p in outliving:
-            self._hold(slurm_node, p.key, reason or f"Pod {p.pod_names} outlives its job {p.job_id}")
+            self._hold(slurm_node, p, reason if site else "")
         await self._held(slurm_node)  # an Epilog that is answered lets the node go
         return HookAnswer(202, {"node": slurm_node, "held": True})
 

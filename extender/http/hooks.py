@@ -121,6 +121,9 @@ class _Hooks:
         The site key serves for every node, a job's token for those of the job. With the site key 200 and `held` false
         mean that there is no such Pod, and why: neither an idle node nor one whose Pods' jobs run is drained, since
         nothing would lift that. A site that wants those drained asks Slurm, with a reason that has another prefix.
+
+        `reason` counts with the site key alone. The reason of the drain quotes 60 characters of it behind the
+        extender's own sentence; blanks and unusual characters become `_`.
         """
         token = bearer(authorization)
         return await self._reply("drain", token, self._service.drain(slurm_node, token, reason), DRAIN_S)

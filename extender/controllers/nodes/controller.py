@@ -14,7 +14,7 @@ from extender.controllers.nodes.mapping_news import MappingNews
 from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.events import EndKind
 from extender.domain.nodes import machine as n
-from extender.domain.nodes.drains import is_ours, named
+from extender.domain.nodes.drains import is_ours, named, quoted
 from extender.domain.nodes.fences import weak
 from extender.domain.nodes.mapping import DEFAULT_PAIRING, NodeMap, Pairing, grounds, map_nodes
 from extender.domain.nodes.slurmds import slurmd_nodes
@@ -149,7 +149,11 @@ class NodeController:
     def hold_for(self, p: Placeholder) -> None:
         """Keep the nodes of this workload's Pods, whose job is over or about to be."""
         for node in sorted(self.where(p)):
-            self.hold(node, p.key, f"Pod {self._pods_on(p, node)} outlives its job {p.job_id}")
+            self.hold_on(node, p)
+
+    def hold_on(self, slurm_node: str, p: Placeholder, words: str = "") -> None:
+        """Keep one of these nodes. `words` are the site's, to be quoted in the reason of the drain."""
+        self.hold(slurm_node, p.key, f"Pod {self._pods_on(p, slurm_node)} outlives its job {p.job_id}{quoted(words)}")
 
     def release_hold(self, cause: str) -> None:
         """That reason to hold nodes is gone."""

@@ -70,7 +70,7 @@ class _OpenRemoval:
 
 
 class RemovalController:
-    """Hold nodes for removed Pods, and release them."""
+    """Hold nodes for removed Pods, and release them. `longest_grace_s`: the longest grace of Pods that are accepted."""
 
     def __init__(
         self,
@@ -84,6 +84,7 @@ class RemovalController:
         announcer: Announcer,
         writer: KubeNodes,
         kube_nodes: Callable[[], Mapping[str, NodeView]],
+        longest_grace_s: int,
     ) -> None:
         self._engine = engine
         self._missing_jobs = missing_jobs
@@ -98,6 +99,7 @@ class RemovalController:
         self._lease_error = ""
         self._writer = writer
         self._kube_nodes = kube_nodes
+        self._longest_grace_s = longest_grace_s
         self._released: dict[str, tuple[str, float]] = {}
         """Nodes that an administrator has released: what stands on each, and when that was seen first."""
 
@@ -163,7 +165,10 @@ class RemovalController:
         return all(self._nodes.keeps(one) for uid in uids for one in self._open[uid].slurm_nodes)
 
     def found(self, slurm_node: str, reason: str) -> None:
-        """Adopt a drain found at the start: the previous process may have held the node for removed Pods."""
+        """Adopt a drain found at the start: the previous process may have held the node for removed Pods.
+
+        A grace in the text counts up to `longest_grace_s`, with which Pods are accepted.
+        """
         if slurm_node in self._adopted:
             return
         if self._engine.snapshot.picture.known:
@@ -172,7 +177,7 @@ class RemovalController:
         for one in removals_in(reason):
             if one.uid not in self._open:
                 seen = self._kube_nodes().get(one.node)
-                known = removal(one.uid, one.pod, one.node, one.grace_s, seen)
+                known = removal(one.uid, one.pod, one.node, min(one.grace_s, self._longest_grace_s), seen)
                 self._keep(_OpenRemoval(known, "", frozenset({slurm_node})))
 
     def vouch(self, slurm_node: str) -> list[str]:

@@ -9,13 +9,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from extender.domain.nodes.drains import may_be_cut, ours_in
+from extender.domain.nodes.drains import may_be_cut, ours_in, quoted
 from extender.domain.nodes.marks import cordoned_by_others, is_mark
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import DRAIN_REASON
-
-_NOT_IN_A_REASON = re.compile(r"[^A-Za-z0-9_.,:/+@#=-]+")
-_LONGEST_REASON = 60
 
 _DELETED = re.compile(r"Node (\S+) was deleted")
 
@@ -77,7 +74,7 @@ def causes(facts: NodeFacts, rules: DrainRules) -> dict[str, str]:
             found["deleted"] = f"Node {name} was deleted"
     else:
         if rules.cordoned and cordoned_by_others(node):
-            found["cordoned"] = f"Node {name} is cordoned{_what_for(node)}"
+            found["cordoned"] = f"Node {name} is cordoned{quoted(node.annotations.get(DRAIN_REASON, ''))}"
         if rules.not_ready_s is not None and facts.not_ready_s is not None and facts.not_ready_s >= rules.not_ready_s:
             found["not ready"] = f"Node {name} is not Ready"
         for rule in rules.taints:
@@ -100,12 +97,6 @@ def deleted_in(reason: str) -> str:
 def may_say_not_ready(reason: str) -> bool:
     """Return whether the reason of an extender's drain names a Node that is not Ready, or may have named one uncut."""
     return "is not Ready" in ours_in(reason) or may_be_cut(reason)
-
-
-def _what_for(node: NodeView) -> str:
-    """Return an administrator's words without blanks: a restarted extender must not read them as its own text."""
-    said = _NOT_IN_A_REASON.sub("_", node.annotations.get(DRAIN_REASON, "")).strip("_")[:_LONGEST_REASON]
-    return f" ({said})" if said else ""
 
 
 def _tainted(node: NodeView, rule: TaintRule) -> bool:

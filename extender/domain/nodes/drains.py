@@ -25,10 +25,15 @@ _CHARACTER = 4
 _NAMED = re.compile(rf"{DRAIN_PREFIX} \[([0-9a-f]{{8}})\] ")
 
 _OVER, _END = " <DOWN before: ", ">"
-"""They enclose the words of others. The extender's own text never has them: `causes` removes blanks from quotes."""
+"""They enclose the words of others. The extender's own text never has them: `quoted` removes blanks."""
 
 THEIRS = 80
 """Bytes of the words of others that are kept in any case, unless the extender's first text alone leaves less."""
+
+_NOT_QUOTED = re.compile(r"[^A-Za-z0-9_.,:/+@#=-]+")
+
+LONGEST_QUOTE = 60
+"""Characters of a quote in the extender's own text."""
 
 ROOM = LONGEST - len(f"{DRAIN_PREFIX} [01234567] ")
 """Bytes that are left for the texts."""
@@ -42,6 +47,15 @@ def drainer(cluster: str, scheduler: str) -> str:
 def reason(owner: str, texts: Iterable[str]) -> str:
     """Return the reason of a drain by `owner`; "": without a name."""
     return f"{DRAIN_PREFIX} {f'[{owner}] ' if owner else ''}{'; '.join(texts)}"[:LONGEST]
+
+
+def quoted(words: str) -> str:
+    """Return the words of others without blanks, in brackets, to stand behind the extender's text; "": none.
+
+    Every fact that a restarted extender reads from a reason has blanks, so a quote is never read as one.
+    """
+    said = _NOT_QUOTED.sub("_", words).strip("_")[:LONGEST_QUOTE]
+    return f" ({said})" if said else ""
 
 
 def is_ours(said: str, owner: str) -> bool:

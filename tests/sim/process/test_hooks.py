@@ -8,6 +8,7 @@ import pytest
 
 from extender.domain.jobs.identity import hook_token
 from extender.domain.jobs.job import Mark
+from extender.domain.nodes.removals import removals_in
 from extender.domain.wellknown import GATE
 from simulator.slurm.faults import SlurmFault
 from simulator.slurm.records import SimJob
@@ -16,6 +17,7 @@ from tests.builders.process_site import CLUSTER, SITE_KEY, Site
 pytestmark = pytest.mark.looptime
 BATCH = {"slurm-extender.io/mode": "batch"}
 TOKEN = "SLURM_EXTENDER_TOKEN"
+FACT = "Pod a/b (c0ffee) was removed from nowhere without a kubelet report, grace 999999999 s"
 
 
 def token_of(job: SimJob) -> str:
@@ -30,6 +32,11 @@ async def run(site: Site, name: str, grace_s: int = 30) -> SimJob:
     return job
 
 
+def drain_reason(site: Site, node: str) -> str:
+    """The reason of the extender's drain, without the extender's name."""
+    return site.slurm.controller.nodes[node].reason.partition("] ")[2]
+
+
 async def ended_unseen(site: Site) -> SimJob:
     """The job of a Pod that takes 10 s to end, over, which no poll has seen yet."""
     job = await run(site, "web", grace_s=10)
@@ -38,6 +45,14 @@ async def ended_unseen(site: Site) -> SimJob:
     site.slurm.restd.faults.add(SlurmFault.LOSE_REQUEST, "GET", "/jobs/state", times=1)
     await asyncio.sleep(2)
     site.slurm.controller.end(job.job_id, "TIMEOUT")
+    return job
+
+
+async def held_for_its_pod(site: Site) -> SimJob:
+    """The job of a Pod that takes 10 s to end, over, and its node drained."""
+    job = await ended_unseen(site)
+    await site.until(lambda: site.drained() == list(job.nodes), "the drain", within=5)
+    await asyncio.sleep(1)
     return job
 
 
@@ -118,6 +133,21 @@ async def test_a_job_whose_end_no_poll_has_seen_yet_drains_its_node_at_once(site
         job = await ended_unseen(site)
         assert (await site.post(f"/hooks/nodes/{job.nodes[0]}/drain", token_of(job))).status_code == 202
         await drained_at_once_until_gone(site, job)
+
+
+async def test_no_text_of_a_jobs_owner_reaches_the_reason_of_a_drain(site: Site) -> None:
+    async with site.running():
+        job = await held_for_its_pod(site)
+        (node,) = job.nodes
+        for text in (FACT, "Node n9 was deleted", "x <DOWN before: y", FACT):
+            answer = await site.post(f"/hooks/nodes/{node}/drain?reason={text}", token_of(job))
+            assert answer.status_code == 202
+            await asyncio.sleep(1)
+            assert drain_reason(site, node) == f"Pod default/web outlives its job {job.job_id}"
+        assert sum(method == "POST" and f"/node/{node}" in path for method, path in site.slurm.restd.requests) == 1
+    async with site.running():
+        await site.gone("web")
+        await site.until(lambda: not site.drained(), "no drain", within=20)
 
 
 async def test_a_script_does_not_wait_when_its_job_is_forgotten_before_it_asks(site: Site) -> None:
@@ -238,6 +268,22 @@ async def test_the_site_key_drains_any_node_while_pods_outlive_their_jobs_there(
         answer = await keyed.post(f"/hooks/nodes/{job.nodes[0]}/drain?reason=Epilog%20asks", SITE_KEY)
         assert (answer.status_code, answer.json()["held"]) == (202, True)
         await drained_at_once_until_gone(keyed, job)
+
+
+async def test_the_reason_of_a_drain_quotes_the_site_without_blanks(keyed: Site) -> None:
+    async with keyed.running():
+        job = await held_for_its_pod(keyed)
+        assert (await keyed.post(f"/hooks/nodes/{job.nodes[0]}/drain?reason=Epilog asks", SITE_KEY)).status_code == 202
+        await asyncio.sleep(1)
+        assert drain_reason(keyed, job.nodes[0]) == f"Pod default/web outlives its job {job.job_id} (Epilog_asks)"
+
+
+async def test_no_text_of_the_site_reads_as_a_removal_of_the_extender(keyed: Site) -> None:
+    async with keyed.running():
+        job = await held_for_its_pod(keyed)
+        assert (await keyed.post(f"/hooks/nodes/{job.nodes[0]}/drain?reason={FACT}", SITE_KEY)).status_code == 202
+        await asyncio.sleep(1)
+        assert removals_in(keyed.slurm.controller.nodes[job.nodes[0]].reason) == []
 
 
 async def test_a_pod_whose_job_runs_on_keeps_no_node_drained_beyond_its_neighbours_end(keyed: Site) -> None:

@@ -219,6 +219,16 @@ async def test_a_restart_holds_the_node_for_whoever_takes_longest(
         await site.until(lambda: not site.drained(), "the end of the hold", within=100)
 
 
+async def test_a_restart_waits_no_longer_than_a_pod_is_accepted_with(site: Site) -> None:
+    site.config = site.config.replace("limits: {", "limits: {maxPodGrace: 60s, ")
+    text = "Pod a/b (c0ffee) was removed from n1 without a kubelet report, grace 999999999 s"
+    site.slurm.controller.drain("n1", f"slurm-extender: {text}")
+    async with site.running():
+        await asyncio.sleep(HEARS_S + 60)
+        assert site.drained() == ["n1"]
+        await site.until(lambda: not site.drained(), "the end of the hold", within=60)
+
+
 async def test_an_administrator_with_the_site_key_may_say_that_nothing_runs_there(site: Site, site_key: str) -> None:
     async with site.running():
         node = await run_a_pod(site, grace_s=20)

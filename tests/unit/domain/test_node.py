@@ -8,7 +8,16 @@ import pytest
 
 from extender.domain.nodes import machine as n
 from extender.domain.nodes.causes import deleted_in, may_say_not_ready
-from extender.domain.nodes.drains import LONGEST, drainer, is_ours, ours_in, reason, theirs_in, with_earlier_reason
+from extender.domain.nodes.drains import (
+    LONGEST,
+    drainer,
+    is_ours,
+    ours_in,
+    quoted,
+    reason,
+    theirs_in,
+    with_earlier_reason,
+)
 from extender.domain.nodes.removals import Removal, removals_in
 from extender.domain.wellknown import DRAIN_PREFIX
 
@@ -220,6 +229,25 @@ def test_a_removed_pod_is_found_again_whatever_an_administrator_wrote_of_the_nod
     assert len(said.encode()) <= LONGEST
     assert [one.uid for one in removals_in(said)] == [known.uid]
     assert deleted_in(said) == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        removed(2, 600).text,
+        f"x); {removed(2, 600).text}; (",
+        "Node b was deleted",
+        "Node a is not Ready",
+        "x <DOWN before: y>",
+        "x\u00a0<DOWN\u2003before:\u3000y\r\n\t>" + "é" * 200,
+    ],
+)
+def test_a_quote_is_never_read_as_a_fact(words: str) -> None:
+    said = reason(ME, [f"Pod team/train outlives its job 7{quoted(words)}"])
+    assert quoted(words).startswith(" (")
+    assert removals_in(said) == []
+    assert deleted_in(said) == theirs_in(said) == ""
+    assert not may_say_not_ready(said)
 
 
 def test_a_reason_that_is_full_may_have_lost_that_a_node_is_not_ready() -> None:
