@@ -164,6 +164,8 @@ class NodeRefused:
 
     node: str
     text: str
+    others_run: bool = False
+    """The member came when others ran already, and these continue without it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,6 +230,9 @@ class PodView:
     container_runs: bool = False
     """kubelet's last report on some container is that it runs."""
 
+    bound_at: float | None = None
+    """When it got its node, by its PodScheduled condition. `None`: it has none, or that is not known."""
+
     idle_since: float | None = None
     """Since when it has had its node while some container has yet to start for the first time, or since an init
     container ended well. `None`: that is not so, or an init container runs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from extender.domain.gangs.labels import JOB_INDEX
-from extender.domain.wellknown import GANG, GANG_SIZE
+from extender.domain.wellknown import GANG, GANG_RESTART, GANG_SIZE
 from simulator.kube.objects import Json, owner_reference
 from simulator.kube.resources import Resource
 from tests.builders.process_site import Site
@@ -72,4 +72,29 @@ def job_pods(site: Site, job: Json, count: int, labels: dict[str, str] | None = 
     for number, name in enumerate(names, first):
         index = {JOB_INDEX: str(number)} | (labels or {})
         site.kube.add_pod(name, owner=owner_reference(job), labels=index)
+    return names
+
+
+KEEP = {GANG_RESTART: "keep-allocation"}
+
+
+def a_job_set(site: Site) -> Json:
+    """Add a JobSet of one Job with three Pods, which is one gang."""
+    serve_controllers(site)
+    entry = {"name": "w", "replicas": 1, "template": {"spec": {"parallelism": 3, "completions": 3}}}
+    return an_owner(site, "JobSet", "train", {"replicatedJobs": [entry]}, gang="set")
+
+
+def pods_of_job_set(site: Site, job_set: Json, attempt: int, **more: str) -> list[str]:
+    """Add the Pods of its Job after so many restarts, which keep the allocation; `more` are further annotations of all.
+
+    The controller creates the Job again each time.
+    """
+    job = an_owner(site, "Job", f"train-w-{attempt}", {"parallelism": 3, "completions": 3}, job_set)
+    said = {"jobset-name": "train", "replicatedjob-name": "w", "restart-attempt": str(attempt)}
+    marks = {f"jobset.sigs.k8s.io/{key}": value for key, value in said.items()}
+    names = [f"train-w-{attempt}-{number}" for number in range(3)]
+    for number, name in enumerate(names):
+        index = marks | {JOB_INDEX: str(number)}
+        site.kube.add_pod(name, owner=owner_reference(job), labels=index, annotations=KEEP | more, cpu="8")
     return names

@@ -10,6 +10,7 @@ from extender.domain.gangs.agreement import misfit
 from extender.domain.gangs.completeness import GangCandidate
 from extender.domain.jobs.job import JobRequest
 from extender.domain.placeholder import Placeholder
+from extender.domain.views import PodView
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,18 @@ class Seating:
 
     refused: tuple[tuple[GangCandidate, str], ...] = ()
     """Later Pods that fit into no slot, each with a sentence."""
+
+
+def came_later(p: Placeholder, pods: Mapping[str, PodView]) -> bool:
+    """Return whether the members that want a node came when others ran on the job, which continue without them.
+
+    The times of the Pods, `pods` by UID, prove that after a start, too: members that start together exist before the
+    first of them is bound.
+    """
+    running = [pods.get(one.ref.uid) for one in p.members if p.occupies_job(one)]
+    first = min((pod.bound_at for pod in running if pod is not None and pod.bound_at is not None), default=None)
+    wanting = [pods.get(one.ref.uid) for one in p.members if one.wanting]
+    return first is not None and all(pod is not None and pod.created_at > first for pod in wanting)
 
 
 def seating(

@@ -166,11 +166,17 @@ def _busy(p: Placeholder, granted: GrantedState, event: e.AllocationBusy, at: At
 def _unusable(p: Placeholder, _granted: GrantedState, event: e.AllocationMisfits | e.NodeRefused, at: At) -> Step:
     """Kubernetes cannot use a node: release the job and submit another without that node.
 
-    Pods that run on the job keep it. If it is lost, the next one is submitted without the node.
+    Pods that run on the job keep it. If it is lost, the next one is submitted without the node. A member that came
+    later is told once that it waits for the node.
     """
     if not p.job_occupied:
         return _release_for(p, event.node, event.text, at)
-    return replace(p, refused_nodes=p.refused_nodes | {event.node}), []
+    said: list[c.Command] = []
+    if isinstance(event, e.NodeRefused) and event.others_run and event.node not in p.refused_nodes:
+        refs = tuple(m.ref for m in p.members if m.wanting and p.node_of(m.ref.uid) == event.node)
+        text = f"This Pod waits for node {event.node} of Slurm job {p.job_id}; the other members continue. {event.text}"
+        said.append(c.Announce(refs, Reason.WAITING, text, True))
+    return replace(p, refused_nodes=p.refused_nodes | {event.node}), said
 
 
 def _unfenced(p: Placeholder, _granted: GrantedState, event: e.AllocationUnfenced, at: At) -> Step:
@@ -263,8 +269,12 @@ def _request_changed(p: Placeholder, granted: GrantedState, event: e.PodWanted, 
 
 
 def _timer(p: Placeholder, granted: GrantedState, _event: e.TimerFired, at: At) -> Step:
-    """Check the nodes again."""
-    return (p if granted.cleared else replace(p, wake_at=at.now + at.timing.busy)), []
+    """Check the nodes again. For members that run, the time limit may be near: the read shows how near."""
+    reads: list[c.Command] = []
+    if p.job_occupied and granted.limit_at is not None and at.now >= granted.limit_at:
+        p = replace(p, payload=replace(granted, limit_at=at.now + at.timing.cancel_retry))
+        reads.append(c.ReadJob(granted.job.job_id))
+    return (p if granted.cleared else replace(p, wake_at=at.now + at.timing.busy)), reads
 
 
 RULES = StateRules(GrantedState)

@@ -26,7 +26,7 @@ from extender.domain.lifecycle.preprocessing import about_other_job, is_outdated
 from extender.domain.lifecycle.rules import DUPLICATE, At, InvalidTransitionError, Step, TransitionRule
 from extender.domain.placeholder import Member, Placeholder, State, Timing
 from extender.domain.renewal import replace
-from extender.domain.states import BoundState, GoneState, PlaceholderJob, UnsureState
+from extender.domain.states import BoundState, GoneState, GrantedState, PlaceholderJob, UnsureState
 
 DEFAULT_TIMING = Timing()
 TABLE: Mapping[State, Mapping[type, TransitionRule]] = {
@@ -117,8 +117,9 @@ def _schedule(p: Placeholder, commands: list[c.Command], at: At) -> Step:
     """Set the timer to the earliest of what the state and the common duties need."""
     payload = p.payload
     dues = [due for due in (p.wake_at, p.reprobe_at) if due is not None]
-    if isinstance(payload, BoundState) and payload.limit_at is not None:
-        dues.append(payload.limit_at)
+    limit_at = payload.limit_at if isinstance(payload, GrantedState | BoundState) else None
+    if limit_at is not None and (p.job_occupied or p.state is State.BOUND):
+        dues.append(limit_at)
     if isinstance(payload, GoneState) and p.wake_at is None:
         dues.append(at.now + at.timing.forget)
     if p.duplicate_jobs:

@@ -16,6 +16,7 @@ from enum import StrEnum
 import structlog
 
 from extender.domain import events as e
+from extender.domain.gangs.successors import came_later
 from extender.domain.gangs.votes import Ballot, turn_s
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock, PodCache
@@ -64,7 +65,7 @@ class BarrierOutcome(StrEnum):
     """All had voted, and a node could not be used any more."""
 
     EXPIRED = "expired"
-    """A member was not accepted in time: the job is released."""
+    """A member was not accepted in time: the job is released, or those that run continue without it."""
 
     BROKEN = "broken"
     """The same, with some members bound already: these are evicted."""
@@ -127,6 +128,9 @@ class GangBarrier:
         self._begun: dict[str, int] = {}
         """The job of each gang that was whole when its members were bound: a successor alone is bound to it, too."""
 
+        self._left_out: dict[str, set[str]] = {}
+        """The later members of each gang that were not accepted in time, by UID: others are bound without them."""
+
         self._absences_said: dict[str, tuple[float, str]] = {}
         """Which Pods each such gang lacks, and when that was computed: for the text of calls that end."""
 
@@ -160,7 +164,8 @@ class GangBarrier:
         if ballot is None or ballot.job_id != p.job_id:
             ballot = Ballot(p.job_id, len(p.members))
         ballot = self._ballots[p.key] = ballot.cast(uid, node, self._clock.now())
-        if ballot.is_complete(_wanting(p), self._clock.now()):
+        self._left_out.get(p.key, set()).discard(uid)
+        if ballot.is_complete(self._awaited(p), self._clock.now()):
             self._binder.add(p.key)
         call = _Call(asyncio.get_running_loop().create_future(), self._clock.now())
         self._answer(p.key, uid, "another call for the same Pod came later")
@@ -251,6 +256,11 @@ class GangBarrier:
         self._offered.pop(key, None)
         self._reached.pop(key, None)
         self._prolonged.pop(key, None)
+        self._left_out.pop(key, None)
+
+    def _awaited(self, p: Placeholder) -> frozenset[str]:
+        """Return the members that are bound together next, by UID."""
+        return _wanting(p) - self._left_out.get(p.key, set())
 
     def _absent(self, p: Placeholder) -> str:
         """Return which Pods the gang lacks, as a sentence; "" where it is whole, or was when it began to be bound."""
@@ -277,16 +287,16 @@ class GangBarrier:
             self._release(key, job_id, absent, self._within_s(p))
             return
         ballot = self._ballots.get(key, Ballot(job_id))
-        missing = sorted(ballot.missing(_wanting(p), self._clock.now()))
+        missing = sorted(ballot.missing(self._awaited(p), self._clock.now()))
         if self._is_in_queue(key, missing):
             self._prolonged[key] += 1
             self._deadlines.add(deadline, after=self._within_s(p))
             return
-        uid = missing[0] if missing else next(iter(sorted(_wanting(p))), "")
-        pod, node = self._cache.get(uid), p.node_of(uid)
-        said = pod.unschedulable if pod is not None else ""
-        name = pod.full_name if pod is not None else "a member"
-        text = f"kube-scheduler did not accept {name} there within {self._within_s(p):g} s. {said}".strip()
+        if came_later(p, self._pods_of(p)):
+            self._continue_without(p, missing)
+            self._deadlines.add(deadline, after=self._within_s(p))
+            return
+        node, text = self._refusal(p, missing[0] if missing else next(iter(sorted(_wanting(p))), ""))
         if any(member.placed for member in p.members):
             self.outcomes[BarrierOutcome.BROKEN] += 1
             self._engine.handle(key, e.NodeRefused(node, text), "gang barrier")  # the next job excludes it
@@ -295,6 +305,24 @@ class GangBarrier:
         else:
             self.outcomes[BarrierOutcome.EXPIRED] += 1
             self._engine.handle(key, e.NodeRefused(node, text), "gang barrier")
+
+    def _refusal(self, p: Placeholder, uid: str) -> tuple[str, str]:
+        """Return the Node of a member that was not accepted in time, and a sentence about that."""
+        pod, within_s = self._cache.get(uid), self._within_s(p)
+        said = pod.unschedulable if pod is not None else ""
+        name = pod.full_name if pod is not None else "a member"
+        return p.node_of(uid), f"kube-scheduler did not accept {name} there within {within_s:g} s. {said}".strip()
+
+    def _continue_without(self, p: Placeholder, missing: Iterable[str]) -> None:
+        """Have later members bound without these, which keep their nodes and wait for kube-scheduler."""
+        for uid in missing:
+            self._left_out.setdefault(p.key, set()).add(uid)
+            self.outcomes[BarrierOutcome.EXPIRED] += 1
+            self._engine.handle(p.key, e.NodeRefused(*self._refusal(p, uid), others_run=True), "gang barrier")
+        self._binder.add(p.key)
+
+    def _pods_of(self, p: Placeholder) -> dict[str, PodView]:
+        return {ref.uid: pod for ref in p.refs if (pod := self._cache.get(ref.uid)) is not None}
 
     async def _release_incomplete(self, grant: tuple[str, int]) -> Requeue | None:
         """Release the job of a gang that lacks Pods, no member of which is bound, though its nodes are not offered yet.
@@ -339,14 +367,15 @@ class GangBarrier:
         p, ballot = self._engine.placeholders.get(key), self._ballots.get(key)
         if p is None or ballot is None or p.state is not State.GRANTED or ballot.job_id != p.job_id:
             return
-        if not ballot.is_complete(_wanting(p), self._clock.now()) or self._absent(p):
+        awaited = self._awaited(p)
+        if not ballot.is_complete(awaited, self._clock.now()) or self._absent(p):
             return
         # kube-scheduler keeps no room for members that voted earlier and are in its back-off now.
         if busy := self._engine.recheck(p):
             self.outcomes[BarrierOutcome.NODE_BUSY] += 1
             self._drop(key, busy)
             return
-        members = [(member.ref, p.node_of(member.ref.uid)) for member in p.members if member.wanting]
+        members = [(member.ref, p.node_of(member.ref.uid)) for member in p.members if member.ref.uid in awaited]
         self._begun[key] = ballot.job_id
         for ref, node in members:
             self._bindings.begin(p, ref, node)
@@ -387,7 +416,7 @@ class GangBarrier:
             return f"{absent} None is bound before all are"
         if len(p.members) > COUNTED:
             return "not every member of the gang has a node yet; none is bound before all"
-        missing = len(ballot.missing(_wanting(p), self._clock.now()))
+        missing = len(ballot.missing(self._awaited(p), self._clock.now()))
         return (
             f"{len(p.members) - missing} of {len(p.members)} members of the gang have a node; none is bound before all"
         )

@@ -86,6 +86,7 @@ def read_pod(obj: Mapping[str, Any] | bytes | str) -> PodView:
         resize_refused=conditions.reason_of("PodResizePending") == "Infeasible",
         of_its_node=_of_its_node(owner),
         container_runs=any("running" in one.inner("state") for one in (*init_statuses, *statuses)),
+        bound_at=conditions.bound_at() if node else None,
         idle_since=_idle_since(phase, conditions, init_containers, init_statuses) if node else None,
         held_up=_held_up([*init_statuses, *statuses]) if phase == "Pending" else "",
         not_starting=conditions.has(CONTAINERS_STARTED_CONDITION, "False"),
@@ -120,6 +121,10 @@ class _Conditions:
         if found.text("status") != "False" or found.text("reason") != "Unschedulable":
             return ""
         return found.text("message") or "Unschedulable"
+
+    def bound_at(self) -> float | None:
+        """Return when the Pod got its node: the Binding writes the condition (`pod/storage/storage.go`)."""
+        return self.get("PodScheduled").instant("lastTransitionTime") if self.has("PodScheduled", "True") else None
 
     def allocated(self) -> Allocated | None:
         """Return the extender's own condition."""
@@ -194,9 +199,8 @@ def _idle_since(
     states = [(one.text("name") in sidecars, one.inner("state")) for one in init_statuses]
     if any("running" in state for sidecar, state in states if not sidecar):
         return None
-    bound = conditions.get("PodScheduled") if conditions.has("PodScheduled", "True") else NOTHING
     ended = [state.inner("terminated") for _, state in states if "terminated" in state]
-    instants = [bound.instant("lastTransitionTime")]
+    instants = [conditions.bound_at()]
     instants += [how.instant("finishedAt") for how in ended if not how.number("exitCode")]
     return max((at for at in instants if at is not None), default=None)
 

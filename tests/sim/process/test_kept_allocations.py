@@ -7,33 +7,13 @@ import asyncio
 import pytest
 
 from extender.domain.gangs import labels
-from extender.domain.wellknown import GANG, GANG_RANK, GANG_RESTART, GANG_SIZE
+from extender.domain.wellknown import GANG, GANG_RANK, GANG_SIZE
 from simulator.kube.kubelet import RUN_FOR
-from simulator.kube.objects import Json, owner_reference
-from tests.builders.gang_pods import an_owner, serve_controllers
+from simulator.kube.objects import owner_reference
+from tests.builders.gang_pods import KEEP, a_job_set, an_owner, pods_of_job_set
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
-
-KEEP = {GANG_RESTART: "keep-allocation"}
-
-
-def a_job_set(site: Site) -> Json:
-    serve_controllers(site)
-    entry = {"name": "w", "replicas": 1, "template": {"spec": {"parallelism": 3, "completions": 3}}}
-    return an_owner(site, "JobSet", "train", {"replicatedJobs": [entry]}, gang="set")
-
-
-def pods_of(site: Site, job_set: Json, attempt: int, annotations: dict[str, str]) -> list[str]:
-    """The Pods of the JobSet's Job after so many restarts: the controller creates the Job again each time."""
-    job = an_owner(site, "Job", f"train-w-{attempt}", {"parallelism": 3, "completions": 3}, job_set)
-    said = {"jobset-name": "train", "replicatedjob-name": "w", "restart-attempt": str(attempt)}
-    marks = {f"jobset.sigs.k8s.io/{key}": value for key, value in said.items()}
-    names = [f"train-w-{attempt}-{number}" for number in range(3)]
-    for number, name in enumerate(names):
-        index = marks | {labels.JOB_INDEX: str(number)}
-        site.kube.add_pod(name, owner=owner_reference(job), labels=index, annotations=annotations, cpu="8")
-    return names
 
 
 async def removed(site: Site, names: list[str]) -> None:
@@ -46,13 +26,13 @@ async def removed(site: Site, names: list[str]) -> None:
 async def test_a_restarted_job_set_takes_over_the_job_with_its_nodes_and_ranks(site: Site) -> None:
     async with site.running():
         job_set = a_job_set(site)
-        old = pods_of(site, job_set, 0, KEEP)
+        old = pods_of_job_set(site, job_set, 0)
         nodes = [await site.bound(name) for name in old]
         (before,) = site.live_jobs()
         await removed(site, old)
         await asyncio.sleep(20)
         assert [job.job_id for job in site.live_jobs()] == [before.job_id]
-        new = pods_of(site, job_set, 1, KEEP)
+        new = pods_of_job_set(site, job_set, 1)
         assert [await site.bound(name) for name in new] == nodes
         assert [site.pod(name)["metadata"]["annotations"][GANG_RANK] for name in new] == ["0", "1", "2"]
         assert [job.job_id for job in site.jobs()] == [before.job_id]
@@ -61,7 +41,7 @@ async def test_a_restarted_job_set_takes_over_the_job_with_its_nodes_and_ranks(s
 async def test_no_pod_of_the_next_incarnation_is_bound_before_all_of_them_exist(site: Site) -> None:
     async with site.running():
         job_set = a_job_set(site)
-        old = pods_of(site, job_set, 0, KEEP)
+        old = pods_of_job_set(site, job_set, 0)
         for name in old:
             await site.bound(name)
         await removed(site, old)
@@ -83,20 +63,20 @@ async def test_no_pod_of_the_next_incarnation_is_bound_before_all_of_them_exist(
 async def test_a_job_that_waits_behind_others_does_not_get_the_nodes_in_between(site: Site) -> None:
     async with site.running():
         job_set = a_job_set(site)
-        old = pods_of(site, job_set, 0, KEEP)
+        old = pods_of_job_set(site, job_set, 0)
         for name in old:
             await site.bound(name)
         site.kube.add_pod("other", cpu="8")
         await removed(site, old)
         await asyncio.sleep(20)
-        for name in pods_of(site, job_set, 1, KEEP):
+        for name in pods_of_job_set(site, job_set, 1):
             await site.bound(name)
         assert not site.pod("other")["spec"].get("nodeName")
 
 
 async def test_without_another_incarnation_the_job_ends_after_the_time_for_successors(site: Site) -> None:
     async with site.running():
-        old = pods_of(site, a_job_set(site), 0, KEEP)
+        old = pods_of_job_set(site, a_job_set(site), 0)
         for name in old:
             await site.bound(name)
         await removed(site, old)
@@ -118,7 +98,7 @@ async def test_a_gang_whose_members_all_succeed_ends_its_job_at_once(site: Site)
 async def test_slurm_may_end_the_kept_job_and_the_next_incarnation_gets_another(site: Site) -> None:
     async with site.running():
         job_set = a_job_set(site)
-        old = pods_of(site, job_set, 0, KEEP)
+        old = pods_of_job_set(site, job_set, 0)
         for name in old:
             await site.bound(name)
         (before,) = site.live_jobs()
@@ -126,7 +106,7 @@ async def test_slurm_may_end_the_kept_job_and_the_next_incarnation_gets_another(
         await asyncio.sleep(5)
         site.slurm.controller.end(before.job_id, "CANCELLED")
         await asyncio.sleep(5)
-        for name in pods_of(site, job_set, 1, KEEP):
+        for name in pods_of_job_set(site, job_set, 1):
             await site.bound(name)
         assert before.job_id not in {job.job_id for job in site.live_jobs()}
 
@@ -135,15 +115,15 @@ async def test_slurm_may_end_the_kept_job_and_the_next_incarnation_gets_another(
 async def test_an_allocation_that_is_kept_over_a_start_is_free_for_the_next_pods(site: Site, seen: bool) -> None:
     async with site.dying():
         job_set = a_job_set(site)
-        old = pods_of(site, job_set, 0, KEEP)
+        old = pods_of_job_set(site, job_set, 0)
         for name in old:
             await site.bound(name)
         await asyncio.sleep(5)
         await removed(site, old)
         await asyncio.sleep(10)
-        new = pods_of(site, job_set, 1, KEEP) if seen else []
+        new = pods_of_job_set(site, job_set, 1) if seen else []
         await asyncio.sleep(0)
-    new = new or pods_of(site, job_set, 1, KEEP)
+    new = new or pods_of_job_set(site, job_set, 1)
     async with site.running():
         await asyncio.sleep(20)
         for name in new:

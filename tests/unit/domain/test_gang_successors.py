@@ -11,10 +11,11 @@ from extender.domain import events as e
 from extender.domain.gangs.agreement import misfit
 from extender.domain.gangs.completeness import GangCandidate
 from extender.domain.gangs.membership import GangSource, MemberOrder, Membership
-from extender.domain.gangs.successors import Seating, seating
+from extender.domain.gangs.successors import Seating, came_later, seating
 from extender.domain.jobs.job import Exclusive, JobRequest, RunAs
 from extender.domain.placeholder import Member, Placeholder
 from extender.domain.states import BoundState, PlaceholderJob
+from extender.domain.views import PodView
 from extender.domain.wellknown import GATE
 from tests.builders.pod_views import a_pod
 
@@ -132,3 +133,29 @@ def test_a_pod_that_may_not_be_on_the_nodes_of_the_job_is_refused(other: dict[st
 @pytest.mark.parametrize("other", [{"cpus": 2}, {"memory_mb": 1}, {"comment": "x"}, {"time_limit_minutes": 5}])
 def test_a_pod_that_needs_less_or_says_what_a_running_job_does_not_follow_fits(other: dict[str, Any]) -> None:
     assert misfit(REQUEST, replace(REQUEST, **other)) == ""
+
+
+def times(*bound_at: float | None, created_at: float) -> dict[str, PodView]:
+    running = {f"uid-{slot}": a_pod(uid=f"uid-{slot}", bound_at=at) for slot, at in enumerate(bound_at)}
+    return running | {"uid-2": a_pod(uid="uid-2", created_at=created_at)}
+
+
+@pytest.mark.parametrize(
+    ("bound_at", "created_at", "later"),
+    [
+        ((10.0, 90.0), 20.0, True),
+        ((10.0, 90.0), 10.0, False),
+        ((10.0, 11.0), 5.0, False),
+        ((None, 11.0), 12.0, True),
+        ((None, None), 20.0, False),
+    ],
+)
+def test_a_member_came_later_that_was_created_after_another_one_that_runs_was_bound(
+    bound_at: tuple[float | None, ...], created_at: float, later: bool
+) -> None:
+    assert came_later(running(0, 1, wanting=(2,)), times(*bound_at, created_at=created_at)) is later
+
+
+def test_no_member_came_later_where_none_runs_or_where_a_pod_is_not_known() -> None:
+    assert not came_later(running(wanting=(2,)), times(created_at=20.0))
+    assert not came_later(running(0, 1, wanting=(2,)), {"uid-0": a_pod(uid="uid-0", bound_at=1.0)})

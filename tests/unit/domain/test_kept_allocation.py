@@ -16,7 +16,7 @@ from extender.domain.jobs.job import GangRestart
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.states import BoundState
 from extender.domain.views import OwnerReference
-from extender.domain.wellknown import GANG, GANG_RESTART
+from extender.domain.wellknown import GANG, GANG_RESTART, Reason
 from tests.builders.placeholders import JOB, NODES, REQUEST, TIMING, Life
 from tests.builders.pod_views import a_pod
 
@@ -126,3 +126,27 @@ def test_a_group_of_a_leader_worker_set_that_keeps_its_allocation_is_known_by_it
     assert key("first", "0", GangContext((ControllerView(owner),))) != key(
         "second", "0", GangContext((ControllerView(owner),))
     )
+
+
+def with_a_successor(due_in: float | None = None) -> Life:
+    life = running().notify(e.PodGone(OLD[1].uid, e.PodEnd.FAILED), e.PodWanted((OLD[0], NEW[1]), KEEPS, (0, 1)))
+    return life.notify(replace(granted((OLD[0], NEW[1])), due_in=due_in), e.AllocationFits())
+
+
+def test_the_successor_whose_node_is_refused_is_told_once_and_the_others_continue() -> None:
+    refused = e.NodeRefused("n2", "kube-scheduler did not accept it.", others_run=True)
+    life = with_a_successor().notify(refused)
+    said = life.one(c.Announce)
+    assert (life.state, said.members, said.reason) == (State.GRANTED, (NEW[1],), Reason.WAITING)
+    assert said.text == (
+        f"This Pod waits for node n2 of Slurm job {JOB}; the other members continue. kube-scheduler did not accept it."
+    )
+    assert life.notify(refused).commands == []
+
+
+def test_members_that_run_while_a_successor_waits_are_told_when_their_time_limit_is_near() -> None:
+    life = with_a_successor(due_in=100.0)
+    assert not life.later(99).asked(c.ReadJob)
+    assert life.later(2).one(c.ReadJob).job_id == JOB
+    life.notify(e.JobEnding(JOB, e.EndKind.TIME_LIMIT, 10.0))
+    assert life.state is State.LOST

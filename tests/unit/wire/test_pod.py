@@ -267,3 +267,12 @@ def test_the_samples_of_the_hostile_tests_have_every_field_that_is_read(
     missing: set[str] = set()
     read(Asked(sample, missing))
     assert missing == set()
+
+
+@pytest.mark.parametrize(
+    ("node", "status", "at"), [("n1", "True", 1767225610.0), ("n1", "False", None), ("", "True", None)]
+)
+def test_a_pod_got_its_node_when_its_binding_wrote_the_condition(node: str, status: str, at: float | None) -> None:
+    said = {"type": "PodScheduled", "status": status, "lastTransitionTime": "2026-01-01T00:00:10Z"}
+    pod = {"metadata": {"uid": "u1"}, "spec": {"nodeName": node}, "status": {"conditions": [said]}}
+    assert read_pod(pod).bound_at == at
