@@ -118,7 +118,9 @@ class Assembly:
         self.gangs = GangMembers(self.engine, self.informers.pods, self.announcer, [GATE])
         workloads = WorkloadResolver(placeholders, self.informers.pods, self.gangs)
         one_by_one = OneByOneWarnings(self.announcer, [config.scheduler.name], self.informers.pod_groups.sources)
-        members = MemberCandidates(placeholders, self.engine.handle, self.gangs.is_gang, self.events)
+        members = MemberCandidates(
+            placeholders, self.engine.handle, self.events, is_gang=self.gangs.is_gang, gang_of=self.gangs.key_of
+        )
         candidates = FilterCandidates(self.engine, placeholders, workloads, members, self.events)
         self.pod_controller = self._pod_controller(
             adapters, claims, workloads=workloads, candidates=candidates, members=members, one_by_one=one_by_one

@@ -101,6 +101,10 @@ class GangIntake:
             self._candidates.left(key, uid)
         self._gangs.leave(uid)
 
+    def finished(self, uid: str) -> None:
+        """A Pod has finished."""
+        self._candidates.finished(uid)
+
     def changed(self, *uids: str) -> None:
         """Settle the gangs of Pods that changed, or that a list lacks: they may be complete or incomplete now."""
         for key in sorted({key for uid in uids if (key := self._gangs.key_of(uid)) is not None}):

@@ -375,6 +375,7 @@ class PodController:
             if new.deleted_at is not None:  # kubelet gives every Pod that it has ended a phase
                 how = e.PodEnd.REMOVED
             self._engine.handle(key, e.PodGone(new.uid, how, outcome_of(new)), "watch")
+            self._gangs.finished(new.uid)
         if old is not None and _available(old) != _available(new):
             self._gangs.changed(new.uid)
 

@@ -8,22 +8,33 @@ from extender.domain import events as e
 from extender.domain.placeholder import State
 from extender.engine.placeholder_index import EmitEvent, PlaceholderIndex
 from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import PlaceholderForgotten
+from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
 
 
 class MemberCandidates:
-    """Keep the last list of each member of a gang, and report the nodes that are in all of them."""
+    """Keep the last list of each member of a gang, and report the nodes that are in all of them.
+
+    `gang_of` returns the gang that a Pod has joined, by its UID.
+    """
 
     def __init__(
-        self, placeholders: PlaceholderIndex, emit: EmitEvent, is_gang: Callable[[str], bool], events: EventBus
+        self,
+        placeholders: PlaceholderIndex,
+        emit: EmitEvent,
+        events: EventBus,
+        *,
+        is_gang: Callable[[str], bool],
+        gang_of: Callable[[str], str | None],
     ) -> None:
         self._placeholders = placeholders
         self._emit = emit
         self._is_gang = is_gang
+        self._gang_of = gang_of
         self._lists: dict[str, dict[str, frozenset[str]]] = {}
         """By workload and member."""
 
         events.subscribe(PlaceholderForgotten, self._forgotten)
+        events.subscribe(PlaceholderChanged, self._changed)
 
     def report(self, key: str, uid: str, nodes: frozenset[str], cause: str, *, computed: bool = False) -> None:
         """Take over the nodes that a member may use. `computed`: kube-scheduler has not offered them."""
@@ -40,12 +51,34 @@ class MemberCandidates:
         if p is None or computed or nodes != p.candidates or p.state is State.GRANTED:
             self._emit(key, e.CandidatesChanged(nodes, computed=computed), cause)
 
-    def _forgotten(self, event: PlaceholderForgotten) -> None:
-        self._lists.pop(event.key, None)
-
     def left(self, key: str, uid: str) -> frozenset[str] | None:
         """Drop and return the list of a member that has left; `None`: there is none."""
-        return self._lists.get(key, {}).pop(uid, None)
+        lists = self._lists.get(key, {})
+        nodes = lists.pop(uid, None)
+        if not lists:
+            self._lists.pop(key, None)
+        return nodes
+
+    def finished(self, uid: str) -> None:
+        """Drop the list of a member that has finished: it does not bound the nodes of its successors."""
+        key = self._gang_of(uid)
+        if key is None or self.left(key, uid) is None or (lists := self._lists.get(key)) is None:
+            return
+        p, nodes = self._placeholders.get(key), _in_all(lists)
+        if p is not None and p.candidates not in {None, nodes}:
+            self._emit(key, e.CandidatesChanged(nodes, computed=True), "gang")
+
+    def _forgotten(self, event: PlaceholderForgotten) -> None:
+        """Drop the lists of the Pods that are gone. Others may have come for the next job, and are not tried again."""
+        lists = self._lists.pop(event.key, {})
+        if kept := {uid: nodes for uid, nodes in lists.items() if self._gang_of(uid) == event.key}:
+            self._lists[event.key] = kept
+
+    def _changed(self, event: PlaceholderChanged) -> None:
+        """Report the lists of Pods that came before their gang requested a job."""
+        p = event.after
+        if p.candidates is None and p.request is not None and (lists := self._lists.get(p.key)):
+            self._emit(p.key, e.CandidatesChanged(_in_all(lists), computed=True), "gang")
 
 
 def _in_all(lists: dict[str, frozenset[str]]) -> frozenset[str]:

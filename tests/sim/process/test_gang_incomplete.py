@@ -127,8 +127,11 @@ async def test_no_job_is_submitted_for_a_gang_that_lost_a_member_while_its_job_w
             await site.bound(name, within=400)
 
 
+@pytest.mark.parametrize("gates", [(), (GATE,)], ids=["no gate", "gated"])
 @pytest.mark.parametrize("later", [1, 2], ids=["incomplete", "complete"])
-async def test_pods_that_come_while_a_job_is_released_leave_its_outcome_as_it_is(site: Site, later: int) -> None:
+async def test_pods_that_come_while_a_job_is_released_leave_its_outcome_as_it_is(
+    site: Site, later: int, gates: tuple[str, ...]
+) -> None:
     async with site.running():
         for name in gang(site, range(2), 2):
             await site.bound(name)
@@ -140,13 +143,30 @@ async def test_pods_that_come_while_a_job_is_released_leave_its_outcome_as_it_is
         await asyncio.sleep(10)
         p = site.placeholder("ring-0")
         assert p.state is State.RELEASING
-        gang(site, range(2, 2 + later), 2)
+        gang(site, range(2, 2 + later), 2, gates=gates)
         await asyncio.sleep(30)
         assert site.placeholder("ring-0").outcome == p.outcome != ""
         site.slurm.restd.continue_slurmctld()
         await asyncio.sleep(120)
         assert job not in site.live_jobs()
         assert len(jobs_of_the_gang(site)) == later
+
+
+async def test_gated_pods_that_replace_those_of_an_ended_job_while_these_still_end_get_another_job(site: Site) -> None:
+    async with site.dying():
+        for name in (first := gang(site, range(2), 2, gates=(GATE,))):
+            await site.bound(name)
+        await asyncio.sleep(5)
+    async with site.running():
+        site.kubelets.stop_s = 20.0
+        site.slurm.controller.cancel(site.live_jobs()[0].job_id)
+        await site.until(lambda: site.placeholder("ring-0").state is State.LOST, "the end of its job")
+        later = gang(site, range(2, 4), 2, gates=(GATE,))
+        for name in first:
+            await site.gone(name)
+        for name in later:
+            await site.bound(name)
+        assert len(jobs_of_the_gang(site)) == 2
 
 
 @few
