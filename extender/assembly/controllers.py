@@ -280,6 +280,7 @@ def _jobs(a: Assembly) -> tuple[Part, ...]:
             ),
         ),
         Part("restore reports", a.restore_reports.run),
+        Part("job reads for hooks", jobs.hook_reads.run),
         Part("job records", jobs.records.run, ((t.WorkloadEnded, jobs.records.job_ended),)),
         Part(
             "job controller",

@@ -11,6 +11,7 @@ from extender.controllers.deleted_pods import DeletedPods
 from extender.controllers.foreign_pods.controller import ForeignPodController, ForeignPodTiming
 from extender.controllers.foreign_pods.overcommitment import Overcommitment
 from extender.controllers.gang_node_failures import GangNodeFailures
+from extender.controllers.hook_reads import HookReads
 from extender.controllers.job_records import JobRecordController
 from extender.controllers.jobs import JobController, PollOptions
 from extender.controllers.orphans import OrphanController, OrphanOptions
@@ -83,6 +84,7 @@ class JobControllers:
             options=OrphanOptions(refresh.others_every),
         )
         self.overcommitment = Overcommitment(engine, self.foreign_pods, adapters.announcer, informers.nodes.named)
+        self.hook_reads = HookReads(engine, clock)
         self.controller = JobController(
             engine,
             PolledJobStates(engine.placeholders, state.missing_jobs, engine.handle),

@@ -64,7 +64,8 @@ class HookService:
     """Answers hook calls.
 
     `ready`: every Pod that was there at the start is known. `hint` makes a job be read now; `over` drains its nodes
-    before that. `hold` drains a Slurm node for a workload, and quotes words of the site; `held` returns once it did so.
+    before that. `read` reads a job and returns whether Slurm answered. `hold` drains a Slurm node for a workload, and
+    quotes words of the site; `held` returns once it did so.
     `clearance` returns whether a node may start a job. `fence_called` takes note of a call of the fence script for one
     of the jobs named: evidence that the script is installed for that node. `vouch` records an administrator's statement
     that a node is empty. `native` knows the jobs that lock Nodes, and `locked` returns once the Node of a Slurm node
@@ -83,6 +84,7 @@ class HookService:
         now: Callable[[], float],
         ready: Callable[[], bool],
         hint: Callable[[int], None],
+        read: Callable[[int], Awaitable[bool]],
         over: Callable[[int], None] = lambda _job_id: None,
         hold: Callable[[str, Placeholder, str], None],
         held: Callable[[str], Awaitable[None]],
@@ -100,6 +102,7 @@ class HookService:
         self._unproven = UnprovenReads(now)
         self._ready = ready
         self._hint = hint
+        self._read = read
         self._over = over
         self._hold = hold
         self._vouch = vouch
@@ -273,7 +276,7 @@ class HookService:
         if p.state is not State.LOST:
             if p.job_id is None:
                 return None if p.state is State.UNSURE else False
-            if not await self._engine.read_job(p.job_id, "hook"):
+            if not await self._read(p.job_id):
                 return None
         return self._outlives(p.key)
 

@@ -65,6 +65,7 @@ async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = Fals
         now=frontend.io_context.clock.now,
         ready=lambda: assembly.ready,
         hint=assembly.job_controllers.controller.hint,
+        read=assembly.job_controllers.hook_reads.read,
         over=assembly.node_controllers.fences.job_ended,
         hold=assembly.node_controllers.controller.hold_on,
         vouch=assembly.node_controllers.removals.vouch,

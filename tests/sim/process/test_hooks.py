@@ -17,6 +17,9 @@ from tests.builders.process_site import CLUSTER, SITE_KEY, Site
 pytestmark = pytest.mark.looptime
 BATCH = {"slurm-extender.io/mode": "batch"}
 TOKEN = "SLURM_EXTENDER_TOKEN"
+IN_TURN = 3
+"""Reads of the only job that its turn brings in a second or so."""
+
 FACT = "Pod a/b (c0ffee) was removed from nowhere without a kubelet report, grace 999999999 s"
 
 
@@ -126,6 +129,30 @@ async def test_whoever_owns_a_running_job_cannot_drain_its_node(site: Site) -> N
         assert answer.status_code == 409
         await asyncio.sleep(5)
         assert not site.drained()
+
+
+async def test_calls_at_once_with_the_token_of_a_running_job_have_it_read_twice(site: Site) -> None:
+    async with site.running():
+        job = await run(site, "web")
+        await asyncio.sleep(30)
+        before, path = len(site.slurm.restd.requests), f"/hooks/nodes/{job.nodes[0]}/drain"
+        answers = await asyncio.gather(*(site.post(path, token_of(job)) for _ in range(100)))
+        assert {answer.status_code for answer in answers} == {409}
+        reads = sum(path.endswith(f"/job/{job.job_id}") for _method, path in site.slurm.restd.requests[before:])
+        assert reads <= 2 + IN_TURN
+        assert not site.drained()
+
+
+async def test_calls_before_the_end_of_a_job_keep_no_later_call_from_seeing_it(site: Site) -> None:
+    async with site.running():
+        job = await run(site, "web", grace_s=10)
+        site.kubelets.stop_s = 10.0
+        site.slurm.restd.faults.add(SlurmFault.LOSE_REQUEST, "GET", "/jobs/state", times=1)
+        path = f"/hooks/nodes/{job.nodes[0]}/drain"
+        assert (await site.post(path, token_of(job))).status_code == 409
+        site.slurm.controller.end(job.job_id, "TIMEOUT")
+        assert (await site.post(path, token_of(job))).status_code == 202
+        await drained_at_once_until_gone(site, job)
 
 
 async def test_a_job_whose_end_no_poll_has_seen_yet_drains_its_node_at_once(site: Site) -> None:

@@ -32,6 +32,9 @@ async def test_numbers_that_are_no_jobs_of_ours_are_not_kept_to_be_read() -> Non
     async def held(_node: str) -> None:
         return
 
+    async def read(_job_id: int) -> bool:
+        return True
+
     desk = HookService(
         engine,
         cast(EngineState, None),
@@ -41,6 +44,7 @@ async def test_numbers_that_are_no_jobs_of_ours_are_not_kept_to_be_read() -> Non
         now=lambda: 0.0,
         ready=lambda: True,
         hint=hints.append,
+        read=read,
         hold=lambda *_: None,
         held=held,
         clearance=cast(Clearance, None),
