@@ -85,16 +85,22 @@ def a_job_set(site: Site) -> Json:
     return an_owner(site, "JobSet", "train", {"replicatedJobs": [entry]}, gang="set")
 
 
-def pods_of_job_set(site: Site, job_set: Json, attempt: int, **more: str) -> list[str]:
-    """Add the Pods of its Job after so many restarts, which keep the allocation; `more` are further annotations of all.
+def a_job_of(site: Site, job_set: Json, attempt: int) -> Json:
+    """Add the Job of the JobSet after so many restarts: the controller creates it again each time."""
+    return an_owner(site, "Job", f"train-w-{attempt}", {"parallelism": 3, "completions": 3}, job_set)
 
-    The controller creates the Job again each time.
-    """
-    job = an_owner(site, "Job", f"train-w-{attempt}", {"parallelism": 3, "completions": 3}, job_set)
+
+def pods_of_job(site: Site, job: Json, attempt: int, numbers: range) -> list[str]:
+    """Add these Pods of the Job, which keep the allocation."""
     said = {"jobset-name": "train", "replicatedjob-name": "w", "restart-attempt": str(attempt)}
     marks = {f"jobset.sigs.k8s.io/{key}": value for key, value in said.items()}
-    names = [f"train-w-{attempt}-{number}" for number in range(3)]
-    for number, name in enumerate(names):
+    names = [f"train-w-{attempt}-{number}" for number in numbers]
+    for number, name in zip(numbers, names, strict=True):
         index = marks | {JOB_INDEX: str(number)}
-        site.kube.add_pod(name, owner=owner_reference(job), labels=index, annotations=KEEP | more, cpu="8")
+        site.kube.add_pod(name, owner=owner_reference(job), labels=index, annotations=KEEP, cpu="8")
     return names
+
+
+def pods_of_job_set(site: Site, job_set: Json, attempt: int) -> list[str]:
+    """Add all Pods of the JobSet after so many restarts."""
+    return pods_of_job(site, a_job_of(site, job_set, attempt), attempt, range(3))

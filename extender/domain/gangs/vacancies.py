@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from extender.domain.events import PodEnd
 from extender.domain.jobs.job import Mode
-from extender.domain.placeholder import Placeholder, State
+from extender.domain.placeholder import Placeholder
+from extender.domain.states import BoundState
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +22,9 @@ class Vacancy:
 
 
 def vacancies(p: Placeholder, size: int) -> tuple[Vacancy, ...]:
-    """Return the vacant slots of a gang of this size whose members are all bound."""
+    """Return the vacant slots of a gang of this size whose members are all bound; none of a job that is kept."""
     job = p.job
-    if p.state is not State.BOUND or job is None or len(job.slots) < 2:
+    if not isinstance(p.payload, BoundState) or p.payload.kept_until or job is None or len(job.slots) < 2:
         return ()
     ends = {slot: member.end for slot, member in p.by_slot if member.end}
     used = {slot for slot, member in p.by_slot if not member.end}

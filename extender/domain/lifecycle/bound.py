@@ -12,6 +12,7 @@ from extender.domain.lifecycle.rules import At, StateRules, Step
 from extender.domain.lifecycle.taken_nodes import end_stranded, is_smaller, lose_nodes
 from extender.domain.lifecycle.transitions import (
     announce,
+    delay_next_attempt,
     follow_job,
     infer_submitted_request,
     limit_after,
@@ -81,7 +82,13 @@ def _as_read(bound: BoundState, event: e.JobGranted) -> BoundState:
 
 
 def _with_successors(p: Placeholder, bound: BoundState, event: e.JobGranted, at: At) -> Step:
-    """Give members that came later the slots of the running job that are free."""
+    """Give members that came later the slots of the running job that are free.
+
+    A job that was kept for the next incarnation is released if it holds less than that needs.
+    """
+    if event.lacking and not p.job_occupied:
+        said = announce(p, Reason.GIVEN_BACK, event.lacking, True)
+        return release_job(delay_next_attempt(p, at), event.lacking, at, said)
     if bound.vacated or p.stranded or lacks_nodes(p, event):
         return _update(p, bound)
     allocation = tuple(sorted(event.allocation.items()))

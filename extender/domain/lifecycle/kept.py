@@ -13,13 +13,16 @@ from extender.domain.states import BoundState
 def keep_for_next(p: Placeholder, bound: BoundState, at: At) -> Step | None:
     """Keep the job for a limited time after the last member ended; `None`: the gang does not want that, or succeeded.
 
-    Pods that come meanwhile are members of the same workload, and get the slots of their predecessors.
+    A job that has not the nodes of all slots any more is not kept: the next members start together or not at all. Pods
+    that come meanwhile are members of the same workload, and get the slots of their predecessors.
     """
     request = p.submitted_request or p.request
     asked = request is not None and request.members > 1 and request.restart is GangRestart.KEEP_ALLOCATION
     if not asked or p.key in {member.ref.uid for member in p.members}:
         return None
     if all(member.end is PodEnd.SUCCEEDED for member in p.members):
+        return None
+    if not all(map(p.has_node_for, range(p.size))):
         return None
     until = bound.kept_until or at.now + at.timing.replace
     if at.now >= until and not p.wants:

@@ -137,12 +137,18 @@ class GangMembers:
         return self._texts.get(key, "")
 
     def missing_of(self, p: Placeholder) -> str:
-        """Return which Pods of a gang that has its nodes do not exist, as a sentence; "" if it is whole."""
+        """Return which Pods of a gang that has its nodes do not exist, as a sentence; "" if it is whole.
+
+        A gang that grew since is not whole either: its job has no nodes for some of its Pods.
+        """
         joined = self._joined.get(p.key, {})
         found = self._completeness(p, joined, self._candidates(joined))
         if found is None or self._untranslated(p, joined):
             return "The extender has not read all Pods of the gang yet."
-        return "" if isinstance(found, Complete) else found.text
+        if isinstance(found, Incomplete):
+            return found.text
+        nodes = sum(map(p.has_node_for, range(found.size)))
+        return "" if nodes == found.size else f"Slurm job {p.job_id} has nodes for {nodes} of {found.size} members."
 
     def _candidates(self, joined: dict[str, _Joined]) -> list[GangCandidate]:
         return [

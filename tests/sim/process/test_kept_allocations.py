@@ -6,11 +6,9 @@ import asyncio
 
 import pytest
 
-from extender.domain.gangs import labels
 from extender.domain.wellknown import GANG, GANG_RANK, GANG_SIZE
 from simulator.kube.kubelet import RUN_FOR
-from simulator.kube.objects import owner_reference
-from tests.builders.gang_pods import KEEP, a_job_set, an_owner, pods_of_job_set
+from tests.builders.gang_pods import KEEP, a_job_of, a_job_set, bound, pods_of_job, pods_of_job_set
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -45,18 +43,13 @@ async def test_no_pod_of_the_next_incarnation_is_bound_before_all_of_them_exist(
         for name in old:
             await site.bound(name)
         await removed(site, old)
-        job = an_owner(site, "Job", "train-w-1", {"parallelism": 3, "completions": 3}, job_set)
-        marks = {"jobset.sigs.k8s.io/jobset-name": "train", "jobset.sigs.k8s.io/replicatedjob-name": "w"}
-        marks |= {"jobset.sigs.k8s.io/restart-attempt": "1"}
+        job, new = a_job_of(site, job_set, 1), list[str]()
         for number in range(3):
             await asyncio.sleep(3)
-            placed = [one for one in range(number) if site.pod(f"new-{one}")["spec"].get("nodeName")]
-            assert placed == []
-            index = marks | {labels.JOB_INDEX: str(number)}
-            owner = owner_reference(job)
-            site.kube.add_pod(f"new-{number}", owner=owner, labels=index, annotations=KEEP, cpu="8")
-        for number in range(3):
-            await site.bound(f"new-{number}")
+            assert bound(site, new) == 0
+            new += pods_of_job(site, job, 1, range(number, number + 1))
+        for name in new:
+            await site.bound(name)
         assert len(site.jobs()) == 1
 
 
@@ -129,3 +122,52 @@ async def test_an_allocation_that_is_kept_over_a_start_is_free_for_the_next_pods
         for name in new:
             await site.bound(name, within=20)
         assert site.drained() == []
+
+
+async def test_a_gang_whose_job_gave_back_a_node_gets_another_job_for_all_pods_of_the_next_incarnation(
+    site: Site,
+) -> None:
+    async with site.running():
+        job_set = a_job_set(site)
+        old = pods_of_job_set(site, job_set, 0)
+        site.edit_pod(old[1], lambda pod: pod["metadata"]["annotations"].update({RUN_FOR: "5"}))
+        for name in old:
+            await site.bound(name)
+        (before,) = site.live_jobs()
+        await site.until(lambda: len(before.nodes) == 2, "the return of a node")
+        await removed(site, [old[0], old[2]])
+        new = pods_of_job_set(site, job_set, 1)
+        for name in new:
+            await site.bound(name)
+        assert before.job_id not in {job.job_id for job in site.live_jobs()}
+
+
+async def test_the_node_of_a_last_member_that_succeeded_is_kept_with_the_others(site: Site) -> None:
+    async with site.running():
+        job_set = a_job_set(site)
+        old = pods_of_job_set(site, job_set, 0)
+        site.edit_pod(old[1], lambda pod: pod["metadata"]["annotations"].update({RUN_FOR: "20"}))
+        for name in old:
+            await site.bound(name)
+        (before,) = site.live_jobs()
+        await removed(site, [old[0], old[2]])
+        await site.until(lambda: site.pod(old[1])["status"]["phase"] == "Succeeded", "the end of the last one")
+        await asyncio.sleep(10)
+        for name in pods_of_job_set(site, job_set, 1):
+            await site.bound(name)
+        assert [job.job_id for job in site.jobs()] == [before.job_id]
+
+
+async def test_a_larger_next_incarnation_gets_another_job_and_is_not_bound_in_part(site: Site) -> None:
+    async with site.running():
+        for size in (2, 3):
+            names = [f"ring-{size}-{number}" for number in range(size)]
+            for name in names:
+                site.kube.add_pod(name, annotations={GANG: "ring", GANG_SIZE: str(size), **KEEP})
+            for _ in range(600):
+                await asyncio.sleep(0.2)
+                if (placed := bound(site, names)) == size:
+                    break
+            assert placed == size
+            if size == 2:
+                await removed(site, names)

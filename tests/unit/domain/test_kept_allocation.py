@@ -12,6 +12,7 @@ from extender.domain.gangs import labels
 from extender.domain.gangs.context import ControllerView, GangContext, ReplicatedJob
 from extender.domain.gangs.membership import Membership
 from extender.domain.gangs.recognition import recognise
+from extender.domain.gangs.vacancies import vacancies
 from extender.domain.jobs.job import GangRestart
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.states import BoundState
@@ -150,3 +151,34 @@ def test_members_that_run_while_a_successor_waits_are_told_when_their_time_limit
     assert life.later(2).one(c.ReadJob).job_id == JOB
     life.notify(e.JobEnding(JOB, e.EndKind.TIME_LIMIT, 10.0))
     assert life.state is State.LOST
+
+
+def shrinking(how: e.PodEnd = e.PodEnd.SUCCEEDED) -> Life:
+    """The first member has ended, and its node is being returned."""
+    life = running().notify(e.PodGone(OLD[0].uid, how), e.NodesVacated(SLOTS[:1]))
+    assert life.one(c.ShrinkJob).kept == SLOTS[1:]
+    return life
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_job_that_gave_back_a_node_is_not_kept(answered: bool) -> None:
+    life = shrinking()
+    if answered:
+        left = e.JobGranted(JOB, {OLD[1].uid: "n2"}, SLOTS[1:], slots=SLOTS)
+        life.notify(e.ShrinkAnswered(JOB, True), left)
+    life.notify(e.PodGone(OLD[1].uid, e.PodEnd.REMOVED))
+    assert life.state is State.RELEASING
+
+
+def test_no_slot_of_a_job_that_is_kept_is_vacant() -> None:
+    life = running().notify(e.PodGone(OLD[0].uid, e.PodEnd.FAILED))
+    assert [one.slot for one in vacancies(life.p, 2)] == [0]
+    life.notify(e.PodGone(OLD[1].uid, e.PodEnd.SUCCEEDED))
+    assert (life.state, vacancies(life.p, 2)) == (State.BOUND, ())
+
+
+def test_a_kept_job_that_holds_less_than_the_next_incarnation_needs_is_released() -> None:
+    life = running().notify(*over(), e.PodWanted(NEW, KEEPS, (0, 1)))
+    life.notify(replace(granted(NEW), lacking="Slurm job 7 holds 2 CPUs, the Pod needs 4; the job is released."))
+    assert life.state is State.RELEASING
+    assert life.reasons() == ["SlurmAllocationReleased"]
