@@ -167,7 +167,7 @@ def _unusable(p: Placeholder, _granted: GrantedState, event: e.AllocationMisfits
     """Kubernetes cannot use a node: release the job and submit another without that node.
 
     Pods that run on the job keep it. If it is lost, the next one is submitted without the node. A member that came
-    later is told once that it waits for the node.
+    later is notified once that it waits for the node.
     """
     if not p.job_occupied:
         return _release_for(p, event.node, event.text, at)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -134,6 +134,15 @@ class GangBarrier:
         self._absences_said: dict[str, tuple[float, str]] = {}
         """Which Pods each such gang lacks, and when that was computed: for the text of calls that end."""
 
+        self._due: dict[str, float] = {}
+        """When the time for all Bindings is over for each gang whose nodes are offered.
+
+        The queue keeps the shorter of two delays: that of an earlier grant of the same job, which others came after.
+        """
+
+        self._absences_due: dict[str, float] = {}
+        """The same for each gang with nodes that are not offered yet."""
+
         self._deadlines = Controller("gang deadlines", self._expire, keep_early=True)
         self._absences = Controller("gangs with nodes and without Pods", self._release_incomplete, keep_early=True)
         self._poster = Controller("bindings of members", self._post, workers=AT_ONCE, owner_of=self._namespace_of)
@@ -217,13 +226,16 @@ class GangBarrier:
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Drop the votes for an allocation that is gone, or that may not be used now."""
         after = event.after
+        if after.state is not State.GRANTED or after.cleared:
+            self._absences_due.pop(after.key, None)
         if after.state is not State.GRANTED:
             self._withdraw(after.key)
         elif not after.cleared and after.is_gang:
+            self._absences_due.setdefault(after.key, self._clock.now() + self._bind_within_s)
             self._absences.add(_deadline(after), after=self._bind_within_s)
         elif after.cleared and after.is_gang and after.job_id not in (None, self._offered.get(after.key, 0)):
             self._offered[after.key] = after.job_id or 0
-            self._deadlines.add(_deadline(after), after=self._within_s(after))
+            self._start_time(after)
         if isinstance(after.payload, BoundState) and after.payload.kept_until:
             self._begun.pop(after.key, None)  # the next incarnation is bound as a whole, too
         if event.after.state is not State.GRANTED or (event.before.cleared and not event.after.cleared):
@@ -232,6 +244,7 @@ class GangBarrier:
     def forgotten(self, event: PlaceholderForgotten) -> None:
         """Drop the votes of a workload that is over."""
         self._withdraw(event.key)
+        self._absences_due.pop(event.key, None)
         self._begun.pop(event.key, None)
         self._absences_said.pop(event.key, None)
         self._drop(event.key, "the gang is over")
@@ -252,8 +265,14 @@ class GangBarrier:
     def _within_s(self, p: Placeholder) -> float:
         return self._bind_within_s + turn_s(len(p.members))
 
+    def _start_time(self, p: Placeholder) -> None:
+        within_s = self._within_s(p)
+        self._due[p.key] = self._clock.now() + within_s
+        self._deadlines.add(_deadline(p), after=within_s)
+
     def _withdraw(self, key: str) -> None:
         self._offered.pop(key, None)
+        self._due.pop(key, None)
         self._reached.pop(key, None)
         self._prolonged.pop(key, None)
         self._left_out.pop(key, None)
@@ -280,8 +299,11 @@ class GangBarrier:
         p = self._engine.placeholders.get(key)
         if p is None or p.state is not State.GRANTED or p.job_id != job_id or self._offered.get(key) != job_id:
             return
+        if (left_s := self._due.get(key, 0.0) - self._clock.now()) > 0.0:
+            self._deadlines.add(deadline, after=left_s)
+            return
         if not _wanting(p):  # Every Binding was sent. Those without an answer end nothing, and may still be refused.
-            self._deadlines.add(deadline, after=self._within_s(p))
+            self._start_time(p)
             return
         if absent := self._absent(p):
             self._release(key, job_id, absent, self._within_s(p))
@@ -290,11 +312,11 @@ class GangBarrier:
         missing = sorted(ballot.missing(self._awaited(p), self._clock.now()))
         if self._is_in_queue(key, missing):
             self._prolonged[key] += 1
-            self._deadlines.add(deadline, after=self._within_s(p))
+            self._start_time(p)
             return
         if came_later(p, self._pods_of(p)):
             self._continue_without(p, missing)
-            self._deadlines.add(deadline, after=self._within_s(p))
+            self._start_time(p)
             return
         node, text = self._refusal(p, missing[0] if missing else next(iter(sorted(_wanting(p))), ""))
         if any(member.placed for member in p.members):
@@ -313,10 +335,10 @@ class GangBarrier:
         name = pod.full_name if pod is not None else "a member"
         return p.node_of(uid), f"kube-scheduler did not accept {name} there within {within_s:g} s. {said}".strip()
 
-    def _continue_without(self, p: Placeholder, missing: Iterable[str]) -> None:
+    def _continue_without(self, p: Placeholder, missing: Collection[str]) -> None:
         """Have later members bound without these, which keep their nodes and wait for kube-scheduler."""
+        self._left_out[p.key] = (self._left_out.get(p.key, set()) & _wanting(p)).union(missing)
         for uid in missing:
-            self._left_out.setdefault(p.key, set()).add(uid)
             self.outcomes[BarrierOutcome.EXPIRED] += 1
             self._engine.handle(p.key, e.NodeRefused(*self._refusal(p, uid), others_run=True), "gang barrier")
         self._binder.add(p.key)
@@ -334,6 +356,8 @@ class GangBarrier:
         p = self._engine.placeholders.get(key)
         if p is None or p.state is not State.GRANTED or p.job_id != job_id or p.cleared:
             return None
+        if (left_s := self._absences_due.get(key, 0.0) - self._clock.now()) > 0.0:
+            return Requeue(left_s)
         disagreed = "; ".join(p.faults) if (p.request or p.submitted_request) is None and not p.job_occupied else ""
         if lacking := self._absent(p) or disagreed:
             self._release(key, job_id, lacking, self._bind_within_s)

@@ -75,6 +75,16 @@ async def test_a_successor_that_is_not_accepted_keeps_no_other_one_waiting(site:
         assert [job.job_id for job in site.live_jobs()] == jobs
 
 
+async def test_a_successor_has_the_whole_time_for_bindings_whenever_its_gang_was_granted(site: Site) -> None:
+    async with site.running():
+        await a_successor_is_refused(site)  # it exists for 5 s now, its gang for 12 s
+        outcomes = site.extender.gang_barrier.outcomes
+        await asyncio.sleep(23)
+        assert outcomes["expired"] == 0
+        await asyncio.sleep(5)
+        assert outcomes["expired"] == 1
+
+
 async def test_the_job_ends_with_its_last_member_although_a_successor_is_not_accepted(site: Site) -> None:
     async with site.running():
         jobs = await a_successor_is_refused(site)

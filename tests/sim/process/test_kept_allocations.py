@@ -53,6 +53,24 @@ async def test_no_pod_of_the_next_incarnation_is_bound_before_all_of_them_exist(
         assert len(site.jobs()) == 1
 
 
+async def test_the_pods_of_the_next_incarnation_have_the_whole_time_for_bindings_to_come(site: Site) -> None:
+    async with site.running():
+        job_set = a_job_set(site)
+        old = pods_of_job_set(site, job_set, 0)
+        for name in old:
+            await site.bound(name)
+        await asyncio.sleep(15)
+        await removed(site, old)
+        job = a_job_of(site, job_set, 1)
+        new = pods_of_job(site, job, 1, range(1))
+        await asyncio.sleep(20)
+        assert bound(site, new) == 0
+        new += pods_of_job(site, job, 1, range(1, 3))
+        for name in new:
+            await site.bound(name)
+        assert len(site.jobs()) == 1
+
+
 async def test_a_job_that_waits_behind_others_does_not_get_the_nodes_in_between(site: Site) -> None:
     async with site.running():
         job_set = a_job_set(site)
