@@ -66,7 +66,7 @@ def _workloads(a: Assembly) -> tuple[Part, ...]:
     """Return the engine, and what turns Pods into workloads."""
     return (
         Part("engine", a.engine.run),
-        Part("members of gangs", None, ((t.PlaceholderChanged, a.gangs.placeholder_changed),)),
+        Part("members of gangs", a.gangs.run, ((t.PlaceholderChanged, a.gangs.placeholder_changed),)),
         Part(
             "gang barrier",
             a.gang_barrier.run,

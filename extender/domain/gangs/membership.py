@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
 
 
 class GangSource(StrEnum):
@@ -56,11 +56,17 @@ class MemberOrder:
 
     index: tuple[int, ...] = ()
     name: str = ""
+    natural: str = field(init=False, repr=False, compare=False)
+    """The name in the form that is compared. Made once: thousands of Pods that name one gang are sorted repeatedly."""
+
+    def __post_init__(self) -> None:
+        """Make the form of the name that is compared."""
+        object.__setattr__(self, "natural", _natural(self.name))
 
     @property
-    def key(self) -> tuple[bool, tuple[int, ...], tuple[tuple[int, str], ...]]:
+    def key(self) -> tuple[bool, tuple[int, ...], str]:
         """Return what members are sorted by; those without an index follow those with one."""
-        return not self.index, self.index, _natural(self.name)
+        return not self.index, self.index, self.natural
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,20 +117,17 @@ LONGEST_ORDERED = 253
 """Characters of a name that are compared: what Kubernetes allows for a Pod's."""
 
 
-@lru_cache(maxsize=4096)
-def _natural(name: str) -> tuple[tuple[int, str], ...]:
-    """Return a key by which `worker-10` follows `worker-9`: each run of digits by its length, then by its digits."""
-    parts: list[tuple[int, str]] = []
-    run = ""
-    for char in f"{name[:LONGEST_ORDERED]}\0":
-        digit = char.isascii() and char.isdigit()
-        if run and (not digit or not run[-1].isdigit()):
-            parts.append(_weighed(run))
-            run = ""
-        run += char
-    return tuple(parts)
+_DIGITS = re.compile("[0-9]+")
+
+_NUMBER = 0xE000
+"""The private characters from here on stand before each number, and say how many digits it has. No name has them."""
 
 
-def _weighed(run: str) -> tuple[int, str]:
-    number = run.lstrip("0") if run[0].isascii() and run[0].isdigit() else ""
-    return (len(number), number) if run[0].isascii() and run[0].isdigit() else (-1, run)
+def _natural(name: str) -> str:
+    """Return a text by which `worker-10` follows `worker-9`: each run of digits by its length, then by its digits."""
+    return _DIGITS.sub(_weighed, name[:LONGEST_ORDERED])
+
+
+def _weighed(run: re.Match[str]) -> str:
+    number = run[0].lstrip("0")
+    return chr(_NUMBER + len(number)) + number

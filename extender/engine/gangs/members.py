@@ -31,6 +31,7 @@ from extender.domain.translation.translate import Translated, Translation, Trans
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
 from extender.engine.engine import Engine
+from extender.runtime.controller import Controller
 from extender.runtime.topics import PlaceholderChanged
 
 HAS_NODES = frozenset({State.GRANTED, State.BOUND})
@@ -38,6 +39,12 @@ HAS_NODES = frozenset({State.GRANTED, State.BOUND})
 
 REREAD = Backoff(30.0, 300.0)
 """Seconds between two reads of the owner of a gang that is incomplete."""
+
+SETTLED_AT_ONCE = 256
+"""Pods that name one gang: with more, changes of the gang are settled together after a while."""
+
+SETTLED_APART = 0.0002
+"""Seconds for each Pod of such a gang between two times at which it is settled: some ten times what a Pod costs."""
 
 QUEUED = frozenset({State.SUBMITTING, State.UNSURE, State.WAITING})
 """States in which the job may wait in Slurm: it keeps its place for a while when the gang loses a member."""
@@ -88,6 +95,11 @@ class GangMembers:
 
         self._short_since: dict[str, float | None] = {}
         """Since when each gang lacks a member whose job keeps its place in the queue; `None`: until the next look."""
+
+        self._beyond: dict[str, frozenset[str]] = {}
+        """UIDs of the Pods of each gang that were notified that it is full."""
+
+        self._settler = Controller("large gangs", self._settle_large, keep_early=True)
 
     def key_of(self, uid: str) -> str | None:
         """Return the workload of a Pod that is a member of a gang."""
@@ -228,6 +240,7 @@ class GangMembers:
             self.settle(key)
         else:
             del self._joined[key]
+            self._beyond.pop(key, None)
             self._complete(key)
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
@@ -236,7 +249,27 @@ class GangMembers:
         if key in self._joined and _places(event.before) != _places(event.after):
             asyncio.get_running_loop().call_soon(self.settle, key)
 
+    async def run(self) -> None:
+        """Settle gangs of many Pods, until cancelled."""
+        await self._settler.run()
+
+    async def _settle_large(self, key: str) -> None:
+        self._settle(key)
+
     def settle(self, key: str) -> None:
+        """Report what the Pods of a gang request, or what is missing; for very many Pods together with later changes.
+
+        Each time costs a look at every Pod that names the gang, and any user can create thousands of them. After a
+        start there is no delay: a request that is known before the grant decides whether the gang keeps its job.
+        """
+        p, many = self._placeholders.get(key), len(self._joined.get(key, ()))
+        started = p is not None and p.state in QUEUED and p.request is None and not p.faults
+        if many > SETTLED_AT_ONCE and not started:
+            self._settler.add(key, after=many * SETTLED_APART)
+        else:
+            self._settle(key)
+
+    def _settle(self, key: str) -> None:
         """Report what the Pods of a gang request, or what is missing.
 
         In LOST the request stays as it is: a user's cancel that ended the job is recorded as one of that request.
@@ -261,7 +294,7 @@ class GangMembers:
             self._complete(key)
             if p is None or p.state is not State.RELEASING:  # Pods that come while a job ends wait until it is over
                 self._request(key, found, joined)
-                self._report_full(found.beyond)
+                self._report_full(key, found.beyond)
 
     def _completeness(
         self, p: Placeholder | None, joined: Mapping[str, _Joined], candidates: Sequence[GangCandidate]
@@ -326,7 +359,7 @@ class GangMembers:
         if found.changed or known is None:
             slots = tuple(sorted(found.slots))
             self._engine.handle(p.key, e.PodWanted(tuple(found.slots[one] for one in slots), request, slots), "gang")
-        self._report_full(found.waiting)
+        self._report_full(p.key, found.waiting)
         for one, text in found.refused:
             self._announce(one.pod, Reason.INVALID, text)
 
@@ -345,9 +378,14 @@ class GangMembers:
         outcome = agreed(gang_title(first), asked, size)
         return None if isinstance(outcome, Disagreed) else outcome.request
 
-    def _report_full(self, beyond: Collection[GangCandidate]) -> None:
+    def _report_full(self, key: str, beyond: Collection[GangCandidate]) -> None:
+        """Report to each Pod for which the gang has no slot that it waits, once until it gets one."""
+        notified = self._beyond.pop(key, frozenset())
         for one in beyond:
-            self._announce(one.pod, Reason.WAITING, waits_for_slot(one.membership.name))
+            if one.pod.uid not in notified:
+                self._announce(one.pod, Reason.WAITING, waits_for_slot(one.membership.name))
+        if beyond:
+            self._beyond[key] = frozenset(one.pod.uid for one in beyond)
 
     def _withdraw(self, key: str, members: Collection[e.MemberRef]) -> None:
         """Keep the gang, with these members, without a request; a job that waits is released."""
@@ -391,7 +429,9 @@ def _with_one_size(joined: dict[str, _Joined]) -> Mapping[str, _Joined]:
         return joined
     expected, unknown = last.membership.expected, last.membership.unknown
     return {
-        uid: replace(one, membership=replace(one.membership, expected=expected, unknown=unknown))
+        uid: one
+        if (one.membership.expected, one.membership.unknown) == (expected, unknown)
+        else replace(one, membership=replace(one.membership, expected=expected, unknown=unknown))
         for uid, one in joined.items()
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -180,6 +181,16 @@ def test_a_bound_member_keeps_its_rank_and_the_others_take_the_free_ones() -> No
 def test_names_are_compared_with_numbers_as_numbers() -> None:
     orders = {name: MemberOrder((), name) for name in ("w-10", "w-9", "w-09a", "launcher")}
     assert sorted(orders, key=lambda uid: ranks(orders, 4)[uid]) == ["launcher", "w-9", "w-09a", "w-10"]
+
+
+@given(st.lists(st.text("a1209-.", max_size=8), max_size=4))
+def test_names_are_compared_by_each_character_and_each_number_in_turn(names: list[str]) -> None:
+    def parts(name: str) -> list[tuple[int, int, str]]:
+        found = re.findall("[0-9]+|[^0-9]", name)
+        return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in found]
+
+    orders = {name: MemberOrder((), name) for name in names}
+    assert [parts(name) for name in sorted(orders, key=lambda name: orders[name].key)] == sorted(map(parts, orders))
 
 
 def test_a_leader_has_rank_0_and_a_late_worker_its_own_index() -> None:

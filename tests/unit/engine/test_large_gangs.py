@@ -1,0 +1,118 @@
+"""Thousands of Pods that name one gang do not keep the extender busy: their changes are settled together."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from extender.domain import events as e
+from extender.domain.gangs.membership import GangSource, MemberOrder, Membership
+from extender.domain.jobs.job import JobRequest
+from extender.domain.placeholder import State
+from extender.domain.ports import Announcement
+from extender.domain.translation.translate import Translated
+from extender.engine.gangs.members import SETTLED_AT_ONCE, GangMembers
+from extender.engine.placeholder_index import PlaceholderIndex
+from tests.builders.placeholders import in_state
+from tests.builders.pod_views import a_pod
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from extender.domain.views import PodView
+
+pytestmark = pytest.mark.looptime
+
+KEY = "gang-x"
+MANY = SETTLED_AT_ONCE + 1
+
+
+class GangOfFour:
+    """Join Pods that name one gang of four; keep what the engine and the announcer get."""
+
+    def __init__(self) -> None:
+        self.events: list[e.Event] = []
+        self.told: list[str] = []
+        self.pods: dict[str, PodView] = {}
+        self.placeholders = PlaceholderIndex()
+        engine = SimpleNamespace(placeholders=self.placeholders, handle=self._handle)
+        announcer = SimpleNamespace(announce=self._announce)
+        self.members = GangMembers(cast("Any", engine), cast("Any", self.pods), cast("Any", announcer), [])
+
+    def _handle(self, _key: str, event: e.Event, _cause: str) -> None:
+        self.events.append(event)
+
+    def _announce(self, announcement: Announcement) -> None:
+        self.told.append(announcement.uid)
+
+    def join(self, *numbers: int) -> None:
+        for number in numbers:
+            pod = a_pod(uid=f"uid-{number}", name=f"x-{number}")
+            self.pods[pod.uid] = pod
+            order = MemberOrder((), pod.name)
+            said = Membership(GangSource.ANNOTATION, "team", "gang x", ("", "x"), 4, order)
+            request = JobRequest(pod.full_name, cpus=1, memory_mb=1)
+            self.members.join(KEY, pod, said, Translated(request))
+
+    @asynccontextmanager
+    async def settling(self) -> AsyncIterator[None]:
+        task = asyncio.get_running_loop().create_task(self.members.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_gang_of_ordinary_size_requests_its_job_as_soon_as_its_last_pod_has_joined() -> None:
+    gang = GangOfFour()
+    gang.join(*range(4))
+    assert isinstance(gang.events[-1], e.PodWanted)
+
+
+async def test_changes_of_a_gang_with_very_many_pods_are_settled_together() -> None:
+    gang = GangOfFour()
+    async with gang.settling():
+        gang.join(*range(MANY))
+        before = len(gang.events)
+        for _ in range(20):
+            gang.join(*range(MANY))
+        assert len(gang.events) == before
+        await asyncio.sleep(1)
+        assert len(gang.events) == before + 1
+        wanted = gang.events[-1]
+        assert isinstance(wanted, e.PodWanted)
+        assert [ref.uid for ref in wanted.members] == [f"uid-{number}" for number in range(4)]
+
+
+async def test_a_gang_with_very_many_pods_is_settled_again_and_again_while_they_change_without_pause() -> None:
+    gang = GangOfFour()
+    async with gang.settling():
+        gang.join(*range(MANY))
+        before = len(gang.events)
+        for _ in range(100):
+            gang.join(0)
+            await asyncio.sleep(0.01)
+        assert 10 <= len(gang.events) - before <= 20
+
+
+async def test_after_a_start_a_gang_with_very_many_pods_is_settled_before_its_job_has_nodes() -> None:
+    gang = GangOfFour()
+    gang.placeholders.put(replace(in_state(State.UNSURE), key=KEY, request=None))
+    gang.join(*range(MANY))
+    assert len(gang.events) == MANY - 3
+
+
+async def test_a_pod_beyond_the_size_of_its_gang_is_told_once_that_it_waits() -> None:
+    gang = GangOfFour()
+    gang.join(*range(6))
+    gang.join(*range(6))
+    assert gang.told == ["uid-4", "uid-5"]
+    gang.members.leave("uid-5")
+    gang.join(5)
+    assert gang.told == ["uid-4", "uid-5", "uid-5"]
