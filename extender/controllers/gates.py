@@ -101,7 +101,7 @@ class GateController:
                 self._ungating.pop(old.uid, None)
         elif GATE in new.gates and new.deleted_at is None:
             self._gated(old, new)
-        elif new.node_name or new.deleted_at is not None or self._workloads.key_of(new) in self._candidates.full:
+        elif new.node_name or new.deleted_at is not None or self._candidates.has_full(new.uid):
             self._leave(new.uid)  # else kube-scheduler has shown no list yet, and may have none to show
 
     def node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
@@ -185,11 +185,10 @@ class GateController:
             self._lists[wanted].pods.discard(uid)
 
     def _notify(self, uid: str, entry: _Wanted) -> None:
-        key = self._workloads.key_of_uid(uid)
-        if key in self._candidates.full:
+        if self._candidates.has_full(uid):
             self._leave(uid)  # kube-scheduler's own lists are the better ones
         else:
-            self._members.report(key, uid, entry.notified, "gates", computed=True)
+            self._members.report(self._workloads.key_of_uid(uid), uid, entry.notified, "gates", computed=True)
 
     async def _notify_changed(self, wanted: Demands) -> None:
         """Notify every workload with these demands which nodes meet them now."""

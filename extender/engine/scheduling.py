@@ -120,8 +120,8 @@ class FilterCandidates:
         members: MemberCandidates,
         events: EventBus,
     ) -> None:
-        self.full: set[str] = set()
-        """Workloads for which kube-scheduler has shown a full list of nodes."""
+        self._full: dict[str, set[str]] = {}
+        """UIDs of the Pods for which kube-scheduler has shown a full list of nodes, by workload."""
 
         self._engine = engine
         self._placeholders = placeholders
@@ -129,14 +129,21 @@ class FilterCandidates:
         self._members = members
         self._lists = CandidateLists()
         self._unseen: set[str] = set()
-        events.subscribe(PlaceholderForgotten, lambda event: self.full.discard(event.key))
+        events.subscribe(PlaceholderForgotten, self._forgotten)
+
+    def has_full(self, uid: str) -> bool:
+        """Return whether kube-scheduler has shown a full list of nodes for this Pod, not for others of its gang."""
+        return uid in self._full.get(self._workloads.key_of_uid(uid), ())
+
+    def _forgotten(self, event: PlaceholderForgotten) -> None:
+        self._full.pop(event.key, None)
 
     def answer(self, pod: PodView, nodes: Collection[str], full: bool) -> FilterVerdict:
         """kube-scheduler asks for a node of these. `full`: all that passed its other filters, not a single try-out."""
         key = self._workloads.key_of(pod)
         if full and nodes:
             self._engine.meet(key, [e.MemberRef.of(pod)])
-            self.full.add(key)
+            self._full.setdefault(key, set()).add(pod.uid)
             self._members.report(key, pod.uid, self._lists.one(nodes), "filter")
         return filter_verdict(self._placeholders.get(key), pod.uid, nodes)
 

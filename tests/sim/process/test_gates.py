@@ -14,6 +14,7 @@ from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json, a_pod
 from simulator.kube.resources import NODES
 from simulator.kube.storage import ObjectKey
+from tests.builders.gang_pods import gang
 from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime
@@ -81,6 +82,22 @@ async def test_whoever_else_holds_the_pod_has_the_first_say(site: Site) -> None:
         assert site.jobs_of("web") == []
         site.edit_pod("web", lambda pod: pod["spec"].update(schedulingGates=[{"name": GATE}]))
         await site.bound("web")
+
+
+async def test_the_nodes_of_a_gated_member_follow_changes_after_kube_scheduler_has_seen_another_of_its_gang(
+    site: Site,
+) -> None:
+    async with site.running():
+        for node in NAMES[1:]:
+            taint(site, node, NO)
+        gang(site, range(1), 2, gates=(GATE,))
+        await asyncio.sleep(1)
+        gang(site, range(1, 2), 2)
+        await site.until(lambda: "NoSuitableNode" in site.events("ring-0"), "the reason")
+        for node in NAMES[1:]:
+            taint(site, node)
+        for name in ("ring-0", "ring-1"):
+            await site.bound(name)
 
 
 async def test_a_pod_that_only_kube_scheduler_can_judge_waits_there(site: Site) -> None:

@@ -1,0 +1,74 @@
+"""The job of a gang may only get nodes that each of its live members may use."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+from extender.domain import events as e
+from extender.domain.jobs.job import JobRequest
+from extender.domain.placeholder import Placeholder, State
+from extender.engine.gangs.candidates import MemberCandidates
+from extender.engine.placeholder_index import PlaceholderIndex
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
+from tests.builders.placeholders import in_state
+
+KEY = "gang-x"
+FEW, ALL = frozenset({"n1"}), frozenset({"n1", "n2"})
+
+
+class ListsOfGang:
+    """Report lists of the members of one gang, and keep what its placeholder gets."""
+
+    def __init__(self, *joined: str) -> None:
+        self.joined = set(joined)
+        self.sent: list[e.Event] = []
+        self.placeholders = PlaceholderIndex()
+        self.events = EventBus()
+        gangs = SimpleNamespace(is_gang=KEY.__eq__, key_of=lambda uid: KEY if uid in self.joined else None)
+        self.members = MemberCandidates(
+            self.placeholders, lambda _key, event, _cause: self.sent.append(event), cast("Any", gangs), self.events
+        )
+
+    def report(self, uid: str, nodes: frozenset[str]) -> None:
+        self.members.report(KEY, uid, nodes, "gates", computed=True)
+
+    def placed(self, candidates: frozenset[str] | None) -> Placeholder:
+        p = replace(in_state(State.WAITING), key=KEY, candidates=candidates)
+        self.placeholders.put(p)
+        return p
+
+
+def test_a_member_that_has_finished_does_not_bound_the_nodes_of_the_others() -> None:
+    gang = ListsOfGang("old", "new")
+    gang.report("old", FEW)
+    gang.report("new", ALL)
+    gang.placed(FEW)
+    gang.sent.clear()
+    gang.members.finished("old")
+    assert gang.sent == [e.CandidatesChanged(ALL, computed=True)]
+
+
+def test_pods_that_came_before_their_gang_requested_its_next_job_have_their_nodes_reported_then() -> None:
+    gang = ListsOfGang("old", "new")
+    gang.report("old", FEW)
+    gang.report("new", ALL)
+    gang.joined.discard("old")
+    gang.events.publish(PlaceholderForgotten(KEY))
+    gang.sent.clear()
+    before = Placeholder(KEY)
+    gang.events.publish(PlaceholderChanged(before, replace(before, request=JobRequest("x", cpus=1, memory_mb=1))))
+    assert gang.sent == [e.CandidatesChanged(ALL, computed=True)]
+
+
+def test_lists_of_pods_that_are_gone_are_not_reported_for_a_later_job() -> None:
+    gang = ListsOfGang("old")
+    gang.report("old", FEW)
+    gang.joined.clear()
+    gang.events.publish(PlaceholderForgotten(KEY))
+    gang.sent.clear()
+    before = Placeholder(KEY)
+    gang.events.publish(PlaceholderChanged(before, replace(before, request=JobRequest("x", cpus=1, memory_mb=1))))
+    assert gang.sent == []
