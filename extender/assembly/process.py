@@ -118,9 +118,7 @@ class Assembly:
         self.gangs = GangMembers(self.engine, self.informers.pods, self.announcer, [GATE])
         workloads = WorkloadResolver(placeholders, self.informers.pods, self.gangs)
         one_by_one = OneByOneWarnings(self.announcer, [config.scheduler.name], self.informers.pod_groups.sources)
-        members = MemberCandidates(
-            placeholders, self.engine.handle, self.events, is_gang=self.gangs.is_gang, gang_of=self.gangs.key_of
-        )
+        members = MemberCandidates(placeholders, self.engine.handle, self.gangs, self.events)
         candidates = FilterCandidates(self.engine, placeholders, workloads, members, self.events)
         self.pod_controller = self._pod_controller(
             adapters, claims, workloads=workloads, candidates=candidates, members=members, one_by_one=one_by_one
@@ -306,6 +304,7 @@ class Assembly:
             clock,
             bind_within_s=self.config.gangs.bind_within,
             missing_of=self.gangs.missing_of,
+            starts_by_leader=self.gangs.starts_by_leader,
             undone_by_errors=self.pod_devices.undone_by_errors,
         )
         scheduling = Scheduling(

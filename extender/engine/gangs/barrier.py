@@ -84,8 +84,10 @@ class GangBarrier:
 
     `bind_within_s`: how long the nodes of a gang may be offered before all members are bound; then the job is released,
     unless kube-scheduler is busy with other Pods and has not reached a member.
-    `missing_of`: which Pods of a gang do not exist, as a sentence; "" for none. `undone_by_errors`: an error of `/bind`
-    makes kube-scheduler undo what it has set aside for the Pod, so that its vote counts only while its call is open.
+    `missing_of`: which Pods of a gang do not exist, as a sentence; "" for none. `starts_by_leader`: the owner of a gang
+    creates most members only when others run, and without them the gang has not started.
+    `undone_by_errors`: an error of `/bind` makes kube-scheduler undo what it has set aside for the Pod, so that its
+    vote counts only while its call is open.
     """
 
     def __init__(
@@ -97,10 +99,12 @@ class GangBarrier:
         *,
         bind_within_s: float,
         missing_of: Callable[[Placeholder], str],
+        starts_by_leader: Callable[[str], bool],
         undone_by_errors: Callable[[PodView], bool],
     ) -> None:
         self._engine = engine
         self._missing_of = missing_of
+        self._starts_by_leader = starts_by_leader
         self._undone_by_errors = undone_by_errors
         self._bindings = bindings
         self._cache = cache
@@ -314,7 +318,7 @@ class GangBarrier:
             self._prolonged[key] += 1
             self._start_time(p)
             return
-        if came_later(p, self._pods_of(p)):
+        if came_later(p, self._pods_of(p)) and not self._starts_by_leader(key):
             self._continue_without(p, missing)
             self._start_time(p)
             return

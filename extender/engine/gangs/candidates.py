@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from extender.domain import events as e
 from extender.domain.placeholder import State
+from extender.engine.gangs.members import GangMembers
 from extender.engine.placeholder_index import EmitEvent, PlaceholderIndex
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
 
 
 class MemberCandidates:
-    """Keep the last list of each member of a gang, and report the nodes that are in all of them.
+    """Keep the last list of each member of a gang, and report the nodes that are in all of them."""
 
-    `gang_of` returns the gang that a Pod has joined, by its UID.
-    """
-
-    def __init__(
-        self,
-        placeholders: PlaceholderIndex,
-        emit: EmitEvent,
-        events: EventBus,
-        *,
-        is_gang: Callable[[str], bool],
-        gang_of: Callable[[str], str | None],
-    ) -> None:
+    def __init__(self, placeholders: PlaceholderIndex, emit: EmitEvent, gangs: GangMembers, events: EventBus) -> None:
         self._placeholders = placeholders
         self._emit = emit
-        self._is_gang = is_gang
-        self._gang_of = gang_of
+        self._gangs = gangs
         self._lists: dict[str, dict[str, frozenset[str]]] = {}
         """By workload and member."""
 
@@ -39,7 +26,7 @@ class MemberCandidates:
     def report(self, key: str, uid: str, nodes: frozenset[str], cause: str, *, computed: bool = False) -> None:
         """Take over the nodes that a member may use. `computed`: kube-scheduler has not offered them."""
         p = self._placeholders.get(key)
-        if self._is_gang(key):
+        if self._gangs.is_gang(key):
             lists = self._lists.setdefault(key, {})
             # Equal lists are one object, which is compared without a look at its nodes: most members have the same.
             lists[uid] = p.candidates if p is not None and p.candidates == nodes else nodes
@@ -61,7 +48,7 @@ class MemberCandidates:
 
     def finished(self, uid: str) -> None:
         """Drop the list of a member that has finished: it does not bound the nodes of its successors."""
-        key = self._gang_of(uid)
+        key = self._gangs.key_of(uid)
         if key is None or self.left(key, uid) is None or (lists := self._lists.get(key)) is None:
             return
         p, nodes = self._placeholders.get(key), _in_all(lists)
@@ -71,7 +58,7 @@ class MemberCandidates:
     def _forgotten(self, event: PlaceholderForgotten) -> None:
         """Drop the lists of the Pods that are gone. Others may have come for the next job, and are not tried again."""
         lists = self._lists.pop(event.key, {})
-        if kept := {uid: nodes for uid, nodes in lists.items() if self._gang_of(uid) == event.key}:
+        if kept := {uid: nodes for uid, nodes in lists.items() if self._gangs.key_of(uid) == event.key}:
             self._lists[event.key] = kept
 
     def _changed(self, event: PlaceholderChanged) -> None:

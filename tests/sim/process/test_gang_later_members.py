@@ -7,7 +7,15 @@ import asyncio
 import pytest
 
 from simulator.kube.faults import KubeFault
-from tests.builders.gang_pods import a_job_set, bound, gang, pods_of_job_set
+from tests.builders.gang_pods import (
+    a_job_set,
+    an_owner,
+    bound,
+    gang,
+    group_member,
+    pods_of_job_set,
+    serve_controllers,
+)
 from tests.builders.process_site import Site
 from tests.sim.process.test_gang_crashes import TAINT, ends
 
@@ -106,6 +114,22 @@ async def test_a_first_member_whose_binding_is_refused_after_a_restart_ends_the_
         for name in ("ring-0", "ring-2"):
             await site.gone(name)
             assert any("cannot start as a whole" in text for text in site.notes(name))
+
+
+async def test_a_leader_does_not_run_on_without_a_worker_that_kube_scheduler_never_accepted(site: Site) -> None:
+    serve_controllers(site)
+    async with site.running():
+        lws = an_owner(site, "LeaderWorkerSet", "vllm", {"startupPolicy": "LeaderReady"})
+        group_member(site, "vllm-0", 0, an_owner(site, "StatefulSet", "vllm", {}, lws))
+        await site.bound("vllm-0")
+        await asyncio.sleep(5)
+        site.edit_node("n2", lambda node: node["spec"].update(taints=[TAINT]))
+        site.edit_node("n3", lambda node: node["spec"].update(taints=[TAINT]))
+        leader = site.pod("vllm-0") | {"apiVersion": "v1", "kind": "Pod"}
+        workers = an_owner(site, "StatefulSet", "vllm-0", {}, leader)
+        for number in (1, 2):
+            group_member(site, f"vllm-0-{number}", number, workers)
+        await ends(site, ["vllm-0"], within=90)
 
 
 async def test_the_next_incarnation_on_a_kept_allocation_is_ended_as_a_whole_where_one_is_not_bound(site: Site) -> None:
