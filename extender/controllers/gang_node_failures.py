@@ -34,7 +34,9 @@ class GangNodeFailures:
         down = {name for name, node in nodes.items() if node.state == DOWN}
         if not down and not self._down:
             return
-        for p in self._engine.placeholders.in_state(State.BOUND):
+        for p in self._engine.placeholders.in_state(State.BOUND, State.GRANTED):
+            if p.state is State.GRANTED and not p.job_occupied:
+                continue
             lost = frozenset(down.intersection(p.slurm_nodes)) if _is_spread(p) else frozenset()
             if lost - self._down.get(p.key, frozenset()):
                 self._reads.add(p.key)

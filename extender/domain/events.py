@@ -164,8 +164,8 @@ class NodeRefused:
 
     node: str
     text: str
-    others_run: bool = False
-    """The member came when others ran already, and these continue without it."""
+    later: str = ""
+    """The UID of a member that came when others ran already, and these continue without it; "": the gang starts."""
 
 
 @dataclass(frozen=True, slots=True)

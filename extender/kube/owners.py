@@ -4,8 +4,8 @@ The kinds are not known beforehand (Deployments, Jobs, but also those that a sit
 requested from the API server. Only metadata is read, but of kinds whose specification says how large a gang is.
 
 The author of the Pod writes the reference: the API server checks neither that it is true nor that its name is valid. So
-it is quoted, cached for its namespace alone, and not retried when the API server has rejected it. An overlong one is
-never requested.
+it is quoted, cached for its namespace alone, and not retried when the API server has rejected it. One that can be that
+of no object is never requested.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from extender.kube.errors import ApiRefused, ApiUnavailable, NotFound, Throttled
 from extender.kube.repeat import repeated
 from extender.kube.wire.controllers import has_size, with_size
 from extender.kube.wire.fields import Fields, OddObject, parsed
-from extender.kube.wire.meta import is_overlong, read_object_meta
+from extender.kube.wire.meta import names_an_object, read_object_meta
 
 _log = structlog.get_logger(__name__)
 
@@ -114,7 +114,7 @@ class OwnerReader:
 
     async def _ask(self, namespace: str, owner: OwnerReference) -> _Known:
         unread = _Known(_now() + TTL_S, ControllerView(owner, read=False))
-        if is_overlong(owner):
+        if not names_an_object(owner):
             return unread
         try:
             kind = await self._kind(owner)

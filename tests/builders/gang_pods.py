@@ -90,14 +90,14 @@ def a_job_of(site: Site, job_set: Json, attempt: int) -> Json:
     return an_owner(site, "Job", f"train-w-{attempt}", {"parallelism": 3, "completions": 3}, job_set)
 
 
-def pods_of_job(site: Site, job: Json, attempt: int, numbers: range) -> list[str]:
+def pods_of_job(site: Site, job: Json, attempt: int, numbers: range, **fields: Any) -> list[str]:
     """Add these Pods of the Job, which keep the allocation."""
     said = {"jobset-name": "train", "replicatedjob-name": "w", "restart-attempt": str(attempt)}
     marks = {f"jobset.sigs.k8s.io/{key}": value for key, value in said.items()}
     names = [f"train-w-{attempt}-{number}" for number in numbers]
     for number, name in zip(numbers, names, strict=True):
         index = marks | {JOB_INDEX: str(number)}
-        site.kube.add_pod(name, owner=owner_reference(job), labels=index, annotations=KEEP, cpu="8")
+        site.kube.add_pod(name, owner=owner_reference(job), labels=index, annotations=KEEP, **{"cpu": "8"} | fields)
     return names
 
 

@@ -118,7 +118,7 @@ def misfit(job: JobRequest, pod: JobRequest) -> str:
     more = []
     if pod.cpus > job.cpus:
         more.append(f"{pod.cpus} CPUs instead of {job.cpus}")
-    if pod.memory_mb > job.memory_mb:
+    if pod.memory_mb > job.memory_mb and not job.whole_node:
         more.append(f"{pod.memory_mb} MiB of memory instead of {job.memory_mb}")
     more += [
         f"{count} {name} instead of {job.gres.get(name, 0)}"
@@ -127,6 +127,8 @@ def misfit(job: JobRequest, pod: JobRequest) -> str:
     ]
     if more:
         return f"It requests {', '.join(more[:MOST_NAMED])}, which the job of its gang gives each member."
+    if pod.whole_node and not job.whole_node:
+        return "It requests nothing, so it gets a whole node; the job of its gang shares its nodes with others."
     for field in OF_NODES:
         was, now = getattr(job, field), getattr(pod, field)
         if was != now:

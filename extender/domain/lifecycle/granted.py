@@ -163,20 +163,21 @@ def _busy(p: Placeholder, granted: GrantedState, event: e.AllocationBusy, at: At
     return after, said
 
 
-def _unusable(p: Placeholder, _granted: GrantedState, event: e.AllocationMisfits | e.NodeRefused, at: At) -> Step:
+def _unusable(p: Placeholder, granted: GrantedState, event: e.AllocationMisfits | e.NodeRefused, at: At) -> Step:
     """Kubernetes cannot use a node: release the job and submit another without that node.
 
     Pods that run on the job keep it. If it is lost, the next one is submitted without the node. A member that came
-    later is notified once that it waits for the node.
+    later is notified that it waits for the node; after a start, this event is what says that it did.
     """
     if not p.job_occupied:
         return _release_for(p, event.node, event.text, at)
-    said: list[c.Command] = []
-    if isinstance(event, e.NodeRefused) and event.others_run and event.node not in p.refused_nodes:
-        refs = tuple(m.ref for m in p.members if m.wanting and p.node_of(m.ref.uid) == event.node)
-        text = f"This Pod waits for node {event.node} of Slurm job {p.job_id}; the other members continue. {event.text}"
-        said.append(c.Announce(refs, Reason.WAITING, text, True))
-    return replace(p, refused_nodes=p.refused_nodes | {event.node}), said
+    p = replace(p, refused_nodes=p.refused_nodes | {event.node})
+    member = p.member(event.later) if isinstance(event, e.NodeRefused) else None
+    if member is None:
+        return p, []
+    text = f"This Pod waits for node {event.node} of Slurm job {p.job_id}; the other members continue. {event.text}"
+    said = c.Announce((member.ref,), Reason.WAITING, text, True)
+    return replace(p, payload=replace(granted, successors=True)), [said]
 
 
 def _unfenced(p: Placeholder, _granted: GrantedState, event: e.AllocationUnfenced, at: At) -> Step:

@@ -132,8 +132,9 @@ class GangBarrier:
         self._begun: dict[str, int] = {}
         """The job of each gang that was whole when its members were bound: a successor alone is bound to it, too."""
 
-        self._left_out: dict[str, set[str]] = {}
-        """The later members of each gang that were not accepted in time, by UID: others are bound without them."""
+        self._left_out: dict[str, dict[str, bool]] = {}
+        """The later members of each gang that were not accepted in time, by UID. True: others are bound without it;
+        False: it voted since."""
 
         self._absences_said: dict[str, tuple[float, str]] = {}
         """Which Pods each such gang lacks, and when that was computed: for the text of calls that end."""
@@ -177,7 +178,8 @@ class GangBarrier:
         if ballot is None or ballot.job_id != p.job_id:
             ballot = Ballot(p.job_id, len(p.members))
         ballot = self._ballots[p.key] = ballot.cast(uid, node, self._clock.now())
-        self._left_out.get(p.key, set()).discard(uid)
+        if uid in (left_out := self._left_out.get(p.key, {})):
+            left_out[uid] = False
         if ballot.is_complete(self._awaited(p), self._clock.now()):
             self._binder.add(p.key)
         call = _Call(asyncio.get_running_loop().create_future(), self._clock.now())
@@ -283,7 +285,7 @@ class GangBarrier:
 
     def _awaited(self, p: Placeholder) -> frozenset[str]:
         """Return the members that are bound together next, by UID."""
-        return _wanting(p) - self._left_out.get(p.key, set())
+        return _wanting(p) - {uid for uid, left in self._left_out.get(p.key, {}).items() if left}
 
     def _absent(self, p: Placeholder) -> str:
         """Return which Pods the gang lacks, as a sentence; "" where it is whole, or was when it began to be bound."""
@@ -341,10 +343,13 @@ class GangBarrier:
 
     def _continue_without(self, p: Placeholder, missing: Collection[str]) -> None:
         """Have later members bound without these, which keep their nodes and wait for kube-scheduler."""
-        self._left_out[p.key] = (self._left_out.get(p.key, set()) & _wanting(p)).union(missing)
+        known, wanting = self._left_out.get(p.key, {}), _wanting(p)
+        left_out = {uid: left for uid, left in known.items() if uid in wanting}
+        self._left_out[p.key] = left_out | dict.fromkeys(missing, True)
         for uid in missing:
-            self.outcomes[BarrierOutcome.EXPIRED] += 1
-            self._engine.handle(p.key, e.NodeRefused(*self._refusal(p, uid), others_run=True), "gang barrier")
+            if uid not in known:
+                self.outcomes[BarrierOutcome.EXPIRED] += 1
+                self._engine.handle(p.key, e.NodeRefused(*self._refusal(p, uid), later=uid), "gang barrier")
         self._binder.add(p.key)
 
     def _pods_of(self, p: Placeholder) -> dict[str, PodView]:

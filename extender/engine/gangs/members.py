@@ -151,7 +151,8 @@ class GangMembers:
     def missing_of(self, p: Placeholder) -> str:
         """Return which Pods of a gang that has its nodes do not exist, as a sentence; "" if it is whole.
 
-        A gang that grew since is not whole either: its job has no nodes for some of its Pods.
+        A gang that grew since is not whole either: its job has no nodes for some of its Pods. Nor is one that got an
+        allocation that was kept, if a Pod of it needs more than that has.
         """
         joined = self._joined.get(p.key, {})
         found = self._completeness(p, joined, self._candidates(joined))
@@ -159,8 +160,11 @@ class GangMembers:
             return "The extender has not read all Pods of the gang yet."
         if isinstance(found, Incomplete):
             return found.text
-        nodes = sum(map(p.has_node_for, range(found.size)))
-        return "" if nodes == found.size else f"Slurm job {p.job_id} has nodes for {nodes} of {found.size} members."
+        if (nodes := sum(map(p.has_node_for, range(found.size)))) < found.size:
+            return f"Slurm job {p.job_id} has nodes for {nodes} of {found.size} members."
+        known = {ref.uid for ref in p.refs}
+        without = next((one.pod.full_name for one in found.members if one.pod.uid not in known), "")
+        return f"Pod {without} has no slot of Slurm job {p.job_id}." if without else ""
 
     def _candidates(self, joined: dict[str, _Joined]) -> list[GangCandidate]:
         return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -74,9 +75,18 @@ def controlling_owner(meta: Fields) -> OwnerReference | None:
     return None
 
 
-def is_overlong(owner: OwnerReference) -> bool:
-    """Return whether a field is so long that no object is meant: it was or may have been cut."""
-    return max(map(len, (owner.api_version, owner.kind, owner.name, owner.uid))) >= LONGEST_OWNER
+_API_VERSION = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+def names_an_object(owner: OwnerReference) -> bool:
+    """Return whether a reference can be that of an object: its author may have written anything.
+
+    A field that is too long was or may have been cut. A dot or two as a part of a path would lead to another one, such
+    as that of a list.
+    """
+    longest = max(map(len, (owner.api_version, owner.kind, owner.name, owner.uid)))
+    named = owner.name not in {"", ".", ".."} and _API_VERSION.fullmatch(owner.api_version) is not None
+    return longest < LONGEST_OWNER and named
 
 
 def read_object_meta(data: bytes) -> ObjectMeta:

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from extender.domain.wellknown import GANG, GANG_SIZE
 from simulator.kube.faults import KubeFault
 from tests.builders.gang_pods import (
     a_job_set,
@@ -57,6 +58,19 @@ async def test_a_successor_that_kube_scheduler_does_not_accept_ends_no_member_an
         site.edit_node("n2", lambda node: node["spec"].pop("taints"))
         assert await site.bound("ring-1", within=60) == "n2"
         assert [job.job_id for job in site.live_jobs()] == jobs
+
+
+async def test_each_successor_of_a_member_is_told_that_it_waits_for_the_node(site: Site) -> None:
+    async with site.running():
+        await a_successor_is_refused(site)
+        await asyncio.sleep(60)
+        site.kube.delete_pod("ring-1", grace_s=1)
+        await site.gone("ring-1")
+        site.kube.add_pod("again", annotations={GANG: "ring", GANG_SIZE: "3"})
+        await site.until(
+            lambda: any("did not accept default/again" in text for text in site.notes("again")), "its Event", 120
+        )
+        assert untouched(site, "ring-0", "ring-2")
 
 
 async def test_after_a_restart_a_successor_that_is_not_accepted_ends_no_member(site: Site) -> None:

@@ -53,6 +53,23 @@ async def test_no_pod_of_the_next_incarnation_is_bound_before_all_of_them_exist(
         assert len(site.jobs()) == 1
 
 
+async def test_the_next_incarnation_gets_another_job_as_a_whole_where_one_of_its_pods_needs_more(site: Site) -> None:
+    async with site.running():
+        job_set = a_job_set(site)
+        old = pods_of_job_set(site, job_set, 0)
+        for name in old:
+            await site.bound(name)
+        (before,) = site.live_jobs()
+        await removed(site, old)
+        job = a_job_of(site, job_set, 1)
+        new = pods_of_job(site, job, 1, range(2)) + pods_of_job(site, job, 1, range(2, 3), memory="4Gi")
+        await asyncio.sleep(20)
+        assert bound(site, new) == 0
+        for name in new:
+            await site.bound(name, within=120)
+        assert before.job_id not in {one.job_id for one in site.live_jobs()}
+
+
 async def test_the_pods_of_the_next_incarnation_have_the_whole_time_for_bindings_to_come(site: Site) -> None:
     async with site.running():
         job_set = a_job_set(site)

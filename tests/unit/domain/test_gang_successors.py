@@ -74,6 +74,17 @@ def test_edge_case_2_a_pod_without_a_free_slot_waits() -> None:
     assert (found.changed, [one.pod.uid for one in found.waiting]) == (False, ["new-3"])
 
 
+def test_a_pod_that_requests_memory_fits_into_a_gang_whose_members_have_whole_nodes() -> None:
+    whole_node = replace(REQUEST, whole_node=True, memory_mb=0)
+    assert misfit(whole_node, replace(REQUEST, memory_mb=512)) == ""
+    assert misfit(whole_node, whole_node) == ""
+
+
+def test_a_pod_that_gets_a_whole_node_fits_into_no_gang_that_shares_its_nodes() -> None:
+    without_requests = replace(REQUEST, cpus=1, memory_mb=0, gres={}, whole_node=True)
+    assert "a whole node" in misfit(REQUEST, without_requests)
+
+
 def test_a_slot_whose_node_slurm_took_is_not_free() -> None:
     found = seats(running(0, 2, left=("n1", "n3")), later(1))
     assert (found.changed, len(found.waiting)) == (False, 1)

@@ -15,7 +15,7 @@ from extender.domain.gangs.recognition import recognise
 from extender.domain.gangs.vacancies import vacancies
 from extender.domain.jobs.job import GangRestart
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.states import BoundState
+from extender.domain.states import BoundState, GrantedState
 from extender.domain.views import OwnerReference
 from extender.domain.wellknown import GANG, GANG_RESTART, Reason
 from tests.builders.placeholders import JOB, NODES, REQUEST, TIMING, Life
@@ -134,15 +134,24 @@ def with_a_successor(due_in: float | None = None) -> Life:
     return life.notify(replace(granted((OLD[0], NEW[1])), due_in=due_in), e.AllocationFits())
 
 
-def test_the_successor_whose_node_is_refused_is_told_once_and_the_others_continue() -> None:
-    refused = e.NodeRefused("n2", "kube-scheduler did not accept it.", others_run=True)
+def test_the_successor_whose_node_is_refused_is_told_and_the_others_continue() -> None:
+    refused = e.NodeRefused("n2", "kube-scheduler did not accept it.", later=NEW[1].uid)
     life = with_a_successor().notify(refused)
     said = life.one(c.Announce)
     assert (life.state, said.members, said.reason) == (State.GRANTED, (NEW[1],), Reason.WAITING)
     assert said.text == (
         f"This Pod waits for node n2 of Slurm job {JOB}; the other members continue. kube-scheduler did not accept it."
     )
-    assert life.notify(refused).commands == []
+    assert life.notify(replace(refused, later="")).commands == []
+
+
+def test_after_a_start_too_a_member_that_waits_for_its_node_counts_as_a_successor() -> None:
+    life = with_a_successor()
+    assert isinstance(life.p.payload, GrantedState)
+    life.p = replace(life.p, payload=replace(life.p.payload, successors=False))
+    life.notify(e.NodeRefused("n2", "kube-scheduler did not accept it.", later=NEW[1].uid))
+    assert isinstance(life.p.payload, GrantedState)
+    assert life.p.payload.successors
 
 
 def test_members_that_run_while_a_successor_waits_are_told_when_their_time_limit_is_near() -> None:

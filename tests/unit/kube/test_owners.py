@@ -188,6 +188,23 @@ async def test_a_reference_leads_nowhere_but_to_its_owner() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({"name": name} for name in ("", ".", "..")),
+        *(
+            {"api_version": said}
+            for said in ("../healthz", "..", ".", "x/..", "./v1", "batch/v1/jobs", "/v1", "v1/", "")
+        ),
+    ],
+)
+async def test_a_reference_that_leads_to_another_path_is_never_requested(changed: dict[str, str]) -> None:
+    async with a_bench() as bench:
+        owner = an_owner(bench.create("batch/v1", "Job", "j", which="job"), **changed)
+        assert await bench.reader.controllers("default", owner) == (ControllerView(owner, read=False),)
+        assert not bench.api.server.requests
+
+
 @pytest.mark.parametrize("field", ["apiVersion", "kind", "name", "uid"])
 async def test_a_reference_that_is_longer_than_any_of_kubernetes_is_kept_short_and_never_requested(field: str) -> None:
     async with a_bench() as bench:
