@@ -117,7 +117,7 @@ class ExtenderConfiguration(Group):
             )
         if slurmds is not None and slurmds.namespace not in read:
             faults.append(
-                f"scope.readPods is namespaces, and nodes.slurmdPods.namespace is {slurmds.namespace or 'not set'}: "
+                f"scope.readPods is namespaces, and nodes.slurmdPods.namespace is {slurmds.namespace}: "
                 "it must be one of scope.namespaces"
             )
         if len(read) > most:

@@ -21,7 +21,9 @@ class SlurmdPods(Group):
     labels: Annotated[dict[Text, str], Field(min_length=1)] = Field(
         description="Labels that each of them has, and no other Pod.",
     )
-    namespace: Text | None = Field(None, description="Their namespace; unset: any.")
+    namespace: Text = Field(
+        description="Their namespace. Who may create Pods there decides which Node a Slurm node is.",
+    )
 
 
 _TAINT = re.compile(r"([^\s=:]+)(?:=([^\s=:]*))?(?::(NoSchedule|PreferNoSchedule|NoExecute))?")
@@ -247,7 +249,7 @@ class NodeSettings(Group):
     def slurmd_selector(self) -> SlurmdSelector:
         """The selector of Pods that run slurmd."""
         given = self.slurmd_pods
-        return SlurmdSelector() if given is None else SlurmdSelector(given.labels, given.namespace or "")
+        return SlurmdSelector() if given is None else SlurmdSelector(given.labels, given.namespace)
 
     @property
     def settle_delays(self) -> SettleDelays:

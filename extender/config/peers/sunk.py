@@ -150,7 +150,7 @@ def as_in_sunk(plan: ImportPlan) -> None:
     )
     plan.note(
         SUNK,
-        "where slurmd runs in Pods, nodes.slurmdPods.labels has to name the labels of these Pods (docs/nodes.md)",
+        "where slurmd runs in Pods, nodes.slurmdPods has to name their labels and namespace (docs/nodes.md)",
     )
 
 

@@ -10,14 +10,17 @@ from extender.domain.views import PodView
 
 @dataclass(frozen=True, slots=True)
 class SlurmdSelector:
-    """Select the Pods that run a slurmd: with all these labels, in one namespace or ("") in any; no labels: none."""
+    """Select the Pods that run a slurmd: with all these labels, in one namespace; no labels: none.
+
+    In any other namespace, an author of Pods could pair a Slurm node with a Node of their choice.
+    """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     namespace: str = ""
 
     def selects(self, pod: PodView) -> bool:
         """Return whether this Pod runs a slurmd."""
-        if not self.labels or self.namespace not in {"", pod.namespace}:
+        if not self.labels or self.namespace != pod.namespace:
             return False
         return all(pod.labels.get(key) == value for key, value in self.labels.items())
 

@@ -123,8 +123,13 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
             "foreignPods.mode is jobs: most foreign Pods are in namespaces that are not read",
         ),
         (
-            SLURM + "scope: {namespaces: [a], readPods: namespaces}\nnodes: {slurmdPods: {labels: {a: b}}}",
-            "nodes.slurmdPods.namespace is not set: it must be one of scope.namespaces",
+            SLURM
+            + "scope: {namespaces: [a], readPods: namespaces}\nnodes: {slurmdPods: {labels: {a: b}, namespace: c}}",
+            "nodes.slurmdPods.namespace is c: it must be one of scope.namespaces",
+        ),
+        (
+            SLURM + "nodes: {slurmdPods: {labels: {a: b}}}",
+            "nodes.slurmdPods.namespace",
         ),
         (
             SLURM + "scope: {namespaces: [a, b, c], readPods: namespaces}\nkubernetes: {connections: 4}",
