@@ -22,7 +22,7 @@ from extender.engine.gangs.candidates import MemberCandidates
 from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import PlaceholderForgotten
+from extender.runtime.topics import PlaceholderForgotten, PodRemoved
 
 NOT_KNOWN = "the extender has not read the Pod yet"
 
@@ -130,6 +130,7 @@ class FilterCandidates:
         self._lists = CandidateLists()
         self._unseen: set[str] = set()
         events.subscribe(PlaceholderForgotten, self._forgotten)
+        events.subscribe(PodRemoved, self._removed)
 
     def has_full(self, uid: str) -> bool:
         """Return whether kube-scheduler has shown a full list of nodes for this Pod, not for others of its gang."""
@@ -137,6 +138,9 @@ class FilterCandidates:
 
     def _forgotten(self, event: PlaceholderForgotten) -> None:
         self._full.pop(event.key, None)
+
+    def _removed(self, event: PodRemoved) -> None:
+        self._full.get(event.workload, set()).discard(event.pod.uid)
 
     def answer(self, pod: PodView, nodes: Collection[str], full: bool) -> FilterVerdict:
         """kube-scheduler asks for a node of these. `full`: all that passed its other filters, not a single try-out."""

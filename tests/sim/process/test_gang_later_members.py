@@ -17,6 +17,7 @@ from tests.builders.gang_pods import (
     pods_of_job_set,
     serve_controllers,
 )
+from tests.builders.kept import entries
 from tests.builders.process_site import Site
 from tests.sim.process.test_gang_crashes import TAINT, ends
 
@@ -71,6 +72,21 @@ async def test_each_successor_of_a_member_is_told_that_it_waits_for_the_node(sit
             lambda: any("did not accept default/again" in text for text in site.notes("again")), "its Event", 120
         )
         assert untouched(site, "ring-0", "ring-2")
+
+
+async def test_members_that_came_and_went_leave_nothing_in_a_gang_that_runs_on(site: Site) -> None:
+    shown = "extender.engine.scheduling.FilterCandidates._full"
+    async with site.running():
+        for name in gang(site, range(3), 3):
+            await site.bound(name)
+        await asyncio.sleep(5)
+        before = entries(site.extender, {shown})
+        for _ in range(5):
+            site.kube.delete_pod("ring-1", grace_s=1)
+            await site.gone("ring-1")
+            gang(site, range(1, 2), 3)
+            await site.bound("ring-1", within=120)
+        assert entries(site.extender, {shown}) == before
 
 
 async def test_after_a_restart_a_successor_that_is_not_accepted_ends_no_member(site: Site) -> None:
