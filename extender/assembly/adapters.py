@@ -87,7 +87,7 @@ class Adapters:
         )
         self.job_records = SlurmrestdJobRecords(io_context.slurm, clock, observe_request=observe_request)
         self.shares = SlurmrestdShares(io_context.slurm, clock, observe_request=observe_request)
-        self.drains = Drains(self.slurm_nodes, clock, self.owner)
+        self.drains = Drains(self.slurm_nodes, clock, self.owner, events)
         self.slurm_health = SlurmHealth(clock)
         self.fence_ledger = FenceLedger(config.fences.evidence, config.fences.call_within + config.slurm.kill_wait)
         """Which nodes have a working fence."""

@@ -186,6 +186,10 @@ class SlurmForeignPods(Protocol):
         ...
 
 
+ReasonAfter = Callable[[str], str]
+"""Receives the reason of a drain of the extender that is about to be changed; returns the new one, "" for no change."""
+
+
 class SlurmNodes(Protocol):
     """Slurm's nodes and partitions."""
 
@@ -197,12 +201,12 @@ class SlurmNodes(Protocol):
         """One node, read now. Raises `PortError`."""
         ...
 
-    async def drain(self, node: str, reason: str) -> None:
+    async def drain(self, node: str, reason: str, found: ReasonAfter = ...) -> None:
         """Start nothing more on the node. Raises `PortError`."""
         ...
 
-    async def resume(self, node: str) -> None:
-        """Lift a drain. Raises `PortError`."""
+    async def resume(self, node: str, found: ReasonAfter = ...) -> None:
+        """Lift a drain, unless `found` returns a reason to keep it. Raises `PortError`, then too."""
         ...
 
 

@@ -199,7 +199,7 @@ class SnapshotChanged:
 
 @dataclass(frozen=True, slots=True)
 class DrainFound:
-    """A Slurm node bears a drain of this extender that no controller remembers: a process before this one made it."""
+    """A Slurm node bears a drain of this extender: a process before this one may have made it."""
 
     slurm_node: str
     reason: str

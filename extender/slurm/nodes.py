@@ -13,7 +13,7 @@ from extender.domain.amount import Amount
 from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmSnapshot
 from extender.domain.nodes.drains import is_ours, theirs_in, with_earlier_reason
 from extender.domain.nodes.external_nodes import mark, marked
-from extender.domain.ports import Clock, PortError, SlurmNodes
+from extender.domain.ports import Clock, PortError, ReasonAfter, SlurmNodes
 from extender.domain.wellknown import DRAIN_PREFIX
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
 from slurmclient import Gres, Node, NodeUpdate, Partition, SlurmClient
@@ -114,7 +114,7 @@ class SlurmrestdNodes:
         async with asked(f"node {node}"), timed("node", self._clock, self._observe):
             return slurm_node(await self._client.node(node), self._owner)
 
-    async def drain(self, node: str, reason: str) -> None:
+    async def drain(self, node: str, reason: str, found: ReasonAfter = lambda _reason: "") -> None:
         """Drain a node; the reason gets the extender's prefix if it has none, so that the drain is recognised later.
 
         Another author's drain, which may be newer than the last poll of all nodes, is not overwritten: it would be
@@ -126,13 +126,15 @@ class SlurmrestdNodes:
         if now.drained and not is_ours(now.reason, self._owner):
             word = "drained" if "DRAIN" in now.flags else "FAIL"
             raise PortError(f"node {node} is {word} for {now.reason!r} already; the extender does not overwrite that")
+        if now.drained:
+            reason = found(now.reason) or reason
         said = reason if reason.startswith(DRAIN_PREFIX) else f"{DRAIN_PREFIX} {reason}"
         if now.state == "DOWN":  # of any other node Slurm may keep words that are over
             said = with_earlier_reason(said, theirs_in(now.reason))
         async with asked(f"a drain of node {node}"), timed("drain", self._clock, self._observe):
             await self._client.update_node(node, NodeUpdate(state=("DRAIN",), reason=said))
 
-    async def resume(self, node: str) -> None:
+    async def resume(self, node: str, found: ReasonAfter = lambda _reason: "") -> None:
         """Lift a drain of the extender. A node that is not drained stays as it is. Raises `PortError`.
 
         UNDRAIN, not RESUME: it leaves a DOWN node DOWN (`scontrol(1)`), and the extender does not resume DOWN nodes.
@@ -144,6 +146,8 @@ class SlurmrestdNodes:
             return
         if not is_ours(now.reason, self._owner):
             raise PortError(f"node {node} is drained for {now.reason!r}, by another author: the drain is not lifted")
+        if found(now.reason):
+            raise PortError(f"node {node} has to stay drained for {now.reason!r}: the drain is not lifted")
         async with asked(f"an end of the drain of node {node}"), timed("resume", self._clock, self._observe):
             await self._client.update_node(node, NodeUpdate(state=("UNDRAIN",), reason=_earlier_reason(now)))
 

@@ -250,10 +250,11 @@ class NodeController:
         self._keep_silent()
         for node in self._picture.nodes.values():
             await turns.maybe_yield()
-            # A drain of this extender without a hold is from before this start: lifted once every workload of that time
-            # is known. Or an Epilog that could not reach the extender wrote it, after an end not yet seen here.
+            # A drain of this extender without a hold is from before this start: adopted at once, since another reason
+            # may be written next, and lifted once every workload of that time is known. Or an Epilog that could not
+            # reach the extender wrote it, after an end not yet seen here.
             drained = node.drained
-            if drained and settled and self._ours(node):
+            if drained and self._ours(node):
                 self._events.publish(DrainFound(node.name, node.reason))
             if self._drains.changes[node.name] != changes.get(node.name, 0):
                 continue  # read before the last change of it

@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import structlog
 
@@ -18,6 +19,8 @@ from extender.domain.cluster import SlurmSnapshot
 from extender.domain.nodes import machine as n
 from extender.domain.ports import Clock, PortError, SlurmNodes
 from extender.runtime.controller import Controller, Requeue
+from extender.runtime.event_bus import EventBus
+from extender.runtime.topics import DrainFound
 
 _log = structlog.get_logger(__name__)
 
@@ -37,13 +40,15 @@ SILENT_CAUSE = "silent "
 class Drains:
     """Own the record of every held Slurm node. One request at a time is sent for a node, the latest one.
 
-    `owner` is named in the drains, so that other extenders leave them alone (`domain.nodes.drains`).
+    `owner` is named in the drains, so that other extenders leave them alone (`domain.nodes.drains`). `events` learns of
+    each drain of an extender that is about to be changed: the process before may have made it.
     """
 
-    def __init__(self, slurm: SlurmNodes, clock: Clock, owner: str) -> None:
+    def __init__(self, slurm: SlurmNodes, clock: Clock, owner: str, events: EventBus) -> None:
         self._slurm = slurm
         self._clock = clock
         self._owner = owner
+        self._events = events
         self._nodes = SlurmSnapshot()
         self._holds: dict[str, n.SlurmNodeHold] = {}
         self._owed: dict[str, n.NodeCommand] = {}
@@ -215,7 +220,7 @@ class Drains:
         try:
             match command:
                 case n.DrainNode(node, reason):
-                    await self._slurm.drain(node, reason)
+                    await self._slurm.drain(node, reason, partial(self._reason_after, node))
                     self._taken.add(node)
                     self._resumes.begin(node)
                     if node in self._lifted:
@@ -224,9 +229,15 @@ class Drains:
                     _log.info("node_drained", node=node, reason=reason)
                 case n.ResumeNode(node):
                     self._taken.discard(node)
-                    await self._slurm.resume(node)
+                    await self._slurm.resume(node, partial(self._reason_after, node))
                     _log.info("node_resumed", node=node)
         except PortError as error:
             _log.warning("node_not_changed", node=command.node, error=str(error))
             return False
         return True
+
+    def _reason_after(self, node: str, found: str) -> str:
+        """Have a drain adopted whose reason is about to be overwritten; return the reason that this demands, or ""."""
+        self._events.publish(DrainFound(node, found))
+        owed = self._owed.get(node)
+        return owed.reason if isinstance(owed, n.DrainNode) else ""

@@ -167,15 +167,16 @@ class RemovalController:
     def found(self, slurm_node: str, reason: str) -> None:
         """Adopt a drain found at the start: the previous process may have held the node for removed Pods.
 
-        A grace in the text counts up to `longest_grace_s`, with which Pods are accepted.
+        A grace in the text counts up to `longest_grace_s`, with which Pods are accepted. A replica that does not lead
+        adopts nothing: the leader may change the drain.
         """
-        if slurm_node in self._adopted:
+        if slurm_node in self._adopted or not self._controller.running:
             return
         if self._engine.snapshot.picture.known:
             self._adopted &= self._engine.snapshot.picture.nodes.keys()
         self._adopted.add(slurm_node)
         for one in removals_in(reason):
-            if one.uid not in self._open:
+            if one.uid not in self._open and one.uid not in self._proven:
                 seen = self._kube_nodes().get(one.node)
                 known = removal(one.uid, one.pod, one.node, min(one.grace_s, self._longest_grace_s), seen)
                 self._keep(_OpenRemoval(known, "", frozenset({slurm_node})))

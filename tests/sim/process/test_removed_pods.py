@@ -13,7 +13,8 @@ from extender.domain.wellknown import RELEASED_AT, SLURM_NODE
 from simulator.kube.faults import KubeFault
 from simulator.kube.objects import owner_reference
 from simulator.node_names import NodeNaming
-from tests.builders.process_site import Site, a_site
+from tests.builders.process_site import FOREIGN_PODS, Site, a_site
+from tests.builders.replicas import replicas
 
 pytestmark = pytest.mark.looptime
 
@@ -170,6 +171,38 @@ async def test_a_restart_still_holds_the_node(site: Site) -> None:
         assert site.drained() == [node]
         site.kubelets.bring_back(node)
         await site.until(lambda: not site.drained(), "the end of the hold", within=HEARS_S + 70)
+
+
+async def test_a_restart_holds_a_cordoned_node_for_the_pod_that_was_removed_from_it(site: Site) -> None:
+    async with site.dying():
+        node = await run_a_pod(site, grace_s=60)
+        site.cordon(node)
+        site.kube.delete_pod("web", grace_s=0)
+        await site.until(lambda: not site.live_jobs(), "the end of its job", within=10)
+    async with site.running(changed=FOREIGN_PODS):
+        await asyncio.sleep(10)
+        assert f"Node {node} is cordoned" in site.slurm.controller.nodes[node].reason
+        site.cordon(node, False)
+        await asyncio.sleep(HEARS_S + 40)
+        assert site.drained() == [node]
+        await site.until(lambda: not site.drained(), "the end of the hold", within=60)
+
+
+async def test_another_leader_holds_a_cordoned_node_that_was_not_drained_when_it_read_slurms_nodes(site: Site) -> None:
+    async with replicas(site, number=1) as both:
+        first, _ = await both.led()
+        both.start(edit=lambda config: config.replace("refreshRate: 1", "refreshRate: 30"))
+        node = await run_a_pod(site, grace_s=60)
+        site.cordon(node)
+        site.kube.delete_pod("web", grace_s=0)
+        await site.until(lambda: not site.live_jobs(), "the end of its job", within=10)
+        first.terminate()
+        await both.led(other_than=first)
+        await asyncio.sleep(3)
+        assert f"Node {node} is cordoned" in site.slurm.controller.nodes[node].reason
+        site.cordon(node, False)
+        await asyncio.sleep(HEARS_S + 40)
+        assert site.drained() == [node]
 
 
 @pytest.mark.parametrize("lost", ["", "Node", "Node of another name"])
