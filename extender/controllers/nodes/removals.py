@@ -9,6 +9,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from uuid import NAMESPACE_OID, uuid5
 
 import structlog
 
@@ -146,7 +147,8 @@ class RemovalController:
     def left_behind(self, job: JobView, mark: Mark) -> bool:
         """Handle a job whose Pod was removed unnoticed. True: its nodes are held, or the Pod is known to be gone.
 
-        Its name is not known any more, nor on which of several nodes it was.
+        Its name is not known any more, nor on which of several nodes it was: each of these has a removal of its own,
+        since the kubelet of another node says nothing about it.
         """
         world = self._engine.snapshot
         uids = [uid for uid in self._workloads.uids(mark.workload) if uid not in self._proven]
@@ -154,15 +156,18 @@ class RemovalController:
             return True
         if not world.node_map.known:
             return False
-        for uid in uids:
-            if uid in self._open:
+        left = dict.fromkeys((uid for uid in uids if uid not in self._open), job.nodes[0])
+        if left and len(job.nodes) > 1:
+            left = {_uid_on(one, mark.workload, job.job_id): one for one in job.nodes}
+        for uid, slurm_node in left.items():
+            if uid in self._open or uid in self._proven:
                 continue
-            slurm_node = job.nodes[0]
             node = world.node_map.last_kubernetes(slurm_node) or "?"
             pod = "-".join(job.name.rpartition("-")[0].split()) or "?"
             known = removal(uid, pod, node, mark.longest_grace_s, self._kube_nodes().get(node))
-            self._keep(_OpenRemoval(known, "", frozenset(job.nodes)))
-        return all(self._nodes.keeps(one) for uid in uids for one in self._open[uid].slurm_nodes)
+            self._keep(_OpenRemoval(known, "", frozenset({slurm_node})))
+        held = [self._open[uid] for uid in (*uids, *left) if uid in self._open]
+        return all(self._nodes.keeps(slurm_node) for one in held for slurm_node in one.slurm_nodes)
 
     def found(self, slurm_node: str, reason: str) -> None:
         """Adopt a drain found at the start: the previous process may have held the node for removed Pods.
@@ -176,7 +181,11 @@ class RemovalController:
             self._adopted &= self._engine.snapshot.picture.nodes.keys()
         self._adopted.add(slurm_node)
         for one in removals_in(reason):
-            if one.uid not in self._open and one.uid not in self._proven:
+            if (found_before := self._open.get(one.uid)) is not None:
+                found_before.slurm_nodes |= {slurm_node}  # the drains of several nodes may name one Pod
+                if found_before.held:
+                    self._hold(found_before)
+            elif one.uid not in self._proven:
                 seen = self._kube_nodes().get(one.node)
                 known = removal(one.uid, one.pod, one.node, min(one.grace_s, self._longest_grace_s), seen)
                 self._keep(_OpenRemoval(known, "", frozenset({slurm_node})))
@@ -365,3 +374,8 @@ class RemovalController:
         if p is None or member is None:
             return ""
         return member.node or (p.node_of(uid) if member.binding else "")
+
+
+def _uid_on(slurm_node: str, workload: str, job_id: int) -> str:
+    """Return what stands for the UID of the Pod that a job had on this node. It is the same after each start."""
+    return str(uuid5(NAMESPACE_OID, f"{workload} {job_id} {slurm_node}"))

@@ -153,6 +153,39 @@ async def test_a_gang_all_of_whose_members_were_deleted_by_force_is_placed_again
         assert len(site.live_jobs()) == 1
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_each_node_of_a_gang_of_which_no_pod_is_left_is_held_until_its_own_kubelet_has_reported(
+    site: Site, restarted: bool
+) -> None:
+    async with site.dying():
+        await run_gang(site, grace_s=30)
+    for name in RING:
+        site.kube.delete_pod(name, grace_s=0)
+    site.kubelets.take_down("n2")
+    if restarted:
+        async with site.dying():
+            await site.until(lambda: not site.live_jobs(), "the end of the job", within=30)
+    async with site.running():
+        await site.until(lambda: not site.live_jobs(), "the end of the job", within=30)
+        await asyncio.sleep(60)
+        assert site.drained() == ["n1", "n2", "n3"]
+        await site.until(lambda: site.drained() == ["n2"], "reports of two kubelets", within=HEARD_S)
+        await asyncio.sleep(100)
+        assert site.drained() == ["n2"]
+        site.kubelets.bring_back("n2")
+        await site.until(lambda: site.drained() == [], "reports of the third", within=HEARD_S)
+
+
+async def test_all_nodes_are_held_on_which_drains_of_the_process_before_name_one_pod(site: Site) -> None:
+    for node in ("n1", "n2"):
+        text = "Pod a/b (c0ffee) was removed from n1 without a kubelet report, grace 30 s"
+        site.slurm.controller.drain(node, f"slurm-extender: {text}")
+    async with site.running():
+        await asyncio.sleep(60)
+        assert site.drained() == ["n1", "n2"]
+        await site.until(lambda: site.drained() == [], "two reports of the kubelet", within=HEARD_S)
+
+
 # Slots that hold nothing.
 
 
