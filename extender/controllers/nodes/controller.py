@@ -160,6 +160,17 @@ class NodeController:
         for node in sorted(self._held_for.pop(cause, set())):
             self._drains.notify(node, n.HoldReleased(cause))
 
+    def job_lives(self, key: str) -> None:
+        """Release the nodes of a workload whose job was doubted, except those that Slurm took from the job."""
+        p = self._engine.placeholders.get(key)
+        taken = set() if p is None else {p.slurm_node_of(member.ref.uid) for member in p.stranded}
+        kept = self._held_for.get(key, set()) & taken
+        for node in sorted(self._held_for.pop(key, set()) - kept):
+            self._drains.notify(node, n.HoldReleased(key))
+        if p is not None and kept:
+            self._held_for[key] = kept
+            self._hold_taken(p)
+
     def deleted(self, slurm_node: str) -> None:
         """Slurm has this node no more."""
         self._drains.deleted(slurm_node)
@@ -202,7 +213,7 @@ class NodeController:
         p = self._engine.placeholders.get(workload)
         if not event.missing:
             if p is None or p.state is not State.LOST:
-                self.release_hold(workload)
+                self.job_lives(workload)
         elif p is not None and p.placed:
             for node in sorted(self.where(p)):
                 self.hold(node, workload, f"Pod {self._pods_on(p, node)} runs and its job is missing")

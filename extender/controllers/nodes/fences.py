@@ -99,7 +99,7 @@ class FenceController:
             return None
         if p is None or not p.job_occupied or p.job_id != job_id or self._lives(key, answered):
             del self._doubted[key]
-            self._nodes.release_hold(key)
+            self._nodes.job_lives(key)
             return None
         self._doubted[key] = job_id, readings.ask()
         return Requeue(AGAIN)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from extender.domain.wellknown import GANG, GANG_ANNOTATIONS, GANG_RANK, GANG_SIZE
+from extender.runtime.topics import JobEndSeen
 from simulator.kube.kubelet import RUN_FOR, STOP_FOR
 from simulator.kube.objects import Json
 from simulator.slurm.records import SimNode
@@ -153,6 +154,36 @@ async def test_a_node_that_an_administrator_takes_is_drained_until_its_member_is
         (job,) = site.live_jobs()
         site.slurm.controller.shrink(job.job_id, ("n1", "n2"))
         await site.until(lambda: site.drained() == ["n3"], "the drain")
+        await site.gone("ring-2")
+        await site.until(lambda: site.drained() == [], "no drain")
+
+
+@pytest.mark.parametrize("doubt", ["missing", "reported as ended"])
+async def test_a_node_that_slurm_took_stays_drained_where_the_job_was_doubted_and_lives(site: Site, doubt: str) -> None:
+    async with site.running() as extender:
+        await running_gang(site, m2={STOP_FOR: "100"})
+        (job,) = site.live_jobs()
+        site.slurm.controller.shrink(job.job_id, ("n1", "n2"))
+        await site.until(lambda: site.drained() == ["n3"], "the drain")
+        await asyncio.sleep(5)
+        if doubt == "missing":
+            del site.slurm.controller.jobs[job.job_id]
+        else:
+            extender.events.publish(JobEndSeen(job.job_id))
+        await site.until(lambda: site.drained() == ["n1", "n2", "n3"], "the drain of the others", within=10)
+        site.slurm.controller.jobs[job.job_id] = job
+        lifted: list[str] = []
+
+        def alone() -> bool:
+            lifted.extend({"n3"} - set(site.drained()))
+            return site.drained() == ["n3"]
+
+        await site.until(alone, "the end of the other drains", within=10)
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            assert alone()
+        assert not lifted
+        assert site.pod("ring-2")["metadata"].get("deletionTimestamp")
         await site.gone("ring-2")
         await site.until(lambda: site.drained() == [], "no drain")
 
