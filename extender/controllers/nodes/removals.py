@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import NAMESPACE_OID, uuid5
 
 import structlog
@@ -46,6 +46,9 @@ LEASES_AT_ONCE = 8
 
 REMEMBERS_WITHIN = 15.0
 """Seconds within which a start has read the drains of the process before, once Slurm answers."""
+
+UNKNOWN_NODE = "?"
+"""Stands for the Node of a Slurm node whose own name is another Node's, as long as no Node is known to be that one."""
 
 REMEMBERED = 10_000
 """Pods whose end is remembered, for jobs of theirs that are found later."""
@@ -162,7 +165,7 @@ class RemovalController:
         for uid, slurm_node in left.items():
             if uid in self._open or uid in self._proven:
                 continue
-            node = world.node_map.last_kubernetes(slurm_node) or "?"
+            node = world.node_map.last_kubernetes(slurm_node) or UNKNOWN_NODE
             pod = "-".join(job.name.rpartition("-")[0].split()) or "?"
             known = removal(uid, pod, node, mark.longest_grace_s, self._kube_nodes().get(node))
             self._keep(_OpenRemoval(known, "", frozenset({slurm_node})))
@@ -238,11 +241,22 @@ class RemovalController:
         known = self._engine.snapshot.picture.known and self._clock.now() - self._began > REMEMBERS_WITHIN
         await self._let_go_of_released(self._kube_nodes(), known)
         nodes, now, those = self._kube_nodes(), self._clock.now(), list(self._open.values())
+        for one in those:
+            self._find_node(one, nodes)
         renewed = await self._renewed(nodes, now)
         for one in those:
             if self._open.get(one.known.uid) is one:  # else an administrator has released it meanwhile
                 self._check(one, nodes.get(one.known.node), now, renewed.get(one.known.node, ""))
         return Requeue(CHECK_EVERY)
+
+    def _find_node(self, one: _OpenRemoval, nodes: Mapping[str, NodeView]) -> None:
+        """Name the Node that its Slurm node is, where that was deleted at the start: its name was not known then."""
+        if one.known.node in nodes or len(one.slurm_nodes) != 1:
+            return
+        (slurm_node,) = one.slurm_nodes
+        found = self._engine.snapshot.node_map.partner(slurm_node)
+        if found is not None and found in nodes and one.known.node in {slurm_node, UNKNOWN_NODE}:
+            one.known = replace(one.known, node=found)
 
     def _check(self, one: _OpenRemoval, node: NodeView | None, now: float, renewed: str) -> None:
         """Take the next step about one removed Pod."""

@@ -334,6 +334,24 @@ async def test_a_restart_goes_on_to_hold_for_a_pod_that_was_removed_before(site:
         await site.until(lambda: not site.drained(), "the end of the hold", within=130)
 
 
+async def test_a_node_of_another_name_that_was_deleted_meanwhile_ends_the_hold_when_it_is_back(site: Site) -> None:
+    labels = {SLURM_NODE: "n1", "kubernetes.io/hostname": "k1"}
+    site.delete_node("n1")
+    site.kube.add_node("k1", labels=labels)
+    await removed_while_nobody_watched(site, grace_s=30, node_selector={"kubernetes.io/hostname": "k1"})
+    site.kubelets.take_down("k1")
+    site.delete_node("k1")
+    async with site.running():
+        await site.until(lambda: not site.live_jobs(), "the end of its job", within=30)
+        await asyncio.sleep(100)
+        assert site.drained() == ["n1"]
+        site.kube.add_node("k1", labels=labels)
+        site.kubelets.bring_back("k1")
+        await asyncio.sleep(HEARS_S + 20)
+        assert site.drained() == ["n1"]
+        await site.until(lambda: not site.drained(), "two reports of its kubelet", within=60)
+
+
 async def test_an_administrator_releases_a_node_that_is_held_for_a_pod_removed_before(
     site: Site, site_key: str
 ) -> None:
