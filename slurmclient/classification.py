@@ -167,6 +167,10 @@ _KINDS: Final[tuple[tuple[dict[int, str], type[SlurmError]], ...]] = (
 )
 
 
+GATEWAY_ERRORS = frozenset({502, 503, 504})
+"""Statuses of slurmrestd without slurmctld, and of a proxy without slurmrestd."""
+
+
 def _by_status(status: int, effect: Effect, spoken: bool) -> tuple[type[SlurmError], str]:
     if status in (401, 511):
         return AuthenticationError, "the token was refused"
@@ -174,7 +178,7 @@ def _by_status(status: int, effect: Effect, spoken: bool) -> tuple[type[SlurmErr
         # Slurm says "no such job" with a number. A bare 404 may come from anything in between, and must not look
         # like an end.
         return ProtocolError, "404 without an error number of Slurm does not prove that the object is gone"
-    if status in (502, 503, 504):
+    if status in GATEWAY_ERRORS:
         # A proxy in front of slurmrestd answers so too, before or after it passed the request on.
         if effect is Effect.READ and spoken:
             # GET /partitions gives no number while slurmctld is down.

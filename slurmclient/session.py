@@ -153,6 +153,8 @@ class Session:
                 continue
             if call.accept(envelope):
                 return await _read(reply, call, agreement, envelope, cache)
+            if envelope.from_gateway:
+                self._sender.leave(reply.address)  # slurmrestd behind it is away, another address may have one
             try:
                 envelope.check(call.effect, call.not_found)
             except AuthenticationError:
@@ -167,8 +169,14 @@ class Session:
                 if envelope.number not in AMBIGUOUS:
                     raise
                 ping = functools.partial(self._responding, agreement, token, user, deadline)
-                raise await _explain(error, call.effect, ping) from error
+                raise self._leaving(reply, await _explain(error, call.effect, ping)) from error
             return await _read(reply, call, agreement, envelope, cache)
+
+    def _leaving(self, reply: Reply, why: SlurmError) -> SlurmError:
+        """Have another address asked next where slurmctld does not answer this one. Return the error."""
+        if isinstance(why, ControllerUnavailableError):
+            self._sender.leave(reply.address)
+        return why
 
     async def _agree(self, seen: Agreement | None, user: str | None, deadline: float) -> Agreement:
         """Negotiate before a call. If this fails, the call itself was not sent."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -15,19 +16,31 @@ FRESH_S = 15.0
 
 
 class SlurmrestdShares:
-    """Read shares at most every `FRESH_S` seconds."""
+    """Read shares at most every `FRESH_S` seconds, for all who ask together. An error counts as an answer."""
 
     def __init__(self, client: SlurmClient, clock: Clock, *, observe_request: ObserveRequest = unobserved) -> None:
         self._client = client
         self._clock = clock
         self._observe = observe_request
-        self._last: tuple[float, FairShares] | None = None
+        self._one_read = asyncio.Lock()
+        self._last: tuple[float, FairShares | str] | None = None
+        """When Slurm was asked last, and its answer or the text of its error."""
 
     async def fair_shares(self) -> FairShares:
-        """Read all accounts and users."""
-        now = self._clock.now()
-        if self._last is not None and now - self._last[0] < FRESH_S:
-            return self._last[1]
+        """Return all accounts and users, as read lately. Raises `PortError`."""
+        async with self._one_read:
+            now = self._clock.now()
+            if self._last is None or now - self._last[0] >= FRESH_S:
+                try:
+                    self._last = now, await self._read()
+                except PortError as error:
+                    self._last = now, str(error)
+            answer = self._last[1]
+        if isinstance(answer, str):
+            raise PortError(answer)
+        return answer
+
+    async def _read(self) -> FairShares:
         async with asked("fair shares"), timed("shares", self._clock, self._observe):
             found = [_fair_share(one) for one in await self._client.shares()]
         why, limits = "", dict[tuple[str, str, str], Association]()
@@ -36,9 +49,7 @@ class SlurmrestdShares:
                 limits = {(one.account, one.user, one.partition): one for one in await self._client.associations()}
         except PortError as error:
             why = str(error)
-        answer = FairShares(tuple(_limited(one, limits) for one in found), why)
-        self._last = now, answer
-        return answer
+        return FairShares(tuple(_limited(one, limits) for one in found), why)
 
 
 def _fair_share(share: Share) -> FairShare:

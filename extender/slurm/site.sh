@@ -14,10 +14,48 @@ ODD='*[][:space:][:cntrl:]/?#%&*=,:"$`\\;<>|(){}!'"'"'[]*' # in no name of a nod
 # shellcheck disable=SC2053 # a pattern
 [[ $SLURMD_NODENAME == $ODD || $SLURMD_NODENAME == -* ]] && exit 0
 
-# nodes_of_job: sets the array $nodes.
+# names_in HOSTLIST: appends its names to $found; fails, without any, for what is no hostlist of up to 65,536 names.
+names_in() {
+  local rest=$1, heads=('') more head part low high number names=()
+  while [[ $rest ]]; do
+    more=()
+    if [[ $rest == ,* ]]; then
+      names+=("${heads[@]}") heads=('') rest=${rest#,}
+      continue
+    elif [[ $rest =~ ^\[([0-9,-]+)\](.*)$ ]]; then
+      rest=${BASH_REMATCH[2]}
+      for part in ${BASH_REMATCH[1]//,/ }; do
+        [[ $part =~ ^([0-9]{1,9})(-([0-9]{1,9}))?$ ]] || return
+        low=$((10#${BASH_REMATCH[1]})) high=$((10#${BASH_REMATCH[3]:-${BASH_REMATCH[1]}}))
+        (((high - low + 1) * ${#heads[@]} + ${#more[@]} + ${#names[@]} <= 65536)) || return
+        for ((; low <= high; low++)); do
+          printf -v number '%0*d' "${#BASH_REMATCH[1]}" "$low"
+          for head in "${heads[@]}"; do
+            more+=("$head$number")
+          done
+        done
+      done
+    elif [[ $rest =~ ^([^][,]+)(.*)$ ]]; then
+      rest=${BASH_REMATCH[2]}
+      for head in "${heads[@]}"; do
+        more+=("$head${BASH_REMATCH[1]}")
+      done
+    else
+      return 1
+    fi
+    heads=("${more[@]}")
+  done
+  found+=("${names[@]}")
+}
+
+# nodes_of_job: sets the array $nodes. Slurm's commands may not be in PATH, or not find slurm.conf: a job whose nodes are
+# not known would start beside Pods that outlive theirs.
 nodes_of_job() {
   local node found=("$SLURM_JOB_NODELIST")
-  [[ $SLURM_JOB_NODELIST == *[[,]* ]] && mapfile -t found < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+  if [[ $SLURM_JOB_NODELIST == *[[,]* ]]; then
+    mapfile -t found < <(scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null)
+    ((${#found[@]})) || names_in "$SLURM_JOB_NODELIST"
+  fi
   nodes=()
   for node in "${found[@]}"; do
     # shellcheck disable=SC2053 # a pattern

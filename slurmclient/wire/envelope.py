@@ -13,7 +13,7 @@ from typing import NoReturn
 from pydantic_core import from_json
 
 from slurmclient.capabilities import Release
-from slurmclient.classification import Effect, error_for
+from slurmclient.classification import GATEWAY_ERRORS, Effect, error_for
 from slurmclient.errors import OutcomeUnknownError, ProtocolError
 from slurmclient.models.answer import SlurmWarning
 from slurmclient.number import decode_integer
@@ -69,6 +69,11 @@ class Envelope:
     def unrouted(self) -> bool:
         """Return whether this version has no such path: slurmrestd reports it in plain text, not in JSON."""
         return self.status == 404 and not self.spoken
+
+    @property
+    def from_gateway(self) -> bool:
+        """Return whether a proxy replies that it has no slurmrestd, or lost it."""
+        return self.status in GATEWAY_ERRORS and not self.spoken
 
     @property
     def failed(self) -> bool:

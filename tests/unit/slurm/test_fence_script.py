@@ -25,7 +25,7 @@ echo "$*" >>{told}
 case "$*" in
   *"show node"*) echo "NodeName=node-1 State={state} Reason={why}" && exit 0 ;;
   "show config") printf 'PrologEpilogTimeout     = 15\\n' && exit 0 ;;
-  "show hostnames"*) printf 'node-1\nnode-2\n' && exit 0 ;;
+  "show hostnames"*) {hostnames} && exit 0 ;;
 esac
 exit {code}
 """
@@ -75,6 +75,7 @@ class Script:
         own: str = "CONFIGURING",
         code: int = 0,
         hold: int = 4,
+        hostnames: str = "echo node-1 && echo node-2",
     ) -> Run:
         options: dict[str, object] = {
             "--hooks": url,
@@ -84,7 +85,7 @@ class Script:
         }
         told = self.folder / "told"
         commands = {
-            "scontrol": SCONTROL.format(told=told, state=state, why=why, code=code),
+            "scontrol": SCONTROL.format(told=told, state=state, why=why, code=code, hostnames=hostnames),
             "squeue": SQUEUE.format(told=told, job=job, own=own, mark=shlex.quote(proof or "(null)")),
         }
         ended = await run_node_script(self.folder, "fence-script", options, commands, context, nodes=nodes, extra=extra)
@@ -226,6 +227,31 @@ async def test_on_the_controller_every_node_of_the_job_is_waited_for(script: Scr
         assert run == Run(0, ["show hostnames node-[1-2]", "squeue 17"])
         assert asked(server) == ["nodes/node-2/clear?wait=10&jobs=5"]
     assert script.notes == ["node-1:17", "node-2:17", "node-9:5"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "names"),
+    [
+        ("node-[1-2]", ["node-1", "node-2"]),
+        ("node-[08-10,12],gpu7", ["gpu7", "node-08", "node-09", "node-10", "node-12"]),
+        ("r[1-2]n[1-2]-ib,a,b", ["a", "b", "r1n1-ib", "r1n2-ib", "r2n1-ib", "r2n2-ib"]),
+    ],
+)
+async def test_on_the_controller_every_node_is_known_without_slurms_commands_too(
+    script: Script, nodes: str, names: list[str]
+) -> None:
+    for name in names:
+        script.leave(f"{name}:5")
+    async with hooks(clear=[200]) as server:
+        await script(server.url, PROLOG, nodes=nodes, hostnames="false")
+        assert sorted(one.split("/")[1] for one in asked(server)) == names
+    assert script.notes == sorted(f"{name}:17" for name in names)
+
+
+@pytest.mark.parametrize("nodes", ["n[1-99999999]", "n[1-2", "n]1,2", "n[1-2-3]", "n[9-1]", "n[a,b]"])
+async def test_what_is_no_list_of_nodes_has_none(script: Script, nodes: str) -> None:
+    assert (await script(NOBODY, PROLOG, nodes=nodes, hostnames="false")).code == 0
+    assert script.notes == []
 
 
 async def test_while_nobody_answers_a_job_starts_beside_placeholders_that_slurm_says_run(script: Script) -> None:

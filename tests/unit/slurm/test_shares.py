@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import pytest
@@ -44,6 +45,7 @@ class Accounting:
 
     async def shares(self) -> list[Share]:
         self.calls += 1
+        await asyncio.sleep(0)
         return [share("physics", "root", is_user=False), share("ada", "physics", is_user=True)]
 
     async def associations(self) -> list[Association]:
@@ -87,11 +89,33 @@ async def test_slurm_is_asked_again_only_when_the_answer_is_old() -> None:
     assert accounting.calls == 2
 
 
+async def test_all_who_ask_at_once_share_one_answer() -> None:
+    accounting = Accounting()
+    shares = SlurmrestdShares(cast("SlurmClient", accounting), StillClock())
+    answers = await asyncio.gather(*(shares.fair_shares() for _ in range(50)))
+    assert accounting.calls == 1
+    assert len(set(map(id, answers))) == 1
+
+
 class Away(Accounting):
     async def shares(self) -> list[Share]:
+        self.calls += 1
         raise UnsupportedError("there are no shares: the cluster has no slurmdbd", endpoint="GET /shares")
 
 
 async def test_a_cluster_without_accounting_is_an_error_of_the_port() -> None:
     with pytest.raises(PortError, match="no slurmdbd"):
         await SlurmrestdShares(cast("SlurmClient", Away()), StillClock()).fair_shares()
+
+
+async def test_an_error_is_an_answer_for_a_while_too() -> None:
+    clock, accounting = StillClock(), Away()
+    shares = SlurmrestdShares(cast("SlurmClient", accounting), clock)
+    for _ in range(3):
+        with pytest.raises(PortError, match="no slurmdbd"):
+            await shares.fair_shares()
+    assert accounting.calls == 1
+    clock.time += FRESH_S
+    with pytest.raises(PortError):
+        await shares.fair_shares()
+    assert accounting.calls == 2

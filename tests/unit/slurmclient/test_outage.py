@@ -164,11 +164,21 @@ async def test_a_connection_that_was_never_made_is_tried_again_for_a_submission_
         assert (await slurm.submit(BATCH)).job_id == 7
 
 
-async def test_after_an_outage_of_slurmctld_the_next_slurmrestd_is_asked() -> None:
-    restd = FakeRestd(45).on("GET", "jobs/state", refusal(1800, 502), reply({"jobs": []}))
+@pytest.mark.parametrize("answer", [refusal(1800, 502), refusal(-1, 500), plain(503, "<html>"), plain(504, "")])
+async def test_after_an_outage_of_slurmctld_or_slurmrestd_the_next_address_is_asked(answer: Answer) -> None:
+    restd = FakeRestd(45).on("GET", "jobs/state", answer, reply({"jobs": []}))
     async with client_of(restd, addresses=["http://a.test", "http://b.test"]) as slurm:
         await slurm.job_states()
         assert slurm.address == "http://b.test"
+    assert [request.url.host for request in restd.requests] == ["a.test", "b.test"]
+
+
+async def test_a_change_that_a_proxy_gave_up_on_is_not_sent_again_but_the_next_one_goes_elsewhere() -> None:
+    restd = FakeRestd(45).on("DELETE", "jobs", plain(502, "<html>"), reply({"status": []}))
+    async with client_of(restd, addresses=["http://a.test", "http://b.test"]) as slurm:
+        with pytest.raises(OutcomeUnknownError):
+            await slurm.cancel(5)
+        await slurm.cancel(6)
     assert [request.url.host for request in restd.requests] == ["a.test", "b.test"]
 
 
