@@ -39,21 +39,21 @@ class MemberCandidates:
             self._emit(key, e.CandidatesChanged(nodes, computed=computed), cause)
 
     def left(self, key: str, uid: str) -> frozenset[str] | None:
-        """Drop and return the list of a member that has left; `None`: there is none."""
+        """Drop and return the list of a member that has left; `None`: there is none. It bounds the others no more."""
         lists = self._lists.get(key, {})
         nodes = lists.pop(uid, None)
         if not lists:
             self._lists.pop(key, None)
+        elif nodes is not None:
+            p, left = self._placeholders.get(key), _in_all(lists)
+            if p is not None and p.candidates not in {None, left}:
+                self._emit(key, e.CandidatesChanged(left, computed=True), "gang")
         return nodes
 
     def finished(self, uid: str) -> None:
         """Drop the list of a member that has finished: it does not bound the nodes of its successors."""
-        key = self._gangs.key_of(uid)
-        if key is None or self.left(key, uid) is None or (lists := self._lists.get(key)) is None:
-            return
-        p, nodes = self._placeholders.get(key), _in_all(lists)
-        if p is not None and p.candidates not in {None, nodes}:
-            self._emit(key, e.CandidatesChanged(nodes, computed=True), "gang")
+        if (key := self._gangs.key_of(uid)) is not None:
+            self.left(key, uid)
 
     def _forgotten(self, event: PlaceholderForgotten) -> None:
         """Drop the lists of the Pods that are gone. Others may have come for the next job, and are not tried again."""

@@ -180,10 +180,12 @@ class GangMembers:
     def take_unread(self, now: float) -> list[str]:
         """Return a Pod of each incomplete gang whose owner should be read again, less and less often.
 
-        Watches do not show Jobs: one of whose Pods some have succeeded is complete with fewer than it was before.
+        Watches do not show Jobs: one of whose Pods some have succeeded is complete with fewer than it was before, and
+        one that was scaled up has more than the gang was thought to have.
         """
         due = []
-        for key in self._texts:
+        full = [key for key in self._beyond if not self._has_nodes(key)]
+        for key in dict.fromkeys((*self._texts, *full)):
             joined = self._joined.get(key)
             if not joined or next(iter(joined.values())).membership.source in SHARED_NAMES:
                 continue
@@ -194,6 +196,10 @@ class GangMembers:
                 readings = 1 if reading is None else reading.readings + 1
                 self._readings[key] = _Reading(now + REREAD.after(readings), readings)
         return due
+
+    def _has_nodes(self, key: str) -> bool:
+        p = self._placeholders.get(key)
+        return p is not None and p.state in HAS_NODES
 
     def withdraw_short(self, now: float, kept_s: float) -> None:
         """Release the waiting job of each gang that has lacked a member for so many seconds."""
@@ -343,7 +349,8 @@ class GangMembers:
 
     def _complete(self, key: str) -> None:
         self._texts.pop(key, None)
-        self._readings.pop(key, None)
+        if key not in self._beyond:
+            self._readings.pop(key, None)
         self._short_since.pop(key, None)
 
     def _fill_slots(self, p: Placeholder, candidates: Sequence[GangCandidate], joined: Mapping[str, _Joined]) -> None:

@@ -51,6 +51,16 @@ def test_a_member_that_has_finished_does_not_bound_the_nodes_of_the_others() -> 
     assert gang.sent == [e.CandidatesChanged(ALL, computed=True)]
 
 
+def test_a_pod_that_has_left_does_not_bound_the_nodes_of_the_others() -> None:
+    gang = ListsOfGang("old", "new")
+    gang.report("old", FEW)
+    gang.report("new", ALL)
+    gang.placed(FEW)
+    gang.sent.clear()
+    assert gang.members.left(KEY, "old") == FEW
+    assert gang.sent == [e.CandidatesChanged(ALL, computed=True)]
+
+
 def test_pods_that_came_before_their_gang_requested_its_next_job_have_their_nodes_reported_then() -> None:
     gang = ListsOfGang("old", "new")
     gang.report("old", FEW)
