@@ -59,7 +59,7 @@ class DeviceLedger:
     """Devices that a ResourceClaim holds, since another with it was freed; none was allocated with it since."""
 
     _reminded: dict[Device, int] = field(default_factory=dict)
-    """When a device that was forgotten was allocated anew."""
+    """When a device that was forgotten was allocated again."""
 
     _since: dict[tuple[str, Device], tuple[int, bool]] = field(default_factory=dict)
     """When a ResourceClaim, by UID, got a device, and whether kube-scheduler had forgotten its holder then."""

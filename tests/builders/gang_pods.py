@@ -104,3 +104,12 @@ def pods_of_job(site: Site, job: Json, attempt: int, numbers: range, **fields: A
 def pods_of_job_set(site: Site, job_set: Json, attempt: int) -> list[str]:
     """Add all Pods of the JobSet after so many restarts."""
     return pods_of_job(site, a_job_of(site, job_set, attempt), attempt, range(3))
+
+
+async def a_running_job_set(site: Site) -> tuple[Json, list[str]]:
+    """Add a JobSet and its first Pods, and wait until these are bound. Return it and their names."""
+    job_set = a_job_set(site)
+    names = pods_of_job_set(site, job_set, 0)
+    for name in names:
+        await site.bound(name)
+    return job_set, names

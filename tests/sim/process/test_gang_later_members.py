@@ -9,7 +9,7 @@ import pytest
 from extender.domain.wellknown import GANG, GANG_SIZE
 from simulator.kube.faults import KubeFault
 from tests.builders.gang_pods import (
-    a_job_set,
+    a_running_job_set,
     an_owner,
     bound,
     gang,
@@ -38,7 +38,7 @@ async def a_successor_is_refused(site: Site) -> list[int]:
 
 
 def untouched(site: Site, *names: str) -> bool:
-    """Return whether these Pods are bound, and nobody ended them."""
+    """Return whether these Pods are bound, and none is being deleted."""
     return all(
         site.pod(one)["spec"].get("nodeName") and "deletionTimestamp" not in site.pod(one)["metadata"] for one in names
     )
@@ -164,10 +164,7 @@ async def test_a_leader_does_not_run_on_without_a_worker_that_kube_scheduler_nev
 
 async def test_the_next_incarnation_on_a_kept_allocation_is_ended_as_a_whole_where_one_is_not_bound(site: Site) -> None:
     async with site.running():
-        job_set = a_job_set(site)
-        old = pods_of_job_set(site, job_set, 0)
-        for name in old:
-            await site.bound(name)
+        job_set, old = await a_running_job_set(site)
         for name in old:
             site.kube.delete_pod(name, grace_s=1)
         for name in old:

@@ -8,7 +8,7 @@ import pytest
 
 from extender.domain.wellknown import GANG, GANG_RANK, GANG_SIZE
 from simulator.kube.kubelet import RUN_FOR
-from tests.builders.gang_pods import KEEP, a_job_of, a_job_set, bound, pods_of_job, pods_of_job_set
+from tests.builders.gang_pods import KEEP, a_job_of, a_job_set, a_running_job_set, bound, pods_of_job, pods_of_job_set
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -38,10 +38,7 @@ async def test_a_restarted_job_set_takes_over_the_job_with_its_nodes_and_ranks(s
 
 async def test_no_pod_of_the_next_incarnation_is_bound_before_all_of_them_exist(site: Site) -> None:
     async with site.running():
-        job_set = a_job_set(site)
-        old = pods_of_job_set(site, job_set, 0)
-        for name in old:
-            await site.bound(name)
+        job_set, old = await a_running_job_set(site)
         await removed(site, old)
         job, new = a_job_of(site, job_set, 1), list[str]()
         for number in range(3):
@@ -55,10 +52,7 @@ async def test_no_pod_of_the_next_incarnation_is_bound_before_all_of_them_exist(
 
 async def test_the_next_incarnation_gets_another_job_as_a_whole_where_one_of_its_pods_needs_more(site: Site) -> None:
     async with site.running():
-        job_set = a_job_set(site)
-        old = pods_of_job_set(site, job_set, 0)
-        for name in old:
-            await site.bound(name)
+        job_set, old = await a_running_job_set(site)
         (before,) = site.live_jobs()
         await removed(site, old)
         job = a_job_of(site, job_set, 1)
@@ -72,10 +66,7 @@ async def test_the_next_incarnation_gets_another_job_as_a_whole_where_one_of_its
 
 async def test_the_pods_of_the_next_incarnation_have_the_whole_time_for_bindings_to_come(site: Site) -> None:
     async with site.running():
-        job_set = a_job_set(site)
-        old = pods_of_job_set(site, job_set, 0)
-        for name in old:
-            await site.bound(name)
+        job_set, old = await a_running_job_set(site)
         await asyncio.sleep(15)
         await removed(site, old)
         job = a_job_of(site, job_set, 1)
@@ -90,10 +81,7 @@ async def test_the_pods_of_the_next_incarnation_have_the_whole_time_for_bindings
 
 async def test_a_job_that_waits_behind_others_does_not_get_the_nodes_in_between(site: Site) -> None:
     async with site.running():
-        job_set = a_job_set(site)
-        old = pods_of_job_set(site, job_set, 0)
-        for name in old:
-            await site.bound(name)
+        job_set, old = await a_running_job_set(site)
         site.kube.add_pod("other", cpu="8")
         await removed(site, old)
         await asyncio.sleep(20)
@@ -125,10 +113,7 @@ async def test_a_gang_whose_members_all_succeed_ends_its_job_at_once(site: Site)
 
 async def test_slurm_may_end_the_kept_job_and_the_next_incarnation_gets_another(site: Site) -> None:
     async with site.running():
-        job_set = a_job_set(site)
-        old = pods_of_job_set(site, job_set, 0)
-        for name in old:
-            await site.bound(name)
+        job_set, old = await a_running_job_set(site)
         (before,) = site.live_jobs()
         await removed(site, old)
         await asyncio.sleep(5)
@@ -142,10 +127,7 @@ async def test_slurm_may_end_the_kept_job_and_the_next_incarnation_gets_another(
 @pytest.mark.parametrize("seen", [True, False], ids=["seen", "unseen"])
 async def test_an_allocation_that_is_kept_over_a_start_is_free_for_the_next_pods(site: Site, seen: bool) -> None:
     async with site.dying():
-        job_set = a_job_set(site)
-        old = pods_of_job_set(site, job_set, 0)
-        for name in old:
-            await site.bound(name)
+        job_set, old = await a_running_job_set(site)
         await asyncio.sleep(5)
         await removed(site, old)
         await asyncio.sleep(10)

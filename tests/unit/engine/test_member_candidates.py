@@ -41,22 +41,24 @@ class ListsOfGang:
         return p
 
 
-def test_a_member_that_has_finished_does_not_bound_the_nodes_of_the_others() -> None:
+def bounded_by_one() -> ListsOfGang:
+    """Return a gang that waits, and may use only the node of its member `old`."""
     gang = ListsOfGang("old", "new")
     gang.report("old", FEW)
     gang.report("new", ALL)
     gang.placed(FEW)
     gang.sent.clear()
+    return gang
+
+
+def test_a_member_that_has_finished_does_not_bound_the_nodes_of_the_others() -> None:
+    gang = bounded_by_one()
     gang.members.finished("old")
     assert gang.sent == [e.CandidatesChanged(ALL, computed=True)]
 
 
 def test_a_pod_that_has_left_does_not_bound_the_nodes_of_the_others() -> None:
-    gang = ListsOfGang("old", "new")
-    gang.report("old", FEW)
-    gang.report("new", ALL)
-    gang.placed(FEW)
-    gang.sent.clear()
+    gang = bounded_by_one()
     assert gang.members.left(KEY, "old") == FEW
     assert gang.sent == [e.CandidatesChanged(ALL, computed=True)]
 
