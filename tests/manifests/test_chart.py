@@ -522,10 +522,11 @@ def test_network_policy_and_disruption_budget_follow_the_site() -> None:
 def test_a_closed_namespace_opens_the_way_to_what_is_configured() -> None:
     slurm = {"addresses": ["https://a", "http://[::1]:6821", "http://b:6820", "http://c:6820", "unix:/run/s"]}
     traces = {"tracesEndpoint": "http://collector:4318"}
-    found = template({"closed": True, "config": {"slurm": slurm, "observability": traces}})
+    hooks = {"url": "http://hooks.example.org:30800"}
+    found = template({"closed": True, "config": {"slurm": slurm, "observability": traces, "hooks": hooks}})
     [out] = [one for one in found if one["metadata"]["name"] == "slurm-extender-out"]
     ports = [port["port"] for port in out["spec"]["egress"][2]["ports"]]
-    assert ports == [443, 6821, 6820, 4318]
+    assert ports == [443, 6821, 6820, 4318, 30800]
 
 
 @pytest.mark.lab

@@ -229,10 +229,11 @@ affinity: {{ toJson . }}
 {{- end }}
 {{- end }}
 
-{{/* The ports of slurmrestd and of the collector of traces. */}}
+{{/* The ports of slurmrestd, of the collector of traces, and of the hooks, which the doctor calls as Slurm's nodes do. */}}
 {{- define "slurm-extender.called" -}}
 {{- $ports := list }}
-{{- range append (dig "slurm" "addresses" list .Values.config) (dig "observability" "tracesEndpoint" "" .Values.config | default "") }}
+{{- $more := list (dig "observability" "tracesEndpoint" "" .Values.config | default "") (dig "hooks" "url" "" .Values.config | default "") }}
+{{- range concat (dig "slurm" "addresses" list .Values.config) $more }}
 {{- $url := urlParse . }}
 {{- if $url.host }}
 {{- $ports = append $ports (regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (eq $url.scheme "https" | ternary "443" "80")) }}
