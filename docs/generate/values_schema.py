@@ -185,7 +185,7 @@ OWN: Schema = {
     "networkPolicy": _group(
         "The NetworkPolicy of the extender: kube-scheduler and the replicas alone reach the scheduling port.",
         "enabled",
-        enabled=_yes_or_no("Whether there is one."),
+        enabled=_yes_or_no("Whether there is one; `closed` needs it."),
         extraIngress=_list("More rules of its ingress, as in a NetworkPolicy.", _ANYTHING),
     ),
     "disruptionBudget": _group(

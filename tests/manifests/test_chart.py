@@ -432,6 +432,7 @@ def test_the_page_of_the_chart_names_every_value() -> None:
         ({"tolerations": [{"keys": "a"}]}, r"(?s)/tolerations/0.*'keys'"),
         ({"tls": None}, r"(?s)missing property 'tls'"),
         ({"disruptionBudget": {"maxUnavailable": 0}}, r"(?s)/disruptionBudget/maxUnavailable"),
+        ({"closed": True, "networkPolicy": {"enabled": False}}, r"closed: networkPolicy.enabled must be true"),
         ({"hooks": None}, r"(?s)missing property 'hooks'"),
         ({"config": {"slurm": None}}, r"(?s)/config.*missing property 'slurm'"),
         ({"config": {"scheduler": None}}, r'config.scheduler.name is ""'),
@@ -514,7 +515,8 @@ def test_network_policy_and_disruption_budget_follow_the_site() -> None:
     assert found["NetworkPolicy"]["ingress"][-1] == rule
     assert len(found["NetworkPolicy"]["ingress"]) == 3
     assert found["PodDisruptionBudget"]["maxUnavailable"] == "50%"
-    none = template({"networkPolicy": {"enabled": False}, "disruptionBudget": {"enabled": False}})
+    off = {"networkPolicy": {"enabled": False}, "disruptionBudget": {"enabled": False}}
+    none = template({**off, "schedulingGate": "webhook"})
     assert not [one for one in none if one["kind"] in found]
 
 

@@ -116,7 +116,7 @@ def test_the_closed_namespace_is_closed_to_what_is_not_named() -> None:
 
 @pytest.mark.lab
 @pytest.mark.parametrize("gate", ["policy", "webhook"])
-@pytest.mark.parametrize("more", [{}, {"closed": True}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"closed": True}, {"networkPolicy": {"enabled": False}}], ids=str)
 def test_the_chart_cuts_no_workload_off(more: dict[str, Any], gate: str) -> None:
     found = template({"cpus": 2, "devices": True, "prometheus": True, "schedulingGate": gate, **more})
     assert {program(pod) for pod in pods(found)} == CALLS.keys()

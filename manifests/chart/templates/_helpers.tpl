@@ -224,6 +224,9 @@ affinity: {{ toJson . }}
 {{- if and (hasKey $config "cpus") (not .Values.devices) }}
 {{- fail "config.cpus is given: devices must be true, which gives the rights that it needs" }}
 {{- end }}
+{{- if and .Values.closed (not .Values.networkPolicy.enabled) }}
+{{- fail "closed: networkPolicy.enabled must be true, or nothing reaches the extender" }}
+{{- end }}
 {{- if ne (dig "leaderElection" "leaseName" "slurm-extender" $config) "slurm-extender" }}
 {{- fail "config.leaderElection.leaseName: it must be slurm-extender, the only Lease that the chart's Role lets it write" }}
 {{- end }}
