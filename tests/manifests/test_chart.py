@@ -450,12 +450,37 @@ def test_the_page_of_the_chart_names_every_value() -> None:
         ({"config": {"devices": [DEVICE]}}, r"config.devices is given: devices must be true"),
         ({"config": {"cpus": {}}}, r"config.cpus is given: devices must be true"),
         ({"config": {"leaderElection": {"leaseName": "x"}}}, r"config.leaderElection.leaseName: it must be"),
+        ({"config": {"leaderElection": {"enabled": False}}}, r"config.leaderElection.enabled: it must be true"),
+        ({"config": {"leaderElection": {"namespace": "x"}}}, r"config.leaderElection.namespace: the chart sets it"),
+        ({"config": {"leaderElection": {"identity": "x"}}}, r"config.leaderElection.identity: the chart sets it"),
+        ({"config": {"leaderElection": {"advertise": "x"}}}, r"config.leaderElection.advertise: the chart sets it"),
+        ({"config": {"leaderElection": {"tlsServerName": "x"}}}, r"config.leaderElection.tlsServerName: the chart"),
+        (
+            {"config": {"jobs": {"policyFile": "/p"}}, "podPolicy": {"rules": []}},
+            r"config.jobs.policyFile and podPolicy",
+        ),
     ],
     ids=str,
 )
 def test_wrong_values_are_refused_by_the_name_of_their_key(values: dict[str, Any], said: str) -> None:
     with pytest.raises(LabError, match=said):
         template(values)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"extraArgs": None},
+        {"dashboard": True, "dashboardLabels": None},
+        {"dashboard": True, "dashboardLabels": {"grafana_dashboard": None}},
+        {"config": {"leaderElection": {"enabled": True, "leaseDuration": "20s"}}},
+        {"config": {"jobs": {"policyFile": "/etc/site/policy.yaml"}}},
+    ],
+    ids=str,
+)
+def test_values_without_a_default_and_those_that_agree_with_the_chart_render(values: dict[str, Any]) -> None:
+    assert template(values)
 
 
 @pytest.mark.lab

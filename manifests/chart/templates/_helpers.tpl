@@ -227,6 +227,17 @@ affinity: {{ toJson . }}
 {{- if and .Values.closed (not .Values.networkPolicy.enabled) }}
 {{- fail "closed: networkPolicy.enabled must be true, or nothing reaches the extender" }}
 {{- end }}
+{{- if and .Values.podPolicy (dig "jobs" "policyFile" nil $config) }}
+{{- fail "config.jobs.policyFile and podPolicy are given: the extender reads one of them. Remove the other" }}
+{{- end }}
+{{- if not (dig "leaderElection" "enabled" true $config) }}
+{{- fail "config.leaderElection.enabled: it must be true, since an update runs two replicas" }}
+{{- end }}
+{{- range list "namespace" "identity" "advertise" "tlsServerName" }}
+{{- if dig "leaderElection" . nil $config }}
+{{- fail (printf "config.leaderElection.%s: the chart sets it, for each replica. Remove it" .) }}
+{{- end }}
+{{- end }}
 {{- if ne (dig "leaderElection" "leaseName" "slurm-extender" $config) "slurm-extender" }}
 {{- fail "config.leaderElection.leaseName: it must be slurm-extender, the only Lease that the chart's Role lets it write" }}
 {{- end }}
