@@ -523,10 +523,15 @@ def test_every_pod_of_the_chart_runs_where_it_may() -> None:
         "affinity": {"nodeAffinity": {}},
         "imagePullSecrets": [{"name": "pull"}],
     }
-    pods = [pod["spec"] for one in template({"tls": "certificates", **place}) for pod in pods_of(one)]
-    assert len(pods) == 4
+    pods = [pod["spec"] for one in template({"tls": "certificates", "cpus": 3, **place}) for pod in pods_of(one)]
+    of_every_node = [pod for pod in pods if pod["serviceAccountName"] == "slurm-extender-cpus"]
+    assert (len(pods), len(of_every_node)) == (5, 1)
     for pod in pods:
-        assert {key: pod.get(key) for key in place} == place
+        assert pod["imagePullSecrets"] == place["imagePullSecrets"]
+        if pod not in of_every_node:
+            assert {key: pod.get(key) for key in place} == place
+        else:
+            assert ("nodeSelector" in pod, pod["tolerations"]) == (False, [{"operator": "Exists"}])
 
 
 @pytest.mark.lab
