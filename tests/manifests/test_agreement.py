@@ -327,6 +327,24 @@ def test_certificates_are_for_the_names_that_are_called() -> None:
         assert name in BY_CERT_MANAGER[secret]["dnsNames"]
 
 
+@pytest.mark.parametrize("secret", sorted(BY_CERT_MANAGER))
+def test_an_authority_outlives_the_certificates_of_cert_manager(secret: str) -> None:
+    """A self-signed certificate is its own authority: clients that know the last one refuse the renewed one."""
+    spec = BY_CERT_MANAGER[secret]
+    files = ("cert-manager/certificates.yaml", "cert-manager-webhook/certificate.yaml")
+    issuers = {
+        one["metadata"]["name"]: one["spec"]
+        for file in files
+        for one in documents(COMPONENTS / file)
+        if one["kind"] == "Issuer"
+    }
+    issuer = issuers[spec["issuerRef"]["name"]]
+    if spec.get("isCA"):
+        assert (issuer, spec["duration"]) == ({"selfSigned": {}}, "87600h")
+    else:
+        assert BY_CERT_MANAGER[issuer["ca"]["secretName"]]["isCA"] is True
+
+
 @pytest.mark.parametrize("file", ["job.yaml", "cron-job.yaml"])
 def test_the_jobs_call_the_command_as_it_is(file: str) -> None:
     [job] = documents(COMPONENTS / "certificates" / file)
