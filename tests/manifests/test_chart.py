@@ -386,7 +386,8 @@ def test_a_load_balancer_and_monitors_have_what_their_controllers_look_for() -> 
 
 @pytest.mark.lab
 def test_helm_test_runs_the_doctor_as_the_extender() -> None:
-    found = template({"podPolicy": {"rules": []}})
+    changed = ["--set=slurm.killWait=60s", "--set", "slurm.user=root"]
+    found = template({"podPolicy": {"rules": []}, "extraArgs": ["--dry-run", *changed, "--watch-namespace=ml"]})
     [test] = [one for one in found if one["metadata"].get("annotations", {}).get("helm.sh/hook") == "test"]
     [extender] = [
         pods_of(one)[0]["spec"]
@@ -394,7 +395,7 @@ def test_helm_test_runs_the_doctor_as_the_extender() -> None:
         if one["kind"] == "Deployment" and one["metadata"]["name"] == "slurm-extender"
     ]
     [doctor], [served] = test["spec"]["containers"], extender["containers"]
-    assert doctor["args"] == ["doctor", "--config=/etc/slurm-extender/config/config.yaml"]
+    assert doctor["args"] == ["doctor", "--config=/etc/slurm-extender/config/config.yaml", *changed]
     assert (doctor["volumeMounts"], test["spec"]["volumes"]) == (served["volumeMounts"], extender["volumes"])
     own = {"SLURM_EXTENDER__LEADER_ELECTION__IDENTITY"}
     assert {one["name"] for one in doctor["env"]} == {one["name"] for one in served["env"]} - own
