@@ -6,7 +6,7 @@ import asyncio
 import functools
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypedDict, TypeVar
+from typing import TypedDict, TypeVar, Unpack
 
 from slurmclient.auth import TokenSource
 from slurmclient.call import Agreement, Call
@@ -42,10 +42,13 @@ class CallOptions(TypedDict, total=False):
     Attributes:
         as_user: the Slurm user to act as in this call; None: the user of the client.
         deadline_s: seconds for the whole call, repetitions included; None: as the retry policy says.
+        repeat_within_s: seconds after which a failed request is not sent again; None: as the retry policy says. For
+            changes of a job by its id: slurmctld may have lost the job meanwhile, and given the id to another one.
     """
 
     as_user: str | None
     deadline_s: float | None
+    repeat_within_s: float | None
 
 
 class Session:
@@ -107,20 +110,18 @@ class Session:
         """Close every connection."""
         await self._sender.aclose()
 
-    async def negotiate(self, *, as_user: str | None = None, deadline_s: float | None = None) -> Capabilities:
+    async def negotiate(self, **options: Unpack[CallOptions]) -> Capabilities:
         """Negotiate the API version again."""
-        user, deadline = self._options(as_user, deadline_s)
-        attempts = self._attempts(Effect.READ, deadline)
+        user, deadline, attempts = self._options(Effect.READ, options)
         while True:
             try:
                 return (await self._negotiate(self._agreement, user, deadline)).capabilities
             except SlurmError as error:
                 await attempts.pause_after(error)
 
-    async def call(self, call: Call[T], *, as_user: str | None = None, deadline_s: float | None = None) -> T:
+    async def call(self, call: Call[T], **options: Unpack[CallOptions]) -> T:
         """Execute one call."""
-        user, deadline = self._options(as_user, deadline_s)
-        attempts = self._attempts(call.effect, deadline)
+        user, deadline, attempts = self._options(call.effect, options)
         while True:
             try:
                 with GarbageCollectionPause() as pause:
@@ -267,16 +268,19 @@ class Session:
         envelope.check(Effect.READ)
         return PING.read(agreement, envelope).responding
 
-    def _attempts(self, effect: Effect, deadline: float) -> Attempts:
-        return Attempts(self._policy, effect, deadline, clock=asyncio.get_running_loop().time, rng=self._rng)
-
-    def _options(self, as_user: str | None, deadline_s: float | None) -> tuple[str | None, float]:
+    def _options(self, effect: Effect, options: CallOptions) -> tuple[str | None, float, Attempts]:
+        """Return the user, the deadline and the attempts of a call."""
+        as_user, clock = options.get("as_user"), asyncio.get_running_loop().time
         if as_user is not None:
             _check_user(as_user)
-        seconds = self._policy.deadline_s if deadline_s is None else deadline_s
-        if not seconds > 0:
-            raise InvalidRequestError(f"deadline_s={deadline_s}: seconds greater than 0")
-        return as_user or self._user, asyncio.get_running_loop().time() + seconds
+        whole_s, repeat_s = options.get("deadline_s"), options.get("repeat_within_s")
+        for key, seconds in (("deadline_s", whole_s), ("repeat_within_s", repeat_s)):
+            if seconds is not None and not seconds > 0:
+                raise InvalidRequestError(f"{key}={seconds}: seconds greater than 0")
+        deadline = clock() + (whole_s or self._policy.deadline_s)
+        until = deadline if repeat_s is None else clock() + repeat_s
+        attempts = Attempts(self._policy, effect, min(deadline, until), clock=clock, rng=self._rng)
+        return as_user or self._user, deadline, attempts
 
 
 def _large(reply: Reply) -> bool:

@@ -2,7 +2,8 @@
 
 A job is read again right before it is ended, since slurmctld gives ids out again after it lost its state, and it is
 ended only if this proves that it belongs to this extender (`domain.jobs.ownership`, `domain.foreign_pods.mark`).
-Between the two requests lie milliseconds; Slurm offers no precondition.
+Between the two requests lie milliseconds, at most some seconds where slurmctld is slow (`slurm.signals.FRESH_S`); Slurm
+offers no precondition.
 """
 
 from __future__ import annotations

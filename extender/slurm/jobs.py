@@ -28,13 +28,15 @@ from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
 from extender.slurm.describe import describe, describe_changes
 from extender.slurm.job_view import job_view
 from extender.slurm.placeholder import HookSettings
-from extender.slurm.signals import Signals
+from extender.slurm.signals import FRESH_S, Signals
 from slurmclient import (
     AuthenticationError,
+    CallOptions,
     CancelStatus,
     CapacityError,
     ConnectError,
     ControllerUnavailableError,
+    InvalidRequestError,
     JobDescription,
     NotFoundError,
     RefusedError,
@@ -54,8 +56,14 @@ _ALREADY_DONE = 2021
 _FORBIDDEN = frozenset({2002, 2010})
 """ESLURM_ACCESS_DENIED and ESLURM_USER_ID_MISSING."""
 
+_WRITING_TO_FILE = 2019
+"""ESLURM_WRITING_TO_FILE: slurmctld cannot save the job's script, since the disk of its state is full or away."""
+
 _SUCCEEDED, _FAILED = "USR2", "HUP"
 """What `placeholder.sh` takes for the end of its Pod. USR1 is Slurm's own warning, TERM its end."""
+
+_SOON: CallOptions = {"repeat_within_s": FRESH_S}
+"""For changes by a job's id: whose job that is was read just before, and a later repetition needs that anew."""
 
 
 class SlurmrestdJobs:
@@ -179,7 +187,7 @@ class SlurmrestdJobs:
         """
         try:
             async with timed("update", self._clock, self._observe):
-                await self._client.update_job(job_id, describe_changes(request, names, excluded, marks))
+                await self._client.update_job(job_id, describe_changes(request, names, excluded, marks), **_SOON)
         except CapacityError as error:
             return Updated(None, str(error))
         except SlurmError as error:
@@ -193,7 +201,7 @@ class SlurmrestdJobs:
         """Replace the excluded nodes; an empty tuple takes them all away."""
         try:
             async with timed("update", self._clock, self._observe):
-                await self._client.update_job(job_id, JobDescription(excluded_nodes=excluded))
+                await self._client.update_job(job_id, JobDescription(excluded_nodes=excluded), **_SOON)
         except SlurmError as error:
             _log.info("slurm_job_not_updated", job_id=job_id, error=str(error))
             return FollowAnswered(job_id, None)
@@ -206,7 +214,7 @@ class SlurmrestdJobs:
         """
         try:
             async with timed("update", self._clock, self._observe):
-                await self._client.update_job(job_id, JobDescription(required_nodes=kept))
+                await self._client.update_job(job_id, JobDescription(required_nodes=kept), **_SOON)
         except SlurmError as error:
             _log.info("slurm_job_not_shrunk", job_id=job_id, error=str(error))
             if isinstance(error, UnsupportedError) or error.slurm_errno in _FORBIDDEN:
@@ -218,11 +226,11 @@ class SlurmrestdJobs:
 
     async def _cancel(self, job_ids: Sequence[int]) -> Sequence[CancelStatus]:
         async with timed("cancel", self._clock, self._observe):
-            return await self._client.cancel(job_ids)
+            return await self._client.cancel(job_ids, **_SOON)
 
     async def _finish(self, signal: str, job_ids: Sequence[int]) -> Sequence[CancelStatus]:
         async with timed("finish", self._clock, self._observe):
-            return await self._client.cancel(job_ids, signal=signal, flags=["BATCH_JOB"])
+            return await self._client.cancel(job_ids, signal=signal, flags=["BATCH_JOB"], **_SOON)
 
 
 def _failed(order: JobOrder, error: SlurmError) -> SubmitRefused | SubmitUnknown:
@@ -236,8 +244,10 @@ def _failed(order: JobOrder, error: SlurmError) -> SubmitRefused | SubmitUnknown
             return SubmitRefused(attempt, False, text, number, queue=queue)
         case RefusedError():
             # Some rejections of an allocation concern only the present (2038 for a begin time, 2014 for nodes that may
-            # return), and their numbers do not show which. Only the rejection of a submission is final.
-            return SubmitRefused(attempt, not order.immediate, text, number, queue=order.immediate)
+            # return), and their numbers do not show which. Only the rejection of a submission is final, and only one
+            # that Slurm gave a reason for: without a number it may be that of a proxy (403, 429).
+            spoken = isinstance(error, InvalidRequestError) or (number > 0 and number != _WRITING_TO_FILE)
+            return SubmitRefused(attempt, spoken and not order.immediate, text, number, queue=order.immediate)
         case ConnectError() | AuthenticationError():
             return SubmitRefused(attempt, False, text, number)
         case ControllerUnavailableError(surely_not_done=True):

@@ -2,7 +2,8 @@
 
 `DELETE /jobs` takes any number of jobs and reports the result of each. slurmctld locks its jobs once for all of them,
 so that hundreds of Pods that end together cost little more than a few. The first signal goes out at once; later ones,
-while it is fresh or two requests are under way, are sent together.
+while it is fresh or two requests are under way, are sent together. What has waited for too long is not sent: whose job
+the id names was read before the wait.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from slurmclient import CancelStatus, OutcomeUnknownError, SlurmError
+from slurmclient import CancelStatus, ConnectError, OutcomeUnknownError, SlurmError
 
 UNDER_WAY = 2
 """Requests at a time; further jobs gather meanwhile."""
@@ -20,6 +21,9 @@ APART = 0.05
 
 MOST = 100
 """Jobs in one request."""
+
+FRESH_S = 5.0
+"""Seconds for which it is trusted whose job an id names. slurmctld gives ids out again if it has lost jobs."""
 
 Send = Callable[[Sequence[int]], Awaitable[Sequence[CancelStatus]]]
 
@@ -32,7 +36,9 @@ class Signals:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._waiting: list[tuple[int, _Turn]] = []
+        self._waiting: list[tuple[int, float, _Turn]] = []
+        """Jobs, since when each waits, and what answers."""
+
         self._under_way = 0
         self._gathers = False
         """A task is about to send all waiting signals."""
@@ -43,7 +49,7 @@ class Signals:
         """Signal one job; the answer may contain others, too. Raises SlurmError."""
         if self._gathers or self._under_way >= UNDER_WAY:
             turn: _Turn = asyncio.get_running_loop().create_future()
-            self._waiting.append((job_id, turn))
+            self._waiting.append((job_id, asyncio.get_running_loop().time(), turn))
             try:
                 answer = await turn
             except asyncio.CancelledError:
@@ -58,17 +64,18 @@ class Signals:
     async def _send_all(self, job_id: int) -> Sequence[CancelStatus]:
         """Send for this job and for those that wait; the place is taken already."""
         await self._gather()
+        self._drop_stale()
         others, self._waiting = self._waiting[: MOST - 1], self._waiting[MOST - 1 :]
         unknown = OutcomeUnknownError("the request of the job was abandoned")
         failure: SlurmError = unknown
         answer: Sequence[CancelStatus] | None = None
         try:
-            answer = await self._send(sorted({job_id, *(other for other, _ in others)}))
+            answer = await self._send(sorted({job_id, *(other for other, _, _ in others)}))
         except SlurmError as error:
             failure = error
             raise
         finally:
-            for _, turn in others:
+            for *_, turn in others:
                 if turn.done():
                     continue
                 if answer is not None:
@@ -95,8 +102,9 @@ class Signals:
 
     def _give(self) -> None:
         """The place is free: the first who waits sends for all."""
+        self._drop_stale()
         while self._waiting:
-            _, turn = self._waiting[0]
+            *_, turn = self._waiting[0]
             del self._waiting[0]
             if not turn.done():
                 turn.set_result(None)
@@ -106,4 +114,12 @@ class Signals:
     def _leave(self, turn: _Turn) -> None:
         if turn.done() and not turn.cancelled() and turn.exception() is None and turn.result() is None:
             self._give()  # its turn came when no caller waited any more
-        self._waiting = [(job_id, one) for job_id, one in self._waiting if one is not turn]
+        self._waiting = [one for one in self._waiting if one[-1] is not turn]
+
+    def _drop_stale(self) -> None:
+        """Answer those that have waited too long that nothing was sent for them: the caller reads its job again."""
+        oldest = asyncio.get_running_loop().time() - FRESH_S
+        while self._waiting and self._waiting[0][1] < oldest:
+            _, _, turn = self._waiting.pop(0)
+            if not turn.done():
+                turn.set_exception(ConnectError("not sent: earlier requests of this kind were not answered in time"))

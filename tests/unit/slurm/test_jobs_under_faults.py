@@ -14,12 +14,13 @@ from extender.domain.job_outcomes.slurm_states import Running, observe
 from extender.domain.ports import PortError
 from extender.slurm.jobs import SlurmrestdJobs
 from extender.slurm.nodes import SlurmrestdNodes
+from extender.slurm.signals import FRESH_S
 from simulator.slurm.faults import SlurmFault
 from slurmclient import SlurmClient, StaticToken
 from tests.builders.job_orders import an_allocation, an_order
 from tests.builders.loop_clock import LoopClock
 from tests.builders.slurm_sites import SimSite, sim_site
-from tests.builders.slurmrestd_fake import FunctionSender
+from tests.builders.slurmrestd_fake import FunctionSender, refusal
 
 pytestmark = pytest.mark.looptime
 
@@ -102,8 +103,7 @@ async def test_nothing_is_concluded_about_a_job_while_slurm_cannot_be_asked() ->
 async def test_a_proxys_404_does_not_make_a_job_vanish() -> None:
     def proxy(request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/ping"):
-            slurm = {"version": {"major": "26", "minor": "05", "micro": "5"}, "release": "26.05.5", "cluster": "c"}
-            return httpx.Response(200, json={"pings": [], "meta": {"slurm": slurm}, "errors": [], "warnings": []})
+            return _a_ping()
         return httpx.Response(404, json={"message": "no such route"})
 
     async with SlurmClient(["http://proxy"], StaticToken("t"), sender=FunctionSender(proxy)) as client:
@@ -208,3 +208,56 @@ async def test_a_slurm_upgraded_underneath_is_spoken_to_in_its_own_version() -> 
             (event,) = await jobs.submit(an_order("workload-2"))
             assert isinstance(event, SubmitAccepted)
             assert (await nodes.picture()).features.release == (26, 5, 5)
+
+
+async def test_a_full_disk_of_slurmctld_refuses_for_now() -> None:
+    async with a_slurm() as (jobs, site):
+        site.sim.restd.faults.add(SlurmFault.REFUSE, "POST", SUBMIT, number=2019)
+        (event,) = await jobs.submit(an_order())
+        assert isinstance(event, SubmitRefused)
+        assert not event.permanent
+
+
+@pytest.mark.parametrize("status", [400, 403, 408, 413, 429])
+async def test_a_proxy_that_refuses_a_submission_refuses_it_for_now(status: int) -> None:
+    def proxy(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/ping"):
+            return _a_ping()
+        return httpx.Response(status, text="<html>not now</html>")
+
+    async with SlurmClient(["http://proxy"], StaticToken("t"), sender=FunctionSender(proxy)) as client:
+        (event,) = await SlurmrestdJobs(client, LoopClock()).submit(an_order())
+    assert isinstance(event, SubmitRefused)
+    assert not event.permanent
+
+
+@pytest.mark.parametrize("answered_after_s", [0.1, 10.0])
+async def test_a_change_of_a_job_is_sent_again_only_while_it_is_fresh_whose_job_that_is(
+    answered_after_s: float,
+) -> None:
+    requests = 0
+
+    async def restd(request: httpx.Request) -> httpx.Response:
+        nonlocal requests
+        if request.url.path.endswith("/ping"):
+            return _a_ping()
+        requests += 1
+        await asyncio.sleep(answered_after_s)
+        return refusal(1800, 502)
+
+    async with SlurmClient(["http://restd"], StaticToken("t"), sender=FunctionSender(restd)) as client:
+        jobs = SlurmrestdJobs(client, LoopClock())
+        most = 3 if answered_after_s < FRESH_S else 1
+        assert not (await jobs.cancel(7)).job_ended
+        assert requests == most
+        assert not (await jobs.finish(7, 0)).job_ended
+        assert requests == 2 * most
+        assert (await jobs.follow(7, ("n1",))).excluded is None
+        assert requests == 3 * most
+        assert (await jobs.shrink(7, ("n1",))).done is None
+        assert requests == 4 * most
+
+
+def _a_ping() -> httpx.Response:
+    slurm = {"version": {"major": "26", "minor": "05", "micro": "5"}, "release": "26.05.5", "cluster": "c"}
+    return httpx.Response(200, json={"pings": [], "meta": {"slurm": slurm}, "errors": [], "warnings": []})

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from extender.slurm.signals import APART, MOST, UNDER_WAY, Signals
-from slurmclient import CancelStatus, OutcomeUnknownError, SlurmError, TransportError
+from extender.slurm.signals import APART, FRESH_S, MOST, UNDER_WAY, Signals
+from slurmclient import CancelStatus, ConnectError, OutcomeUnknownError, SlurmError, TransportError
 
 pytestmark = pytest.mark.looptime
 
@@ -134,3 +134,21 @@ async def test_who_waits_and_is_cancelled_keeps_nobody_else(after: float) -> Non
     await asyncio.gather(*tasks, return_exceptions=True)
     assert {4, 5} <= {job for jobs in slurm.requests for job in jobs}
     assert await code(signals, 9) == 0
+
+
+async def test_what_waited_for_too_long_is_not_sent_since_its_id_may_be_another_jobs_by_now() -> None:
+    slurm = Slurm()
+    slurm.seconds = 2 * FRESH_S
+    signals = Signals(slurm)
+    first = [asyncio.create_task(signals.ask(1))]
+    await asyncio.sleep(1.0)
+    first.append(asyncio.create_task(signals.ask(2)))
+    await asyncio.sleep(1.0)
+    stale = asyncio.create_task(signals.ask(3))
+    await asyncio.sleep(FRESH_S)
+    fresh = asyncio.create_task(signals.ask(4))
+    with pytest.raises(ConnectError, match="not sent"):
+        await stale
+    await asyncio.gather(*first, fresh)
+    assert slurm.requests == [[1], [2], [4]]
+    assert await code(signals, 5) == 0, "no place is lost"
