@@ -38,6 +38,12 @@ class JobSetGang(StrEnum):
     """All of them."""
 
 
+def is_of_leader_worker_set(pod: PodView) -> bool:
+    """Return whether the Pod's labels place it in a group of a LeaderWorkerSet."""
+    indexes = (labels.LWS_GROUP_INDEX, labels.LWS_WORKER_INDEX)
+    return bool(pod.labels.get(labels.LWS_NAME)) and all(read_index(pod.labels.get(key)) is not None for key in indexes)
+
+
 def of_leader_worker_set(pod: PodView, context: GangContext) -> Membership | str | None:
     """Return the group of a LeaderWorkerSet's Pod. Size and place are on the Pod, whichever rights there are."""
     name, group = pod.labels.get(labels.LWS_NAME), read_index(pod.labels.get(labels.LWS_GROUP_INDEX))

@@ -14,6 +14,9 @@ KUEUE_SIZE = "kueue.x-k8s.io/pod-group-total-count"
 KUEUE_INDEX_LABEL = "kueue.x-k8s.io/pod-group-pod-index-label"
 """Annotation of Kueue: the label that holds the index of the Pod."""
 
+KUEUE_SERVING = "kueue.x-k8s.io/pod-group-serving"
+"""Annotation of Kueue, "true": the Pods of the group serve, and not all of them need to exist at the same time."""
+
 VOLCANO_GROUPS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 """Annotations of Volcano: the PodGroup of this Pod."""
 

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 
 from extender.domain.gangs import labels
 from extender.domain.gangs.context import GangContext, GroupRef
-from extender.domain.gangs.controlled import BATCH_GROUP, of_job, of_job_set, of_leader_worker_set
+from extender.domain.gangs.controlled import (
+    BATCH_GROUP,
+    is_of_leader_worker_set,
+    of_job,
+    of_job_set,
+    of_leader_worker_set,
+)
 from extender.domain.gangs.membership import GangSource, MemberOrder, Membership
 from extender.domain.gangs.order import order_of
 from extender.domain.gangs.readers import quoted, read_index, read_name, read_size
@@ -76,12 +82,20 @@ def _named(pod: PodView, context: GangContext) -> list[tuple[str, str]]:
         found.append((GANG if own else GANG_SIZE, own or pod.annotations[GANG_SIZE]))
     if pod.scheduling_group:
         found.append(("spec.schedulingGroup", pod.scheduling_group))
-    by_label = (labels.COSCHEDULING_GROUP, labels.KUEUE_GROUP)
+    by_label = (labels.COSCHEDULING_GROUP, *((labels.KUEUE_GROUP,) if _starts_together_by_kueue(pod) else ()))
     found += [(key, text) for key in by_label if (text := pod.labels.get(key, ""))]
     volcano = [(key, text) for key in labels.VOLCANO_GROUPS if (text := pod.annotations.get(key, ""))]
     if len({text for _, text in volcano}) < len(volcano):
         volcano = volcano[:1]  # the old key and the new one for the same group
     return found + volcano
+
+
+def _starts_together_by_kueue(pod: PodView) -> bool:
+    """Return whether the Pod's group of Kueue, if it has one, is a gang.
+
+    Kueue also writes groups on Pods of LeaderWorkerSets and StatefulSets, which may be created one after the other.
+    """
+    return pod.annotations.get(labels.KUEUE_SERVING) != "true" and not is_of_leader_worker_set(pod)
 
 
 def _by_name(pod: PodView, context: GangContext, key: str, text: str) -> Membership | GangRefused | None:

@@ -174,6 +174,30 @@ def test_a_kueue_group_has_its_size_and_index_from_the_pod() -> None:
     assert labels.KUEUE_SIZE in refused(a_pod(labels={labels.KUEUE_GROUP: "batch-7"}))
 
 
+KUEUE_SERVES = {labels.KUEUE_SIZE: "3", labels.KUEUE_SERVING: "true"}
+
+
+def test_a_pod_of_a_stateful_set_that_kueue_admits_is_placed_by_itself() -> None:
+    in_group = {labels.KUEUE_GROUP: "web", labels.STATEFUL_SET_INDEX: "0"}
+    assert recognise(a_pod(labels=in_group, annotations=KUEUE_SERVES), ALONE) is None
+    assert found(a_pod(labels=in_group, annotations=KUEUE_SERVES | {labels.KUEUE_SERVING: "false"})).expected == 3
+
+
+def test_kueue_makes_no_second_gang_of_a_group_of_a_leader_worker_set() -> None:
+    of_set = LWS | {labels.LWS_WORKER_INDEX: "0", labels.KUEUE_GROUP: "vllm"}
+    for said in (KUEUE_SERVES, {}):
+        pod = a_pod(labels=of_set, annotations=said | {labels.LWS_SIZE: "4"})
+        assert (found(pod).source, found(pod).expected) == (GangSource.LEADER_WORKER_SET, 4)
+
+
+def test_an_annotated_gang_goes_before_a_kueue_group_that_is_none() -> None:
+    own = {GANG: "ring", GANG_SIZE: "2"}
+    serves = a_pod(labels={labels.KUEUE_GROUP: "web"}, annotations=KUEUE_SERVES | own)
+    assert found(serves).source is GangSource.ANNOTATION
+    plain = a_pod(labels={labels.KUEUE_GROUP: "web"}, annotations={labels.KUEUE_SIZE: "3"} | own)
+    assert "names two gangs" in refused(plain)
+
+
 def under(leader: str) -> GangContext:
     workers = OwnerReference("apps/v1", "StatefulSet", "vllm-2", "sts-2")
     return GangContext(
