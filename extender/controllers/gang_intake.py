@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from extender.domain.events import MemberRef
+from extender.domain import events as e
 from extender.domain.gangs.context import ControllerView, GangContext
 from extender.domain.gangs.membership import Membership, gang_title
 from extender.domain.gangs.recognition import GangRefused, recognise
 from extender.domain.gangs.tenancy import gang_key
 from extender.domain.jobs.job import Charge
-from extender.domain.placeholder import State
+from extender.domain.placeholder import Placeholder, State
 from extender.domain.renewal import replace
 from extender.domain.translation.translate import Translation, TranslationRefused
 from extender.domain.views import PodView
@@ -20,6 +20,16 @@ from extender.engine.gangs.members import GangMembers
 
 UNUSED = frozenset({State.ABSENT, State.REFUSED})
 """States of a workload for which no job exists."""
+
+
+def frees_members(p: Placeholder) -> bool:
+    """Return whether the Pods of this workload may join another: no job of it exists, and no request may create one.
+
+    A workload that has submitted keeps its Pods as long as they request a job. A gang without a request is incomplete.
+    """
+    if p.state not in UNUSED or p.duplicate_jobs:
+        return False
+    return p.attempt == 0 or (p.request is None and p.reprobe_at is None)
 
 
 class GangIntake:
@@ -110,9 +120,9 @@ class GangIntake:
         for key in sorted({key for uid in uids if (key := self._gangs.key_of(uid)) is not None}):
             self._gangs.settle(key)
 
-    def with_group(self, key: str) -> list[str]:
-        """Return the UIDs of the Pods of this gang that name a PodGroup."""
-        return self._gangs.with_group(key)
+    def with_shared_name(self, key: str) -> list[str]:
+        """Return the UIDs of the Pods of this gang that belong to it by a name that other Pods can repeat."""
+        return self._gangs.with_shared_name(key)
 
     def take_unread(self, now: float) -> list[str]:
         """Return a Pod of each incomplete gang whose owner should be read again.
@@ -127,30 +137,36 @@ class GangIntake:
         p = self._engine.placeholders.by_pod(uid)
         if p is None or p.key == uid:
             return None
-        return None if p.state in UNUSED and not p.duplicate_jobs and p.attempt == 0 else p.key
+        return None if frees_members(p) else p.key
 
     def _may_move(self, uid: str, key: str) -> bool:
         """Return whether a Pod may belong to this workload: it stays where a job was submitted for it."""
         p = self._engine.placeholders.by_pod(uid)
-        if p is None or p.key == key:
-            return True
-        return p.state in UNUSED and not p.duplicate_jobs and p.attempt == 0
+        return p is None or p.key == key or frees_members(p)
 
     def _leave(self, pod: PodView, gang: str) -> None:
         """Make a Pod that is a member of a gang without a job a workload of its own."""
         joined = self._gangs.key_of(pod.uid) is not None
-        self._engine.meet(pod.uid, [MemberRef.of(pod)])  # so that the gang misses it
+        self._engine.meet(pod.uid, [e.MemberRef.of(pod)])  # so that the gang misses it
         self._gangs.leave(pod.uid)
         if not joined:  # a start has adopted it with the others
             self._gangs.settle(gang)
         self._moved(pod.uid, gang, pod.uid)
 
     def _moved(self, uid: str, before: str, now: str) -> None:
-        """Take over the nodes that the Pod may use, and forget a gang without a job that has lost its last Pod."""
+        """Take over the nodes that the Pod may use, and forget a gang without a job that has lost its last Pod.
+
+        The record of one that has submitted only loses its members: the last search for a late job needs it.
+        `FilterCandidates.drop_unseen` drops it later.
+        """
         if (nodes := self._candidates.left(before, uid)) is not None:
             self._candidates.report(now, uid, nodes, "gang", computed=True)
         p = self._engine.placeholders.get(before)
-        if p is not None and not self._gangs.uids(before) and p.state in UNUSED and not p.duplicate_jobs:
+        if p is None or self._gangs.uids(before) or p.state not in UNUSED or p.duplicate_jobs:
+            return
+        if p.state is State.ABSENT and p.attempt:
+            self._engine.handle(before, e.PodRefused((), ()), "gang")
+        else:
             self._engine.forget(p)
 
     def _context(self, controllers: tuple[ControllerView, ...]) -> GangContext:

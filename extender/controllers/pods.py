@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 import structlog
 
 from extender.controllers.absent_pods import AbsentPods
-from extender.controllers.gang_intake import UNUSED, GangIntake
+from extender.controllers.gang_intake import GangIntake, frees_members
 from extender.controllers.returned_members import ReturnedMembers
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain import events as e
@@ -382,8 +382,8 @@ class PodController:
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Begin again with Pods whose workload is over although they are there."""
         before, after = event.before, event.after
-        if after.state in UNUSED and before.state not in UNUSED:
-            self._recognise_again(self._gangs.with_group(after.key))  # they may move to another gang only now
+        if frees_members(after) and not frees_members(before):
+            self._recognise_again(self._gangs.with_shared_name(after.key))  # they may move to another gang only now
         if after.state is State.GONE and before.state is not State.GONE:
             for ref in after.refs:
                 if ref.uid in self._asked:

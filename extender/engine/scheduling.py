@@ -154,12 +154,13 @@ class FilterCandidates:
     def drop_unseen(self, known: Callable[[str], bool]) -> None:
         """Drop records of Pods that only kube-scheduler has shown, its copy being older than their end.
 
-        Only on the second call in a row that finds them unknown: the watch may be a moment behind kube-scheduler's.
+        Also drop those of gangs whose Pods have all joined another one. Only on the second call in a row that finds
+        them unknown: the watch may be a moment behind kube-scheduler's.
         """
         unseen = {
             p.key
             for p in self._placeholders.in_state(State.ABSENT)
-            if p.request is None and not p.faults and not p.duplicate_jobs
+            if p.request is None and not p.faults and not p.duplicate_jobs and p.reprobe_at is None
             if not any(known(ref.uid) for ref in p.refs)
         }
         for key in unseen & self._unseen:

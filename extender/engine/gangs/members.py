@@ -18,7 +18,7 @@ from extender.domain.gangs.completeness import (
     waits_for_slot,
 )
 from extender.domain.gangs.layout import ranks
-from extender.domain.gangs.membership import POD_GROUPS, SHARED_NAMES, SIZE_ON_PODS, Membership, gang_title
+from extender.domain.gangs.membership import SHARED_NAMES, SIZE_ON_PODS, Membership, gang_title
 from extender.domain.gangs.successors import seating
 from extender.domain.gangs.tenancy import gang_key
 from extender.domain.jobs.cancelled import recorded_cancel
@@ -113,10 +113,10 @@ class GangMembers:
         """Return what each Pod of this gang says of its place in it, by UID."""
         return {uid: one.membership for uid, one in self._joined.get(key, {}).items()}
 
-    def with_group(self, key: str) -> list[str]:
-        """Return the UIDs of the Pods of this gang that name a PodGroup."""
+    def with_shared_name(self, key: str) -> list[str]:
+        """Return the UIDs of the Pods of this gang whose source is one of `SHARED_NAMES`."""
         joined = self._joined.get(key, {}).values()
-        return [one.uid for one in joined if one.membership.source in POD_GROUPS]
+        return [one.uid for one in joined if one.membership.source in SHARED_NAMES]
 
     def lacking(self) -> dict[str, str]:
         """Return every gang by its key, with the sentence that says why it has no job yet; "" if it is complete."""

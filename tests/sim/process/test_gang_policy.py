@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from extender.domain.placeholder import State
 from extender.domain.wellknown import GANG, GANG_SIZE, GATE
 from simulator.kube.faults import KubeFault
+from simulator.slurm.faults import SlurmFault
 from tests.builders.gang_pods import a_leader, an_owner, job_pods, workers_of
 from tests.builders.process_site import Site
 
@@ -215,6 +217,77 @@ async def test_a_gang_whose_tenant_changes_while_a_start_reads_its_members_stays
             site.free_all()
         for name in names:
             await site.bound(name)
+
+
+async def waits_in_queue(site: Site) -> list[str]:
+    """Create the gang while nodes are full, and wait for its job."""
+    await site.fill()
+    names = first_and_last(site)
+    await site.until(lambda: len(site.live_jobs()) == 4, "its job")
+    return names
+
+
+async def replaced(site: Site, name: str) -> None:
+    """Delete the Pod and create it again."""
+    site.kube.delete_pod(name, grace_s=1)
+    await site.gone(name)
+    site.kube.add_pod(name, annotations={GANG: "ring", GANG_SIZE: "2"}, gates=(GATE,))
+
+
+async def test_a_gang_whose_tenant_changed_before_its_job_was_cancelled_gets_a_job_once_a_pod_is_replaced(
+    site: Site, policy: Policy
+) -> None:
+    policy.says(LAB)
+    async with site.running(changed=policy.given):
+        names = await waits_in_queue(site)
+        before = site.placeholder(names[0]).key
+        policy.says(DEPARTMENT)
+        await asyncio.sleep(20)
+        site.slurm.controller.cancel(site.live_jobs()[-1].job_id)
+        await site.until(lambda: site.placeholder(names[0]).state is State.REFUSED, "its refusal")
+        await replaced(site, names[1])
+        site.free_all()
+        for name in names:
+            await site.bound(name)
+        assert [job.account for job in site.live_jobs()] == ["dept"]
+        await asyncio.sleep(30)
+        assert before not in site.extender.engine.placeholders.all
+
+
+async def test_a_gang_whose_tenant_changes_after_it_was_withdrawn_gets_a_job_once_it_is_complete(
+    site: Site, policy: Policy
+) -> None:
+    policy.says(LAB)
+    async with site.running(changed=policy.given):
+        names = await waits_in_queue(site)
+        site.kube.delete_pod(names[1], grace_s=1)
+        await site.until(lambda: len(site.live_jobs()) == 3, "the end of its job")
+        policy.says(DEPARTMENT)
+        await asyncio.sleep(20)
+        site.kube.add_pod(names[1], annotations={GANG: "ring", GANG_SIZE: "2"}, gates=(GATE,))
+        site.free_all()
+        for name in names:
+            await site.bound(name)
+
+
+@pytest.mark.parametrize("fault", [SlurmFault.LOSE_ANSWER, SlurmFault.LOSE_REQUEST])
+async def test_a_gang_whose_tenant_changes_after_a_request_without_an_answer_gets_one_job(
+    site: Site, policy: Policy, fault: SlurmFault
+) -> None:
+    policy.says(LAB)
+    async with site.running(changed=policy.given):
+        await site.fill()
+        placeholders = site.extender.engine.placeholders
+        site.slurm.restd.faults.add(fault, "POST", "/job/", times=1)
+        names = first_and_last(site)
+        await site.until(lambda: bool(placeholders.in_state(State.UNSURE)), "the lost answer")
+        policy.says(DEPARTMENT)
+        await asyncio.sleep(20)
+        await replaced(site, names[1])
+        site.free_all()
+        for name in names:
+            await site.bound(name, within=400)
+        assert [job.account for job in site.live_jobs()] == ["dept"]
 
 
 async def test_a_member_whose_gang_lost_the_other_while_the_extender_was_away_is_not_bound_alone(

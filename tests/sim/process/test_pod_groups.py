@@ -133,6 +133,28 @@ async def test_edge_case_33_a_pod_group_that_is_deleted_while_its_job_waits_take
         assert [job.job_id for job in site.live_jobs()] == [before.job_id]
 
 
+async def test_a_pod_group_that_was_recreated_starts_its_pods_once_one_is_replaced_after_a_cancel(site: Site) -> None:
+    read_groups(site, COSCHEDULING_POD_GROUPS)
+    async with site.running():
+        drain_all(site)
+        add_group(site, 2)
+        names = members(site, range(2))
+        await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+        delete_group(site)
+        add_group(site, 2)
+        await asyncio.sleep(10)
+        site.slurm.controller.cancel(site.live_jobs()[0].job_id)
+        await site.until(lambda: not site.live_jobs(), "the end of its job")
+        await asyncio.sleep(10)
+        site.kube.delete_pod(names[1], grace_s=1)
+        await site.gone(names[1])
+        members(site, range(1, 2))
+        undrain_all(site)
+        for name in names:
+            await site.bound(name)
+        assert len(site.live_jobs()) == 1
+
+
 async def test_edge_case_34_another_minimum_resizes_the_job_that_waits(site: Site) -> None:
     read_groups(site, COSCHEDULING_POD_GROUPS)
     async with site.running():
