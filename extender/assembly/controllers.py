@@ -310,6 +310,7 @@ def _changes(a: Assembly) -> tuple[Part, ...]:
                 (t.PodChanged, a.pod_changed),
                 (t.PodChanged, lambda event: jobs.departures.changed(event.old, event.new)),
                 (t.PodsAbsent, a.pods_absent),
+                (t.DeferredPodsAdopted, pods.deferred_adopted),
                 (t.NamespaceChanged, a.namespace_changed),
                 (t.DeviceClassChanged, a.device_class_changed),
             ),

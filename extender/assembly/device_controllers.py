@@ -8,6 +8,7 @@ from extender.assembly.adapters import Adapters
 from extender.controllers.device_reminders import DeviceReminderController
 from extender.controllers.resource_claims import ResourceClaimController
 from extender.domain.views import PodView
+from extender.engine.deferred_pods import DeferredPods
 from extender.engine.devices.member_devices import MemberDevices
 from extender.engine.devices.pod_devices import PodDevices
 from extender.engine.placeholder_index import PlaceholderIndex
@@ -25,6 +26,7 @@ class DeviceControllers:
         *,
         reconsider: Callable[[Sequence[PodView]], None],
         fresh: Callable[[], bool],
+        deferred: DeferredPods,
     ) -> None:
         devices = adapters.informers.devices
         seen = devices.claims
@@ -39,6 +41,7 @@ class DeviceControllers:
             namespace_of=seen.namespace_of,
             reconsider=reconsider,
             fresh=fresh,
+            deferred=deferred,
         )
         self.reminders = DeviceReminderController(
             devices,

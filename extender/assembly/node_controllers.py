@@ -41,12 +41,13 @@ class NodeControllers:
         evidence: FenceProofs,
         settled: Callable[[], bool],
         fresh: Callable[[], bool],
+        deferred_on: Callable[[str], bool],
     ) -> None:
         config, clock, informers, events = adapters.config, adapters.clock, adapters.informers, adapters.events
         kubernetes, announcer, limits = adapters.io_context.kubernetes, adapters.announcer, config.limits
         writer = NodeWriter(kubernetes, clock=adapters.api_clock)
         self._informers = informers
-        self.controller = _node_controller(engine, adapters, settled)
+        self.controller = _node_controller(engine, adapters, settled, deferred_on)
         self.health = HealthController(
             engine,
             self.controller,
@@ -103,7 +104,9 @@ class NodeControllers:
             self.health.slurmd_changed(slurmds[0].name)
 
 
-def _node_controller(engine: Engine, adapters: Adapters, settled: Callable[[], bool]) -> NodeController:
+def _node_controller(
+    engine: Engine, adapters: Adapters, settled: Callable[[], bool], deferred_on: Callable[[str], bool]
+) -> NodeController:
     """Return the controller that maps Nodes to Slurm nodes and drains these."""
     config, informers = adapters.config, adapters.informers
     return NodeController(
@@ -118,6 +121,7 @@ def _node_controller(engine: Engine, adapters: Adapters, settled: Callable[[], b
         pairing=config.nodes.pairing,
         awaited=external_rules(config).meant,
         settled=settled,
+        deferred_on=deferred_on,
         interval=config.limits.nodes_interval,
         longest_end=config.limits.max_grace,
         owner=adapters.owner,

@@ -23,6 +23,7 @@ from extender.engine.engine import Engine
 from extender.engine.gangs.candidates import MemberCandidates
 from extender.engine.scheduling import FilterCandidates
 from extender.engine.workload_resolver import WorkloadResolver
+from extender.runtime.topics import DeferredPodsAdopted, PodsAdopted
 
 
 class PodControllers:
@@ -104,6 +105,12 @@ class PodControllers:
         self.gate_arrivals.pod_changed(old, new)
         self.tolerations.pod_changed(old, new)
         self.one_by_one.pod_changed(old, new)
+
+    def deferred_adopted(self, event: DeferredPodsAdopted) -> None:
+        """Handle Pods of the start that are adopted only now."""
+        for pod in event.pods:
+            self.pod_changed(None, pod)
+        self.requeue.adopted(PodsAdopted())
 
     def absent(self, pods: Sequence[PodView]) -> None:
         """Handle Pods that a list lacks without a reported deletion. One that returns counts as new."""

@@ -37,6 +37,7 @@ from extender.domain.pods.requests import CLASS_RESOURCE
 from extender.domain.ports import Announcement
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE, Reason
+from extender.engine.deferred_pods import DeferredPods
 from extender.engine.devices.cpu_orders import CpuOrders
 from extender.engine.devices.member_devices import MemberDevices
 from extender.engine.devices.pod_devices import PodDevices
@@ -94,8 +95,7 @@ class Assembly:
         self.config, self.io_context, self.cluster = config, io_context, cluster
         self.hook_keys = hook_keys(config) or (io_context.fresh_key,)
         self.site_key = site_key(config)
-        self.events = EventBus()
-        placeholders = PlaceholderIndex()
+        self.events, self.deferred, placeholders = EventBus(), DeferredPods(), PlaceholderIndex()
         adapters = Adapters(
             config,
             io_context,
@@ -116,7 +116,7 @@ class Assembly:
         self.pod_devices, self.member_devices = devices = self._devices(adapters, placeholders)
         self.engine = self._engine(adapters, claims, validate)
         self.gangs = GangMembers(self.engine, self.informers.pods, self.announcer, [GATE])
-        workloads = WorkloadResolver(placeholders, self.informers.pods, self.gangs)
+        workloads = WorkloadResolver(placeholders, self.informers.pods, self.gangs, self.deferred)
         one_by_one = OneByOneWarnings(self.announcer, [config.scheduler.name], self.informers.pod_groups.sources)
         members = MemberCandidates(placeholders, self.engine.handle, self.gangs, self.events)
         candidates = FilterCandidates(self.engine, placeholders, workloads, members, self.events)
@@ -131,6 +131,7 @@ class Assembly:
             evidence=FenceProofs(self.hook_keys, cluster, mark_rules(config, adapters.owner).owner),
             settled=self._settled,
             fresh=self._fresh,
+            deferred_on=self.deferred.on_node,
         )
         self.pod_controllers = PodControllers(
             self.engine,
@@ -156,7 +157,7 @@ class Assembly:
         self.unknown_members = unknown_members(adapters, self.engine, self.gangs, claims, fresh=self._fresh)
         self.restore_reports = self._restore_reports()
         self.device_controllers = DeviceControllers(
-            adapters, placeholders, *devices, reconsider=self._reconsider, fresh=self._fresh
+            adapters, placeholders, *devices, reconsider=self._reconsider, fresh=self._fresh, deferred=self.deferred
         )
         self.gang_barrier, self.gang_vacancies, self.scheduling = self._scheduling(adapters, claims, candidates)
         self._subscribe()
@@ -288,6 +289,7 @@ class Assembly:
             naming=self.informers.pods.naming,
             schedulers=[self.config.scheduler.name],
             missing=absent_pods(adapters, self.engine.placeholders),
+            deferred=self.deferred,
             fresh=lambda: not self.informers.pod_reflector.status.trouble,
         )
 
@@ -313,6 +315,7 @@ class Assembly:
             candidates,
             adapters.pod_writer,
             pods,
+            deferred=self.deferred,
             bindings=bindings,
             barrier=barrier,
             schedulers=[self.config.scheduler.name],
@@ -393,7 +396,7 @@ class Assembly:
         turns = CooperativeYield()
         for pod in pods.all():
             await turns.maybe_yield()
-            if (now := pods.get(pod.uid)) is not None:
+            if (now := pods.get(pod.uid)) is not None and pod.uid not in self.deferred:
                 self.pod_controllers.pod_changed(None, now)
         self.events.publish(PodsAdopted())
 
@@ -422,7 +425,7 @@ class Assembly:
             if not slurmd:
                 self.job_controllers.foreign_pod_changed(old, new)
             self.pod_controller.changed(old, new)
-            if self.pod_controller.ready:
+            if self.pod_controller.ready and (new is None or new.uid not in self.deferred):
                 self.pod_controllers.pod_changed(old, new)
 
     def pods_absent(self, event: PodsAbsent) -> None:
@@ -455,7 +458,8 @@ class Assembly:
         """Judge and translate Pods again of whose ResourceClaims more is known."""
         self.pod_controller.reconsider_pods(pods)
         for pod in pods:
-            self.pod_controllers.gates.reconsider(pod)
+            if pod.uid not in self.deferred:
+                self.pod_controllers.gates.reconsider(pod)
 
     def _gang_waits_for(self, key: str) -> str:
         return self.gangs.waits_for(key)

@@ -70,6 +70,11 @@ class GangIntake:
             return title
         return gang_title(found)
 
+    def lacks(self, pod: PodView, controllers: tuple[ControllerView, ...], many: int) -> bool:
+        """Return whether the gang of a Pod has more members than so many, or may have; False: it is in no gang."""
+        found = recognise(pod, self._context(controllers))
+        return isinstance(found, Membership) and (found.expected is None or found.expected > many)
+
     def accept(self, pod: PodView, controllers: tuple[ControllerView, ...], said: Translation) -> Translation | None:
         """Add the Pod to its gang, and return `None`; else return what becomes of the Pod by itself."""
         found = recognise(pod, self._context(controllers))

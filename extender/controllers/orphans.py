@@ -103,6 +103,9 @@ class _Orphan:
     asked: int = 0
     """How often its end was asked."""
 
+    namespace: str = ""
+    """That of its Pod, as the job says; "": not known."""
+
     nodes: tuple[str, ...] = ()
     """The Slurm nodes of the job, as it was read."""
 
@@ -278,9 +281,10 @@ class OrphanController:
         else:
             older = mark.epoch != self._state.identity.epoch
             found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older, mark.wishes)
-            self._orphans[job_id] = _Orphan(
-                mark.workload, self._clock.now(), found, nodes=job.nodes, checkpoint=_checkpoint_of(job)
-            )
+            namespace = next((ref.namespace for ref in self._workloads.members_of_job(job, mark)), "")
+            orphan = _Orphan(mark.workload, self._clock.now(), found, namespace=namespace, nodes=job.nodes)
+            orphan.checkpoint = _checkpoint_of(job)
+            self._orphans[job_id] = orphan
 
     def _own_mark(self, job: JobView) -> tuple[Mark | None, bool]:
         """The mark of a live job that names this extender, and whether it or one before it surely made the job."""
@@ -381,6 +385,8 @@ class OrphanController:
             return True
         if self._engine.placeholders.get(orphan.workload) is not None:
             return True  # its Pod came while it was read
+        if self._workloads.may_be_deferred(orphan.workload, orphan.namespace):
+            return True
         pod = self._pod_of(orphan.workload) or self._departed_of(orphan.workload)
         if pod is None:
             try:
@@ -442,6 +448,9 @@ class OrphanController:
         """Return the jobs without a workload. An existing workload is notified of its duplicates, and ends them."""
         without_pod = {}
         for job_id, orphan in list(self._orphans.items()):
+            if self._workloads.may_be_deferred(orphan.workload, orphan.namespace):
+                orphan.since = self._clock.now()  # whose job it is follows from an owner that cannot be read
+                continue
             record, pod = self._engine.placeholders.get(orphan.workload), self._pod_of(orphan.workload)
             if record is not None and (record.state in _UNDECIDED or self._may_get(record, orphan)):
                 continue

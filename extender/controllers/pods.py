@@ -9,27 +9,35 @@ import structlog
 
 from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.gang_intake import GangIntake, frees_members
+from extender.controllers.pod_adoption import OWNER_RETRY, Controllers, Found, PodAdoption
 from extender.controllers.returned_members import ReturnedMembers
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain import events as e
 from extender.domain.backoff import Backoff
-from extender.domain.gangs.context import ControllerView, GroupRef, root_annotations
+from extender.domain.gangs.context import GroupRef, root_annotations
 from extender.domain.jobs.cancelled import recorded_cancel
 from extender.domain.placeholder import Member, State
 from extender.domain.pods.changes import requests_changed
 from extender.domain.pods.claim import Claim, Claims
 from extender.domain.pods.outcome import outcome_of
-from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
+from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache
 from extender.domain.translation.translate import Translated, TranslationRefused
 from extender.domain.views import PodView
 from extender.domain.wellknown import GATE, JOB_ID, POD_UID, Reason
+from extender.engine.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
 from extender.engine.scheduling import FilterCandidates
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.cooperative_yield import CooperativeYield
 from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import MassDeletionConfirmed, PlaceholderChanged, PodGroupChanged, PodRemoved
+from extender.runtime.topics import (
+    DeferredPodsAdopted,
+    MassDeletionConfirmed,
+    PlaceholderChanged,
+    PodGroupChanged,
+    PodRemoved,
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -38,8 +46,6 @@ LONGEST_SHOWN = 100
 
 SETTLE_EVERY = 10.0
 """Seconds between two checks of what was left open."""
-
-Controllers = tuple[ControllerView, ...]
 
 JUDGE_EVERY = 2.0
 """Seconds between two looks at Pods that a list lacks, as long as there are some."""
@@ -51,9 +57,6 @@ BINDING_SETTLED = 75.0
 """Seconds after which a Binding without an answer cannot be carried out any more."""
 
 _PLACED = frozenset({State.BOUND, State.LOST, State.GONE})
-
-OWNER_RETRY = 2.0
-"""Seconds before the owner of a Pod is asked for again."""
 
 
 class PodController:
@@ -80,6 +83,7 @@ class PodController:
         naming: Callable[[GroupRef], Sequence[PodView]],
         schedulers: Collection[str],
         missing: AbsentPods,
+        deferred: DeferredPods,
         fresh: Callable[[], bool] = lambda: True,
     ) -> None:
         self._engine = engine
@@ -108,6 +112,20 @@ class PodController:
             backoff=Backoff(OWNER_RETRY, OWNER_RETRY),
             keep_early=True,
         )
+        self.adoption = PodAdoption(
+            engine,
+            cache=cache,
+            owners=owners,
+            announcer=announcer,
+            clock=clock,
+            claims=claims,
+            gangs=gangs,
+            translations=translations,
+            deferred=deferred,
+            fresh=fresh,
+        )
+        self._deferred = deferred
+        self._adopter = Controller("deferred Pods", self._adopt_deferred, keep_early=True)
         self._settler = Controller("settling", self._settle, resync=Resync(lambda: (_ALL,)))
         self._absences = Controller("absent Pods", self._judge_absent, resync=Resync(lambda: (_ALL,)))
         self._binding_since: dict[str, float] = {}
@@ -122,14 +140,13 @@ class PodController:
 
         self._absent_meanwhile: set[str] = set()
         self._taking_up = False
-        self._reconsidered_early = False
-        """The policy or the labels of a Namespace changed during adoption, since Pods were grouped last."""
-
         self.ready = False
         """Every Pod of the first list has been adopted."""
 
-        self.trouble = ""
-        """The Pod of the first list that cannot be adopted now, and why."""
+    @property
+    def trouble(self) -> str:
+        """Return which Pod of the first list cannot be adopted now, and why; ""."""
+        return self.adoption.trouble
 
     def ours(self, pod: PodView) -> bool:
         """Return whether the extender places this Pod. In a namespace out of scope its translation refuses it."""
@@ -161,7 +178,7 @@ class PodController:
                     self._meanwhile.setdefault(pod.uid, pod)
                     self._left_as[pod.uid] = pod
             return
-        mine = [pod for pod in pods if pod.uid in self._asked]
+        mine = [pod for pod in pods if pod.uid in self._asked or pod.uid in self._deferred]
         if mine:
             self.missing.keep(mine)
             self._gangs.changed(*(pod.uid for pod in mine))
@@ -178,8 +195,8 @@ class PodController:
         A Pod that has its node keeps it, and its job stays as requested; a later member of a gang that runs waits for a
         slot. During a start all of this is done at its end: a gang may have been adopted in parts that differ.
         """
+        self.adoption.reconsidered = True
         if not self.ready:
-            self._reconsidered_early = True
             return
         for uid in sorted(self._asked):
             pod = self._cache.get(uid)
@@ -214,16 +231,13 @@ class PodController:
     async def adopt(self, there: Collection[PodView]) -> None:
         """Adopt the Pods that existed before this process: find each workload's job before any submission."""
         self._taking_up, turns = True, CooperativeYield()
-        read: list[tuple[PodView, Controllers]] = []
+        pods = []
         for pod in there:
             await turns.maybe_yield()
             if self.ours(pod) and not pod.ended and pod.uid not in self._asked:
                 self._say_foreign_claim(pod)
-                read.append((pod, await self._controllers_at_start(pod)))
-        workloads = await self._by_workload(read)
-        while self._reconsidered_early:
-            workloads = await self._by_workload(read)
-        for key, found in workloads.items():
+                pods.append(pod)
+        for key, found in (await self.adoption.at_start(pods)).items():
             await turns.maybe_yield()
             self._adopt(key, found)
         absent: dict[str, PodView] = {}
@@ -234,43 +248,45 @@ class PodController:
         self._left_as.clear()
         self._absent_meanwhile.clear()
         self.absent([pod for uid, pod in absent.items() if self._cache.get(uid) is None])
-        if self._reconsidered_early:
+        if self.adoption.reconsidered:
             self.reconsider()
+        if len(self._deferred):
+            self._adopter.add(_ALL, after=OWNER_RETRY)
 
-    async def _by_workload(
-        self, pods: Sequence[tuple[PodView, Controllers]]
-    ) -> dict[str, list[tuple[PodView, Controllers]]]:
-        """Group Pods by the keys of their workloads.
+    async def _adopt_deferred(self, _all: str) -> Requeue | None:
+        """Adopt the deferred Pods whose owners can be read by now. Members of a known gang join it as later ones."""
+        workloads, again_after = await self.adoption.again()
+        pods = [pod for found in workloads.values() for pod, _ in found]
+        for key, found in workloads.items():
+            known = self._engine.placeholders.get(key)
+            for pod, _ in found:
+                self._deferred.drop(pod.uid)
+            if known is None or known.state is State.GONE:
+                self._adopt(key, found)
+            else:
+                for pod, _ in found:
+                    self._notified(None, pod)
+        if pods:
+            self._events.publish(DeferredPodsAdopted(pods))
+        return None if again_after is None else Requeue(again_after)
 
-        To be done again where the policy, or the labels of a Namespace, change meanwhile (`_reconsidered_early`): they
-        decide who is charged for a gang, and one whose members were judged by two policies would be split for good.
-        """
-        turns = CooperativeYield()
-        self._reconsidered_early = False
-        found: dict[str, list[tuple[PodView, Controllers]]] = {}
-        for pod, controllers in pods:
-            await turns.maybe_yield()
-            charged = self._translations.charged(pod, root_annotations(controllers))
-            claim = self._claim(pod)
-            key = claim.gang_on(pod.node_name)
-            if not key and not _is_bound_alone(pod, claim):
-                key = self._gangs.key_of(pod, controllers, charged) or ""
-            found.setdefault(key or pod.uid, []).append((pod, controllers))
-        return found
-
-    def _adopt(self, key: str, found: Sequence[tuple[PodView, Controllers]]) -> None:
+    def _adopt(self, key: str, found: Sequence[Found]) -> None:
         """Adopt a workload with these members: its job is found by what they record, and by its name."""
         pods = [pod for pod, _ in found]
-        title = self._translations.title(pods[0], root_annotations(found[0][1]))
-        if key != pods[0].uid:
-            title = self._gangs.title_of(pods[0], found[0][1], title)
+        lead, read = next((one for one in found if one[1] is not None), found[0])
+        title = self._translations.title(lead, root_annotations(read or ()))
+        if key != lead.uid:
+            title = self._gangs.title_of(lead, read or (), title)
         job_id = next((job for pod in pods if (job := self._claim(pod).job_id) is not None), None)
         cancelled = next((cancel for cancel in map(recorded_cancel, pods) if cancel is not None), None)
         self._engine.adopt(key, [self._member(pod) for pod in pods], title, job_id, cancelled)
         # Only now may anything have them translated: a gang that requests a job before its own is known loses it.
         self._asked.update(pod.uid for pod in pods)
         for pod, controllers in found:
-            self._translate(pod, controllers)
+            if controllers is None:
+                self._put(pod)
+            else:
+                self._translate(pod, controllers)
 
     def _catch_up(self, uid: str, old: PodView | None, absent: dict[str, PodView]) -> None:
         """Notify of what happened to a Pod during adoption. Pods that lists lack are judged all at once."""
@@ -287,6 +303,7 @@ class PodController:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._translator.run(), name="translation")
             group.create_task(self._settler.run(), name="settling")
+            group.create_task(self._adopter.run(), name="deferred Pods")
             group.create_task(self._absences.run(), name="absent Pods")
 
     async def _judge_absent(self, _all: str) -> Requeue | None:
@@ -343,6 +360,8 @@ class PodController:
             self._translate(self._cache.get(uid) or pod, controllers)
 
     def _notified(self, old: PodView | None, new: PodView) -> None:
+        if self.adoption.stays_deferred(new):
+            return
         if new.uid not in self._asked and new.ended:
             return
         if new.uid not in self._asked and self._returned.must_wait(new, self._claim(new)):
@@ -421,6 +440,8 @@ class PodController:
         self._announcer.announce(Announcement("Pod", pod.namespace, pod.name, pod.uid, reason, text, warning=True))
 
     def _removed(self, old: PodView | None) -> None:
+        if old is not None:
+            self._deferred.drop(old.uid)
         if old is not None and self._returned.left(old.uid):
             self._events.publish(PodRemoved("", old))
         elif old is not None and old.uid in self._asked:
@@ -463,22 +484,6 @@ class PodController:
     async def _controllers(self, pod: PodView) -> Controllers:
         return () if pod.owner is None else await self._owners.controllers(pod.namespace, pod.owner)
 
-    async def _controllers_at_start(self, pod: PodView) -> Controllers:
-        """Wait for the owners of a Pod that existed at the start: its job is named after their annotations."""
-        while (found := await self._try_controllers(pod)) is None:  # noqa: ASYNC110 - a retry: no event announces it
-            await asyncio.sleep(OWNER_RETRY)
-        return found
-
-    async def _try_controllers(self, pod: PodView) -> Controllers | None:
-        try:
-            found = await self._controllers(pod)
-        except PortError as error:
-            self.trouble = f"the owner of {pod.full_name} cannot be read: {error}"
-            _log.warning("owner_not_read", pod=pod.full_name, uid=pod.uid, error=str(error))
-            return None
-        self.trouble = ""
-        return found
-
 
 def _available(pod: PodView) -> tuple[object, ...]:
     """Return what decides whether a Pod counts as a member that is there. The extender's own gate does not."""
@@ -488,11 +493,3 @@ def _available(pod: PodView) -> tuple[object, ...]:
 def _is_bound_and_claims(pod: PodView, claim: Claim) -> bool:
     """Return whether a Pod on a node names its job, with or without a proof."""
     return bool(pod.node_name) and (claim.job_on(pod.node_name) is not None or claim.hint is not None)
-
-
-def _is_bound_alone(pod: PodView, claim: Claim) -> bool:
-    """Return whether a Pod was bound as a workload of its own, as its claim proves, whatever gang it names by now.
-
-    Without a proof that is not known: a member whose annotations a user removed would lose its node to other jobs.
-    """
-    return claim.job_on(pod.node_name) is not None and claim.gang is None

@@ -12,6 +12,7 @@ from extender.domain.placeholder import State
 from extender.domain.ports import Announcement, Announcer, DeviceCache
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
+from extender.engine.deferred_pods import DeferredPods
 from extender.engine.devices.member_devices import MemberDevices
 from extender.engine.devices.pod_devices import PodDevices
 from extender.engine.placeholder_index import PlaceholderIndex
@@ -50,7 +51,9 @@ class ResourceClaimController:
         namespace_of: Callable[[str], str],
         reconsider: Callable[[Sequence[PodView]], None],
         fresh: Callable[[], bool],
+        deferred: DeferredPods,
     ) -> None:
+        self._deferred = deferred
         self._placeholders = placeholders
         self._pods = pods
         self._members = members
@@ -139,6 +142,8 @@ class ResourceClaimController:
         """Return whether the Pod's job is, or may be, the one for which the allocation was written."""
         p = self._placeholders.by_pod(pod.uid)
         member = None if p is None else p.member(pod.uid)
+        if pod.uid in self._deferred:
+            return True
         if p is None or member is None or member.end:
             return False
         if p.state is State.UNSURE or member.node or member.binding:

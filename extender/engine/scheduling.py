@@ -13,8 +13,9 @@ from extender.domain import events as e
 from extender.domain.events import MemberRef
 from extender.domain.placeholder import State
 from extender.domain.ports import BindResult, PodCache, Pods
-from extender.domain.verdict import UNREADY_TEXT, FilterVerdict, Pass, Unready, bind_refusal, filter_verdict
+from extender.domain.verdict import UNREADY_TEXT, FilterVerdict, Pass, Unready, Wait, bind_refusal, filter_verdict
 from extender.domain.views import PodView
+from extender.engine.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
 from extender.engine.gangs.barrier import GangBarrier
 from extender.engine.gangs.bindings import MemberBindings
@@ -44,6 +45,7 @@ class Scheduling:
         pods: Pods,
         cache: PodCache,
         *,
+        deferred: DeferredPods,
         bindings: MemberBindings,
         barrier: GangBarrier,
         schedulers: Collection[str],
@@ -58,6 +60,7 @@ class Scheduling:
         self._schedulers = frozenset(schedulers)
         self._bindings = bindings
         self._barrier = barrier
+        self._deferred = deferred
         self._other_profiles = frozenset(other_profiles)
         self._ready = ready
 
@@ -72,6 +75,8 @@ class Scheduling:
             return Pass(nodes)
         if not self._ready():
             return Unready(UNREADY_TEXT)
+        if reason := self._deferred.reason_of(pod.uid):
+            return Wait(f"not adopted yet: {reason}")
         self._barrier.filtered(pod.uid)
         return self._candidates.answer(pod, nodes, full)
 

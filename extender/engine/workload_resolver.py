@@ -13,6 +13,7 @@ from extender.domain.jobs.job import JobView, Mark
 from extender.domain.jobs.ownership import pod_of
 from extender.domain.ports import PodCache
 from extender.domain.views import PodView
+from extender.engine.deferred_pods import DeferredPods
 from extender.engine.gangs.members import GangMembers
 from extender.engine.placeholder_index import PlaceholderIndex
 
@@ -20,10 +21,13 @@ from extender.engine.placeholder_index import PlaceholderIndex
 class WorkloadResolver:
     """Resolve in both directions, for workloads that the engine knows and for those of jobs that it does not."""
 
-    def __init__(self, placeholders: PlaceholderIndex, cache: PodCache, gangs: GangMembers) -> None:
+    def __init__(
+        self, placeholders: PlaceholderIndex, cache: PodCache, gangs: GangMembers, deferred: DeferredPods
+    ) -> None:
         self._placeholders = placeholders
         self._cache = cache
         self._gangs = gangs
+        self._deferred = deferred
 
     def key_of(self, pod: PodView) -> str:
         """Return the key of the workload of which a Pod is a member, or would be."""
@@ -47,6 +51,10 @@ class WorkloadResolver:
     def may_have_pods(self, key: str) -> bool:
         """Return whether a Pod of this workload may exist although it could not be read."""
         return any(self._cache.may_exist(uid) for uid in self.uids(key))
+
+    def may_be_deferred(self, key: str, namespace: str) -> bool:
+        """Return whether Pods of this workload may exist that are not adopted yet. `namespace` "": it is not known."""
+        return self._placeholders.get(key) is None and self._deferred.may_have(key, namespace)
 
     def members_of_job(self, job: JobView, mark: Mark) -> Sequence[MemberRef]:
         """Return the Pods for which a job with this mark was made, so far as the job says which."""

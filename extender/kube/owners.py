@@ -23,7 +23,7 @@ from extender.domain.gangs.context import ControllerView
 from extender.domain.ports import Owners
 from extender.domain.views import OwnerReference
 from extender.kube.connection import METADATA_ONLY, ApiConnection, ApiResponse
-from extender.kube.errors import ApiRefused, ApiUnavailable, NotFound, Throttled, Unauthorized
+from extender.kube.errors import AnswerTooLong, ApiRefused, ApiUnavailable, NotFound, Throttled, Unauthorized
 from extender.kube.repeat import repeated
 from extender.kube.wire.controllers import has_size, with_size
 from extender.kube.wire.fields import Fields, OddObject, parsed
@@ -43,6 +43,9 @@ TTL_S = 30.0
 KEPT_VERSIONS = 256
 """API versions whose kinds are remembered."""
 
+FAILED_FOR_S = 5.0
+"""Seconds for which an API version that did not answer is not asked for further owners."""
+
 KINDS_TTL_S = 600.0
 """How long the kinds of an API version are remembered; one that is missing is asked for again after `TTL_S`."""
 
@@ -54,6 +57,14 @@ class _Known:
     until: float
     view: ControllerView
     above: OwnerReference | None = None
+
+
+@dataclass(slots=True)
+class _Failing:
+    """An API version that did not answer, and until when it is not asked again."""
+
+    until: float
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,9 @@ class OwnerReader:
         self._once_s = once_s
         self._known: OrderedDict[tuple[str, OwnerReference], _Known] = OrderedDict()
         self._kinds: OrderedDict[str, tuple[float, dict[str, _Kind]]] = OrderedDict()
+        self._failing: dict[str, _Failing] = {}
+        """API versions that did not answer last."""
+
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
@@ -116,6 +130,7 @@ class OwnerReader:
         unread = _Known(_now() + TTL_S, ControllerView(owner, read=False))
         if not names_an_object(owner):
             return unread
+        self._check_answers(owner.api_version)
         try:
             kind = await self._kind(owner)
             if kind is None:
@@ -123,10 +138,15 @@ class OwnerReader:
             within = f"/namespaces/{namespace}" if kind.namespaced else ""
             path = f"{_root(owner.api_version)}{within}/{kind.name}/{_quoted(owner.name)}"
             answer = await self._get(path, whole=has_size(owner))
-        except (Throttled, Unauthorized):
+        except (Throttled, Unauthorized, AnswerTooLong):
+            raise
+        except ApiUnavailable as error:
+            self._fail(owner.api_version, str(error))
             raise
         except ApiRefused:
+            self._failing.pop(owner.api_version, None)
             return unread
+        self._failing.pop(owner.api_version, None)
         _check_json(path, answer.body)
         try:
             meta = read_object_meta(answer.body)
@@ -139,10 +159,32 @@ class OwnerReader:
             return unread
         return replace(unread, view=view, above=meta.owner)
 
+    def _check_answers(self, api_version: str) -> None:
+        """Raise `ApiUnavailable` for an API version that did not answer just now.
+
+        Without that each of a thousand Pods would cost the time after which a request is given up. Of the callers that
+        come when the time is over one asks; the others are answered at once, until that one has an answer.
+        """
+        failing = self._failing.get(api_version)
+        if failing is None:
+            return
+        if _now() < failing.until:
+            raise ApiUnavailable(failing.text)
+        failing.until = _now() + self._within_s + FAILED_FOR_S
+
+    def _fail(self, api_version: str, text: str) -> None:
+        self._failing.pop(api_version, None)
+        self._failing[api_version] = _Failing(_now() + FAILED_FOR_S, text)
+        if len(self._failing) > KEPT_VERSIONS:
+            del self._failing[next(iter(self._failing))]
+
     async def _kind(self, owner: OwnerReference) -> _Kind | None:
         """Return the kind of `owner` as paths name it; `None` if there is no such kind. Raises ApiError."""
         lock = self._locks.setdefault(f"kinds {owner.api_version}", asyncio.Lock())
+        waited = lock.locked()
         async with lock:
+            if waited and (failing := self._failing.get(owner.api_version)) is not None:
+                raise ApiUnavailable(failing.text)  # another caller found that out meanwhile
             asked_at, kinds = self._kinds.get(owner.api_version, (float("-inf"), {}))
             ttl = KINDS_TTL_S if owner.kind in kinds else TTL_S
             if asked_at + ttl <= _now():

@@ -220,6 +220,9 @@ TABLE: Mapping[Described, Read] = {
     _gauge("pending_commands", "Commands that wait in a work queue, by the API that they are for.", "target"): (
         lambda assembly: assembly.engine.waiting_commands
     ),
+    _gauge("deferred_pods", "Pods of the start that are not adopted, because their owner cannot be read."): (
+        lambda assembly: {"": len(assembly.deferred)}
+    ),
     _gauge("pending_job_reads", "Slurm jobs that wait to be read."): (
         lambda assembly: {"": assembly.job_controllers.controller.reads_waiting}
     ),

@@ -38,6 +38,13 @@ class PodsAdopted:
 
 
 @dataclass(frozen=True, slots=True)
+class DeferredPodsAdopted:
+    """These Pods were there at the start, and are known to the engine only now."""
+
+    pods: Sequence[PodView]
+
+
+@dataclass(frozen=True, slots=True)
 class PodRemoved:
     """A Pod of this workload does not exist any more; its processes may."""
 

@@ -54,7 +54,8 @@ class NodeController:
     """Keep the snapshot of both sides' nodes, and know for whom each Slurm node is held.
 
     `longest_end`: the most that a Pod is given to end. `awaited`: Nodes that are about to become nodes of Slurm.
-    `owner`: see `Drains`. It runs in every replica; only the leader's drains are sent.
+    `owner`: see `Drains`. `deferred_on`: Nodes with a Pod that is not adopted yet.
+    It runs in every replica; only the leader's drains are sent.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class NodeController:
         pairing: Pairing = DEFAULT_PAIRING,
         awaited: Callable[[NodeView], bool] = lambda _node: False,
         settled: Callable[[], bool],
+        deferred_on: Callable[[str], bool] = lambda _node: False,
         interval: float = 5.0,
         longest_end: float = 600.0,
         owner: str = "",
@@ -82,6 +84,7 @@ class NodeController:
         self._slurmds = slurmds
         self._pairing = pairing
         self._settled = settled
+        self._deferred_on = deferred_on
         self._interval = interval
         self._longest_end = longest_end
         self._owner = owner
@@ -269,7 +272,8 @@ class NodeController:
                 self._events.publish(DrainFound(node.name, node.reason))
             if self._drains.changes[node.name] != changes.get(node.name, 0):
                 continue  # read before the last change of it
-            if node.name in self.holds or (drained and settled and await self._all_run(node)):
+            known = settled and not self._deferred_on(self._engine.snapshot.node_map.kubernetes.get(node.name) or "")
+            if node.name in self.holds or (drained and known and await self._all_run(node)):
                 self._drains.notify(node.name, n.NodeSeen(drained, node.reason))
         self._drains.forget_gone()
 

@@ -163,7 +163,7 @@ async def test_a_pod_whose_owner_cannot_be_read_is_named_by_the_readiness_check(
     site.kube.add_pod("web", owner=owner_reference(site.kube.create(owner)))
     site.kube.faults.add(KubeFault("GET", "replicasets", code=503, times=None))
     async with serving(site):
-        await asyncio.sleep(30)
+        await asyncio.sleep(15)
         lacking = (await site.get(8081, "/readyz")).text.splitlines()
         assert any(line.startswith("[-]taken-up") and "default/web" in line and "503" in line for line in lacking)
         site.kube.faults.clear()

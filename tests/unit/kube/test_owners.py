@@ -261,3 +261,22 @@ async def test_an_answer_that_is_cut_off_is_not_taken_for_an_owner_that_says_not
         with pytest.raises(PortError, match="/jobs/train"):
             await bench.read(job)
         assert await bench.read(job) == {"account": "lab"}
+
+
+async def test_an_api_that_does_not_answer_costs_its_time_once_however_many_owners_are_named() -> None:
+    async with a_bench() as bench:
+        owners = [an_owner(bench.create("jobset.x-k8s.io/v1alpha2", "JobSet", f"sweep-{n}")) for n in range(100)]
+        web = bench.create("apps/v1", "Deployment", "web", account="phys")
+        bench.api.server.faults.add(KubeFault("GET", "jobset", code=503, times=None))
+        began = asyncio.get_running_loop().time()
+        reads = (bench.reader.controllers("default", owner) for owner in owners)
+        found = await asyncio.gather(*reads, return_exceptions=True)
+        assert all(isinstance(one, PortError) for one in found)
+        with pytest.raises(PortError, match="503"):
+            await bench.reader.controllers("default", owners[0])
+        assert asyncio.get_running_loop().time() - began <= 10.0
+        assert await bench.read(web) == {"account": "phys"}
+        bench.api.server.faults.clear()
+        await asyncio.sleep(5.1)
+        assert len(await bench.reader.controllers("default", owners[0])) == 1
+        assert len(await bench.reader.controllers("default", owners[1])) == 1

@@ -1,0 +1,58 @@
+"""Remember the Pods of a start whose owners could not be read: nothing is known of the workloads they belong to."""
+
+from __future__ import annotations
+
+from extender.domain.gangs.membership import is_key_of_gang
+from extender.domain.views import PodView
+
+
+class DeferredPods:
+    """Pods that exist and are not adopted yet, each as it was seen last, with the reason as a sentence."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, PodView] = {}
+        self._reasons: dict[str, str] = {}
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._pods
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    @property
+    def uids(self) -> tuple[str, ...]:
+        """Return the UIDs of these Pods."""
+        return tuple(self._pods)
+
+    def put(self, pod: PodView, reason: str) -> None:
+        """Add a Pod."""
+        self._pods[pod.uid], self._reasons[pod.uid] = pod, reason
+
+    def seen(self, pod: PodView) -> None:
+        """Take over what a Pod says now."""
+        self._pods[pod.uid] = pod
+
+    def drop(self, uid: str) -> None:
+        """Remove a Pod: it is adopted, or gone."""
+        self._pods.pop(uid, None)
+        self._reasons.pop(uid, None)
+
+    def reason_of(self, uid: str) -> str:
+        """Return why a Pod is not adopted yet; "": it is none of these. It is constant while the Pod waits."""
+        return self._reasons.get(uid, "")
+
+    @property
+    def trouble(self) -> str:
+        """Return how many Pods are not adopted, and why the first of them is not; "": there are none."""
+        first = next(iter(self._reasons.values()), "")
+        return f"{len(self._pods)} Pods are not adopted yet: {first}" if first else ""
+
+    def may_have(self, workload: str, namespace: str) -> bool:
+        """Return whether one of these Pods belongs, or may belong, to a workload; `namespace` "": it is not known."""
+        if not is_key_of_gang(workload):
+            return workload in self._pods
+        return any(namespace in {"", pod.namespace} for pod in self._pods.values())
+
+    def on_node(self, node: str) -> bool:
+        """Return whether one of these Pods is on a Node."""
+        return any(pod.node_name == node for pod in self._pods.values())

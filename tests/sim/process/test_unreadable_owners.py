@@ -1,0 +1,154 @@
+"""Starts where the owners of some Pods cannot be read: a user named an owner whose API does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from simulator.kube.faults import KubeFault
+from simulator.kube.objects import Json, owner_reference
+from tests.builders.gang_pods import an_owner, job_pods, serve_controllers
+from tests.builders.process_site import Site
+
+pytestmark = pytest.mark.looptime
+
+DOWN = KubeFault("GET", "jobset", code=503, reason="ServiceUnavailable", times=None)
+
+
+def a_job_set_that_owns(site: Site) -> Json:
+    serve_controllers(site)
+    return owner_reference(an_owner(site, "JobSet", "sweep", {}))
+
+
+def condition(site: Site, name: str) -> str:
+    """What kube-scheduler wrote on a Pod that it did not place."""
+    conditions = site.pod(name)["status"].get("conditions", [])
+    return next((one["message"] for one in conditions if one["type"] == "PodScheduled"), "")
+
+
+@asynccontextmanager
+async def restarted(site: Site, fault: KubeFault = DOWN) -> AsyncIterator[None]:
+    """Run the next extender while owners cannot be read; it is ready in the block."""
+    site.kube.faults.add(fault)
+    async with site.running(ready=False):
+        await site.until(lambda: site.extender.ready, "readiness", within=60)
+        yield
+
+
+async def test_a_pod_whose_owner_cannot_be_read_keeps_no_other_pod_waiting(site: Site) -> None:
+    owner = a_job_set_that_owns(site)
+    for number in range(40):
+        site.kube.add_pod(f"stuck-{number}", owner=owner | {"uid": f"another-{number}"})
+    site.kube.add_pod("web")
+    async with restarted(site):
+        await site.bound("web", within=30)
+        assert "503" in site.extender.pod_controller.trouble
+        assert any("owner" in note and "503" in note for note in site.notes("stuck-0"))
+        assert [job.name.rpartition("-")[0] for job in site.live_jobs()] == ["default/web"]
+        await site.until(lambda: "not adopted yet" in condition(site, "stuck-0"), "the answer to kube-scheduler")
+        assert "503" in condition(site, "stuck-0")
+        lines = (await site.get(8082, "/metrics")).text.splitlines()
+        assert "slurm_extender_deferred_pods 40" in [line.removesuffix(".0") for line in lines]
+        site.kube.delete_pod("stuck-0", grace_s=1)
+        await site.gone("stuck-0")
+        site.kube.faults.remove(DOWN)
+        await site.bound("stuck-1", within=120)
+        assert site.extender.pod_controller.trouble == ""
+
+
+@pytest.mark.parametrize("gated", [False, True])
+async def test_the_unrecorded_job_of_a_deferred_pod_is_neither_cancelled_nor_submitted_twice(
+    site: Site, gated: bool
+) -> None:
+    owner = a_job_set_that_owns(site)
+    await a_full_site(site)
+    async with site.dying():
+        site.kube.add_pod("late", owner=owner, gates=("slurm-extender.io/allocation",) if gated else ())
+        await site.until(lambda: len(site.jobs_of("late")) == 1, "its job")
+    [job] = site.jobs_of("late")
+    async with restarted(site):
+        site.kube.delete_pod("first-0", grace_s=1)  # the job gets its node
+        await asyncio.sleep(200)
+        assert site.jobs_of("late") == [job]
+        assert not site.node_of("late")
+        site.kube.faults.remove(DOWN)
+        await site.bound("late", within=120)
+        assert site.jobs_of("late") == [job]
+
+
+async def a_full_site(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+
+
+@pytest.mark.parametrize("down", ["jobset", "jobs/sweep-w-1"])
+async def test_members_of_a_gang_are_adopted_together_once_their_owners_can_be_read(site: Site, down: str) -> None:
+    serve_controllers(site)
+    entry = {"name": "w", "replicas": 2, "template": {"spec": {"parallelism": 1, "completions": 1}}}
+    job_set = an_owner(site, "JobSet", "sweep", {"replicatedJobs": [entry]}, gang="set")
+    names: list[str] = []
+    await a_full_site(site)
+    async with site.dying():
+        for number in range(2):
+            job = an_owner(site, "Job", f"sweep-w-{number}", {"parallelism": 1, "completions": 1}, job_set)
+            said = {"jobset-name": "sweep", "replicatedjob-name": "w", "job-global-index": str(number)}
+            names += job_pods(site, job, 1, {f"jobset.sigs.k8s.io/{key}": value for key, value in said.items()})
+        await site.until(lambda: len(site.live_jobs()) == 4, "the job of the gang")
+    before = {job.job_id for job in site.live_jobs()}
+    async with restarted(site, fault := KubeFault("GET", down, code=503, times=None)):
+        await asyncio.sleep(400)
+        assert {job.job_id for job in site.live_jobs()} == before
+        site.free_all()
+        await asyncio.sleep(400)
+        [kept] = site.live_jobs()
+        assert kept.job_id in before
+        assert not any(map(site.node_of, names))
+        site.kube.faults.remove(fault)
+        assert len({await site.bound(name, within=120) for name in names}) == 2
+        assert site.live_jobs() == [kept]
+
+
+async def test_a_bound_pod_whose_claim_is_proven_is_adopted_without_its_owner(site: Site) -> None:
+    owner = a_job_set_that_owns(site)
+    async with site.running():
+        site.kube.add_pod("runs", owner=owner)
+        await site.bound("runs")
+    [job] = site.live_jobs()
+    async with restarted(site):
+        assert site.placeholder("runs").job_id == job.job_id
+        await asyncio.sleep(100)
+        assert site.live_jobs() == [job]
+        assert "deletionTimestamp" not in site.pod("runs")["metadata"]
+        site.kube.delete_pod("runs", grace_s=1)
+        await site.until(lambda: not site.live_jobs(), "the end of its job")
+
+
+async def test_the_job_of_a_deferred_pod_ends_when_the_pod_is_deleted(site: Site) -> None:
+    owner = a_job_set_that_owns(site)
+    await a_full_site(site)
+    async with site.dying():
+        site.kube.add_pod("late", owner=owner)
+        await site.until(lambda: len(site.jobs_of("late")) == 1, "its job")
+    async with restarted(site):
+        await asyncio.sleep(30)
+        site.kube.delete_pod("late", grace_s=1)
+        await site.gone("late")
+        await site.until(lambda: not site.jobs_of("late"), "the end of its job")
+        assert not len(site.extender.deferred)
+
+
+async def test_a_start_waits_while_the_api_server_as_a_whole_does_not_answer(site: Site) -> None:
+    owner = a_job_set_that_owns(site)
+    site.kube.add_pod("late", owner=owner)
+    site.kube.faults.add(DOWN)
+    async with site.running(ready=False):
+        await site.until(lambda: bool(site.extender.pod_controller.trouble), "the first try")
+        site.network.refuse("kube", 6443, True)
+        site.network.cut("kube", 6443)
+        await asyncio.sleep(100)
+        assert not site.extender.pod_controller.ready
+        site.network.refuse("kube", 6443, False)
+        await site.until(lambda: site.extender.ready, "readiness", within=90)
