@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from extender.domain.wellknown import ALLOCATION_PROOF
 from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json, owner_reference
 from tests.builders.gang_pods import an_owner, job_pods, serve_controllers
@@ -138,6 +139,34 @@ async def test_the_job_of_a_deferred_pod_ends_when_the_pod_is_deleted(site: Site
         await site.gone("late")
         await site.until(lambda: not site.jobs_of("late"), "the end of its job")
         assert not len(site.extender.deferred)
+
+
+async def test_a_deferred_pod_that_changes_meanwhile_is_adopted_as_it_is_then(site: Site) -> None:
+    site.kube.add_pod("late", owner=a_job_set_that_owns(site))
+    async with restarted(site):
+        await site.until(lambda: "not adopted yet" in condition(site, "late"), "the answer to kube-scheduler")
+        said = {"slurm-extender.io/partition": "urgent"}
+        site.edit_pod("late", lambda pod: pod["metadata"].setdefault("annotations", {}).update(said))
+        await asyncio.sleep(60)
+        assert not site.live_jobs()
+        site.kube.faults.remove(DOWN)
+        await site.bound("late", within=120)
+        assert [job.partition for job in site.live_jobs()] == ["urgent"]
+
+
+async def test_a_node_stays_drained_while_a_deferred_pod_is_on_it(site: Site) -> None:
+    owner = a_job_set_that_owns(site)
+    async with site.dying():
+        site.kube.add_pod("web", owner=owner, grace_s=600)
+        node = await site.bound("web")
+        site.kubelets.take_down(node)
+        site.slurm.controller.end(site.live_jobs()[0].job_id, "TIMEOUT")
+        await site.until(lambda: site.drained() == [node], "the drain")
+    site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].pop(ALLOCATION_PROOF))
+    async with restarted(site):
+        await asyncio.sleep(60)
+        assert site.extender.deferred.uids == (site.uid("web"),)
+        assert site.drained() == [node]
 
 
 async def test_a_start_waits_while_the_api_server_as_a_whole_does_not_answer(site: Site) -> None:
