@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.domain import events as e
-from extender.domain.placeholder import State
+from extender.domain.placeholder import Placeholder, State
 from extender.engine.gangs.members import GangMembers
 from extender.engine.placeholder_index import EmitEvent, PlaceholderIndex
 from extender.runtime.event_bus import EventBus
@@ -30,7 +30,10 @@ class MemberCandidates:
             lists = self._lists.setdefault(key, {})
             # Equal lists are one object, which is compared without a look at its nodes: most members have the same.
             lists[uid] = p.candidates if p is not None and p.candidates == nodes else nodes
-            nodes = _in_all(lists)
+            bounding = _bounding(p, lists)
+            if uid not in bounding:
+                return
+            nodes = _in_all(bounding)
             if p is not None and p.state is State.GRANTED:
                 # Where other members are placed already, their nodes may be in no list; the barrier has its own limit.
                 nodes |= {node for _, node in p.allocation}
@@ -45,9 +48,7 @@ class MemberCandidates:
         if not lists:
             self._lists.pop(key, None)
         elif nodes is not None:
-            p, left = self._placeholders.get(key), _in_all(lists)
-            if p is not None and p.candidates not in {None, left}:
-                self._emit(key, e.CandidatesChanged(left, computed=True), "gang")
+            self._report_again(self._placeholders.get(key), lists)
         return nodes
 
     def finished(self, uid: str) -> None:
@@ -62,10 +63,29 @@ class MemberCandidates:
             self._lists[event.key] = kept
 
     def _changed(self, event: PlaceholderChanged) -> None:
-        """Report the lists of Pods that came before their gang requested a job."""
-        p = event.after
-        if p.candidates is None and p.request is not None and (lists := self._lists.get(p.key)):
-            self._emit(p.key, e.CandidatesChanged(_in_all(lists), computed=True), "gang")
+        """Report the lists of Pods that came before their gang requested a job, or before they became members."""
+        before, p = event.before, event.after
+        if p.request is None or not (lists := self._lists.get(p.key)):
+            return
+        if p.candidates is None:
+            if bounding := _bounding(p, lists):
+                self._emit(p.key, e.CandidatesChanged(_in_all(bounding), computed=True), "gang")
+        elif before.request is None or (before.members is not p.members and before.refs != p.refs):
+            self._report_again(p, lists)
+
+    def _report_again(self, p: Placeholder | None, lists: dict[str, frozenset[str]]) -> None:
+        """Report the nodes of a gang whose members are others now, if that changes them."""
+        if p is not None and p.candidates is not None and (bounding := _bounding(p, lists)):
+            nodes = _in_all(bounding)
+            if nodes != p.candidates:
+                self._emit(p.key, e.CandidatesChanged(nodes, computed=True), "gang")
+
+
+def _bounding(p: Placeholder | None, lists: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """Return the lists that count: those of members once the gang has a request, until then those of all its Pods."""
+    if p is None or p.request is None:
+        return lists
+    return {ref.uid: lists[ref.uid] for ref in p.refs if ref.uid in lists}
 
 
 def _in_all(lists: dict[str, frozenset[str]]) -> frozenset[str]:
