@@ -63,7 +63,7 @@ _SUCCEEDED, _FAILED = "USR2", "HUP"
 """What `placeholder.sh` takes for the end of its Pod. USR1 is Slurm's own warning, TERM its end."""
 
 _SOON: CallOptions = {"repeat_within_s": FRESH_S}
-"""For changes by a job's id: whose job that is was read just before, and a later repetition needs that anew."""
+"""For changes by a job's id: whose job that is was read just before, and a later repetition needs that read again."""
 
 
 class SlurmrestdJobs:
