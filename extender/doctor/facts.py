@@ -35,6 +35,9 @@ class Address:
     refused: bool = False
     """The error is that the token was refused."""
 
+    unusable_tls: bool = False
+    """The error is that the files of slurm.tls cannot be used, so that nothing was sent."""
+
     remote: bool = False
     """The name belongs to the cluster's network, and the doctor runs outside of it and got no answer."""
 

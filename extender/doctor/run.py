@@ -162,7 +162,7 @@ async def _configuration(namespace: str, flags: Overrides) -> ExtenderConfigurat
         connection = await connect(
             said.get("kubernetes.kubeconfig"), said.get("kubernetes.context"), connections=4, environ=os.environ
         )
-    except CredentialsError as error:
+    except (CredentialsError, OSError) as error:
         raise NotInstalled(str(error)) from error
     try:
         found = await ask_configuration(connection, namespace)

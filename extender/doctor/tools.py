@@ -72,6 +72,6 @@ async def real_tools(config: ExtenderConfiguration) -> Tools:
         kubernetes = await connect(
             config.kubernetes.kubeconfig, config.kubernetes.context, connections=8, environ=os.environ
         )
-    except CredentialsError as error:
+    except (CredentialsError, OSError) as error:  # a folder that may not be searched for the kubeconfig
         return Tools(token, client, clock, no_kubernetes=str(error), environ=os.environ)
     return Tools(token, client, clock, kubernetes, environ=os.environ)

@@ -107,8 +107,8 @@ def _certificate(one: Certificate, now: float) -> Iterator[Finding]:
         yield error(
             check_name,
             one.error,
-            "check that certificate and key are complete and belong together; a Secret that is written in two steps is "
-            "incomplete in between",
+            "check that certificate and key are readable, complete and belong together; a Secret that is written in "
+            "two steps is incomplete in between",
         )
         return
     left = None if one.expires_at is None else one.expires_at - now

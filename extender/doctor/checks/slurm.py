@@ -68,6 +68,10 @@ def _address(one: Address, newest: int) -> Finding:
             f"{one.url}: {one.error}",
             "set slurm.tls.caFile to the authority that signed its certificate, and use a name that it has",
         )
+    if one.unusable_tls:
+        return error(
+            name, f"{one.url}: {one.error}", "check that the files of slurm.tls exist, are readable and are PEM"
+        )
     if one.error:
         return error(
             name,

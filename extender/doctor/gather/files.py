@@ -51,7 +51,7 @@ def read_policy(config: ExtenderConfiguration, tools: Tools) -> PolicyReading | 
     path = config.jobs.policy_file
     if path is None:
         return None
-    if not Path(path).exists() and not _mounted(path, tools):
+    if _missing(path) and not _mounted(path, tools):
         return PolicyReading(path, remote=True)
     try:
         found = load_policy(Path(path), config)
@@ -82,7 +82,7 @@ def _certificate(
     config: ExtenderConfiguration, group: str, tls: ServerTls, tools: Tools, names: Sequence[str]
 ) -> Certificate:
     file = tls.certificate_file
-    if not Path(file).exists() and not _mounted(file, tools):
+    if _missing(file) and not _mounted(file, tools):
         return Certificate(group, file, absent=True)
     try:
         expires = ReloadingTls(tls).expires_at
@@ -110,7 +110,18 @@ def _read_file(key: str, path: str, tools: Tools) -> NamedFile:
 
 
 def _mounted(path: str, tools: Tools) -> bool:
-    return tools.in_a_pod or Path(path).parent.is_dir()
+    return tools.in_a_pod or not _missing(str(Path(path).parent))
+
+
+def _missing(path: str) -> bool:
+    """Return whether a path is known to be missing; `False`: it is there, or the system refuses to look it up."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def rejection(served: ServerTls, name: str, authority: str | None = None) -> str:

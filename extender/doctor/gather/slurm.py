@@ -66,6 +66,8 @@ def _read_token(config: ExtenderConfiguration, tools: Tools) -> Token:
     except AuthenticationError as error:
         missing = isinstance(error.__cause__, FileNotFoundError)
         return Token(source, error=str(error), remote=missing and not tools.in_a_pod)
+    except jwt.InvalidKeyError as error:
+        return Token(source, error=f"key file {slurm.jwt_key_file} cannot be used: {error}")
     try:
         claims = jwt.decode(text, options={"verify_signature": False, "verify_exp": False, "verify_iat": False})
     except jwt.InvalidTokenError:
@@ -79,7 +81,11 @@ def _read_token(config: ExtenderConfiguration, tools: Tools) -> Token:
 
 
 async def _address(url: str, tools: Tools, token: Token) -> Address:
-    async with tools.slurm(url, NO_TOKEN if token.error else tools.token) as client:
+    try:
+        opened = tools.slurm(url, NO_TOKEN if token.error else tools.token)
+    except ValueError as error:
+        return Address(url, error=str(error), unusable_tls=True)
+    async with opened as client:
         try:
             ping = await client.ping()
         except SlurmError as error:

@@ -175,3 +175,33 @@ def test_a_policy_that_is_missing_is_wrong_in_a_pod_and_not_seen_on_a_laptop(tmp
     config = policed(tmp_path / "none" / "policy.yaml")
     assert [one.verdict for one in policy(read_policy(config, tools(config)))] == [SKIPPED]
     assert [one.verdict for one in policy(read_policy(config, tools(config, in_a_pod=True)))] == [ERROR]
+
+
+@pytest.fixture
+def hidden(tmp_path: Path) -> Path:
+    """A folder whose files the system refuses to look up, as one that this process may not search: root may any."""
+    return tmp_path / ("x" * 300)
+
+
+@pytest.mark.parametrize("in_a_pod", [False, True])
+def test_a_file_in_a_folder_that_cannot_be_searched_is_an_error(hidden: Path, in_a_pod: bool) -> None:
+    config = configured(f"slurm: {{tokenFile: {hidden}/token}}\n")
+    (found,) = files(named_files(config, tools(config, in_a_pod=in_a_pod)))
+    assert (found.verdict, found.seen) == (
+        ERROR,
+        f"slurm.tokenFile: {hidden}/token cannot be read: File name too long",
+    )
+
+
+@pytest.mark.parametrize("in_a_pod", [False, True])
+def test_a_policy_in_a_folder_that_cannot_be_searched_is_an_error(hidden: Path, in_a_pod: bool) -> None:
+    config = policed(hidden / "policy.yaml")
+    (found,) = policy(read_policy(config, tools(config, in_a_pod=in_a_pod)))
+    assert (found.verdict, found.seen) == (ERROR, f"{hidden}/policy.yaml: cannot be read: File name too long")
+
+
+@pytest.mark.parametrize("in_a_pod", [False, True])
+def test_a_certificate_in_a_folder_that_cannot_be_searched_is_an_error(hidden: Path, in_a_pod: bool) -> None:
+    (found,) = judged(of_folder(hidden), in_a_pod=in_a_pod)
+    assert (found.verdict, found.seen) == (ERROR, f"TLS file {hidden}/tls.crt cannot be read: File name too long")
+    assert "readable" in found.advice

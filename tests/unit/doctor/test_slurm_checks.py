@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
 
-from extender.assembly.io_context import LoopClock
+from extender.assembly.io_context import LoopClock, token_source
 from extender.config.load import parse
 from extender.doctor.checks.slurm import clock, partition_access, partitions, slurmrestd, token, with_modes
 from extender.doctor.facts import Address, Token
@@ -17,11 +18,12 @@ from extender.doctor.gather.slurm import ask_slurm
 from extender.doctor.slurm_conf import KnownSlurmConf, read_text
 from extender.doctor.tools import ONCE, Tools
 from extender.domain.cluster import SlurmPartition, SlurmSnapshot
-from slurmclient import SlurmClient, StaticToken
+from slurmclient import SlurmClient, StaticToken, TlsOptions
 from slurmclient.auth import TokenSource
 from tests.builders.slurmrestd_fake import FunctionSender
 
 OK, WARNING, ERROR, SKIPPED = Verdict
+HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\n"
 NOW = 1_800_000_000.0
 GOOD = Address("http://a:6820", "26.05.5", 45, "c", responding=True)
 MINE = Token("tokenFile", owner="slurm", expires_at=NOW + 86400, accepted=True, operates=True)
@@ -69,6 +71,29 @@ async def test_a_slurmrestd_that_refuses_the_token_says_so_of_the_token() -> Non
     [refused] = token(found.token, "root", NOW, "")
     assert refused.verdict is ERROR
     assert "Slurm refuses it" in refused.seen
+
+
+async def test_certificates_of_slurmrestd_that_cannot_be_used_are_an_error_of_the_address(tmp_path: Path) -> None:
+    def client(address: str, token: TokenSource) -> SlurmClient:
+        return SlurmClient([address], token, tls=TlsOptions(ca_file=str(tmp_path / "none.crt")))
+
+    config = parse(f"{HEAD}slurm: {{token: t, addresses: ['https://a:6820']}}\n", "test")
+    found = await ask_slurm(config, Tools(StaticToken("t"), client, LoopClock()))
+    (one,) = slurmrestd(found.addresses, found.newest_api)
+    assert one.verdict is ERROR
+    assert f"TLS files (CA {tmp_path}/none.crt, certificate None) cannot be used" in one.seen
+    assert "slurm.tls" in one.advice
+
+
+async def test_a_key_file_of_slurm_that_is_no_key_for_tokens_is_an_error_of_the_token(tmp_path: Path) -> None:
+    file = tmp_path / "jwt.key"
+    file.write_text("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n")
+    config = parse(f"{HEAD}slurm: {{jwtKeyFile: {file}, addresses: ['http://127.0.0.1:1']}}\n", "test")
+    tools = Tools(token_source(config.slurm), lambda url, token: SlurmClient([url], token, retry=ONCE), LoopClock())
+    found = await ask_slurm(config, tools)
+    (one,) = token(found.token, "slurm", NOW, "")
+    assert one.verdict is ERROR
+    assert f"slurm.jwtKeyFile: key file {file} cannot be used" in one.seen
 
 
 def test_addresses_of_two_clusters_are_wrong() -> None:

@@ -64,6 +64,34 @@ def test_without_a_configuration_here_or_in_the_cluster_nothing_can_be_looked_at
     assert "no --config is given, and the cluster has no configuration: kubeconfig" in result.stderr
 
 
+@pytest.fixture
+def hidden_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A kubeconfig that the system refuses to look up, as one in a folder that this process may not search."""
+    file = str(tmp_path / ("x" * 300) / "config")
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBECONFIG", file)
+    return file
+
+
+def test_a_kubeconfig_in_a_folder_that_cannot_be_searched_costs_the_findings_of_kubernetes(
+    tmp_path: Path, nothing_there: str, hidden_kubeconfig: str
+) -> None:
+    file = tmp_path / "other.yaml"
+    file.write_text(Path(nothing_there).read_text().replace(f"kubernetes: {{kubeconfig: {tmp_path}/none}}\n", ""))
+    result = call("--config", str(file))
+    assert result.exit_code == 1, result.output
+    assert f"error    slurmrestd: {NOBODY}: " in result.stdout
+    assert f"File name too long: '{hidden_kubeconfig}'" in result.stdout
+
+
+def test_without_a_configuration_a_kubeconfig_that_cannot_be_searched_for_is_exit_code_2(
+    hidden_kubeconfig: str,
+) -> None:
+    result = call()
+    assert result.exit_code == 2
+    assert f"File name too long: '{hidden_kubeconfig}'" in result.stderr
+
+
 def test_a_file_without_a_configuration_of_kube_scheduler_is_wrong(tmp_path: Path, nothing_there: str) -> None:
     other = tmp_path / "other.yaml"
     other.write_text("kind: Deployment\n")
