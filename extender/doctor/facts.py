@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from extender.config.document import ExtenderConfiguration
+from extender.doctor.fence_reader import FenceReader
 from extender.doctor.slurm_conf import KnownSlurmConf
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.devices.views import ResourceSliceView
@@ -355,6 +356,9 @@ class Facts:
 
     in_cluster: bool = False
     """The extender runs in a Pod: its Deployment is there, or the doctor itself runs in a Pod."""
+
+    fence_reader: FenceReader | None = None
+    """`None`: it is not known how the extender names itself on Nodes."""
 
     devices: DeviceFacts | None = None
     """`None`: the configuration maps no device, or the API server does not answer."""

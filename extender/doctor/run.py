@@ -22,6 +22,7 @@ from extender.doctor.gather.deployments import (
     scheduler_documents,
 )
 from extender.doctor.gather.devices import ask_devices
+from extender.doctor.gather.fences import read_fence_keys
 from extender.doctor.gather.files import named_files, named_paths, own_names, read_certificates, read_policy
 from extender.doctor.gather.kubernetes import ask_kubernetes
 from extender.doctor.gather.probe import ask_fence, submit_probe
@@ -126,6 +127,7 @@ async def gather(config: ExtenderConfiguration, tools: Tools, given: Examination
         certificates=read_certificates(config, tools, names),
         process=await ask_process(config, tools, waiting),
         hooks=await ask_hooks(config, tools),
+        fence_reader=await read_fence_keys(tools.kubernetes, config) if reachable else None,
         devices=await ask_devices(tools.kubernetes, config, kube),
         probe=await _probed(config, found, tools, given) if given.probe else None,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import structlog
 
 from extender.domain.jobs.job import Mode
-from extender.domain.nodes.fence_evidence import FencedNodes, FenceLedger, FenceProofs, FenceScript
+from extender.domain.nodes.fence_evidence import AHEAD_S, FencedNodes, FenceLedger, FenceProofs, FenceScript
 from extender.domain.nodes.marks import NodePatch
 from extender.domain.placeholder import State
 from extender.domain.ports import Clock, KubeNodes
@@ -28,9 +28,6 @@ RENEWALS = 4
 
 AGAIN_AFTER_S = 10.0
 """Seconds before a write is tried again that was refused, or that the watch has not shown."""
-
-AHEAD_S = 60.0
-"""Seconds that a time on a Node may be ahead of this clock; further ahead it is no evidence."""
 
 AT_ONCE = 2
 """Writes under way."""

@@ -22,14 +22,20 @@ SMALLEST = 2
 _NAME = "gangs"
 
 
-def _fences(facts: Facts) -> tuple[Sequence[str], Collection[str], UnfencedGangs] | None:
+def _fences(facts: Facts) -> tuple[Sequence[str], Collection[str], str, UnfencedGangs] | None:
     found = fence_facts(facts)
     return None if found is None else (*found, facts.config.gangs.unfenced)
 
 
 @check(needs=_fences)
-def fenced_nodes(slurm_nodes: Sequence[str], proven: Collection[str], unfenced: UnfencedGangs) -> Iterator[Finding]:
-    """Say how large a gang can be, since a gang gets nodes with a working fence alone."""
+def fenced_nodes(
+    slurm_nodes: Sequence[str], proven: Collection[str], unverified: str, unfenced: UnfencedGangs
+) -> Iterator[Finding]:
+    """Say how large a gang can be, since a gang gets nodes with a working fence alone.
+
+    `unverified`: why the proofs of fences were not verified; "": they were.
+    """
+    a_fence = "an annotation of a working fence" if unverified else "a working fence"
     if len(slurm_nodes) < SMALLEST:
         return
     count = sum(name in proven for name in slurm_nodes)
@@ -43,7 +49,7 @@ def fenced_nodes(slurm_nodes: Sequence[str], proven: Collection[str], unfenced: 
                 "refuse",
             )
         else:
-            yield ok(_NAME, f"each of {count} Slurm nodes has a working fence")
+            yield ok(_NAME, f"each of {count} Slurm nodes has {a_fence}")
     elif count < SMALLEST:
         yield warning(
             _NAME,
@@ -53,7 +59,7 @@ def fenced_nodes(slurm_nodes: Sequence[str], proven: Collection[str], unfenced: 
             "gangs.unfenced: allow",
         )
     else:
-        yield ok(_NAME, f"gangs of up to {count} members find nodes with a working fence")
+        yield ok(_NAME, f"gangs of up to {count} members find nodes with {a_fence}")
 
 
 def _pod_groups(

@@ -16,7 +16,7 @@ from extender.doctor.registry import CheckGroup
 from extender.domain.nodes.mapping import NodeMap, map_nodes
 from extender.domain.nodes.slurmds import slurmd_nodes
 from extender.domain.printable import shortened
-from extender.domain.wellknown import FENCE_EVIDENCE, GATE, OPT_IN_LABEL
+from extender.domain.wellknown import GATE, OPT_IN_LABEL
 
 check = CheckGroup()
 
@@ -333,27 +333,41 @@ def nodes(found: NodeMap, kubernetes: int, slurm: int) -> Iterator[Finding]:
         yield ok("nodes", pairs)
 
 
-def fence_facts(facts: Facts) -> tuple[tuple[str, ...], frozenset[str]] | None:
-    """Return the Slurm nodes that are Nodes, and those of them with evidence of a fence; `None`: not known."""
-    mapped = mapped_nodes(facts)
-    if mapped is None:
+def fence_facts(facts: Facts) -> tuple[tuple[str, ...], frozenset[str], str] | None:
+    """Return the Slurm nodes that are Nodes, those of them with evidence of a fence, and why no proof is verified.
+
+    `None`: not known.
+    """
+    mapped, reader = mapped_nodes(facts), facts.fence_reader
+    if mapped is None or reader is None:
         return None
-    proven = {node.name for node in facts.kube.nodes or () if node.annotations.get(FENCE_EVIDENCE)}
-    pairs = mapped.kubernetes
-    return tuple(sorted(pairs)), frozenset(slurm_node for slurm_node, node in pairs.items() if node in proven)
+    pairs, nodes = mapped.kubernetes, {node.name: node for node in facts.kube.nodes or ()}
+    external = {name for name, node in facts.slurm.picture.nodes.items() if node.external}
+    proven = reader.proven(pairs, nodes, external, facts.now + (facts.kube.ahead_s or 0.0))
+    return tuple(sorted(pairs)), proven, reader.trouble
 
 
 @check(needs=fence_facts)
-def fences(slurm_nodes: Sequence[str], proven: Collection[str]) -> Iterator[Finding]:
-    """Say which Slurm nodes have no working fence. `proven`: those whose Node bears evidence of it."""
+def fences(slurm_nodes: Sequence[str], proven: Collection[str], unverified: str) -> Iterator[Finding]:
+    """Say which Slurm nodes have no working fence.
+
+    `proven`: those whose Node bears evidence of it. `unverified`: why the proofs were not verified; "": they were.
+    """
     unfenced = [name for name in slurm_nodes if name not in proven]
     if unfenced:
         yield warning(
             "fences",
-            f"the fence script has not called for {len(unfenced)} of {len(slurm_nodes)} Slurm nodes: "
-            f"{shortened(unfenced, _LISTED)}; jobs that may get them are "
+            f"no Node shows a call of the fence script within fences.evidence for {len(unfenced)} of "
+            f"{len(slurm_nodes)} Slurm nodes: {shortened(unfenced, _LISTED)}; jobs that may get them are "
             "batch jobs, and on nodes without slurmd nothing holds the next job",
-            "install the output of `slurm-extender generate fence-script`; it calls after each placeholder job",
+            "install the output of `slurm-extender generate fence-script`, as PrologSlurmctld for nodes without "
+            "slurmd; it calls after each placeholder job",
+        )
+    elif slurm_nodes and unverified:
+        yield ok(
+            "fences",
+            f"each of {len(slurm_nodes)} Slurm nodes has an annotation of the fence script; its proof was not "
+            f"verified: {unverified}",
         )
     elif slurm_nodes:
         yield ok("fences", f"the fence script has called for each of {len(slurm_nodes)} Slurm nodes")

@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import json
 import math
+import re
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,12 @@ _PURPOSE = b"evidence of a fence, version 1"
 
 _LONGEST = 120
 """Characters of an annotation that are read; one has at most 92."""
+
+_PROOF = re.compile(r"[0-9a-f]{64}")
+"""An HMAC with SHA-256."""
+
+AHEAD_S = 60.0
+"""Seconds that a time on a Node may be ahead of the clock of its reader; further ahead it is no evidence."""
 
 MOST_EARLY = 4096
 """Calls that are kept until the end of their job is known here too. Further ones count as calls that never came."""
@@ -188,20 +195,35 @@ class FenceProofs:
 
     def read(self, text: str, uid: str, slurm_node: str) -> dict[FenceScript, int]:
         """Return what the annotation proves of this Node and Slurm node: seconds since the epoch, by script."""
-        if len(text) > _LONGEST + len(self._owner) or not text.startswith(self._owner):
-            return {}
-        parts = text.removeprefix(self._owner).split(".", len(FenceScript) + 2)
-        if len(parts) != len(FenceScript) + 2 or parts[0] != f"v{_VERSION}":
-            return {}
         if len(uid) > LONGEST_NAME or len(slurm_node) > LONGEST_NAME:
             return {}
-        if not all(part.isascii() and part.isdecimal() and len(part) <= 12 for part in parts[1:-1]):
+        times, proof = _parts(text, self._owner)
+        if not any(hmac.compare_digest(self._proof(key, uid, slurm_node, times), proof) for key in self._keys):
             return {}
-        times, proof = tuple(map(int, parts[1:-1])), parts[-1].encode(errors="replace")
-        if not any(hmac.compare_digest(self._proof(key, uid, slurm_node, times).encode(), proof) for key in self._keys):
-            return {}
-        return {script: at for script, at in zip(FenceScript, times, strict=True) if at}
+        return _by_script(times)
 
     def _proof(self, key: bytes, uid: str, slurm_node: str, times: Sequence[int]) -> str:
         text = json.dumps([_VERSION, self._cluster, uid, slurm_node, *times], separators=(",", ":"))
         return hmac.digest(key, text.encode(), hashlib.sha256).hex()
+
+
+def claimed(text: str, owner: str) -> dict[FenceScript, int]:
+    """Return what an annotation by `owner` claims, without its proof: seconds since the epoch, by script."""
+    return _by_script(_parts(text, f"{owner}: ")[0])
+
+
+def _parts(text: str, prefix: str) -> tuple[tuple[int, ...], str]:
+    """Return the times and the proof of an annotation; no times and "" if it has another form."""
+    nothing: tuple[tuple[int, ...], str] = ((), "")
+    if len(text) > _LONGEST + len(prefix) or not text.startswith(prefix):
+        return nothing
+    version, *times = text.removeprefix(prefix).split(".", len(FenceScript) + 2)
+    if len(times) != len(FenceScript) + 1 or version != f"v{_VERSION}" or not _PROOF.fullmatch(proof := times.pop()):
+        return nothing
+    if not all(part.isascii() and part.isdecimal() and len(part) <= 12 for part in times):
+        return nothing
+    return tuple(map(int, times)), proof
+
+
+def _by_script(times: Sequence[int]) -> dict[FenceScript, int]:
+    return {script: at for script, at in zip(FenceScript, times, strict=False) if at}

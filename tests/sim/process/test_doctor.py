@@ -17,9 +17,11 @@ from extender.doctor.finding import Finding, Verdict
 from extender.doctor.gather.deployments import ask_configuration
 from extender.doctor.run import ExaminationInputs, examine
 from extender.doctor.tools import ONCE, Tools
-from extender.domain.wellknown import GATE
+from extender.domain.nodes.fence_evidence import FenceProofs, FenceScript
+from extender.domain.wellknown import FENCE_EVIDENCE, GATE
 from extender.kube.connection import connect_plainly
-from simulator.kube.objects import set_condition
+from simulator.cluster import CLUSTER
+from simulator.kube.objects import Json, set_condition
 from simulator.kube.resources import LEASES, Resource
 from simulator.kube.storage import ObjectKey
 from simulator.network.aiohttp_connector import MemoryConnector
@@ -66,6 +68,7 @@ async def _installed(changed: str, site_key: str) -> AsyncIterator[Site]:
     async with a_site() as site:
         kube = site.kube
         site.config = site.config.replace("key: secret", f"key: secret, siteKeyFile: {site_key}")
+        site.config += f"scheduler: {{clusterId: {CLUSTER}}}\n"
         site.slurm.controller.partitions["batch"].grace_time_s = 30
         site.config = site.config.replace("user: root", "user: root, sendUserSignal: true")
         kube.resources += ADMINISTRATORS
@@ -168,6 +171,23 @@ async def test_devices_are_compared_where_the_configuration_maps_them_and_not_as
 
 def told_of_devices(findings: Sequence[Finding]) -> list[tuple[Verdict, str]]:
     return [(one.verdict, one.seen) for one in said(findings, "devices")]
+
+
+async def test_an_annotation_that_the_extender_does_not_accept_is_no_fence() -> None:
+    async with installed() as site:
+        guessed, calls = FenceProofs([b"guessed"], CLUSTER, "slurm"), {FenceScript.EPILOG: site.kube.wall()}
+
+        def forge(node: Json) -> None:
+            meta = node["metadata"]
+            meta["annotations"][FENCE_EVIDENCE] = guessed.written(meta["uid"], meta["name"], calls)
+
+        for name in NAMES[:2]:
+            site.edit_node(name, forge)
+        findings = await looked(site)
+        (fences,) = said(findings, "fences")
+        assert fences.verdict is WARNING
+        assert f"2 of 3 Slurm nodes: {', '.join(NAMES[:2])};" in fences.seen
+        assert "1 of 3 Slurm nodes have a working fence" in said(findings, "gangs")[0].seen
 
 
 async def test_nothing_is_changed_by_looking() -> None:

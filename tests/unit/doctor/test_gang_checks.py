@@ -31,12 +31,18 @@ def test_a_gang_needs_as_many_fences_as_members(
     nodes: int, proven: int, unfenced: UnfencedGangs, verdict: Verdict, text: str
 ) -> None:
     names = [f"n{number}" for number in range(nodes)]
-    (found,) = fenced_nodes(names, frozenset(names[:proven]), unfenced)
+    (found,) = fenced_nodes(names, frozenset(names[:proven]), "", unfenced)
     assert (found.verdict, text in found.seen) == (verdict, True)
 
 
 def test_a_cluster_of_one_node_has_no_gangs_to_judge() -> None:
-    assert list(fenced_nodes(["n1"], frozenset(), REFUSE)) == []
+    assert list(fenced_nodes(["n1"], frozenset(), "", REFUSE)) == []
+
+
+@pytest.mark.parametrize("unfenced", [REFUSE, ALLOW])
+def test_without_the_key_of_the_hooks_a_fence_is_an_annotation(unfenced: UnfencedGangs) -> None:
+    (found,) = fenced_nodes(["n1", "n2"], frozenset({"n1", "n2"}), "hooks.keyFile is not set", unfenced)
+    assert (found.verdict, "an annotation of a working fence" in found.seen) == (OK, True)
 
 
 def judged(one: ServedPodGroups, *, read: bool, pods: int = 0) -> list[Finding]:

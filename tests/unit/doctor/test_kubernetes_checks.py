@@ -251,8 +251,16 @@ def test_nodes_without_a_pair_are_wrong_and_problems_are_named() -> None:
 
 
 def test_slurm_nodes_for_which_the_fence_script_has_not_called_are_named() -> None:
-    (found,) = fences(("s1", "s2", "s3"), frozenset({"s2"}))
+    (found,) = fences(("s1", "s2", "s3"), frozenset({"s2"}), "")
     assert found.verdict is WARNING
     assert "2 of 3 Slurm nodes: s1, s3" in found.seen
-    assert verdicts(fences(("s1",), frozenset({"s1"}))) == [OK]
-    assert verdicts(fences((), frozenset())) == []
+    (found,) = fences(("s1",), frozenset({"s1"}), "")
+    assert (found.verdict, "has called" in found.seen) == (OK, True)
+    assert verdicts(fences((), frozenset(), "")) == []
+
+
+def test_evidence_whose_proof_cannot_be_verified_is_called_an_annotation() -> None:
+    (found,) = fences(("s1",), frozenset({"s1"}), "hooks.keyFile is not set")
+    assert found.verdict is OK
+    assert "each of 1 Slurm nodes has an annotation of the fence script" in found.seen
+    assert "not verified: hooks.keyFile is not set" in found.seen
