@@ -75,6 +75,9 @@ class FenceEvidenceController:
         self._read: dict[str, str] = {}
         """The UID of the Node whose annotation was read, by Slurm node."""
 
+        self._unproven: set[str] = set()
+        """The Slurm nodes whose Node was read and bears text that is no evidence."""
+
         self._controller = Controller(
             "evidence of fences", self._write, workers=AT_ONCE, resync=Resync(self._changed, every=CHECK_EVERY_S)
         )
@@ -172,9 +175,11 @@ class FenceEvidenceController:
 
     def _adopt(self, slurm_node: str, node: NodeView) -> None:
         wall = self._clock.wall()
-        for script, at in self._on(node, slurm_node).items():
-            if at <= wall + AHEAD_S:
-                self._ledger.adopt(slurm_node, script, wall - at, self._clock.now())
+        found = {script: at for script, at in self._on(node, slurm_node).items() if at <= wall + AHEAD_S}
+        for script, at in found.items():
+            self._ledger.adopt(slurm_node, script, wall - at, self._clock.now())
+        if not found and node.annotations.get(FENCE_EVIDENCE):
+            self._unproven.add(slurm_node)
 
     def _on(self, node: NodeView, slurm_node: str) -> dict[FenceScript, int]:
         return self._proofs.read(node.annotations.get(FENCE_EVIDENCE, ""), node.uid, slurm_node)
@@ -182,22 +187,24 @@ class FenceEvidenceController:
     def _changed(self) -> list[str]:
         self._read_nodes()
         self._ledger.fenced(self._clock.now())
-        return sorted(self._ledger.take_changed())
+        changed, self._unproven = self._ledger.take_changed() | self._unproven, set()
+        return sorted(changed)
 
     async def _write(self, slurm_node: str) -> Requeue | None:
-        """Write the evidence of one Slurm node on its Node, where that is new, gone or old there."""
+        """Write the evidence of one Slurm node on its Node, where it is new, gone, old or not verifiable there."""
         node = self._kube_node(self._engine.snapshot.node_map.kubernetes.get(slurm_node, ""))
         if node is None:
             return None
         since = self._clock.wall() - self._clock.now()
         now = {script: int(at + since) for script, at in self._ledger.last_calls(slurm_node).items()}
-        there = self._on(node, slurm_node)
-        if now.keys() == there.keys() and all(
-            abs(at - there[script]) < self._lifetime_s / RENEWALS for script, at in now.items()
-        ):
-            return None
-        text = node.annotations.get(FENCE_EVIDENCE, "")
+        there, text = self._on(node, slurm_node), node.annotations.get(FENCE_EVIDENCE, "")
         if self._proofs.is_foreign(text) or not (now or text):
+            return None
+        if (
+            now
+            and now.keys() == there.keys()
+            and all(abs(at - there[script]) < self._lifetime_s / RENEWALS for script, at in now.items())
+        ):
             return None
         if gone := there.keys() - now.keys():
             scripts = sorted(gone)

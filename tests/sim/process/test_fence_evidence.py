@@ -175,6 +175,30 @@ async def test_an_annotation_that_a_kubelet_wrote_is_no_evidence(tmp_path: Path,
             assert await site.place("web") is Mode.BATCH
 
 
+@pytest.mark.parametrize(
+    ("key", "owner", "age_s", "left"),
+    [
+        ("a replaced key", SCHEDULER, 0.0, False),
+        (HOOK_KEY, SCHEDULER, 400.0, False),
+        (HOOK_KEY, SCHEDULER, -3600.0, False),
+        (HOOK_KEY, SCHEDULER, 0.0, True),
+        ("a replaced key", "another", 0.0, True),
+    ],
+    ids=["another key", "expired", "of the future", "valid", "of another extender"],
+)
+async def test_an_own_annotation_that_is_no_evidence_is_removed(
+    tmp_path: Path, key: str, owner: str, age_s: float, left: bool
+) -> None:
+    async with new_site(tmp_path, fenced=False) as site:
+        site.config = site.config.replace("fences: {", "fences: {evidence: 300s, ")
+        uid, calls = site.node()["metadata"]["uid"], {FenceScript.EPILOG: site.kube.wall() - age_s}
+        text = FenceProofs([key.encode()], CLUSTER, owner).written(uid, "n1", calls)
+        site.edit_node("n1", lambda node: node["metadata"].setdefault("annotations", {}).update({FENCE_EVIDENCE: text}))
+        async with site.running():
+            await asyncio.sleep(30)
+            assert site.evidence() == (text if left else "")
+
+
 async def test_evidence_of_another_node_copied_to_this_one_is_none(tmp_path: Path) -> None:
     async with new_site(tmp_path, fenced=True, nodes=2) as site:
         async with site.running():
