@@ -45,8 +45,9 @@ def completeness(
     """Return the members, or what is missing. The candidates have one key; `own_gates` are those of the extender.
 
     Of more Pods than the gang has places, the first by order, creation and UID are its members. A Pod that ends counts
-    as no Pod. `absent` are Pods that the API server lacks although no end of them is known, by UID: a gang that is
-    complete without them does not wait for them. Raises `ValueError` where there are neither candidates nor such Pods.
+    as no Pod. A Pod of a gang whose owner needs none any more is a gang of one. `absent` are Pods that the API server
+    lacks although no end of them is known, by UID: a gang that is complete without them does not wait for them. Raises
+    `ValueError` where there are neither candidates nor such Pods.
     """
     if candidates:
         found = _of_existing(candidates, own_gates)
@@ -62,7 +63,7 @@ def _of_existing(candidates: Sequence[GangCandidate], own_gates: Collection[str]
     first = candidates[0].membership
     if unknown := next((one.membership.unknown for one in candidates if one.membership.unknown), ""):
         return Incomplete(unknown)
-    sizes = sorted({one.membership.expected or 0 for one in candidates})
+    sizes = sorted({max(1, one.membership.expected or 0) for one in candidates})
     if len(sizes) > 1:
         return Incomplete(
             f"The Pods of {first.name} state different sizes: {', '.join(map(str, sizes[:5]))}. Set one size on all."

@@ -52,6 +52,14 @@ async def test_a_job_some_of_whose_pods_have_succeeded_is_complete_with_those_th
         assert [await site.bound(name) for name in names[1:]] == ["n1", "n2"]
 
 
+async def test_a_pod_that_its_job_does_not_need_any_more_starts_by_itself(site: Site) -> None:
+    async with site.running():
+        job = an_owner(site, "Job", "train", {"parallelism": 3, "completions": 3}, gang="true")
+        site.kube.change(ObjectKey(JOBS, "default", "train"), lambda one: one.update(status={"succeeded": 3}))
+        job_pods(site, job, 1)
+        assert await site.bound("train-0") == "n1"
+
+
 async def test_a_gang_that_was_refused_and_then_lacks_a_member_waits_for_it(site: Site) -> None:
     async with site.running():
         said = {GANG: "ring", GANG_SIZE: "3", "slurm-extender.io/comment": "x"}

@@ -63,6 +63,11 @@ def test_edge_case_2_more_pods_than_expected_leave_the_last_ones_out() -> None:
     assert numbers(found.beyond) == ["ring-4", "ring-5"]
 
 
+def test_a_pod_of_a_gang_whose_owner_needs_none_any_more_is_complete_by_itself() -> None:
+    found = complete(member(1, expected=0), member(2, expected=0))
+    assert (numbers(found.members), found.size, numbers(found.beyond)) == (["ring-1"], 1, ["ring-2"])
+
+
 def test_edge_case_3_a_gate_of_another_controller_is_named_with_its_pod() -> None:
     gated = replace(member(3), pod=a_pod(name="ring-3", gates=(GATE, "kueue.x-k8s.io/admission")))
     text = missing(*map(member, range(3)), gated)
