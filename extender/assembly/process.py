@@ -358,10 +358,11 @@ class Assembly:
 
     @property
     def gang_context(self) -> GangContext:
-        """Return the site's choices about gangs, and the PodGroups."""
+        """Return the site's choices about gangs, the PodGroups, and the Pods of JobSets that have succeeded."""
         return GangContext(
             group=self.informers.pod_groups.group,
             groups_read=self.informers.pod_groups.sources,
+            succeeded=self.informers.pods.succeeded,
             jobs=self.config.gangs.jobs,
             largest=self.config.gangs.largest,
         )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from extender.domain.foreign_pods.foreign_pod import DAEMONS
-from extender.domain.gangs.context import GroupRef
+from extender.domain.gangs.context import GroupRef, JobSetAttempt
 from extender.domain.gangs.pod_groups import PodGroupView
 from extender.domain.gangs.recognition import group_of
+from extender.domain.gangs.successes import success_of
 from extender.domain.nodes.slurmds import SlurmdSelector
 from extender.domain.ports import PodCache
 from extender.domain.views import Container, DeviceClassView, NamespaceView, NodeView, OwnerReference, PodView
@@ -143,6 +144,9 @@ class PodStore(Store[PodView]):
         self._naming: dict[GroupRef, dict[str, PodView]] = {}
         """Pods of this scheduler, ended ones too, by the PodGroup that they name."""
 
+        self._succeeded: dict[JobSetAttempt, dict[str, dict[int | str, set[str]]]] = {}
+        """UIDs of the Pods of this scheduler that have succeeded, by JobSet, name of the Job and completion index."""
+
         self._repelling: dict[str, PodView] = {}
         self._claiming: dict[tuple[str, str], dict[str, PodView]] = {}
         """Pods by the namespace and name of a ResourceClaim that they use."""
@@ -176,6 +180,13 @@ class PodStore(Store[PodView]):
     def named_groups(self) -> Sequence[GroupRef]:
         """PodGroups that Pods of this scheduler name, whether they exist or not."""
         return tuple(self._naming)
+
+    def succeeded(self, attempt: JobSetAttempt) -> Mapping[str, Collection[int | str]]:
+        """Return the completion indexes of a JobSet's Pods of this scheduler that have succeeded, by their Job's name.
+
+        A Pod that is gone does not count any more.
+        """
+        return self._succeeded.get(attempt, _NO_SUCCESSES)
 
     def repelling(self) -> Sequence[PodView]:
         """Pods on nodes that have a required anti-affinity, and are not over."""
@@ -216,6 +227,9 @@ class PodStore(Store[PodView]):
                 self._repelling[view.uid] = view
         if view.scheduler_name in self._schedulers and (group := group_of(view)) is not None:
             self._naming.setdefault(group, {})[view.uid] = view
+        if view.scheduler_name in self._schedulers and (success := success_of(view)) is not None:
+            places = self._succeeded.setdefault(success.attempt, {}).setdefault(success.job, {})
+            places.setdefault(success.place, set()).add(view.uid)
         for claim in _claims_of(view):
             self._claiming.setdefault((view.namespace, claim), {})[view.uid] = view
 
@@ -225,6 +239,7 @@ class PodStore(Store[PodView]):
             naming = self._naming.get(group)
             if naming is not None and naming.pop(view.uid, None) is not None and not naming:
                 del self._naming[group]
+        self._forget_success(view)
         for claim in _claims_of(view):
             users = self._claiming.get((view.namespace, claim))
             if users is not None and users.pop(view.uid, None) is not None and not users:
@@ -235,6 +250,19 @@ class PodStore(Store[PodView]):
         there = self._on_node.get(view.node_name)
         if there is not None and there.pop(view.uid, None) is not None and not there:
             del self._on_node[view.node_name]
+
+    def _forget_success(self, view: PodView) -> None:
+        success = success_of(view)
+        jobs = {} if success is None else self._succeeded.get(success.attempt, {})
+        if success is None or view.uid not in (uids := jobs.get(success.job, {}).get(success.place, set())):
+            return
+        uids.discard(view.uid)
+        if not uids:
+            del jobs[success.job][success.place]
+        if not jobs[success.job]:
+            del jobs[success.job]
+        if not jobs:
+            del self._succeeded[success.attempt]
 
 
 class Named(View, Protocol):
@@ -321,6 +349,7 @@ def _claims_of(view: PodView) -> set[str]:
 
 
 _NOTHING: Mapping[str, str] = {}
+_NO_SUCCESSES: Mapping[str, Collection[int | str]] = {}
 _DAEMONS = {kind: OwnerReference("", kind, "", "") for kind in DAEMONS}
 """All that is kept of the owners of others' Pods: whether they belong to their Node."""
 

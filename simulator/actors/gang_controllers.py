@@ -344,6 +344,7 @@ class GangControllers:
         views = (_view(job, pods=1), _view(job_set, replicated=(entry,)))
         tags = {
             labels.JOBSET_NAME: gang.name,
+            labels.JOBSET_UID: job_set["metadata"]["uid"],
             labels.JOBSET_REPLICATED_JOB: "w",
             labels.JOBSET_GLOBAL_INDEX: str(index),
             labels.JOBSET_ATTEMPT: str(gang.attempt),

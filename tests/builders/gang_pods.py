@@ -75,6 +75,18 @@ def job_pods(site: Site, job: Json, count: int, labels: dict[str, str] | None = 
     return names
 
 
+def job_set_labels(job_set: Json, entry: str, job: int, attempt: int = 0) -> dict[str, str]:
+    """The labels of a JobSet's Pods in Job number `job` of all its Jobs."""
+    said = {
+        "jobset-name": job_set["metadata"]["name"],
+        "jobset-uid": job_set["metadata"]["uid"],
+        "replicatedjob-name": entry,
+        "job-global-index": str(job),
+        "restart-attempt": str(attempt),
+    }
+    return {f"jobset.sigs.k8s.io/{key}": value for key, value in said.items()}
+
+
 KEEP = {GANG_RESTART: "keep-allocation"}
 
 

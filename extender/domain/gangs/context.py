@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -34,6 +34,8 @@ class ReplicatedJob:
     name: str
     jobs: int
     pods: int
+    completions: int | None = None
+    """Pods of each Job that have to succeed; `None`: the specification does not say how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,15 @@ class GroupRef:
 
 
 @dataclass(frozen=True, slots=True)
+class JobSetAttempt:
+    """All Pods of a JobSet between two restarts of it. `attempt` is as their label has it."""
+
+    namespace: str
+    uid: str
+    attempt: str
+
+
+@dataclass(frozen=True, slots=True)
 class GroupView:
     """A group object as read. `least`: members that must start together; 0 or 1: its Pods are no gang."""
 
@@ -102,6 +113,10 @@ class GroupView:
 
 def _no_group(_ref: GroupRef) -> GroupView | None:
     return None
+
+
+def _none_succeeded(_attempt: JobSetAttempt) -> Mapping[str, Collection[int | str]]:
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +129,9 @@ class GangContext:
 
     groups_read: frozenset[GangSource] = frozenset()
     """Sources whose PodGroups are read. Those of others make no gang."""
+
+    succeeded: Callable[[JobSetAttempt], Mapping[str, Collection[int | str]]] = _none_succeeded
+    """Gives the completion indexes of a JobSet's Pods that have succeeded, by the name of their Job."""
 
     jobs: JobGangs = JobGangs.ANNOTATED
     largest: int = LARGEST

@@ -5,11 +5,19 @@ A function returns a sentence where the controller's annotation cannot be used, 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 
 from extender.domain.gangs import labels
-from extender.domain.gangs.context import ControllerView, GangContext, JobGangs, keeps_allocation
+from extender.domain.gangs.context import (
+    ControllerView,
+    GangContext,
+    JobGangs,
+    JobSetAttempt,
+    ReplicatedJob,
+    keeps_allocation,
+)
 from extender.domain.gangs.membership import GangSource, MemberOrder, Membership
 from extender.domain.gangs.order import order_of
 from extender.domain.gangs.readers import quoted, read_index, read_size
@@ -103,17 +111,20 @@ def of_job_set(pod: PodView, context: GangContext) -> Membership | str | None:
     generation = (KEPT, job_set.owner.uid) if keeps else (job_set.owner.uid, attempt)
     identity = (*generation, *(() if whole else (part,)))
     entries = [one for one in job_set.replicated or () if whole or one.name == part]
-    expected = sum(one.jobs * one.pods for one in entries)
-    if expected > context.largest:
-        return f"{title} has {expected} Pods; at most {context.largest} are allowed in a gang."
+    most = sum(one.jobs * one.pods for one in entries)
+    if most > context.largest:
+        return f"{title} has {most} Pods; at most {context.largest} are allowed in a gang."
+    succeeded = context.succeeded(JobSetAttempt(pod.namespace, job_set.owner.uid, attempt))
+    expected = _pods_left(job_set.owner.name, entries, succeeded) if succeeded else most
     return Membership(
         GangSource.JOB_SET,
         pod.namespace,
         title,
         identity,
-        expected or None,
+        expected if entries else None,
         _job_set_order(pod, job_set, whole),
-        "" if expected else f"The specification of {title} cannot be read.",
+        "" if entries else f"The specification of {title} cannot be read.",
+        most if entries else None,
         by_leader=job_set.in_order and whole,
     )
 
@@ -144,6 +155,22 @@ def _of_controller(
     order = order_of(pod)
     return Membership(
         source, pod.namespace, title, (job.owner.uid,), job.pods, order, unknown, job.most, further=job.further
+    )
+
+
+def _pods_left(job_set: str, entries: Iterable[ReplicatedJob], succeeded: Mapping[str, Collection[int | str]]) -> int:
+    """Return how many Pods the Jobs of these entries run beside each other, without those that have succeeded.
+
+    `succeeded` are the completion indexes of these, by the name of their Job. A Job that does not say how many Pods
+    have to succeed counts in full.
+    """
+    return sum(
+        one.pods
+        if one.completions is None
+        else max(0, min(one.pods, one.completions - len(succeeded.get(f"{job_set}-{one.name}-{number}", ()))))
+        for one in entries
+        if one.pods
+        for number in range(one.jobs)
     )
 
 

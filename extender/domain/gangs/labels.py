@@ -29,6 +29,7 @@ LWS_SIZE = f"{LWS_PREFIX}size"
 
 JOBSET_PREFIX = "jobset.sigs.k8s.io/"
 JOBSET_NAME = f"{JOBSET_PREFIX}jobset-name"
+JOBSET_UID = f"{JOBSET_PREFIX}jobset-uid"
 JOBSET_REPLICATED_JOB = f"{JOBSET_PREFIX}replicatedjob-name"
 JOBSET_JOB_INDEX = f"{JOBSET_PREFIX}job-index"
 JOBSET_GLOBAL_INDEX = f"{JOBSET_PREFIX}job-global-index"

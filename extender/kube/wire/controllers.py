@@ -39,14 +39,18 @@ def _job(view: ControllerView, job: Fields) -> ControllerView:
 def _job_set(view: ControllerView, job_set: Fields) -> ControllerView:
     spec = job_set.inner("spec")
     entries = spec.each("replicatedJobs", MOST_ENTRIES)
-    replicated = tuple(
-        ReplicatedJob(
-            one.text("name"), _given(one.number("replicas"), 1), _pods(one.inner("template").inner("spec"), 0)
-        )
-        for one in entries
-    )
+    replicated = tuple(map(_replicated_job, entries))
     ordered = spec.inner("startupPolicy").text("startupPolicyOrder") in IN_ORDER
     return replace(view, replicated=replicated, in_order=ordered or any(one.count("dependsOn") for one in entries))
+
+
+def _replicated_job(entry: Fields) -> ReplicatedJob:
+    job = entry.inner("template").inner("spec")
+    completions = job.number("completions")
+    if completions is None and job.number("parallelism") is None:
+        completions = 1  # as the API server sets it
+    jobs, pods = max(0, _given(entry.number("replicas"), 1)), max(0, _pods(job, 0))
+    return ReplicatedJob(entry.text("name"), jobs, pods, completions)
 
 
 def _leader_worker_set(view: ControllerView, lws: Fields) -> ControllerView:

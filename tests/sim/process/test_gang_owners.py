@@ -11,7 +11,7 @@ from simulator.kube.kubelet import RUN_FOR
 from simulator.kube.pods import pod_key
 from simulator.kube.resources import JOBS
 from simulator.kube.storage import ObjectKey
-from tests.builders.gang_pods import an_owner, gang, group_member, job_pods, serve_controllers
+from tests.builders.gang_pods import an_owner, gang, group_member, job_pods, job_set_labels, serve_controllers
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -85,14 +85,40 @@ async def test_the_jobs_of_a_job_set_are_one_gang_where_it_says_so(site: Site) -
         names: list[str] = []
         for number in range(2):
             job = an_owner(site, "Job", f"sweep-w-{number}", {"parallelism": 1, "completions": 1}, job_set)
-            said = {"jobset-name": "sweep", "replicatedjob-name": "w", "job-global-index": str(number)}
-            labels = {f"jobset.sigs.k8s.io/{key}": value for key, value in said.items()}
-            names += job_pods(site, job, 1, labels)
+            names += job_pods(site, job, 1, job_set_labels(job_set, "w", number))
             if not number:
                 await asyncio.sleep(30)
                 assert site.live_jobs() == []
         assert [await site.bound(name) for name in names] == ["n1", "n2"]
         assert len(site.live_jobs()) == 1
+
+
+@pytest.mark.parametrize("anew", [False, True])
+async def test_a_job_set_some_of_whose_pods_have_succeeded_starts_again_with_those_that_are_left(
+    site: Site, anew: bool
+) -> None:
+    serve_controllers(site)
+    one = {"parallelism": 1, "completions": 1}
+    entries = [{"name": name, "replicas": 1, "template": {"spec": one}} for name in ("driver", "worker")]
+    names = ["sweep-driver-0-0", "sweep-worker-0-0"]
+    async with site.running():
+        job_set = an_owner(site, "JobSet", "sweep", {"replicatedJobs": entries}, gang="set")
+        jobs = [an_owner(site, "Job", name.removesuffix("-0"), one, job_set) for name in names]
+        for number, job in enumerate(jobs):
+            job_pods(site, job, 1, job_set_labels(job_set, ("driver", "worker")[number], number))
+        site.kube.change(pod_key("default", names[0]), lambda pod: pod["metadata"].update(annotations={RUN_FOR: "5"}))
+        for name in names:
+            await site.bound(name)
+        await site.until(lambda: site.pod(names[0])["status"]["phase"] == "Succeeded", "its end")
+        site.slurm.controller.cancel(site.live_jobs()[0].job_id)
+        await site.gone(names[1])
+        if not anew:
+            job_pods(site, jobs[1], 1, job_set_labels(job_set, "worker", 1))
+            assert await site.bound(names[1]) == "n1"
+    if anew:
+        job_pods(site, jobs[1], 1, job_set_labels(job_set, "worker", 1))
+        async with site.running():
+            assert await site.bound(names[1]) == "n1"
 
 
 @pytest.mark.parametrize("policy", ["LeaderCreated", "LeaderReady"])

@@ -1,0 +1,160 @@
+"""A gang of a JobSet whose Pods have succeeded in part has as many members as its Jobs still run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from extender.domain.gangs import labels
+from extender.domain.gangs.context import ControllerView, GangContext, JobSetAttempt
+from extender.domain.gangs.membership import Membership
+from extender.domain.gangs.recognition import GangRefused, recognise
+from extender.domain.views import OwnerReference, PodView
+from extender.domain.wellknown import GANG, GANG_RESTART
+from extender.kube.store import PodStore
+from extender.kube.wire.controllers import with_size
+from tests.builders.pod_views import a_pod
+
+SWEEP = OwnerReference("jobset.x-k8s.io/v1alpha2", "JobSet", "sweep", "set-1")
+DRIVER = {"name": "driver", "template": {"spec": {}}}
+WORKERS = {"name": "worker", "replicas": 2, "template": {"spec": {"parallelism": 2, "completions": 3}}}
+QUEUE = {"name": "queue", "replicas": 1, "template": {"spec": {"parallelism": 2}}}
+
+
+def job(name: str) -> OwnerReference:
+    return OwnerReference("batch/v1", "Job", name, f"uid-{name}")
+
+
+def pod_of(name: str, index: int | None = 0, attempt: str = "0", set_uid: str = SWEEP.uid, **fields: Any) -> PodView:
+    """A Pod of the Job of this name."""
+    said = {
+        labels.JOBSET_NAME: SWEEP.name,
+        labels.JOBSET_REPLICATED_JOB: name.split("-")[1],
+        labels.JOBSET_ATTEMPT: attempt,
+        labels.JOBSET_UID: set_uid,
+        labels.JOB_INDEX: "" if index is None else str(index),
+    }
+    pod_name = f"{name}-{index}-{attempt}"
+    marks = {key: text for key, text in said.items() if text}
+    known: dict[str, Any] = {"uid": f"uid-{pod_name}", "name": pod_name, "owner": job(name), "labels": marks}
+    return a_pod(**known | {"scheduler_name": "slurm", "resource_version": "1"} | fields)
+
+
+def succeeded(name: str, index: int | None = 0, **fields: Any) -> PodView:
+    return pod_of(name, index, **{"phase": "Succeeded"} | fields)
+
+
+def recognised(
+    pods: Sequence[PodView], entries: Sequence[object] = (DRIVER, WORKERS), attempt: str = "0", **said: str
+) -> Membership:
+    """Return the gang of a worker, with these Pods in the cache."""
+    store = PodStore({"slurm"})
+    store.replaced(pods, [])
+    view = ControllerView(SWEEP, {GANG: said.pop("gang", "set")} | said)
+    job_set = with_size(view, json.dumps({"spec": {"replicatedJobs": entries}}).encode())
+    controllers = (ControllerView(job("sweep-worker-0"), pods=2), job_set)
+    gang = recognise(pod_of("sweep-worker-0", 1, attempt), GangContext(controllers, succeeded=store.succeeded))
+    assert isinstance(gang, Membership), gang
+    return gang
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ([], 5),
+        ([succeeded("sweep-driver-0")], 4),
+        ([succeeded("sweep-worker-0")], 5),
+        ([succeeded("sweep-worker-0", 0), succeeded("sweep-worker-0", 1)], 4),
+        ([succeeded("sweep-worker-0", 0), succeeded("sweep-worker-0", 0, uid="again")], 5),
+        ([succeeded("sweep-worker-0", None, uid="one"), succeeded("sweep-worker-0", None, uid="two")], 4),
+        ([succeeded("sweep-worker-1", number) for number in range(4)], 3),
+    ],
+)
+def test_each_job_of_a_job_set_counts_with_the_pods_that_it_still_runs(pods: list[PodView], expected: int) -> None:
+    gang = recognised(pods)
+    assert (gang.expected, gang.most, gang.unknown) == (expected, 5, "")
+
+
+def test_an_entry_of_a_job_set_counts_its_own_successes_alone() -> None:
+    both = [succeeded("sweep-driver-0"), *(succeeded("sweep-worker-1", number) for number in range(2))]
+    assert recognised(both, gang="replicated-job").expected == 3
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        succeeded("sweep-driver-0", phase="Failed"),
+        succeeded("sweep-driver-0", phase="Running"),
+        succeeded("sweep-driver-0", attempt="1"),
+        succeeded("sweep-driver-0", set_uid="set-0"),
+        succeeded("sweep-driver-0", labels={labels.JOBSET_NAME: "sweep", labels.JOBSET_REPLICATED_JOB: "driver"}),
+        succeeded("sweep-driver-0", namespace="other"),
+        succeeded("sweep-driver-0", owner=None),
+        succeeded("sweep-driver-0", owner=OwnerReference("v1", "Job", "sweep-driver-0", "other")),
+        succeeded("sweep-driver-0", deleted_at=1.0),
+        succeeded("sweep-driver-0", scheduler_name="default-scheduler"),
+        succeeded("sweep-driver-1"),
+        succeeded("sweep-other-0"),
+        succeeded("other-driver-0"),
+    ],
+)
+def test_no_other_pod_makes_a_gang_of_a_job_set_smaller(pod: PodView) -> None:
+    assert recognised([pod]).expected == 5
+
+
+def test_a_job_set_that_keeps_its_allocation_counts_the_successes_since_its_last_restart() -> None:
+    before = [succeeded("sweep-driver-0"), succeeded("sweep-worker-0", 0), succeeded("sweep-worker-0", 1)]
+    gang = recognised(before, attempt="1", **{GANG_RESTART: "keep-allocation"})
+    assert gang.expected == 5
+    since = succeeded("sweep-driver-0", attempt="1")
+    assert recognised([*before, since], attempt="1", **{GANG_RESTART: "keep-allocation"}).expected == 4
+
+
+def test_a_job_that_does_not_say_how_many_pods_have_to_succeed_counts_in_full() -> None:
+    assert recognised([succeeded("sweep-queue-0")], (WORKERS, QUEUE)).expected == 6
+
+
+def test_a_gang_of_a_job_set_stays_one_when_a_single_pod_is_left() -> None:
+    pods = [succeeded("sweep-worker-0", number) for number in range(2)]
+    gang = recognised(pods, (WORKERS | {"replicas": 1},))
+    assert (gang.expected, gang.most) == (1, 2)
+
+
+def test_the_size_that_a_site_allows_is_that_of_the_whole_job_set() -> None:
+    store = PodStore({"slurm"})
+    store.replaced([succeeded("sweep-driver-0")], [])
+    job_set = with_size(
+        ControllerView(SWEEP, {GANG: "set"}), json.dumps({"spec": {"replicatedJobs": [DRIVER, WORKERS]}}).encode()
+    )
+    refused = recognise(pod_of("sweep-worker-0"), GangContext((job_set,), succeeded=store.succeeded, largest=4))
+    assert refused == GangRefused("JobSet sweep has 5 Pods; at most 4 are allowed in a gang.")
+
+
+def test_numbers_below_zero_in_a_job_set_count_as_none() -> None:
+    huge = WORKERS | {"name": "huge", "replicas": 10**15}
+    less = WORKERS | {"name": "less", "replicas": -(10**15)}
+    none = WORKERS | {"name": "none", "replicas": 10**15, "template": {"spec": {"parallelism": -1}}}
+    assert recognised([succeeded("sweep-driver-0")], (DRIVER, WORKERS, less, none)).most == 5
+    job_set = with_size(
+        ControllerView(SWEEP, {GANG: "set"}), json.dumps({"spec": {"replicatedJobs": [huge, less]}}).encode()
+    )
+    assert isinstance(recognise(pod_of("sweep-worker-0"), GangContext((job_set,))), GangRefused)
+
+
+def test_a_pod_counts_from_its_success_until_it_is_gone() -> None:
+    store, attempt = PodStore({"slurm"}), JobSetAttempt("team", SWEEP.uid, "0")
+    store.changed(pod_of("sweep-driver-0", phase="Running"))
+    assert store.succeeded(attempt) == {}
+    store.changed(succeeded("sweep-driver-0", resource_version="2"))
+    store.changed(succeeded("sweep-driver-0", resource_version="3", annotations={"said": "later"}))
+    store.changed(succeeded("sweep-worker-0", 1))
+    assert {name: list(places) for name, places in store.succeeded(attempt).items()} == {
+        "sweep-driver-0": [0],
+        "sweep-worker-0": [1],
+    }
+    for name in ("sweep-driver-0-0-0", "sweep-worker-0-1-0"):
+        store.removed(f"uid-{name}", None)
+    assert store.succeeded(attempt) == {}
