@@ -37,6 +37,9 @@ class ReplicatedJob:
     completions: int | None = None
     """Pods of each Job that have to succeed; `None`: the specification does not say how many."""
 
+    succeeded: int = 0
+    """Jobs that have succeeded since the last restart of the JobSet; 0 where that is not certain."""
+
 
 @dataclass(frozen=True, slots=True)
 class ControllerView:
@@ -61,6 +64,9 @@ class ControllerView:
 
     replicated: tuple[ReplicatedJob, ...] | None = None
     """Of a JobSet, in its order."""
+
+    restarts: int = 0
+    """Of a JobSet: how often it has been restarted."""
 
     read: bool = True
     """False: it may not be read, or is gone; only the reference to it is known."""

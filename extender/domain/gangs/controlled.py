@@ -5,7 +5,7 @@ A function returns a sentence where the controller's annotation cannot be used, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from enum import StrEnum
 
@@ -115,7 +115,9 @@ def of_job_set(pod: PodView, context: GangContext) -> Membership | str | None:
     if most > context.largest:
         return f"{title} has {most} Pods; at most {context.largest} are allowed in a gang."
     succeeded = context.succeeded(JobSetAttempt(pod.namespace, job_set.owner.uid, attempt))
-    expected = _pods_left(job_set.owner.name, entries, succeeded) if succeeded else most
+    current = attempt == str(job_set.restarts)
+    left = (_pods_left(job_set.owner.name, one, succeeded, one.succeeded if current else 0) for one in entries)
+    expected = sum(left)
     return Membership(
         GangSource.JOB_SET,
         pod.namespace,
@@ -158,20 +160,24 @@ def _of_controller(
     )
 
 
-def _pods_left(job_set: str, entries: Iterable[ReplicatedJob], succeeded: Mapping[str, Collection[int | str]]) -> int:
-    """Return how many Pods the Jobs of these entries run beside each other, without those that have succeeded.
+def _pods_left(
+    job_set: str, entry: ReplicatedJob, succeeded: Mapping[str, Collection[int | str]], jobs_over: int
+) -> int:
+    """Return how many Pods the Jobs of this entry run beside each other, without those that have succeeded.
 
     `succeeded` are the completion indexes of these, by the name of their Job. A Job that does not say how many Pods
-    have to succeed counts in full.
+    have to succeed counts in full. `jobs_over` Jobs have succeeded, whether their Pods exist or not. It is not known
+    which: the result is the largest number that is possible.
     """
-    return sum(
-        one.pods
-        if one.completions is None
-        else max(0, min(one.pods, one.completions - len(succeeded.get(f"{job_set}-{one.name}-{number}", ()))))
-        for one in entries
-        if one.pods
-        for number in range(one.jobs)
+    if not entry.pods or not (succeeded or jobs_over):
+        return entry.jobs * entry.pods
+    left = sorted(
+        entry.pods
+        if entry.completions is None
+        else max(0, min(entry.pods, entry.completions - len(succeeded.get(f"{job_set}-{entry.name}-{number}", ()))))
+        for number in range(entry.jobs)
     )
+    return sum(left[jobs_over:])
 
 
 def _job_set_order(pod: PodView, job_set: ControllerView, whole: bool) -> MemberOrder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from extender.domain.gangs.context import ControllerView, ReplicatedJob
@@ -37,20 +38,33 @@ def _job(view: ControllerView, job: Fields) -> ControllerView:
 
 
 def _job_set(view: ControllerView, job_set: Fields) -> ControllerView:
-    spec = job_set.inner("spec")
+    spec, status = job_set.inner("spec"), job_set.inner("status")
     entries = spec.each("replicatedJobs", MOST_ENTRIES)
-    replicated = tuple(map(_replicated_job, entries))
+    succeeded = _succeeded_jobs(status)
+    replicated = tuple(_replicated_job(one, succeeded.get(one.text("name"), 0)) for one in entries)
     ordered = spec.inner("startupPolicy").text("startupPolicyOrder") in IN_ORDER
-    return replace(view, replicated=replicated, in_order=ordered or any(one.count("dependsOn") for one in entries))
+    in_order = ordered or any(one.count("dependsOn") for one in entries)
+    return replace(view, replicated=replicated, restarts=status.number("restarts") or 0, in_order=in_order)
 
 
-def _replicated_job(entry: Fields) -> ReplicatedJob:
+def _succeeded_jobs(status: Fields) -> Mapping[str, int]:
+    """Return how many Jobs of each entry of a JobSet have succeeded since its last restart.
+
+    The status that first has the number of a restart still counts the Jobs from before, with those that failed.
+    """
+    entries = status.each("replicatedJobsStatus", MOST_ENTRIES)
+    if any(one.number("failed") for one in entries):
+        return {}
+    return {one.text("name"): max(0, one.number("succeeded") or 0) for one in entries}
+
+
+def _replicated_job(entry: Fields, succeeded: int) -> ReplicatedJob:
     job = entry.inner("template").inner("spec")
     completions = job.number("completions")
     if completions is None and job.number("parallelism") is None:
         completions = 1  # as the API server sets it
     jobs, pods = max(0, _given(entry.number("replicas"), 1)), max(0, _pods(job, 0))
-    return ReplicatedJob(entry.text("name"), jobs, pods, completions)
+    return ReplicatedJob(entry.text("name"), jobs, pods, completions, succeeded)
 
 
 def _leader_worker_set(view: ControllerView, lws: Fields) -> ControllerView:

@@ -11,7 +11,15 @@ from simulator.kube.kubelet import RUN_FOR
 from simulator.kube.pods import pod_key
 from simulator.kube.resources import JOBS
 from simulator.kube.storage import ObjectKey
-from tests.builders.gang_pods import an_owner, gang, group_member, job_pods, job_set_labels, serve_controllers
+from tests.builders.gang_pods import (
+    JOB_SETS,
+    an_owner,
+    gang,
+    group_member,
+    job_pods,
+    job_set_labels,
+    serve_controllers,
+)
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -93,9 +101,9 @@ async def test_the_jobs_of_a_job_set_are_one_gang_where_it_says_so(site: Site) -
         assert len(site.live_jobs()) == 1
 
 
-@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize(("anew", "kept"), [(False, True), (True, True), (True, False)])
 async def test_a_job_set_some_of_whose_pods_have_succeeded_starts_again_with_those_that_are_left(
-    site: Site, anew: bool
+    site: Site, anew: bool, kept: bool
 ) -> None:
     serve_controllers(site)
     one = {"parallelism": 1, "completions": 1}
@@ -115,6 +123,10 @@ async def test_a_job_set_some_of_whose_pods_have_succeeded_starts_again_with_tho
         if not anew:
             job_pods(site, jobs[1], 1, job_set_labels(job_set, "worker", 1))
             assert await site.bound(names[1]) == "n1"
+    if not kept:
+        site.kube.delete_pod(names[0], grace_s=0)
+        done = {"replicatedJobsStatus": [{"name": "driver", "succeeded": 1}]}
+        site.kube.change(ObjectKey(JOB_SETS, "default", "sweep"), lambda one: one.update(status=done))
     if anew:
         job_pods(site, jobs[1], 1, job_set_labels(job_set, "worker", 1))
         async with site.running():

@@ -48,17 +48,24 @@ def succeeded(name: str, index: int | None = 0, **fields: Any) -> PodView:
 
 
 def recognised(
-    pods: Sequence[PodView], entries: Sequence[object] = (DRIVER, WORKERS), attempt: str = "0", **said: str
+    pods: Sequence[PodView],
+    entries: Sequence[object] = (DRIVER, WORKERS),
+    attempt: str = "0",
+    status: dict[str, Any] | None = None,
+    gang: str = "set",
+    keeps: bool = False,
 ) -> Membership:
     """Return the gang of a worker, with these Pods in the cache."""
     store = PodStore({"slurm"})
     store.replaced(pods, [])
-    view = ControllerView(SWEEP, {GANG: said.pop("gang", "set")} | said)
-    job_set = with_size(view, json.dumps({"spec": {"replicatedJobs": entries}}).encode())
+    said = {GANG_RESTART: "keep-allocation"} if keeps else {}
+    view = ControllerView(SWEEP, {GANG: gang} | said)
+    body = {"spec": {"replicatedJobs": entries}, "status": status or {}}
+    job_set = with_size(view, json.dumps(body).encode())
     controllers = (ControllerView(job("sweep-worker-0"), pods=2), job_set)
-    gang = recognise(pod_of("sweep-worker-0", 1, attempt), GangContext(controllers, succeeded=store.succeeded))
-    assert isinstance(gang, Membership), gang
-    return gang
+    found = recognise(pod_of("sweep-worker-0", 1, attempt), GangContext(controllers, succeeded=store.succeeded))
+    assert isinstance(found, Membership), found
+    return found
 
 
 @pytest.mark.parametrize(
@@ -107,14 +114,49 @@ def test_no_other_pod_makes_a_gang_of_a_job_set_smaller(pod: PodView) -> None:
 
 def test_a_job_set_that_keeps_its_allocation_counts_the_successes_since_its_last_restart() -> None:
     before = [succeeded("sweep-driver-0"), succeeded("sweep-worker-0", 0), succeeded("sweep-worker-0", 1)]
-    gang = recognised(before, attempt="1", **{GANG_RESTART: "keep-allocation"})
+    gang = recognised(before, attempt="1", keeps=True)
     assert gang.expected == 5
     since = succeeded("sweep-driver-0", attempt="1")
-    assert recognised([*before, since], attempt="1", **{GANG_RESTART: "keep-allocation"}).expected == 4
+    assert recognised([*before, since], attempt="1", keeps=True).expected == 4
 
 
 def test_a_job_that_does_not_say_how_many_pods_have_to_succeed_counts_in_full() -> None:
     assert recognised([succeeded("sweep-queue-0")], (WORKERS, QUEUE)).expected == 6
+
+
+def status(restarts: int = 0, driver: int = 0, worker: int = 0, failed: int = 0) -> dict[str, Any]:
+    """The status of a JobSet with so many Jobs of each entry that have succeeded."""
+    entries = [
+        {"name": "driver", "succeeded": driver, "failed": failed},
+        {"name": "worker", "succeeded": worker, "failed": 0},
+    ]
+    return {"restarts": restarts, "replicatedJobsStatus": entries}
+
+
+@pytest.mark.parametrize(
+    ("pods", "said", "expected"),
+    [
+        ([], status(driver=1), 4),
+        ([], status(worker=1), 3),
+        ([], status(driver=1, worker=2), 0),
+        ([], status(driver=7), 4),
+        ([succeeded("sweep-driver-0")], status(driver=1), 4),
+        ([succeeded("sweep-worker-1", number) for number in range(3)], status(worker=1), 3),
+        ([succeeded("sweep-worker-1", number) for number in range(2)], status(worker=1), 3),
+        ([], status(restarts=1, driver=1), 5),
+        ([], status(driver=1, failed=1), 5),
+        ([], status(driver=-1), 5),
+    ],
+)
+def test_jobs_that_have_succeeded_need_no_pods_even_if_theirs_were_deleted(
+    pods: list[PodView], said: dict[str, Any], expected: int
+) -> None:
+    assert recognised(pods, status=said).expected == expected
+
+
+def test_jobs_that_have_succeeded_since_a_restart_count_for_the_pods_since_then() -> None:
+    assert recognised([], attempt="1", status=status(restarts=1, driver=1)).expected == 4
+    assert recognised([], attempt="1", status=status(restarts=1, driver=1, failed=1)).expected == 5
 
 
 def test_a_gang_of_a_job_set_stays_one_when_a_single_pod_is_left() -> None:
