@@ -127,6 +127,7 @@ def of_job_set(pod: PodView, context: GangContext) -> Membership | str | None:
         _job_set_order(pod, job_set, whole),
         "" if entries else f"The specification of {title} cannot be read.",
         most if entries else None,
+        further=any(one.completions is not None and one.completions > one.pods for one in entries),
         by_leader=job_set.in_order and whole,
     )
 

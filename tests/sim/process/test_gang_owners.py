@@ -133,6 +133,24 @@ async def test_a_job_set_some_of_whose_pods_have_succeeded_starts_again_with_tho
             assert await site.bound(names[1]) == "n1"
 
 
+async def test_a_later_pod_of_a_job_of_a_job_set_takes_the_slot_of_one_that_succeeded(site: Site) -> None:
+    serve_controllers(site)
+    spec = {"parallelism": 2, "completions": 3}
+    async with site.running():
+        entry = {"name": "w", "replicas": 1, "template": {"spec": spec}}
+        job_set = an_owner(site, "JobSet", "sweep", {"replicatedJobs": [entry]}, gang="set")
+        job = an_owner(site, "Job", "sweep-w-0", spec, job_set)
+        names = job_pods(site, job, 2, job_set_labels(job_set, "w", 0))
+        site.edit_pod(names[1], lambda pod: pod["metadata"].update(annotations={RUN_FOR: "5"}))
+        for name in names:
+            await site.bound(name)
+        await site.until(lambda: site.pod(names[1])["status"]["phase"] == "Succeeded", "its end")
+        await asyncio.sleep(3)
+        (later,) = job_pods(site, job, 3, job_set_labels(job_set, "w", 0), first=2)
+        assert await site.bound(later) == "n2"
+        assert len(site.live_jobs()) == 1
+
+
 @pytest.mark.parametrize("policy", ["LeaderCreated", "LeaderReady"])
 async def test_edge_case_27_a_group_of_a_leader_worker_set_is_a_gang_and_a_ready_leader_may_start_alone(
     site: Site, policy: str
