@@ -415,9 +415,12 @@ def validate(p: Placeholder) -> None:
         raise AssertionError(f"{p.key}: GONE with a live member")
     if isinstance(payload, AbsentState | ReleasingState | RefusedState) and p.job_occupied:
         raise AssertionError(f"{p.key}: {p.state} with a member that runs on its job")
-    kept = isinstance(payload, BoundState) and payload.kept_until > 0
-    if isinstance(payload, BoundState | LostState) and not p.job_occupied and not kept:
-        raise AssertionError(f"{p.key}: {p.state} with no member that runs on its job")
+    kept_until = payload.kept_until if isinstance(payload, BoundState) else 0.0
+    if isinstance(payload, BoundState | LostState) and not p.job_occupied:
+        if not kept_until:
+            raise AssertionError(f"{p.key}: {p.state} with no member that runs on its job")
+        if p.wake_at is None or p.wake_at > kept_until:
+            raise AssertionError(f"{p.key}: {p.state}, kept without a timer")
     if isinstance(payload, RefusedState) and payload.unrecorded and p.cancelled is None:
         raise AssertionError(f"{p.key}: a cancel that did not happen is to be recorded")
     if p.state is State.SUBMITTING and p.cancelled is not None and p.cancelled.speaks_of(p.submitted_request):

@@ -120,6 +120,8 @@ def _schedule(p: Placeholder, commands: list[c.Command], at: At) -> Step:
     limit_at = payload.limit_at if isinstance(payload, GrantedState | BoundState) else None
     if limit_at is not None and (p.job_occupied or p.state is State.BOUND):
         dues.append(limit_at)
+    if isinstance(payload, BoundState) and payload.kept_until and not p.job_occupied:
+        dues.append(payload.kept_until)
     if isinstance(payload, GoneState) and p.wake_at is None:
         dues.append(at.now + at.timing.forget)
     if p.duplicate_jobs:

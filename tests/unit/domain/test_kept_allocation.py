@@ -14,7 +14,7 @@ from extender.domain.gangs.membership import Membership
 from extender.domain.gangs.recognition import recognise
 from extender.domain.gangs.vacancies import vacancies
 from extender.domain.jobs.job import GangRestart
-from extender.domain.placeholder import Placeholder, State
+from extender.domain.placeholder import Placeholder, State, validate
 from extender.domain.states import BoundState, GrantedState
 from extender.domain.views import OwnerReference
 from extender.domain.wellknown import GANG, GANG_RESTART, Reason
@@ -68,6 +68,22 @@ def test_without_another_incarnation_the_job_is_released_when_the_time_is_over()
     life.later(2)
     assert (kept, life.state) == (State.BOUND, State.RELEASING)
     assert life.one(c.CancelJob).job_id == JOB
+
+
+def test_a_kept_job_ends_in_time_also_where_a_probe_is_due_before() -> None:
+    life = running()
+    life.p = replace(life.p, reprobe_at=life.now + TIMING.replace / 2)
+    assert life.notify(*over()).later(TIMING.replace - 1).asked(c.ProbeJob)
+    kept = life.state
+    life.later(2)
+    assert (kept, life.state) == (State.BOUND, State.RELEASING)
+
+
+def test_a_kept_job_without_a_timer_breaks_an_invariant() -> None:
+    life = running().notify(*over())
+    for late in (None, life.now + TIMING.replace + 1):
+        with pytest.raises(AssertionError, match="kept without a timer"):
+            validate(replace(life.p, wake_at=late))
 
 
 @pytest.mark.parametrize(
