@@ -207,6 +207,9 @@ class BoundState:
     kept_until: float = 0.0
     """Until when the job is kept for the next incarnation of a gang whose members have all ended; 0.0: some run."""
 
+    doubted_since: float | None = None
+    """Since when a kept job lacks nodes for the Pods of that incarnation."""
+
 
 @dataclass(frozen=True, slots=True)
 class LostState:

@@ -6,13 +6,12 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.job_outcomes.transition_table import states_after
 from extender.domain.jobs.changes import can_follow_running
-from extender.domain.lifecycle.granted import lacks_nodes
+from extender.domain.lifecycle.granted import lacks_nodes, release_unusable
 from extender.domain.lifecycle.kept import keep_for_next
 from extender.domain.lifecycle.rules import At, StateRules, Step
 from extender.domain.lifecycle.taken_nodes import end_stranded, is_smaller, lose_nodes
 from extender.domain.lifecycle.transitions import (
     announce,
-    delay_next_attempt,
     follow_job,
     infer_submitted_request,
     limit_after,
@@ -33,7 +32,7 @@ def _pod_over(p: Placeholder, bound: BoundState, _event: e.Event, at: At) -> Ste
     if not p.job_occupied:
         return keep_for_next(p, bound, at) or release_job(p, "its Pod is over", at)
     if bound.kept_until:
-        bound = replace(bound, kept_until=0.0)
+        bound = replace(bound, kept_until=0.0, doubted_since=None)
         p = replace(p, payload=bound)
     if bound.taken_at and p.wants and not p.stranded:
         return p, [c.ReadJob(bound.job.job_id)]
@@ -84,11 +83,14 @@ def _as_read(bound: BoundState, event: e.JobGranted) -> BoundState:
 def _with_successors(p: Placeholder, bound: BoundState, event: e.JobGranted, at: At) -> Step:
     """Give members that came later the slots of the running job that are free.
 
-    A job that was kept for the next incarnation is released if it holds less than that needs.
+    A job that was kept for the next incarnation is released if it holds less than that needs. Where only Nodes are
+    missing, they may come back for a short time.
     """
-    if event.lacking and not p.job_occupied:
-        said = announce(p, Reason.GIVEN_BACK, event.lacking, True)
-        return release_job(delay_next_attempt(p, at), event.lacking, at, said)
+    if not p.job_occupied and (event.lacking or lacks_nodes(p, event)):
+        since = at.now if bound.doubted_since is None else bound.doubted_since
+        if event.lacking or at.now - since >= at.timing.doubt:
+            return release_unusable(p, event, at)
+        return _update(replace(p, wake_at=at.now + at.timing.busy), replace(bound, doubted_since=since))
     if bound.vacated or p.stranded or lacks_nodes(p, event):
         return _update(p, bound)
     allocation = tuple(sorted(event.allocation.items()))
@@ -173,8 +175,9 @@ def _timer(p: Placeholder, bound: BoundState, _event: e.TimerFired, at: At) -> S
     """Repeat the end of members whose nodes Slurm took. The time limit may be near: the read shows how near."""
     if not p.job_occupied:
         if p.wants:  # the read that gives them their nodes is repeated
-            kept = replace(bound, kept_until=at.now + at.timing.busy)
-            return replace(p, payload=kept, wake_at=kept.kept_until), [c.ReadJob(bound.job.job_id)]
+            again = at.now + at.timing.busy
+            kept = replace(bound, kept_until=max(bound.kept_until, again))
+            return replace(p, payload=kept, wake_at=again), [c.ReadJob(bound.job.job_id)]
         if at.now >= bound.kept_until:
             return release_job(p, "its Pods are over, and no others came", at)
     p, commands = end_stranded(p, bound, at)

@@ -51,9 +51,7 @@ def accept_grant(p: Placeholder, granted: GrantedState, event: e.JobGranted, at:
     `p` may be in WAITING, its job with the nodes of the event already.
     """
     if (lacks_nodes(p, event) or event.lacking) and not p.job_occupied:
-        nodes = ", ".join(event.unmapped) or "no node"
-        text = event.lacking or f"Slurm allocated {nodes}, for which Kubernetes has no Node; the job is released."
-        return release_job(delay_next_attempt(p, at), text, at, announce(p, Reason.GIVEN_BACK, text, True))
+        return release_unusable(p, event, at)
     limit_at = limit_after(granted.limit_at, event, at)
     granted = replace(granted, allocation=tuple(sorted(event.allocation.items())), cleared=False, limit_at=limit_at)
     p = replace(p, payload=granted)
@@ -69,6 +67,13 @@ def accept_grant(p: Placeholder, granted: GrantedState, event: e.JobGranted, at:
     reason = TRANSITIONS[JobCondition.RUNNING][State.WAITING].event or Reason.GRANTED
     said = announce(p, reason, f"Slurm job {event.job_id} was given {nodes}.")
     return replace(p, wake_at=at.now + at.timing.busy), [said]
+
+
+def release_unusable(p: Placeholder, event: e.JobGranted, at: At) -> Step:
+    """Release a job that no Pod runs on, and whose grant cannot be used; an Event says why."""
+    nodes = ", ".join(event.unmapped) or "no node"
+    text = event.lacking or f"Slurm allocated {nodes}, for which Kubernetes has no Node; the job is released."
+    return release_job(delay_next_attempt(p, at), text, at, announce(p, Reason.GIVEN_BACK, text, True))
 
 
 def lacks_nodes(p: Placeholder, event: e.JobGranted) -> bool:

@@ -207,3 +207,32 @@ def test_a_kept_job_that_holds_less_than_the_next_incarnation_needs_is_released(
     life.notify(replace(granted(NEW), lacking="Slurm job 7 holds 2 CPUs, the Pod needs 4; the job is released."))
     assert life.state is State.RELEASING
     assert life.reasons() == ["SlurmAllocationReleased"]
+
+
+def without_a_node() -> Life:
+    """The next incarnation waits for a kept job, and one of its nodes has no Kubernetes Node."""
+    life = running().notify(*over(), e.PodWanted(NEW, KEEPS, (0, 1)))
+    return life.notify(replace(granted(NEW), allocation={}, unmapped=("slurm-n2",)))
+
+
+def test_a_kept_job_whose_node_left_kubernetes_is_released_after_a_time() -> None:
+    life = without_a_node()
+    unnamed = replace(granted(NEW), allocation={}, unmapped=("slurm-n2",))
+    while life.now < 1000.0 + TIMING.doubt - 1:
+        assert life.timer().one(c.ReadJob).job_id == JOB
+        assert (life.notify(unnamed).state, life.commands) == (State.BOUND, [])
+    life.later(2).notify(unnamed)
+    assert (life.state, life.reasons()) == (State.RELEASING, ["SlurmAllocationReleased"])
+    assert "slurm-n2, for which Kubernetes has no Node" in life.one(c.Announce).text
+
+
+def test_a_kept_job_whose_node_returns_to_kubernetes_is_taken_over() -> None:
+    life = without_a_node().later(TIMING.doubt + 1)
+    assert life.notify(granted(NEW)).state is State.GRANTED
+
+
+def test_pods_that_come_and_leave_do_not_shorten_the_time_of_a_kept_job() -> None:
+    life = without_a_node().later(5)
+    life.notify(*(e.PodGone(ref.uid, e.PodEnd.REMOVED) for ref in NEW)).later(TIMING.replace - 6)
+    kept = life.state
+    assert (kept, life.later(2).state) == (State.BOUND, State.RELEASING)
