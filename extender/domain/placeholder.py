@@ -319,6 +319,12 @@ class Placeholder:
         left = {slot for slot, node in enumerate(job.slots) if node and node not in kept}
         return tuple(member for slot, member in self.by_slot if slot in left and member.placed) if left else ()
 
+    @property
+    def is_stranded(self) -> bool:
+        """Return whether members run on the job, and all of them on nodes which Slurm took from it."""
+        stranded = {member.ref.uid for member in self.stranded}
+        return self.job_occupied and {m.ref.uid for m in self.members if self.occupies_job(m)} <= stranded
+
     def has_node_for(self, slot: int) -> bool:
         """Return whether the job has the node of this slot, and is to keep it; True while its nodes are unknown."""
         job = self.payload.job

@@ -286,7 +286,7 @@ class HookService:
         return p is not None and p.state is State.LOST and p.placed
 
     def _on(self, p: Placeholder, slurm_node: str) -> bool:
-        return slurm_node in p.slurm_nodes or slurm_node in slurm_nodes_of(p, self._engine.snapshot.node_map)
+        return slurm_node in slurm_nodes_of(p, self._engine.snapshot.node_map)
 
     def _is_site(self, token: str) -> bool:
         return self._site_key is not None and hmac.compare_digest(self._site_key, token.encode(errors="replace"))

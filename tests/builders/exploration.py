@@ -239,6 +239,7 @@ def essence(p: Placeholder, now: float) -> tuple[object, ...]:
         p.job_id,
         p.exclusions_changed,
         p.allocation,
+        tuple(member.ref.uid for member in p.stranded),
         bool(p.duplicate_jobs),
         due(p.retry_at),
         due(p.reprobe_at),

@@ -9,7 +9,7 @@ from extender.domain.jobs.changes import can_follow_running
 from extender.domain.lifecycle.granted import lacks_nodes, release_unusable
 from extender.domain.lifecycle.kept import keep_for_next
 from extender.domain.lifecycle.rules import At, StateRules, Step
-from extender.domain.lifecycle.taken_nodes import end_stranded, is_smaller, lose_nodes
+from extender.domain.lifecycle.taken_nodes import end_stranded, is_smaller, lose_nodes, request_ends
 from extender.domain.lifecycle.transitions import (
     announce,
     follow_job,
@@ -28,12 +28,14 @@ from extender.domain.wellknown import Reason
 
 
 def _pod_over(p: Placeholder, bound: BoundState, _event: e.Event, at: At) -> Step:
-    """The job is ended only when the last Pod that runs on it is really gone, and no other incarnation may come."""
+    """The job is ended only when the last Pod on its nodes is really gone, and no other incarnation may come."""
     if not p.job_occupied:
         return keep_for_next(p, bound, at) or release_job(p, "its Pod is over", at)
     if bound.kept_until:
         bound = replace(bound, kept_until=0.0, doubted_since=None)
         p = replace(p, payload=bound)
+    if p.is_stranded:
+        return end_stranded(p, bound, at)
     if bound.taken_at and p.wants and not p.stranded:
         return p, [c.ReadJob(bound.job.job_id)]
     return p, []
@@ -180,7 +182,7 @@ def _timer(p: Placeholder, bound: BoundState, _event: e.TimerFired, at: At) -> S
             return replace(p, payload=kept, wake_at=again), [c.ReadJob(bound.job.job_id)]
         if at.now >= bound.kept_until:
             return release_job(p, "its Pods are over, and no others came", at)
-    p, commands = end_stranded(p, bound, at)
+    p, commands = request_ends(p, bound, at)
     if not isinstance(p.payload, BoundState) or bound.limit_at is None or at.now < bound.limit_at:
         return p, commands
     read = c.ReadJob(bound.job.job_id)
@@ -191,7 +193,7 @@ _UNKEPT = (State.RELEASING, State.ABSENT, State.SUBMITTING, State.REFUSED, State
 """States after the end of a job that was kept for the next incarnation: no member runs on it."""
 
 RULES = StateRules(BoundState)
-RULES.on(_pod_over, e.PodGone, e.PodBound, e.BindFailed, to=(State.RELEASING,))
+RULES.on(_pod_over, e.PodGone, e.PodBound, e.BindFailed, to=(State.RELEASING, State.LOST))
 RULES.on(_job_ended, e.JobEnded, to=(*states_after(e.JobEnded, State.BOUND), *_UNKEPT))
 RULES.on(_job_ended, e.JobEnding, to=(*states_after(e.JobEnding, State.BOUND), State.RELEASING))
 RULES.on(_job_ended, e.JobWaiting, to=(*states_after(e.JobWaiting, State.BOUND), State.RELEASING))

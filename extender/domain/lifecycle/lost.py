@@ -7,6 +7,7 @@ from extender.domain import events as e
 from extender.domain.lifecycle.rules import At, StateRules, Step
 from extender.domain.lifecycle.transitions import (
     announce,
+    cancel_unused,
     delay_next_attempt,
     end_pods,
     follow_job,
@@ -22,7 +23,7 @@ from extender.domain.wellknown import Reason
 def _pod_gone(p: Placeholder, lost: LostState, _event: e.Event, at: At) -> Step:
     """Once no member runs on the job, end it if it still lives; else submit another for the members that want one."""
     if p.job_occupied:
-        return replace(p, wake_at=at.now + at.timing.end_retry), []
+        return replace(p, wake_at=at.now + at.timing.end_retry), cancel_unused(p, lost)
     if lost.job_alive:
         return release_job(delay_next_attempt(p, at), "its Pod is over", at)
     if p.wants and lost.job is not None:

@@ -11,11 +11,11 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.backoff import Backoff
 from extender.domain.lifecycle.rules import At, Step
-from extender.domain.lifecycle.transitions import lose_allocation
+from extender.domain.lifecycle.transitions import end_pods, release_job
 from extender.domain.placeholder import Placeholder
 from extender.domain.printable import shortened
 from extender.domain.renewal import replace
-from extender.domain.states import BoundState, PlaceholderJob
+from extender.domain.states import BoundState, LostState, PlaceholderJob
 from extender.domain.wellknown import Reason
 
 MOST_NAMED = 5
@@ -40,14 +40,20 @@ def lose_nodes(p: Placeholder, bound: BoundState, event: e.JobGranted, at: At) -
     failed = tuple(dict.fromkeys((*bound.failed, *(node for node in taken if node in event.failed))))
     bound = replace(bound, job=job, vacated=vacated, returned=bool(vacated) and bound.returned, failed=failed)
     p = replace(p, payload=bound)
-    stranded = {member.ref.uid for member in p.stranded}
-    if all(member.ref.uid in stranded for member in p.members if p.occupies_job(member)):
-        kind = _kind(bound, taken)
-        return lose_allocation(p, kind, _text(job.job_id, taken, kind), at, job_alive=True)
+    if not p.job_occupied:
+        return release_job(p, _text(job.job_id, taken, _kind(bound, taken)), at)
     return end_stranded(p, bound, at)
 
 
 def end_stranded(p: Placeholder, bound: BoundState, at: At) -> Step:
+    """Request the end of every member on a node that Slurm took.
+
+    If no member is left on the nodes of the job, the job ends, too: a Pod on a dead machine stays as long as its Node.
+    """
+    return _end_job(p, bound, at) if p.is_stranded else request_ends(p, bound, at)
+
+
+def request_ends(p: Placeholder, bound: BoundState, at: At) -> Step:
     """Request the end of every member on a node that Slurm took, and repeat that until they are gone."""
     stranded = p.stranded
     if not stranded:
@@ -68,6 +74,17 @@ def end_stranded(p: Placeholder, bound: BoundState, at: At) -> Step:
     return replace(p, payload=bound, wake_at=at.now + wait), [*said, *ends]
 
 
+def _end_job(p: Placeholder, bound: BoundState, at: At) -> Step:
+    """Enter LOST, where the job is cancelled at once; the stranded members are notified unless they were before."""
+    nodes = sorted({p.slurm_node_of(member.ref.uid) for member in p.stranded})
+    kind = _kind(bound, nodes)
+    text = _text(bound.job.job_id, nodes, kind, "no member is left on the other nodes")
+    refs = tuple(member.ref for member in p.stranded if not member.unknown)
+    said: list[c.Command] = [] if bound.taken_at else [c.Announce(refs, Reason.LOST, text, True)]
+    lost = LostState(bound.job, bound.allocation, kind, text, bound.taken_at or at.now, job_alive=True)
+    return end_pods(replace(p, reason=text), lost, at, said)
+
+
 def _settled(bound: BoundState) -> BoundState:
     return replace(bound, taken_at=0.0, end_repeats=0, failed=())
 
@@ -83,8 +100,10 @@ def _kind(bound: BoundState, nodes: Sequence[str]) -> e.EndKind:
     return e.EndKind.NODE_FAILURE if set(nodes) <= set(bound.failed) else e.EndKind.NODE_TAKEN
 
 
-def _text(job_id: int, nodes: Sequence[str], kind: e.EndKind) -> str:
+def _text(
+    job_id: int, nodes: Sequence[str], kind: e.EndKind, others: str = "members on the other nodes continue"
+) -> str:
     named = f"node{'' if len(nodes) == 1 else 's'} {shortened(nodes, MOST_NAMED)}"
     if kind is e.EndKind.NODE_FAILURE:
-        return f"Slurm job {job_id} lost {named}, which failed; members on the other nodes continue."
-    return f"Slurm took {named} from job {job_id}; members on the other nodes continue."
+        return f"Slurm job {job_id} lost {named}, which failed; {others}."
+    return f"Slurm took {named} from job {job_id}; {others}."

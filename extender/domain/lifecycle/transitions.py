@@ -204,7 +204,14 @@ def end_pods(p: Placeholder, lost: LostState, at: At, said: list[c.Command]) -> 
     wake_at = at.now + Backoff(at.timing.end_retry, at.timing.end_retry_most).after(repeats + 1)
     if voluntary:
         wake_at = min(wake_at, evicted_by)
-    return replace(p, payload=replace(lost, repeats=repeats), wake_at=wake_at), said + ends
+    return replace(p, payload=replace(lost, repeats=repeats), wake_at=wake_at), said + ends + cancel_unused(p, lost)
+
+
+def cancel_unused(p: Placeholder, lost: LostState) -> list[c.Command]:
+    """Cancel a job on whose nodes no member is left, although a Pod is still there on a node that Slurm took."""
+    if lost.job is None or not (lost.job_alive and p.is_stranded):
+        return []
+    return [c.CancelJob(lost.job.job_id, "no Pod is left on its nodes")]
 
 
 def follow_job(p: Placeholder, column: State, event: JobEvent, at: At) -> Step:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -385,6 +386,29 @@ async def test_edge_case_16_a_gang_that_says_so_goes_on_without_the_node_that_fa
         site.edit_pod("ring-1", lambda pod: pod["metadata"]["annotations"].update(KEEP))
         await asyncio.sleep(60)
         assert bound(site, ["ring-1"]) == 0
+
+
+@pytest.mark.parametrize("fence_key", ["", "the-sites-own-key"])
+async def test_a_pod_on_a_dead_machine_holds_no_node_of_members_that_succeeded(tmp_path: Path, fence_key: str) -> None:
+    async with a_site(fence_key=fence_key) as site:
+        if fence_key:
+            (key := tmp_path / "key").write_text(fence_key)
+            site.config = site.config.replace("key: secret", f"key: secret, siteKeyFile: {key}")
+        async with site.running():
+            ends = KEEP | {RUN_FOR: "60"}
+            names = await running_gang(site, m0=ends, m1=ends, m2=KEEP)
+            dead = site.pod("ring-2")["spec"]["nodeName"]
+            site.kubelets.take_down(dead)
+            site.slurm.controller.set_down(dead)
+            for name in names[:2]:
+                await succeeded(site, name)
+            await site.until(lambda: not site.live_jobs(), "the end of the job")
+            await asyncio.sleep(60)
+            assert site.drained() == [dead]
+            assert "deletionTimestamp" in site.pod("ring-2")["metadata"]
+            site.kubelets.bring_back(dead)
+            await site.gone("ring-2")
+            await site.until(lambda: not site.drained(), "the end of the hold")
 
 
 @pytest.mark.parametrize(("release", "goes_on"), [("24.11.5", False), ("26.05.5", True)])

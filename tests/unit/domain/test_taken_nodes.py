@@ -10,8 +10,9 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.gangs.vacancies import Vacancy, batch_host, unused_nodes, vacancies
 from extender.domain.jobs.job import Mode
-from extender.domain.placeholder import Placeholder, State
-from tests.builders.placeholders import JOB, NODES, REQUEST, Life
+from extender.domain.lifecycle.machine import adopted
+from extender.domain.placeholder import Member, Placeholder, State
+from tests.builders.placeholders import JOB, NODES, REQUEST, TIMING, Life
 
 REFS = tuple(e.MemberRef(f"uid-{number}", "team", f"ring-{number}") for number in range(3))
 GANG = replace(REQUEST, members=3)
@@ -125,6 +126,60 @@ def test_a_job_that_lost_every_node_with_a_member_is_ended() -> None:
     assert life.state is State.LOST
     assert life.p.end_kind is e.EndKind.NODE_TAKEN
     assert len(life.asked(c.EndPod)) == 2
+
+
+def stuck() -> Life:
+    """The node of the last member failed, and its kubelet with it; the other members have succeeded."""
+    life = running().notify(replace(granted("slurm-n1", "slurm-n2"), failed=("slurm-n3",)))
+    return life.notify(over(0), over(1))
+
+
+def test_a_job_on_whose_nodes_no_member_is_left_is_ended_while_a_pod_is_stuck_on_a_failed_node() -> None:
+    life = stuck()
+    assert (life.state, life.p.end_kind, life.p.outlives_job) == (State.LOST, e.EndKind.NODE_FAILURE, False)
+    assert life.one(c.CancelJob).job_id == JOB
+    assert (life.one(c.EndPod).member, life.asked(c.Announce)) == (REFS[2], [])
+    assert [member.ref for member in life.p.members if life.p.occupies_job(member)] == [REFS[2]]
+
+
+def test_the_end_of_such_a_job_is_requested_again_until_slurm_has_ended_it() -> None:
+    life = stuck().timer()
+    assert life.one(c.CancelJob).job_id == JOB
+    assert (life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED)).state, life.p.outlives_job) == (State.LOST, True)
+    assert life.timer().asked(c.CancelJob) == []
+    assert life.one(c.EndPod).kind is e.EndKind.NODE_FAILURE
+
+
+def test_the_workload_is_over_once_the_stuck_pod_is_gone() -> None:
+    assert stuck().notify(e.JobEnded(JOB, e.EndKind.CANCELLED), over(2, e.PodEnd.REMOVED)).state is State.GONE
+    assert stuck().notify(over(2, e.PodEnd.REMOVED)).state is State.RELEASING
+
+
+def test_a_successor_gets_another_job_once_the_stuck_pod_is_gone() -> None:
+    successor = e.MemberRef("uid-9", "team", "ring-0")
+    life = stuck().notify(e.PodWanted((successor, REFS[1], REFS[2]), GANG, (0, 1, 2)))
+    life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED), over(2, e.PodEnd.REMOVED))
+    assert life.later(TIMING.retry_most).one(c.SubmitJob).attempt == 2
+
+
+def test_a_member_that_is_left_on_a_node_of_the_job_keeps_it() -> None:
+    life = running().notify(replace(granted("slurm-n1", "slurm-n2"), failed=("slurm-n3",)), over(0))
+    assert (life.state, life.asked(c.CancelJob)) == (State.BOUND, [])
+
+
+def test_members_that_slurm_ends_do_not_hold_the_job_for_one_that_is_stuck() -> None:
+    life = running().notify(replace(granted("slurm-n1", "slurm-n2"), failed=("slurm-n3",)))
+    life.notify(e.JobEnding(JOB, e.EndKind.TIME_LIMIT, 10.0), over(0))
+    assert life.asked(c.CancelJob) == []
+    assert life.notify(over(1)).one(c.CancelJob).job_id == JOB
+
+
+def test_a_start_that_finds_a_job_with_stuck_members_alone_ends_it() -> None:
+    found = Member(REFS[2], 2, node="n3", job_id=JOB, slurm_node="slurm-n3")
+    life = Life(adopted("gang-1", [found], title="ring", job_id=JOB, now=1000.0, timing=TIMING))
+    life.notify(e.ProbeAnswered((e.JobFound(JOB, 1, True),)))
+    life.notify(e.JobGranted(JOB, {REFS[2].uid: "n3"}, SLOTS[:2], slots=SLOTS))
+    assert (life.state, life.one(c.CancelJob).job_id, life.one(c.EndPod).member) == (State.LOST, JOB, REFS[2])
 
 
 def test_a_node_that_slurm_takes_before_all_members_are_bound_ends_the_whole_gang() -> None:
