@@ -16,7 +16,7 @@ from extender.controllers.nodes.clearance import Clearance, NodeVerdict
 from extender.controllers.nodes.native_jobs import JobKind, NativeJobs
 from extender.domain.jobs.identity import hook_token_matches, is_hook_token
 from extender.domain.nodes.fence_evidence import FenceScript
-from extender.domain.nodes.whereabouts import slurm_nodes_of
+from extender.domain.nodes.whereabouts import slurm_nodes_of_member
 from extender.domain.placeholder import Placeholder, State
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
@@ -286,7 +286,10 @@ class HookService:
         return p is not None and p.state is State.LOST and p.placed
 
     def _on(self, p: Placeholder, slurm_node: str) -> bool:
-        return slurm_node in slurm_nodes_of(p, self._engine.snapshot.node_map)
+        """Return whether a member is on this Slurm node, or may be: for some it is not known on which they are."""
+        node_map = self._engine.snapshot.node_map
+        each = [slurm_nodes_of_member(p, member, node_map) for member in p.members if member.placed]
+        return any(slurm_node in nodes for nodes in each) or (slurm_node in p.slurm_nodes and not all(each))
 
     def _is_site(self, token: str) -> bool:
         return self._site_key is not None and hmac.compare_digest(self._site_key, token.encode(errors="replace"))
