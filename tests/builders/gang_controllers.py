@@ -64,11 +64,12 @@ def job_set(
     *,
     gang: str = "",
     depends_on: bool = False,
+    backoff_limit: int = 0,
     **spec: Any,
 ) -> dict[str, Any]:
     """Create a JobSet. `entries`: number of Jobs, and of Pods in each, by name; `spec` adds fields.
 
-    With `depends_on` each entry depends on the one before.
+    With `depends_on` each entry depends on the one before. Each Job replaces `backoff_limit` failed Pods itself.
     """
     jobs: list[dict[str, Any]] = [
         {
@@ -79,7 +80,7 @@ def job_set(
                     "completionMode": "Indexed",
                     "parallelism": pods,
                     "completions": pods,
-                    "backoffLimit": 0,
+                    "backoffLimit": backoff_limit,
                     "template": template(stage),
                 }
             },

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from extender.domain.gangs import labels
-from extender.domain.wellknown import GANG_RANK
+from extender.domain.wellknown import GANG_RANK, JOB_ID
 from lab.gang_controllers import JOB_SETS as JOB_SET_CONTROLLER
 from lab.gang_controllers import LEADER_WORKER_SETS as LWS_CONTROLLER
 from lab.gang_controllers import running
-from lab.pods import FAIL_AFTER
+from lab.pods import FAIL_AFTER, RUN_FOR
 from lab.site import Site
 from tests.builders.gang_controllers import (
     JOB_SETS,
@@ -123,6 +123,25 @@ def test_a_restarted_job_set_is_another_gang_with_another_job(job_sets: Stage) -
     assert second.job_id != first.job_id
     assert not {pod["metadata"]["uid"] for pod in before} & {pod["metadata"]["uid"] for pod in again}
     site.wait_for(lambda: [job.job_id for job in stage.jobs()] == [second.job_id], "the first job has ended")
+
+
+@pytest.mark.parametrize("finished", [1, 3], ids=["one Job has succeeded", "so has a Pod of the next"])
+def test_a_job_set_some_of_whose_pods_have_succeeded_gets_nodes_for_those_that_its_jobs_replace(
+    job_sets: Stage, finished: int
+) -> None:
+    stage = job_sets
+    site = stage.site
+    job_set(stage, "train", ENTRIES, gang="set", backoff_limit=9)
+    before = in_order(bound_pods(stage, 5), *JOBSET_ORDER)
+    first, old = one_gang(stage, before), {pod["metadata"]["uid"] for pod in before}
+    done = [before[0], before[2], before[3]][:finished]
+    for pod in done:
+        site.annotate(ref_of(pod), {RUN_FOR: "1s"})
+    site.wait_for(lambda: all(stage.phase(ref_of(pod)) == "Succeeded" for pod in done), "these Pods have succeeded")
+    stage.cancel(first.job_id)
+    again = bound_pods(stage, 5 - finished, where=lambda pod: pod["metadata"]["uid"] not in old)
+    (job_id,) = {pod["metadata"]["annotations"][JOB_ID] for pod in again}
+    assert stage.made() == [first.job_id, int(job_id)]
 
 
 def test_the_author_of_a_job_set_without_a_gang_is_warned_once(job_sets: Stage) -> None:
