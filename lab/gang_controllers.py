@@ -199,7 +199,7 @@ def _kueue_arguments(serving: Serving) -> list[str]:
     config = _configured(
         "config.kueue.x-k8s.io/v1beta2",
         serving,
-        integrations={"frameworks": ["batch/job", "pod"]},
+        integrations={"frameworks": ["batch/job", "pod", "statefulset"]},
         featureGates={"VisibilityOnDemand": False},
     )
     return [f"--config={config}"]

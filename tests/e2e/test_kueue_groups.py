@@ -196,3 +196,29 @@ def test_a_job_with_the_annotation_of_a_gang_starts_as_one_when_kueue_resumes_it
     change_queue(stage, stopPolicy="None")
     second = one_gang(stage, by_index(stage, 3))
     assert second.job_id != first.job_id
+
+
+def test_the_pods_of_a_stateful_set_that_kueue_admits_are_placed_one_after_the_other(queued: Stage) -> None:
+    """Kueue makes them one group of three, although the second is created only once the first is Ready."""
+    stage, site = queued, queued.site
+    pod = template(stage, restartPolicy="Always")
+    pod["metadata"]["labels"]["app"] = "cache"
+    site.create(
+        f"/apis/apps/v1/namespaces/{stage.namespace}/statefulsets",
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {"name": "cache", "labels": {QUEUE_NAME: "team"}},
+            "spec": {
+                "replicas": 3,
+                "serviceName": "cache",
+                "selector": {"matchLabels": {"app": "cache"}},
+                "template": pod,
+            },
+        },
+    )
+    give(stage, 3)
+    pods = bound_pods(stage, 3)
+    assert all(label(one, labels.KUEUE_GROUP) for one in pods), "Kueue did not group these Pods"
+    assert all(GANG_RANK not in one["metadata"]["annotations"] for one in pods)
+    assert len(stage.made()) == 3
