@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from extender.domain.foreign_pods.foreign_pod import DAEMONS
-from extender.domain.gangs.context import GroupRef, JobSetAttempt
+from extender.domain.gangs.context import GroupRef, JobKey, JobSetAttempt, Successes
 from extender.domain.gangs.pod_groups import PodGroupView
 from extender.domain.gangs.recognition import group_of
 from extender.domain.gangs.successes import success_of
@@ -144,8 +144,8 @@ class PodStore(Store[PodView]):
         self._naming: dict[GroupRef, dict[str, PodView]] = {}
         """Pods of this scheduler, ended ones too, by the PodGroup that they name."""
 
-        self._succeeded: dict[JobSetAttempt, dict[str, dict[int | str, set[str]]]] = {}
-        """UIDs of the Pods of this scheduler that have succeeded, by JobSet, name of the Job and completion index."""
+        self._succeeded: dict[JobSetAttempt, dict[JobKey, dict[int | str, set[str]]]] = {}
+        """UIDs of the Pods of this scheduler that have succeeded, by JobSet, Job and completion index."""
 
         self._repelling: dict[str, PodView] = {}
         self._claiming: dict[tuple[str, str], dict[str, PodView]] = {}
@@ -181,11 +181,8 @@ class PodStore(Store[PodView]):
         """PodGroups that Pods of this scheduler name, whether they exist or not."""
         return tuple(self._naming)
 
-    def succeeded(self, attempt: JobSetAttempt) -> Mapping[str, Collection[int | str]]:
-        """Return the completion indexes of a JobSet's Pods of this scheduler that have succeeded, by their Job's name.
-
-        A Pod that is gone does not count any more.
-        """
+    def succeeded(self, attempt: JobSetAttempt) -> Successes:
+        """Return the Pods of a JobSet and of this scheduler that have succeeded, as long as they exist."""
         return self._succeeded.get(attempt, _NO_SUCCESSES)
 
     def repelling(self) -> Sequence[PodView]:
@@ -349,7 +346,7 @@ def _claims_of(view: PodView) -> set[str]:
 
 
 _NOTHING: Mapping[str, str] = {}
-_NO_SUCCESSES: Mapping[str, Collection[int | str]] = {}
+_NO_SUCCESSES: Successes = {}
 _DAEMONS = {kind: OwnerReference("", kind, "", "") for kind in DAEMONS}
 """All that is kept of the owners of others' Pods: whether they belong to their Node."""
 

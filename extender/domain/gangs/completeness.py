@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from extender.domain.gangs.membership import Membership
+from extender.domain.gangs.membership import GangSource, Membership
 from extender.domain.views import PodView
 
 
@@ -68,8 +68,10 @@ def _of_existing(candidates: Sequence[GangCandidate], own_gates: Collection[str]
         return Incomplete(
             f"The Pods of {first.name} state different sizes: {', '.join(map(str, sizes[:5]))}. Set one size on all."
         )
-    size = sizes[0]
     live = [one for one in candidates if one.pod.deleted_at is None and not one.pod.finished]
+    size = sizes[0]
+    if first.source is GangSource.JOB_SET:  # of a Job that was created again, earlier successes were counted
+        size = max(size, min(first.most or size, len(live)))
     if len(live) < size and not (first.by_leader and live):
         return Incomplete(f"{len(live)} of {size} Pods of {first.name} exist.")
     live.sort(key=_turn)

@@ -109,6 +109,13 @@ class JobSetAttempt:
     attempt: str
 
 
+JobKey = tuple[str, str]
+"""Name and UID of a JobSet's Job: one that was deleted, and is created again, has another UID."""
+
+Successes = Mapping[JobKey, Collection[int | str]]
+"""The completion indexes of the Pods of each Job that have succeeded; UIDs of Pods where a Job is not Indexed."""
+
+
 @dataclass(frozen=True, slots=True)
 class GroupView:
     """A group object as read. `least`: members that must start together; 0 or 1: its Pods are no gang."""
@@ -121,7 +128,7 @@ def _no_group(_ref: GroupRef) -> GroupView | None:
     return None
 
 
-def _none_succeeded(_attempt: JobSetAttempt) -> Mapping[str, Collection[int | str]]:
+def _none_succeeded(_attempt: JobSetAttempt) -> Successes:
     return {}
 
 
@@ -136,8 +143,8 @@ class GangContext:
     groups_read: frozenset[GangSource] = frozenset()
     """Sources whose PodGroups are read. Those of others make no gang."""
 
-    succeeded: Callable[[JobSetAttempt], Mapping[str, Collection[int | str]]] = _none_succeeded
-    """Gives the completion indexes of a JobSet's Pods that have succeeded, by the name of their Job."""
+    succeeded: Callable[[JobSetAttempt], Successes] = _none_succeeded
+    """Gives the Pods of a JobSet that have succeeded."""
 
     jobs: JobGangs = JobGangs.ANNOTATED
     largest: int = LARGEST

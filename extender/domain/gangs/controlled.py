@@ -5,7 +5,7 @@ A function returns a sentence where the controller's annotation cannot be used, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
@@ -16,6 +16,7 @@ from extender.domain.gangs.context import (
     JobGangs,
     JobSetAttempt,
     ReplicatedJob,
+    Successes,
     keeps_allocation,
 )
 from extender.domain.gangs.membership import GangSource, MemberOrder, Membership
@@ -31,6 +32,10 @@ BATCH_GROUP = "batch"
 
 KEPT = "kept"
 """Begins the identity of a gang that is the same in all incarnations of its owner (`gang-restart: keep-allocation`)."""
+
+
+MOST_SUCCEEDED = 4096
+"""Jobs of a JobSet whose succeeded Pods count: where there seem to be more, no gang is smaller for them."""
 
 
 class JobSetGang(StrEnum):
@@ -114,10 +119,8 @@ def of_job_set(pod: PodView, context: GangContext) -> Membership | str | None:
     most = sum(one.jobs * one.pods for one in entries)
     if most > context.largest:
         return f"{title} has {most} Pods; at most {context.largest} are allowed in a gang."
-    succeeded = context.succeeded(JobSetAttempt(pod.namespace, job_set.owner.uid, attempt))
-    current = attempt == str(job_set.restarts)
-    left = (_pods_left(job_set.owner.name, one, succeeded, one.succeeded if current else 0) for one in entries)
-    expected = sum(left)
+    in_order = job_set.in_order and whole
+    expected = most if in_order else _still_expected(pod, context, job_set, entries, attempt)
     return Membership(
         GangSource.JOB_SET,
         pod.namespace,
@@ -128,7 +131,22 @@ def of_job_set(pod: PodView, context: GangContext) -> Membership | str | None:
         "" if entries else f"The specification of {title} cannot be read.",
         most if entries else None,
         further=any(one.completions is not None and one.completions > one.pods for one in entries),
-        by_leader=job_set.in_order and whole,
+        by_leader=in_order,
+    )
+
+
+def _still_expected(
+    pod: PodView, context: GangContext, job_set: ControllerView, entries: Sequence[ReplicatedJob], attempt: str
+) -> int:
+    """Return how many Pods of the gang have not succeeded since the JobSet was restarted last."""
+    succeeded = context.succeeded(JobSetAttempt(pod.namespace, job_set.owner.uid, attempt))
+    job = context.controller(BATCH_GROUP, "Job")
+    own = job if job is not None and pod.owner is not None and pod.owner.uid == job.owner.uid else None
+    counts = _counts(job_set.owner.name, succeeded if len(succeeded) <= MOST_SUCCEEDED else {}, own)
+    current = attempt == str(job_set.restarts)
+    return sum(
+        _pods_left(job_set.owner.name, one, counts.get(one.name, {}), one.succeeded if current else 0, own)
+        for one in entries
     )
 
 
@@ -161,24 +179,45 @@ def _of_controller(
     )
 
 
+def _counts(job_set: str, succeeded: Successes, own: ControllerView | None) -> dict[str, dict[int, int]]:
+    """Return how many Pods of each Job have succeeded, by the entry of the JobSet and the Job's number in it.
+
+    A Job that was deleted and is created again counts with the smaller number; of the Job `own` the UID is known.
+    """
+    found: dict[str, dict[int, int]] = {}
+    for (name, uid), places in succeeded.items():
+        if not name.startswith(f"{job_set}-") or (own is not None and own.owner.name == name and own.owner.uid != uid):
+            continue
+        entry, _, number = name.removeprefix(f"{job_set}-").rpartition("-")
+        index = read_index(number)
+        if index is not None and str(index) == number:
+            of_entry = found.setdefault(entry, {})
+            of_entry[index] = min(len(places), of_entry.get(index, len(places)))
+    return found
+
+
 def _pods_left(
-    job_set: str, entry: ReplicatedJob, succeeded: Mapping[str, Collection[int | str]], jobs_over: int
+    job_set: str, entry: ReplicatedJob, counts: Mapping[int, int], jobs_over: int, own: ControllerView | None
 ) -> int:
     """Return how many Pods the Jobs of this entry run beside each other, without those that have succeeded.
 
-    `succeeded` are the completion indexes of these, by the name of their Job. A Job that does not say how many Pods
-    have to succeed counts in full. `jobs_over` Jobs have succeeded, whether their Pods exist or not. It is not known
-    which: the result is the largest number that is possible.
+    A Job that does not say how many Pods have to succeed counts in full. `jobs_over` Jobs have succeeded, whether their
+    Pods exist or not. It is not known which: the result is the largest number that is possible. `own` is the Job of the
+    Pod that is recognised: it is none of these, and its own status says how many of its Pods have succeeded.
     """
-    if not entry.pods or not (succeeded or jobs_over):
-        return entry.jobs * entry.pods
-    left = sorted(
-        entry.pods
-        if entry.completions is None
-        else max(0, min(entry.pods, entry.completions - len(succeeded.get(f"{job_set}-{entry.name}-{number}", ()))))
-        for number in range(entry.jobs)
-    )
-    return sum(left[jobs_over:])
+    needed = entry.pods if entry.completions is None else entry.completions
+    ended = {} if entry.completions is None else counts
+    left = {number: max(0, min(entry.pods, needed - ended[number])) for number in ended if number < entry.jobs}
+    jobs, mine = entry.jobs, 0
+    prefix = f"{job_set}-{entry.name}-"
+    if own is not None and own.owner.name.startswith(prefix):
+        number = read_index(own.owner.name.removeprefix(prefix))
+        if number is not None and number < entry.jobs:
+            jobs, mine = jobs - 1, left.pop(number, entry.pods)
+            mine = mine if own.pods is None else min(mine, own.pods)
+    known = sorted(left.values())
+    untouched = max(0, jobs - len(known) - max(0, jobs_over - len(known)))
+    return mine + sum(known[jobs_over:]) + untouched * entry.pods
 
 
 def _job_set_order(pod: PodView, job_set: ControllerView, whole: bool) -> MemberOrder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from extender.domain.gangs import labels
-from extender.domain.gangs.context import JobSetAttempt
+from extender.domain.gangs.context import JobKey, JobSetAttempt
 from extender.domain.gangs.controlled import BATCH_GROUP
 from extender.domain.gangs.readers import read_index
 from extender.domain.views import PodView
@@ -16,7 +16,7 @@ class Success:
     """A Pod of a JobSet's Job that has succeeded. Of several Pods of one `place` of a `job` one counts."""
 
     attempt: JobSetAttempt
-    job: str
+    job: JobKey
     place: int | str
     """The completion index; the UID of the Pod where its Job is not Indexed."""
 
@@ -35,4 +35,4 @@ def success_of(pod: PodView) -> Success | None:
         return None
     index = read_index(pod.labels.get(labels.JOB_INDEX) or pod.annotations.get(labels.JOB_INDEX))
     attempt = JobSetAttempt(pod.namespace, uid, pod.labels.get(labels.JOBSET_ATTEMPT, "0"))
-    return Success(attempt, pod.owner.name, pod.uid if index is None else index)
+    return Success(attempt, (pod.owner.name, pod.owner.uid), pod.uid if index is None else index)

@@ -6,8 +6,10 @@ import asyncio
 
 import pytest
 
+from extender.domain.gangs.labels import JOB_INDEX
 from extender.domain.wellknown import GANG, GANG_SIZE, GATE
-from simulator.kube.kubelet import RUN_FOR
+from simulator.kube.kubelet import FAIL_AFTER, RUN_FOR
+from simulator.kube.objects import owner_reference
 from simulator.kube.pods import pod_key
 from simulator.kube.resources import JOBS
 from simulator.kube.storage import ObjectKey
@@ -58,6 +60,27 @@ async def test_a_job_some_of_whose_pods_have_succeeded_is_complete_with_those_th
         key = ObjectKey(JOBS, "default", "train")
         site.kube.change(key, lambda one: one.update(status={"succeeded": 1}))
         assert [await site.bound(name) for name in names[1:]] == ["n1", "n2"]
+
+
+async def test_a_successor_after_a_start_learns_the_size_with_which_its_gang_started_again(site: Site) -> None:
+    names = [f"train-{index}" for index in range(3)]
+    async with site.dying():
+        job = an_owner(site, "Job", "train", {"parallelism": 3, "completions": 3}, gang="true")
+        key = ObjectKey(JOBS, "default", "train")
+        site.kube.change(key, lambda one: one.update(status={"succeeded": 1}))
+        job_pods(site, job, 3, first=1)
+        for name in names[1:]:
+            await site.bound(name)
+        (running,) = site.live_jobs()
+        site.edit_pod(names[2], lambda pod: pod["metadata"]["annotations"].update({FAIL_AFTER: "1"}))
+        await site.until(lambda: site.pod(names[2])["status"]["phase"] == "Failed", "its end")
+    async with site.running():
+        await asyncio.sleep(10)
+        site.kube.add_pod("train-2-again", owner=owner_reference(job), labels={JOB_INDEX: "2"})
+        await site.bound("train-2-again")
+        said = [site.pod(name)["metadata"]["annotations"] for name in (names[1], "train-2-again")]
+        assert [one["status.slurm-extender.io/gang-members"] for one in said] == ["2", "2"]
+        assert [one.job_id for one in site.live_jobs()] == [running.job_id]
 
 
 async def test_a_pod_that_its_job_does_not_need_any_more_starts_by_itself(site: Site) -> None:

@@ -63,6 +63,16 @@ def test_edge_case_2_more_pods_than_expected_leave_the_last_ones_out() -> None:
     assert numbers(found.beyond) == ["ring-4", "ring-5"]
 
 
+def test_a_job_set_has_at_least_as_many_members_as_it_has_pods() -> None:
+    """Successes of a Job that was deleted may have been counted for the one that has its name by now."""
+    pods = [
+        replace(one, membership=replace(one.membership, source=GangSource.JOB_SET, expected=2, most=3))
+        for one in map(member, range(4))
+    ]
+    found = complete(*pods)
+    assert (found.size, numbers(found.beyond)) == (3, ["ring-3"])
+
+
 def test_a_pod_of_a_gang_whose_owner_needs_none_any_more_is_complete_by_itself() -> None:
     found = complete(member(1, expected=0), member(2, expected=0))
     assert (numbers(found.members), found.size, numbers(found.beyond)) == (["ring-1"], 1, ["ring-2"])

@@ -54,15 +54,17 @@ def recognised(
     status: dict[str, Any] | None = None,
     gang: str = "set",
     keeps: bool = False,
+    own_pods: int = 2,
+    spec: dict[str, Any] | None = None,
 ) -> Membership:
-    """Return the gang of a worker, with these Pods in the cache."""
+    """Return the gang of a worker whose Job runs `own_pods`, with these Pods in the cache."""
     store = PodStore({"slurm"})
     store.replaced(pods, [])
     said = {GANG_RESTART: "keep-allocation"} if keeps else {}
     view = ControllerView(SWEEP, {GANG: gang} | said)
-    body = {"spec": {"replicatedJobs": entries}, "status": status or {}}
+    body = {"spec": {"replicatedJobs": entries, **(spec or {})}, "status": status or {}}
     job_set = with_size(view, json.dumps(body).encode())
-    controllers = (ControllerView(job("sweep-worker-0"), pods=2), job_set)
+    controllers = (ControllerView(job("sweep-worker-0"), pods=own_pods), job_set)
     found = recognise(pod_of("sweep-worker-0", 1, attempt), GangContext(controllers, succeeded=store.succeeded))
     assert isinstance(found, Membership), found
     return found
@@ -138,7 +140,7 @@ def status(restarts: int = 0, driver: int = 0, worker: int = 0, failed: int = 0)
     [
         ([], status(driver=1), 4),
         ([], status(worker=1), 3),
-        ([], status(driver=1, worker=2), 0),
+        ([], status(driver=1, worker=2), 2),
         ([], status(driver=7), 4),
         ([succeeded("sweep-driver-0")], status(driver=1), 4),
         ([succeeded("sweep-worker-1", number) for number in range(3)], status(worker=1), 3),
@@ -152,6 +154,38 @@ def test_jobs_that_have_succeeded_need_no_pods_even_if_theirs_were_deleted(
     pods: list[PodView], said: dict[str, Any], expected: int
 ) -> None:
     assert recognised(pods, status=said).expected == expected
+
+
+def test_the_job_of_a_pod_has_not_succeeded_itself_and_says_how_many_pods_it_still_runs() -> None:
+    gone = status(driver=1, worker=1)  # the Pods of the other Job were deleted
+    assert recognised([succeeded("sweep-worker-0", number) for number in range(2)], status=gone).expected == 1
+    assert recognised([], status=gone, own_pods=1).expected == 1
+    assert recognised([], own_pods=1).expected == 4
+
+
+def test_a_job_that_is_created_again_has_the_successes_of_its_own_pods_alone() -> None:
+    deleted = {"owner": OwnerReference("batch/v1", "Job", "sweep-worker-0", "deleted")}
+    assert recognised([succeeded("sweep-worker-0", number, **deleted) for number in range(3)]).expected == 5
+    twice = [succeeded("sweep-worker-1", number) for number in range(3)]
+    other = OwnerReference("batch/v1", "Job", "sweep-worker-1", "again")
+    assert recognised([*twice, succeeded("sweep-worker-1", 0, uid="later", owner=other)]).expected == 5
+
+
+def test_a_job_set_that_starts_in_order_keeps_its_size() -> None:
+    """Its later Pods get their ranks when the first ones have theirs: these must not depend on who has succeeded."""
+    in_order = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
+    gang = recognised([succeeded("sweep-driver-0")], status=status(driver=1), spec=in_order)
+    assert (gang.expected, gang.by_leader) == (5, True)
+
+
+def test_no_number_of_jobs_makes_recognition_slow() -> None:
+    """Of more Jobs than any gang has, none counts."""
+    many = [succeeded("sweep-worker-1", 0, uid=f"pod-{number}", owner=a_job(number)) for number in range(4097)]
+    assert recognised([*many, succeeded("sweep-driver-0")]).expected == 5
+
+
+def a_job(number: int) -> OwnerReference:
+    return OwnerReference("batch/v1", "Job", f"sweep-worker-{number}", "uid")
 
 
 def test_jobs_that_have_succeeded_since_a_restart_count_for_the_pods_since_then() -> None:
@@ -194,8 +228,8 @@ def test_a_pod_counts_from_its_success_until_it_is_gone() -> None:
     store.changed(succeeded("sweep-driver-0", resource_version="3", annotations={"said": "later"}))
     store.changed(succeeded("sweep-worker-0", 1))
     assert {name: list(places) for name, places in store.succeeded(attempt).items()} == {
-        "sweep-driver-0": [0],
-        "sweep-worker-0": [1],
+        ("sweep-driver-0", "uid-sweep-driver-0"): [0],
+        ("sweep-worker-0", "uid-sweep-worker-0"): [1],
     }
     for name in ("sweep-driver-0-0-0", "sweep-worker-0-1-0"):
         store.removed(f"uid-{name}", None)
