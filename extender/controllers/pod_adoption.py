@@ -8,17 +8,18 @@ job: it is adopted like the others, before anything is submitted for it, once it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import structlog
 
 from extender.controllers.gang_intake import GangIntake
+from extender.controllers.owner_rounds import Controllers, OwnerRounds
 from extender.controllers.translations import Translations
 from extender.domain.backoff import Backoff
-from extender.domain.gangs.context import ControllerView, root_annotations
+from extender.domain.gangs.context import root_annotations
 from extender.domain.pods.claim import Claim, Claims
-from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache, PortError
-from extender.domain.views import OwnerReference, PodView
+from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache
+from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
 from extender.engine.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
@@ -32,13 +33,8 @@ OWNER_RETRY = 2.0
 OWNERS_WITHIN = 20.0
 """Seconds for which a start waits for owners that cannot be read, while the API server answers otherwise."""
 
-AT_ONCE = 8
-"""Owners that are read at a time."""
-
 DEFERRED = Backoff(OWNER_RETRY, 30.0)
 """Seconds between two reads of the owners of deferred Pods."""
-
-Controllers = tuple[ControllerView, ...]
 
 Found = tuple[PodView, Controllers | None]
 """A Pod with its controllers; `None`: they could not be read, and its claim proves its workload."""
@@ -65,7 +61,7 @@ class PodAdoption:
     ) -> None:
         self._engine = engine
         self._cache = cache
-        self._owners = owners
+        self._owners = OwnerRounds(owners, clock)
         self._announcer = announcer
         self._clock = clock
         self._claims = claims
@@ -103,7 +99,7 @@ class PodAdoption:
         The caller adopts them before anything else runs. `None`: no Pod is deferred.
         """
         pods = self._present()
-        read, failed = await read_owners(self._owners, pods)
+        read, failed = await self._owners.read(pods)
         owners = {pod.uid: pod.owner for pod in pods if pod.uid in read}
 
         def readable() -> list[Found]:
@@ -133,13 +129,13 @@ class PodAdoption:
     async def _read_at_start(self, pods: Collection[PodView]) -> tuple[dict[str, Controllers], dict[str, str]]:
         """Read owners until none is left, or until the rest has failed for `OWNERS_WITHIN`."""
         since = self._clock.now()
-        read, failed = await read_owners(self._owners, pods)
+        read, failed = await self._owners.read(pods)
         while failed and (not self._fresh() or self._clock.now() - since < OWNERS_WITHIN):
             first = next(pod for pod in pods if pod.uid in failed)
             self._trouble = f"the owner of {first.full_name} cannot be read: {failed[first.uid]}"
             _log.warning("owner_not_read", pod=first.full_name, pods=len(failed), error=failed[first.uid])
             await asyncio.sleep(OWNER_RETRY)
-            found, failed = await read_owners(self._owners, [pod for pod in pods if pod.uid in failed])
+            found, failed = await self._owners.read([pod for pod in pods if pod.uid in failed])
             read |= found
             if not self._fresh():
                 since = self._clock.now()  # the API server as a whole does not answer
@@ -205,32 +201,6 @@ class PodAdoption:
 
     def _claim(self, pod: PodView) -> Claim:
         return self._claims.read(pod.annotations, pod.uid)
-
-
-async def read_owners(owners: Owners, pods: Iterable[PodView]) -> tuple[dict[str, Controllers], dict[str, str]]:
-    """Read the owners of Pods, a few at a time and each once. Return what was read and what failed, by UID."""
-    read: dict[str, Controllers] = {}
-    failed: dict[str, str] = {}
-    wanted: dict[tuple[str, OwnerReference], list[str]] = {}
-    for pod in pods:
-        if pod.owner is None:
-            read[pod.uid] = ()
-        else:
-            wanted.setdefault((pod.namespace, pod.owner), []).append(pod.uid)
-    left, turns = iter(wanted.items()), CooperativeYield()
-
-    async def work() -> None:
-        for (namespace, owner), uids in left:
-            await turns.maybe_yield()
-            try:
-                read.update(dict.fromkeys(uids, await owners.controllers(namespace, owner)))
-            except PortError as error:
-                failed.update(dict.fromkeys(uids, str(error)))
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(AT_ONCE, len(wanted))):
-            group.create_task(work())
-    return read, failed
 
 
 def _is_bound_alone(pod: PodView, claim: Claim) -> bool:

@@ -9,7 +9,8 @@ import structlog
 
 from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.gang_intake import GangIntake, frees_members
-from extender.controllers.pod_adoption import OWNER_RETRY, Controllers, Found, PodAdoption
+from extender.controllers.owner_rounds import Controllers
+from extender.controllers.pod_adoption import OWNER_RETRY, Found, PodAdoption
 from extender.controllers.returned_members import ReturnedMembers
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain import events as e

@@ -14,6 +14,7 @@ import asyncio
 import random
 import urllib.parse
 from collections import OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
@@ -23,7 +24,7 @@ from extender.domain.gangs.context import ControllerView
 from extender.domain.ports import Owners
 from extender.domain.views import OwnerReference
 from extender.kube.connection import METADATA_ONLY, ApiConnection, ApiResponse
-from extender.kube.errors import AnswerTooLong, ApiRefused, ApiUnavailable, NotFound, Throttled, Unauthorized
+from extender.kube.errors import ApiRefused, ApiUnavailable, NotFound, Throttled, Unauthorized
 from extender.kube.repeat import repeated
 from extender.kube.wire.controllers import has_size, with_size
 from extender.kube.wire.fields import Fields, OddObject, parsed
@@ -44,7 +45,7 @@ KEPT_VERSIONS = 256
 """API versions whose kinds are remembered."""
 
 FAILED_FOR_S = 5.0
-"""Seconds for which an API version that did not answer is not asked for further owners."""
+"""Seconds for which an owner is not requested again, nor the kinds of an API version, after no answer came."""
 
 KINDS_TTL_S = 600.0
 """How long the kinds of an API version are remembered; one that is missing is asked for again after `TTL_S`."""
@@ -59,14 +60,6 @@ class _Known:
     above: OwnerReference | None = None
 
 
-@dataclass(slots=True)
-class _Failing:
-    """An API version that did not answer, and until when it is not asked again."""
-
-    until: float
-    text: str
-
-
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """A kind of an API version: `name` is what paths call it."""
@@ -74,6 +67,34 @@ class _Kind:
     kind: str
     name: str
     namespaced: bool
+
+
+class _Failures:
+    """Remember for `FAILED_FOR_S` what could not be read. The oldest of more than `kept` failures is dropped."""
+
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
+        self._failed: OrderedDict[Hashable, tuple[float, str]] = OrderedDict()
+
+    def check(self, key: Hashable, *, under_way: bool) -> None:
+        """Raise `ApiUnavailable` if this failed just now, or if it failed and the next request is under way.
+
+        Without that each of a thousand Pods would cost the time after which a request is given up.
+        """
+        until, text = self._failed.get(key, (float("-inf"), ""))
+        if _now() < until or (text and under_way):
+            raise ApiUnavailable(text)
+
+    def put(self, key: Hashable, text: str) -> None:
+        """Remember a failure."""
+        self._failed[key] = (_now() + FAILED_FOR_S, text)
+        self._failed.move_to_end(key)
+        if len(self._failed) > self._kept:
+            self._failed.popitem(last=False)
+
+    def drop(self, key: Hashable) -> None:
+        """Forget the failure: an answer came."""
+        self._failed.pop(key, None)
 
 
 class OwnerReader:
@@ -88,8 +109,11 @@ class OwnerReader:
         self._once_s = once_s
         self._known: OrderedDict[tuple[str, OwnerReference], _Known] = OrderedDict()
         self._kinds: OrderedDict[str, tuple[float, dict[str, _Kind]]] = OrderedDict()
-        self._failing: dict[str, _Failing] = {}
-        """API versions that did not answer last."""
+        self._failed = _Failures(KEPT)
+        """Owners that could not be read last. One of them says nothing about the others of its API version."""
+
+        self._failed_versions = _Failures(KEPT_VERSIONS)
+        """API versions whose kinds could not be read last."""
 
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -116,9 +140,11 @@ class OwnerReader:
     async def _read(self, namespace: str, owner: OwnerReference) -> _Known:
         key = (namespace, owner)
         lock = self._locks.setdefault(f"owner {key!r}", asyncio.Lock())
+        self._failed.check(key, under_way=lock.locked())
         async with lock:
             known = self._known.get(key)
             if known is None or known.until <= _now():
+                self._failed.check(key, under_way=False)  # another caller may have found that out meanwhile
                 known = await self._ask(namespace, owner)
                 self._known[key] = known
             self._known.move_to_end(key)
@@ -130,23 +156,19 @@ class OwnerReader:
         unread = _Known(_now() + TTL_S, ControllerView(owner, read=False))
         if not names_an_object(owner):
             return unread
-        self._check_answers(owner.api_version)
         try:
             kind = await self._kind(owner)
             if kind is None:
                 return unread
             within = f"/namespaces/{namespace}" if kind.namespaced else ""
             path = f"{_root(owner.api_version)}{within}/{kind.name}/{_quoted(owner.name)}"
-            answer = await self._get(path, whole=has_size(owner))
-        except (Throttled, Unauthorized, AnswerTooLong):
-            raise
-        except ApiUnavailable as error:
-            self._fail(owner.api_version, str(error))
+            answer = await self._get_object(namespace, owner, path)
+        except (Throttled, Unauthorized):
             raise
         except ApiRefused:
-            self._failing.pop(owner.api_version, None)
+            self._failed.drop((namespace, owner))
+            self._failed_versions.drop(owner.api_version)
             return unread
-        self._failing.pop(owner.api_version, None)
         _check_json(path, answer.body)
         try:
             meta = read_object_meta(answer.body)
@@ -159,38 +181,39 @@ class OwnerReader:
             return unread
         return replace(unread, view=view, above=meta.owner)
 
-    def _check_answers(self, api_version: str) -> None:
-        """Raise `ApiUnavailable` for an API version that did not answer just now.
+    async def _get_object(self, namespace: str, owner: OwnerReference, path: str) -> ApiResponse:
+        """Request an owner. Where no answer comes, the next one of its API version requests the kinds again first.
 
-        Without that each of a thousand Pods would cost the time after which a request is given up. Of the callers that
-        come when the time is over one asks; the others are answered at once, until that one has an answer.
+        Remembered kinds would hide that the whole API is away, and each owner would cost the full time.
         """
-        failing = self._failing.get(api_version)
-        if failing is None:
-            return
-        if _now() < failing.until:
-            raise ApiUnavailable(failing.text)
-        failing.until = _now() + self._within_s + FAILED_FOR_S
-
-    def _fail(self, api_version: str, text: str) -> None:
-        self._failing.pop(api_version, None)
-        self._failing[api_version] = _Failing(_now() + FAILED_FOR_S, text)
-        if len(self._failing) > KEPT_VERSIONS:
-            del self._failing[next(iter(self._failing))]
+        try:
+            answer = await self._get(path, whole=has_size(owner))
+        except ApiUnavailable as error:
+            self._failed.put((namespace, owner), str(error))
+            if (known := self._kinds.get(owner.api_version)) is not None:
+                self._kinds[owner.api_version] = (float("-inf"), known[1])
+            raise
+        self._failed.drop((namespace, owner))
+        return answer
 
     async def _kind(self, owner: OwnerReference) -> _Kind | None:
         """Return the kind of `owner` as paths name it; `None` if there is no such kind. Raises ApiError."""
-        lock = self._locks.setdefault(f"kinds {owner.api_version}", asyncio.Lock())
-        waited = lock.locked()
+        version = owner.api_version
+        lock = self._locks.setdefault(f"kinds {version}", asyncio.Lock())
+        self._failed_versions.check(version, under_way=lock.locked())
         async with lock:
-            if waited and (failing := self._failing.get(owner.api_version)) is not None:
-                raise ApiUnavailable(failing.text)  # another caller found that out meanwhile
-            asked_at, kinds = self._kinds.get(owner.api_version, (float("-inf"), {}))
+            asked_at, kinds = self._kinds.get(version, (float("-inf"), {}))
             ttl = KINDS_TTL_S if owner.kind in kinds else TTL_S
             if asked_at + ttl <= _now():
-                kinds = await self._ask_kinds(owner.api_version)
-                self._kinds[owner.api_version] = (_now(), kinds)
-                self._kinds.move_to_end(owner.api_version)
+                self._failed_versions.check(version, under_way=False)
+                try:
+                    kinds = await self._ask_kinds(version)
+                except ApiUnavailable as error:
+                    self._failed_versions.put(version, str(error))
+                    raise
+                self._failed_versions.drop(version)
+                self._kinds[version] = (_now(), kinds)
+                self._kinds.move_to_end(version)
                 if len(self._kinds) > KEPT_VERSIONS:
                     self._kinds.popitem(last=False)
             return kinds.get(owner.kind)

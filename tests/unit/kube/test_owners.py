@@ -280,3 +280,59 @@ async def test_an_api_that_does_not_answer_costs_its_time_once_however_many_owne
         await asyncio.sleep(5.1)
         assert len(await bench.reader.controllers("default", owners[0])) == 1
         assert len(await bench.reader.controllers("default", owners[1])) == 1
+
+
+async def failure(bench: Bench, owner: OwnerReference) -> str:
+    try:
+        await bench.reader.controllers("default", owner)
+    except PortError as error:
+        return str(error)
+    return ""
+
+
+async def test_an_owner_that_alone_cannot_be_read_keeps_no_other_of_its_api_version_waiting() -> None:
+    async with a_bench() as bench:
+        bad, good = (bench.create("batch/v1", "Job", name, which=name) for name in ("bad", "good"))
+        bench.api.server.faults.add(KubeFault("GET", "jobs/bad$", code=500, times=None))
+        for _ in range(20):
+            assert "500" in await failure(bench, an_owner(bad))
+            began = asyncio.get_running_loop().time()
+            assert await bench.read(good) == {"which": "good"}
+            assert asyncio.get_running_loop().time() - began < 1.0
+            await asyncio.sleep(31)
+
+
+async def test_an_owner_that_alone_cannot_be_read_is_requested_again_only_after_a_while() -> None:
+    async with a_bench() as bench:
+        bad = bench.create("batch/v1", "Job", "bad", which="bad")
+        bench.api.server.faults.add(KubeFault("GET", "jobs/bad$", code=500, times=None))
+        assert "500" in await failure(bench, an_owner(bad))
+        sent = len(bench.api.server.requests)
+        assert "500" in await failure(bench, an_owner(bad))
+        assert len(bench.api.server.requests) == sent
+        bench.api.server.faults.clear()
+        await asyncio.sleep(5.1)
+        assert await bench.read(bad) == {"which": "bad"}
+
+
+async def test_an_api_that_leaves_while_its_kinds_are_remembered_costs_its_time_twice_however_many_owners() -> None:
+    async with a_bench() as bench:
+        first, *others = (an_owner(bench.create("batch/v1", "Job", f"j{number}")) for number in range(50))
+        assert not await failure(bench, first)
+        bench.api.server.faults.add(KubeFault("GET", "batch", code=503, times=None))
+        began = asyncio.get_running_loop().time()
+        for owner in others:
+            assert "503" in await failure(bench, owner)
+        assert asyncio.get_running_loop().time() - began <= 20.0
+
+
+async def test_an_api_version_is_requested_at_once_after_an_answer_that_left_it_open() -> None:
+    async with a_bench() as bench:
+        job = an_owner(bench.create("batch/v1", "Job", "j"))
+        for code in (503, 401):
+            bench.api.server.faults.clear()
+            bench.api.server.faults.add(KubeFault("GET", "batch", code=code, times=None))
+            assert str(code) in await failure(bench, job)
+            await asyncio.sleep(5.1)
+        bench.api.server.faults.clear()
+        assert not await failure(bench, job)
