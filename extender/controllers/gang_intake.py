@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from extender.domain import events as e
 from extender.domain.gangs.context import ControllerView, GangContext
@@ -70,10 +70,16 @@ class GangIntake:
             return title
         return gang_title(found)
 
-    def lacks(self, pod: PodView, controllers: tuple[ControllerView, ...], many: int) -> bool:
-        """Return whether the gang of a Pod has more members than so many, or may have; False: it is in no gang."""
-        found = recognise(pod, self._context(controllers))
-        return isinstance(found, Membership) and (found.expected is None or found.expected > many)
+    def lacks(self, pods: Sequence[PodView], controllers: tuple[ControllerView, ...]) -> bool:
+        """Return whether the gang of these Pods needs others to start, or may; False: they are in no gang.
+
+        `controllers` are those of the first one.
+        """
+        found = recognise(pods[0], self._context(controllers))
+        if not isinstance(found, Membership):
+            return False
+        live = sum(pod.deleted_at is None and not pod.finished for pod in pods)
+        return found.expected is None or (live < found.expected and not (found.by_leader and live))
 
     def accept(self, pod: PodView, controllers: tuple[ControllerView, ...], said: Translation) -> Translation | None:
         """Add the Pod to its gang, and return `None`; else return what becomes of the Pod by itself."""

@@ -172,18 +172,19 @@ class PodAdoption:
     def _without_parts(self, workloads: Workloads) -> Workloads:
         """Defer gangs that lack members which may be deferred: incomplete, they would lose their job.
 
-        They could not start anyway. Gangs of which Pods run, or are adopted already, get these as later members.
+        They could not start anyway; a gang that its leader completes lacks none. Gangs of which Pods run, or are
+        adopted already, get these as later members.
         """
         adopted = {pod.uid for found in workloads.values() for pod, _ in found}
         away = {pod.namespace for pod in self._present() if pod.uid not in adopted}
         whole = Workloads()
         for key, found in workloads.items():
-            lead, controllers = found[0]
-            in_use = key in self._engine.placeholders.all or any(pod.node_name for pod, _ in found)
-            if in_use or lead.namespace not in away or not self._gangs.lacks(lead, controllers or (), len(found)):
+            pods = [pod for pod, _ in found]
+            in_use = key in self._engine.placeholders.all or any(pod.node_name for pod in pods)
+            if in_use or pods[0].namespace not in away or not self._gangs.lacks(pods, found[0][1] or ()):
                 whole[key] = found
                 continue
-            for pod, _ in found:
+            for pod in pods:
                 self._defer(pod, "Its gang lacks Pods, and the owners of some Pods in the Namespace cannot be read.")
         return whole
 

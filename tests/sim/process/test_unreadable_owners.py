@@ -11,7 +11,7 @@ import pytest
 from extender.domain.wellknown import ALLOCATION_PROOF
 from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json, owner_reference
-from tests.builders.gang_pods import an_owner, job_pods, serve_controllers
+from tests.builders.gang_pods import a_leader, an_owner, job_pods, serve_controllers
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -110,6 +110,14 @@ async def test_members_of_a_gang_are_adopted_together_once_their_owners_can_be_r
         site.kube.faults.remove(fault)
         assert len({await site.bound(name, within=120) for name in names}) == 2
         assert site.live_jobs() == [kept]
+
+
+async def test_a_leader_that_completes_its_gang_is_placed_although_another_owner_cannot_be_read(site: Site) -> None:
+    leader = a_leader(site)
+    site.kube.add_pod("stuck", owner=owner_reference(an_owner(site, "JobSet", "sweep", {})))
+    async with restarted(site):
+        await site.bound(leader, within=30)
+        assert site.extender.deferred.uids == (site.uid("stuck"),)
 
 
 async def test_a_bound_pod_whose_claim_is_proven_is_adopted_without_its_owner(site: Site) -> None:
