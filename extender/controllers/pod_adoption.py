@@ -101,16 +101,12 @@ class PodAdoption:
         pods = self._present()
         read, failed = await self._owners.read(pods)
         owners = {pod.uid: pod.owner for pod in pods if pod.uid in read}
-
-        def readable() -> list[Found]:
-            return [
-                (pod, read[pod.uid]) for pod in self._present() if pod.uid in owners and owners[pod.uid] == pod.owner
-            ]
-
-        found = readable()
+        found = [(pod, read[pod.uid]) for pod in self._present() if pod.uid in owners and owners[pod.uid] == pod.owner]
         workloads = await self._by_workload(found)
-        while found != (found := readable()):  # some of them changed meanwhile
-            workloads = await self._by_workload(found)
+        # A workload of which a Pod changed meanwhile waits for the next round: its author may repeat that without end.
+        workloads = {
+            key: found for key, found in workloads.items() if all(self._cache.get(pod.uid) == pod for pod, _ in found)
+        }
         workloads = self._without_parts(workloads)
         self._failures = self._failures + 1 if failed else 0
         left = len(self.deferred) - sum(map(len, workloads.values()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from extender.domain.gangs.membership import is_key_of_gang
 from extender.domain.views import PodView
 
@@ -12,6 +14,8 @@ class DeferredPods:
     def __init__(self) -> None:
         self._pods: dict[str, PodView] = {}
         self._reasons: dict[str, str] = {}
+        self._on_node: Counter[str] = Counter()
+        self._in_namespace: Counter[str] = Counter()
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._pods
@@ -26,16 +30,25 @@ class DeferredPods:
 
     def put(self, pod: PodView, reason: str) -> None:
         """Add a Pod."""
-        self._pods[pod.uid], self._reasons[pod.uid] = pod, reason
+        self._reasons[pod.uid] = reason
+        self.seen(pod)
 
     def seen(self, pod: PodView) -> None:
         """Take over what a Pod says now."""
+        self._forget(pod.uid)
         self._pods[pod.uid] = pod
+        self._on_node[pod.node_name] += 1
+        self._in_namespace[pod.namespace] += 1
 
     def drop(self, uid: str) -> None:
         """Remove a Pod: it is adopted, or gone."""
-        self._pods.pop(uid, None)
+        self._forget(uid)
         self._reasons.pop(uid, None)
+
+    def _forget(self, uid: str) -> None:
+        if (pod := self._pods.pop(uid, None)) is not None:
+            _decrement(self._on_node, pod.node_name)
+            _decrement(self._in_namespace, pod.namespace)
 
     def reason_of(self, uid: str) -> str:
         """Return why a Pod is not adopted yet; "": it is none of these. It is constant while the Pod waits."""
@@ -51,8 +64,14 @@ class DeferredPods:
         """Return whether one of these Pods belongs, or may belong, to a workload; `namespace` "": it is not known."""
         if not is_key_of_gang(workload):
             return workload in self._pods
-        return any(namespace in {"", pod.namespace} for pod in self._pods.values())
+        return bool(self._in_namespace[namespace] if namespace else self._pods)
 
     def on_node(self, node: str) -> bool:
         """Return whether one of these Pods is on a Node."""
-        return any(pod.node_name == node for pod in self._pods.values())
+        return bool(node) and self._on_node[node] > 0
+
+
+def _decrement(counter: Counter[str], key: str) -> None:
+    counter[key] -= 1
+    if not counter[key]:
+        del counter[key]

@@ -272,8 +272,7 @@ class NodeController:
                 self._events.publish(DrainFound(node.name, node.reason))
             if self._drains.changes[node.name] != changes.get(node.name, 0):
                 continue  # read before the last change of it
-            known = settled and not self._deferred_on(self._engine.snapshot.node_map.kubernetes.get(node.name) or "")
-            if node.name in self.holds or (drained and known and await self._all_run(node)):
+            if node.name in self.holds or (drained and settled and await self._is_known(node)):
                 self._drains.notify(node.name, n.NodeSeen(drained, node.reason))
         self._drains.forget_gone()
 
@@ -319,6 +318,11 @@ class NodeController:
         """Return whether the extender made this drain. A drain without a name counts on a Node of this cluster."""
         here = bool(named(node.reason)) or node.name in self._engine.snapshot.node_map.kubernetes
         return here and is_ours(node.reason, self._owner)
+
+    async def _is_known(self, node: SlurmNode) -> bool:
+        """Return whether the workloads of all Pods on this node are known, and so are the states of their jobs."""
+        deferred = self._deferred_on(self._engine.snapshot.node_map.kubernetes.get(node.name) or "")
+        return not deferred and await self._all_run(node)
 
     async def _all_run(self, node: SlurmNode) -> bool:
         """Return whether Slurm reports now the state of every job with Pods on this node. Holds are then current."""
