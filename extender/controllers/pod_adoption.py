@@ -20,7 +20,7 @@ from extender.domain.gangs.context import root_annotations
 from extender.domain.pods.claim import Claim, Claims
 from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache
 from extender.domain.views import PodView
-from extender.domain.wellknown import Reason
+from extender.domain.wellknown import GANG_KEY, Reason
 from extender.engine.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
 from extender.runtime.cooperative_yield import CooperativeYield
@@ -37,7 +37,7 @@ DEFERRED = Backoff(OWNER_RETRY, 30.0)
 """Seconds between two reads of the owners of deferred Pods."""
 
 Found = tuple[PodView, Controllers | None]
-"""A Pod with its controllers; `None`: they could not be read, and its claim proves its workload."""
+"""A Pod with its controllers; `None`: they could not be read, and its claim names its workload and its job."""
 
 Workloads = dict[str, list[Found]]
 
@@ -87,7 +87,7 @@ class PodAdoption:
         for pod in pods:
             if pod.uid not in failed:
                 found.append((pod, read[pod.uid]))
-            elif self._claim(pod).job_on(pod.node_name) is not None:
+            elif self._is_known_by_claim(pod):
                 found.append((pod, None))
             else:
                 self._defer(pod, f"The owner of the Pod cannot be read: {failed[pod.uid]}")
@@ -113,14 +113,27 @@ class PodAdoption:
         return workloads, DEFERRED.after(self._failures) if left > 0 else None
 
     def stays_deferred(self, pod: PodView) -> bool:
-        """Return whether a Pod is deferred still, as it is seen now. One on its node is known by its claim."""
+        """Return whether a Pod is deferred still, as it is seen now."""
         if pod.uid not in self.deferred:
             return False
-        if pod.ended or self._claim(pod).job_on(pod.node_name) is not None:
+        if pod.ended or self._is_known_by_claim(pod):
             self.deferred.drop(pod.uid)
             return False
         self.deferred.seen(pod)
         return True
+
+    def _is_known_by_claim(self, pod: PodView) -> bool:
+        """Return whether a Pod is on a node, and its claim is enough to find its workload and its job.
+
+        A claim without a proof is enough where nothing makes the Pod a member of a gang: only the mark of the job that
+        it names can prove that the job is the Pod's.
+        """
+        claim = self._claim(pod)
+        if claim.job_on(pod.node_name) is not None:
+            return True
+        if not pod.node_name or claim.hint is None or GANG_KEY in pod.annotations:
+            return False
+        return self._gangs.key_of(pod, (), self._translations.charged(pod, root_annotations(()))) is None
 
     async def _read_at_start(self, pods: Collection[PodView]) -> tuple[dict[str, Controllers], dict[str, str]]:
         """Read owners until none is left, or until the rest has failed for `OWNERS_WITHIN`."""

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from extender.domain.wellknown import ALLOCATION_PROOF
+from extender.domain.wellknown import ALLOCATION_PROOF, GANG_KEY
 from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json, owner_reference
 from tests.builders.gang_pods import a_leader, an_owner, job_pods, serve_controllers
@@ -171,10 +171,27 @@ async def test_a_node_stays_drained_while_a_deferred_pod_is_on_it(site: Site) ->
         site.slurm.controller.end(site.live_jobs()[0].job_id, "TIMEOUT")
         await site.until(lambda: site.drained() == [node], "the drain")
     site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].pop(ALLOCATION_PROOF))
+    site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].update({GANG_KEY: "gang-1"}))
     async with restarted(site):
         await asyncio.sleep(60)
         assert site.extender.deferred.uids == (site.uid("web"),)
         assert site.drained() == [node]
+
+
+async def test_a_bound_pod_without_a_proof_ends_with_its_job_although_its_owner_cannot_be_read(site: Site) -> None:
+    owner = a_job_set_that_owns(site)
+    async with site.dying():
+        site.kube.add_pod("web", owner=owner)
+        node = await site.bound("web")
+    [job] = site.live_jobs()
+    site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].pop(ALLOCATION_PROOF))
+    site.kubelets.take_down(node)
+    async with restarted(site):
+        await site.until(lambda: site.placeholder("web").job_id == job.job_id, "its job")
+        assert not len(site.extender.deferred)
+        site.slurm.controller.end(job.job_id, "TIMEOUT")
+        await site.until(lambda: site.drained() == [node], "the drain")
+        await site.until(lambda: "deletionTimestamp" in site.pod("web")["metadata"], "the end of the Pod")
 
 
 async def test_a_start_waits_while_the_api_server_as_a_whole_does_not_answer(site: Site) -> None:
