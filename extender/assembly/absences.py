@@ -8,10 +8,19 @@ from extender.assembly.adapters import Adapters
 from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.pod_absence_judge import PodAbsenceJudge
 from extender.controllers.unknown_members import UnknownMembers
+from extender.domain.jobs.checkpoint import writer_id
 from extender.domain.pods.claim import Claims
+from extender.engine.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
 from extender.engine.gangs.members import GangMembers
 from extender.engine.placeholder_index import PlaceholderIndex
+from extender.engine.submission.checkpoint_writer import CheckpointWriter
+
+
+def checkpoint_writer(adapters: Adapters) -> CheckpointWriter:
+    """Return what writes the checkpoints that prove a deletion of Pods."""
+    clock, rng = adapters.clock, adapters.io_context.rng
+    return CheckpointWriter(adapters.checkpoints, clock, lambda: writer_id(clock.wall(), rng.getrandbits(32)))
 
 
 def absent_pods(adapters: Adapters, placeholders: PlaceholderIndex) -> AbsentPods:
@@ -27,7 +36,13 @@ def absent_pods(adapters: Adapters, placeholders: PlaceholderIndex) -> AbsentPod
 
 
 def unknown_members(
-    adapters: Adapters, engine: Engine, gangs: GangMembers, claims: Claims, *, fresh: Callable[[], bool]
+    adapters: Adapters,
+    engine: Engine,
+    gangs: GangMembers,
+    claims: Claims,
+    *,
+    deferred: DeferredPods,
+    fresh: Callable[[], bool],
 ) -> UnknownMembers:
     """Return what judges the slots of gangs whose Pods a start does not find."""
     pods = adapters.informers.pods
@@ -39,6 +54,7 @@ def unknown_members(
         claims=claims,
         events=adapters.events,
         cache=pods,
+        deferred=deferred,
         pods=pods.all,
         fresh=fresh,
     )

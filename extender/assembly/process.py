@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 
-from extender.assembly.absences import absent_pods, unknown_members
+from extender.assembly.absences import absent_pods, checkpoint_writer, unknown_members
 from extender.assembly.adapters import Adapters
 from extender.assembly.controllers import parts, subscribe
 from extender.assembly.device_controllers import DeviceControllers
@@ -28,7 +28,6 @@ from extender.controllers.restore_reports import RestoreReports
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain.cluster import SlurmNode
 from extender.domain.gangs.context import GangContext
-from extender.domain.jobs.checkpoint import writer_id
 from extender.domain.jobs.identity import hook_token
 from extender.domain.nodes.fence_evidence import FenceProofs
 from extender.domain.placeholder import State
@@ -52,7 +51,6 @@ from extender.engine.jobs.missing import MissingJobTracker
 from extender.engine.jobs.read_versions import JobReadVersions
 from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.scheduling import FilterCandidates, Scheduling
-from extender.engine.submission.checkpoint_writer import CheckpointWriter
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.kube.owners import OwnerReader
 from extender.runtime.cooperative_yield import CooperativeYield
@@ -109,10 +107,7 @@ class Assembly:
         self.informers, self.policy_file, self.announcer = adapters.informers, adapters.policy_file, adapters.announcer
         claims = Claims(self.hook_keys, cluster)
         self.state = self._state(adapters, placeholders)
-        clock, rng = io_context.clock, io_context.rng
-        self.checkpoints = CheckpointWriter(
-            adapters.checkpoints, clock, lambda: writer_id(clock.wall(), rng.getrandbits(32))
-        )
+        self.checkpoints = checkpoint_writer(adapters)
         self.pod_devices, self.member_devices = devices = self._devices(adapters, placeholders)
         self.engine = self._engine(adapters, claims, validate)
         self.gangs = GangMembers(self.engine, self.informers.pods, self.announcer, [GATE])
@@ -154,7 +149,9 @@ class Assembly:
             fresh=self._fresh,
             observe_poll=observe_poll,
         )
-        self.unknown_members = unknown_members(adapters, self.engine, self.gangs, claims, fresh=self._fresh)
+        self.unknown_members = unknown_members(
+            adapters, self.engine, self.gangs, claims, deferred=self.deferred, fresh=self._fresh
+        )
         self.restore_reports = self._restore_reports()
         self.device_controllers = DeviceControllers(
             adapters, placeholders, *devices, reconsider=self._reconsider, fresh=self._fresh, deferred=self.deferred

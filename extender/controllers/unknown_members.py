@@ -25,6 +25,7 @@ from extender.domain.pods.claim import Claims
 from extender.domain.ports import PodCache, PortError, SlurmJobs
 from extender.domain.views import PodView
 from extender.domain.wellknown import DEFAULT_GRACE_S, GANG_KEY
+from extender.engine.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
 from extender.engine.gangs.members import GangMembers
 from extender.runtime.controller import Controller, Requeue, Resync
@@ -65,6 +66,7 @@ class UnknownMembers:
         claims: Claims,
         events: EventBus,
         cache: PodCache,
+        deferred: DeferredPods,
         pods: Callable[[], Iterable[PodView]],
         fresh: Callable[[], bool],
     ) -> None:
@@ -75,6 +77,7 @@ class UnknownMembers:
         self._claims = claims
         self._events = events
         self._cache = cache
+        self._deferred = deferred
         self._pods = pods
         self._fresh = fresh
         self.missing = missing
@@ -95,12 +98,21 @@ class UnknownMembers:
         self._controller.add(_ALL)
 
     def adopted(self, _event: PodsAdopted) -> None:
-        """End the unknown members in whose slots a Pod has succeeded, where no other one follows it."""
+        """End the unknown members in whose slots a Pod has succeeded, where no other one follows it.
+
+        Only the owner says whether another one follows.
+        """
         for key, pods in self._ended().items():
-            if not self._gangs.has_further(key):
+            if not self._gangs.has_further(key) and not self._has_unread_owner(key):
                 for pod in pods:
                     if pod.phase == "Succeeded":
                         self._end_by(key, pod)
+
+    def _has_unread_owner(self, key: str) -> bool:
+        """Return whether a Pod of a gang was adopted, and its owner was not read yet."""
+        p = self._placeholders.get(key)
+        members = () if p is None else (one for one in p.members if not one.unknown and not one.end)
+        return any(self._gangs.key_of(member.ref.uid) is None for member in members)
 
     def _ended(self) -> dict[str, list[PodView]]:
         """Return the ended Pods that name a gang whose job was not read yet, by that gang."""
@@ -178,10 +190,12 @@ class UnknownMembers:
     def _granted(self, key: str) -> Counter[str]:
         """Return how many Pods of a gang wait for each Node that the process before gave them, as their claims prove.
 
-        Each was to have a slot there that was free then, and nothing was bound since.
+        Each was to have a slot there that was free then, and nothing was bound since. A Pod that is not adopted yet
+        counts too: its claim names the job.
         """
         p = self._placeholders.get(key)
-        uids = () if p is None else dict.fromkeys((*(ref.uid for ref in p.refs), *self._gangs.uids(key)))
+        known = () if p is None else (*(ref.uid for ref in p.refs), *self._gangs.uids(key))
+        uids = dict.fromkeys((*known, *self._deferred.uids))
         pods = map(self._cache.get, uids)
         waiting = [pod for pod in pods if pod is not None and not pod.node_name and not pod.finished]
         claims = (self._claims.read(pod.annotations, pod.uid) for pod in waiting)

@@ -10,6 +10,7 @@ import pytest
 
 from extender.domain.wellknown import ALLOCATION_PROOF, GANG_KEY
 from simulator.kube.faults import KubeFault
+from simulator.kube.kubelet import RUN_FOR
 from simulator.kube.objects import Json, owner_reference
 from tests.builders.gang_pods import a_leader, an_owner, job_pods, serve_controllers
 from tests.builders.process_site import Site
@@ -87,16 +88,9 @@ async def a_full_site(site: Site) -> None:
 
 @pytest.mark.parametrize("down", ["jobset", "jobs/sweep-w-1"])
 async def test_members_of_a_gang_are_adopted_together_once_their_owners_can_be_read(site: Site, down: str) -> None:
-    serve_controllers(site)
-    entry = {"name": "w", "replicas": 2, "template": {"spec": {"parallelism": 1, "completions": 1}}}
-    job_set = an_owner(site, "JobSet", "sweep", {"replicatedJobs": [entry]}, gang="set")
-    names: list[str] = []
     await a_full_site(site)
     async with site.dying():
-        for number in range(2):
-            job = an_owner(site, "Job", f"sweep-w-{number}", {"parallelism": 1, "completions": 1}, job_set)
-            said = {"jobset-name": "sweep", "replicatedjob-name": "w", "job-global-index": str(number)}
-            names += job_pods(site, job, 1, {f"jobset.sigs.k8s.io/{key}": value for key, value in said.items()})
+        names = a_job_set_of_two(site)
         await site.until(lambda: len(site.live_jobs()) == 4, "the job of the gang")
     before = {job.job_id for job in site.live_jobs()}
     async with restarted(site, fault := KubeFault("GET", down, code=503, times=None)):
@@ -110,6 +104,58 @@ async def test_members_of_a_gang_are_adopted_together_once_their_owners_can_be_r
         site.kube.faults.remove(fault)
         assert len({await site.bound(name, within=120) for name in names}) == 2
         assert site.live_jobs() == [kept]
+
+
+def a_job_set_of_two(site: Site) -> list[str]:
+    """Add a JobSet that is one gang, with a Pod in each of its two Jobs. Return the names of the Pods."""
+    serve_controllers(site)
+    entry = {"name": "w", "replicas": 2, "template": {"spec": {"parallelism": 1, "completions": 1}}}
+    job_set = an_owner(site, "JobSet", "sweep", {"replicatedJobs": [entry]}, gang="set")
+    return [name for number in range(2) for name in pod_of_set(site, job_set, number)]
+
+
+def pod_of_set(site: Site, job_set: Json, number: int) -> list[str]:
+    job = an_owner(site, "Job", f"sweep-w-{number}", {"parallelism": 1, "completions": 1}, job_set)
+    said = {"jobset-name": "sweep", "replicatedjob-name": "w", "job-global-index": str(number)}
+    return job_pods(site, job, 1, {f"jobset.sigs.k8s.io/{key}": value for key, value in said.items()})
+
+
+async def test_a_member_that_is_deferred_before_its_binding_does_not_count_as_a_removed_pod(site: Site) -> None:
+    first, second = a_job_set_of_two(site)
+    fault = site.kube.faults.add(KubeFault("POST", f"{second}/binding", code=500, times=None))
+    async with site.dying():
+        await site.bound(first)
+    [job] = site.live_jobs()
+    assert not site.node_of(second)
+    site.kube.faults.remove(fault)
+    async with restarted(site, down := KubeFault("GET", "jobs/sweep-w-1", code=503, times=None)):
+        assert site.extender.deferred.uids == (site.uid(second),)
+        await asyncio.sleep(30)
+        assert not site.drained()
+        assert not len(site.extender.unknown_members.missing)
+        site.kube.faults.remove(down)
+        await site.bound(second, within=120)
+        assert site.live_jobs() == [job]
+
+
+async def test_the_success_of_a_pod_does_not_end_a_later_one_in_its_slot_while_their_owner_cannot_be_read(
+    site: Site,
+) -> None:
+    job = an_owner(site, "Job", "train", {"parallelism": 2, "completions": 4}, gang="true")
+    async with site.dying():
+        names = job_pods(site, job, 2)
+        site.edit_pod(names[1], lambda pod: pod["metadata"].setdefault("annotations", {}).update({RUN_FOR: "20"}))
+        for name in names:
+            await site.bound(name)
+        await site.until(lambda: site.pod(names[1])["status"]["phase"] == "Succeeded", "its end")
+        (later,) = job_pods(site, job, 3, first=2)
+        node = await site.bound(later, within=60)
+        await asyncio.sleep(10)
+    site.kubelets.take_down(node)
+    site.kube.delete_pod(later, grace_s=0)
+    async with restarted(site, KubeFault("GET", "jobs/train", code=503, times=None)):
+        await asyncio.sleep(5)
+        assert len(site.extender.unknown_members.missing) or site.drained() == [node]
 
 
 async def test_a_leader_that_completes_its_gang_is_placed_although_another_owner_cannot_be_read(site: Site) -> None:
