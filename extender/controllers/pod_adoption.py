@@ -23,6 +23,7 @@ from extender.domain.views import PodView
 from extender.domain.wellknown import GANG_KEY, Reason
 from extender.engine.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
+from extender.engine.workload_resolver import may_have_older_job
 from extender.runtime.cooperative_yield import CooperativeYield
 
 _log = structlog.get_logger(__name__)
@@ -43,7 +44,10 @@ Workloads = dict[str, list[Found]]
 
 
 class PodAdoption:
-    """Group Pods that exist by workload. `fresh`: the API server answers, and the watch of Pods is up to date."""
+    """Group Pods that exist by workload. `pods_of` returns the Pods of a workload that are known already.
+
+    `fresh`: the API server answers, and the watch of Pods is up to date.
+    """
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class PodAdoption:
         gangs: GangIntake,
         translations: Translations,
         deferred: DeferredPods,
+        pods_of: Callable[[str], Sequence[PodView]],
         fresh: Callable[[], bool],
     ) -> None:
         self._engine = engine
@@ -67,6 +72,7 @@ class PodAdoption:
         self._claims = claims
         self._gangs = gangs
         self._translations = translations
+        self._pods_of = pods_of
         self._fresh = fresh
         self.deferred = deferred
         self.reconsidered = False
@@ -188,9 +194,10 @@ class PodAdoption:
         away = {pod.namespace for pod in self._present() if pod.uid not in adopted}
         whole = Workloads()
         for key, found in workloads.items():
-            pods = [pod for pod, _ in found]
-            in_use = key in self._engine.placeholders.all or any(pod.node_name for pod in pods)
-            if in_use or pods[0].namespace not in away or not self._gangs.lacks(pods, found[0][1] or ()):
+            pods, known = [pod for pod, _ in found], self._engine.placeholders.get(key)
+            in_use = (known is not None and not may_have_older_job(known)) or any(pod.node_name for pod in pods)
+            there = [*pods, *(self._pods_of(key) if known is not None else ())]
+            if in_use or pods[0].namespace not in away or not self._gangs.lacks(there, found[0][1] or ()):
                 whole[key] = found
                 continue
             for pod in pods:

@@ -28,7 +28,7 @@ from extender.domain.wellknown import GATE, JOB_ID, POD_UID, Reason
 from extender.engine.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
 from extender.engine.scheduling import FilterCandidates
-from extender.engine.workload_resolver import WorkloadResolver
+from extender.engine.workload_resolver import WorkloadResolver, may_have_older_job
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.cooperative_yield import CooperativeYield
 from extender.runtime.event_bus import EventBus
@@ -123,6 +123,7 @@ class PodController:
             gangs=gangs,
             translations=translations,
             deferred=deferred,
+            pods_of=workloads.pods,
             fresh=fresh,
         )
         self._deferred = deferred
@@ -264,6 +265,10 @@ class PodController:
                 self._deferred.drop(pod.uid)
             if known is None or known.state is State.GONE:
                 self._adopt(key, found)
+            elif may_have_older_job(known):
+                newer = [(pod, None) for pod in self._workloads.pods(key) if not pod.ended]
+                self._engine.forget(known)
+                self._adopt(key, [*found, *newer])
             else:
                 for pod, _ in found:
                     self._notified(None, pod)
@@ -361,9 +366,7 @@ class PodController:
             self._translate(self._cache.get(uid) or pod, controllers)
 
     def _notified(self, old: PodView | None, new: PodView) -> None:
-        if self.adoption.stays_deferred(new):
-            return
-        if new.uid not in self._asked and new.ended:
+        if self.adoption.stays_deferred(new) or (new.uid not in self._asked and new.ended):
             return
         if new.uid not in self._asked and self._returned.must_wait(new, self._claim(new)):
             return

@@ -11,11 +11,20 @@ from collections.abc import Sequence
 from extender.domain.events import MemberRef
 from extender.domain.jobs.job import JobView, Mark
 from extender.domain.jobs.ownership import pod_of
+from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import PodCache
 from extender.domain.views import PodView
 from extender.engine.deferred_pods import DeferredPods
 from extender.engine.gangs.members import GangMembers
 from extender.engine.placeholder_index import PlaceholderIndex
+
+
+def may_have_older_job(p: Placeholder) -> bool:
+    """Return whether a job of a process before may exist that this record does not know: it never had one.
+
+    A newer Pod of a gang opens such a record while the older ones are not adopted yet.
+    """
+    return p.state in {State.ABSENT, State.REFUSED} and p.attempt == 0 and not p.duplicate_jobs
 
 
 class WorkloadResolver:
@@ -54,7 +63,8 @@ class WorkloadResolver:
 
     def may_be_deferred(self, key: str, namespace: str) -> bool:
         """Return whether Pods of this workload may exist that are not adopted yet. `namespace` "": it is not known."""
-        return self._placeholders.get(key) is None and self._deferred.may_have(key, namespace)
+        p = self._placeholders.get(key)
+        return (p is None or may_have_older_job(p)) and self._deferred.may_have(key, namespace)
 
     def members_of_job(self, job: JobView, mark: Mark) -> Sequence[MemberRef]:
         """Return the Pods for which a job with this mark was made, so far as the job says which."""

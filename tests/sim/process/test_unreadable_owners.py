@@ -120,6 +120,29 @@ def pod_of_set(site: Site, job_set: Json, number: int) -> list[str]:
     return job_pods(site, job, 1, {f"jobset.sigs.k8s.io/{key}": value for key, value in said.items()})
 
 
+async def test_a_new_member_that_comes_before_the_deferred_ones_leaves_the_job_of_the_gang_alone(site: Site) -> None:
+    await a_full_site(site)
+    async with site.dying():
+        first, second = a_job_set_of_two(site)
+        await site.until(lambda: len(site.live_jobs()) == 4, "the job of the gang")
+    before = {job.job_id for job in site.live_jobs()}
+    async with restarted(site, fault := KubeFault("GET", "jobs/sweep-w-1", code=503, times=None)):
+        assert len(site.extender.deferred) == 2
+        meta = site.pod(first)["metadata"]
+        site.kube.delete_pod(first, grace_s=1)
+        await site.gone(first)
+        site.kube.add_pod("successor", owner=meta["ownerReferences"][0], labels=meta["labels"])
+        await asyncio.sleep(5)
+        assert site.placeholder("successor").state == "ABSENT"
+        await asyncio.sleep(700)
+        assert {job.job_id for job in site.live_jobs()} == before
+        site.free_all()
+        site.kube.faults.remove(fault)
+        assert len({await site.bound(name, within=120) for name in ("successor", second)}) == 2
+        (kept,) = site.live_jobs()
+        assert kept.job_id in before
+
+
 async def test_a_member_that_is_deferred_before_its_binding_does_not_count_as_a_removed_pod(site: Site) -> None:
     first, second = a_job_set_of_two(site)
     fault = site.kube.faults.add(KubeFault("POST", f"{second}/binding", code=500, times=None))

@@ -42,7 +42,7 @@ def an_adoption(pods: list[PodView]) -> PodAdoption:
     for pod in pods:
         deferred.put(pod, "why")
     parts: dict[str, Any] = {
-        "engine": SimpleNamespace(placeholders=SimpleNamespace(all={})),
+        "engine": SimpleNamespace(placeholders={}),
         "announcer": None,
         "gangs": SimpleNamespace(key_of=lambda *_: None, lacks=lambda *_: False),
         "translations": SimpleNamespace(charged=lambda *_: None),
@@ -54,6 +54,7 @@ def an_adoption(pods: list[PodView]) -> PodAdoption:
         clock=LoopClock(),
         claims=Claims([b"key"], "cluster"),
         deferred=deferred,
+        pods_of=lambda _key: (),
         fresh=lambda: True,
     )
 
