@@ -8,6 +8,7 @@ from extender.assembly.adapters import Adapters
 from extender.config.derive import external_rules, mark_rules
 from extender.controllers.nodes.clearance import Clearance
 from extender.controllers.nodes.controller import NodeController
+from extender.controllers.nodes.deferred_pod_holds import DeferredPodHolds
 from extender.controllers.nodes.external_nodes import ExternalNodeController
 from extender.controllers.nodes.fence_evidence import FenceEvidenceController
 from extender.controllers.nodes.fences import FenceController
@@ -17,6 +18,8 @@ from extender.controllers.nodes.native_jobs import NativeJobs
 from extender.controllers.nodes.removals import RemovalController
 from extender.controllers.nodes.unsafe_jobs import UnsafeJobs
 from extender.domain.nodes.fence_evidence import FenceProofs
+from extender.domain.pods.claim import Claims
+from extender.engine.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
 from extender.engine.workload_resolver import WorkloadResolver
@@ -41,13 +44,15 @@ class NodeControllers:
         evidence: FenceProofs,
         settled: Callable[[], bool],
         fresh: Callable[[], bool],
-        deferred_on: Callable[[str], bool],
+        deferred: DeferredPods,
+        claims: Claims,
     ) -> None:
         config, clock, informers, events = adapters.config, adapters.clock, adapters.informers, adapters.events
         kubernetes, announcer, limits = adapters.io_context.kubernetes, adapters.announcer, config.limits
         writer = NodeWriter(kubernetes, clock=adapters.api_clock)
         self._informers = informers
-        self.controller = _node_controller(engine, adapters, settled, deferred_on)
+        self.controller = _node_controller(engine, adapters, settled, deferred.on_node)
+        self.deferred_pod_holds = DeferredPodHolds(engine, self.controller, deferred, claims, informers.pods)
         self.health = HealthController(
             engine,
             self.controller,

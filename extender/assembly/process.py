@@ -126,7 +126,8 @@ class Assembly:
             evidence=FenceProofs(self.hook_keys, cluster, mark_rules(config, adapters.owner).owner),
             settled=self._settled,
             fresh=self._fresh,
-            deferred_on=self.deferred.on_node,
+            deferred=self.deferred,
+            claims=claims,
         )
         self.pod_controllers = PodControllers(
             self.engine,

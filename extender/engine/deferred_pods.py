@@ -66,6 +66,10 @@ class DeferredPods:
             return workload in self._pods
         return bool(self._in_namespace[namespace] if namespace else self._pods)
 
+    def bound(self) -> list[PodView]:
+        """Return those of these Pods that are on a Node."""
+        return [pod for pod in self._pods.values() if pod.node_name]
+
     def on_node(self, node: str) -> bool:
         """Return whether one of these Pods is on a Node."""
         return bool(node) and self._on_node[node] > 0

@@ -263,6 +263,29 @@ async def test_a_bound_pod_without_a_proof_ends_with_its_job_although_its_owner_
         await site.until(lambda: "deletionTimestamp" in site.pod("web")["metadata"], "the end of the Pod")
 
 
+async def test_the_node_of_a_running_member_is_held_when_its_job_ends_before_its_owner_can_be_read(site: Site) -> None:
+    async with site.dying():
+        names = a_job_set_of_two(site)
+        nodes = [await site.bound(name) for name in names]
+        await asyncio.sleep(5)
+    for name in names:
+        site.edit_pod(name, lambda pod: pod["metadata"]["annotations"].pop(ALLOCATION_PROOF))
+    for node in nodes:
+        site.kubelets.take_down(node)
+    (job,) = site.live_jobs()
+    async with restarted(site, fault := KubeFault("GET", "jobs/sweep-w", code=503, times=None)):
+        assert len(site.extender.deferred) == 2
+        await asyncio.sleep(30)
+        assert not site.drained()
+        site.slurm.controller.end(job.job_id, "TIMEOUT")
+        await site.until(lambda: site.drained() == nodes, "the drains", within=10)
+        site.kube.faults.remove(fault)
+        await site.until(lambda: not len(site.extender.deferred), "their adoption", within=120)
+        for name in names:
+            site.kube.delete_pod(name, grace_s=0)
+        await site.until(lambda: not site.drained(), "the end of the drains", within=3600)
+
+
 async def test_a_start_waits_while_the_api_server_as_a_whole_does_not_answer(site: Site) -> None:
     owner = a_job_set_that_owns(site)
     site.kube.add_pod("late", owner=owner)
