@@ -148,7 +148,9 @@ class PodAdoption:
         while failed and (not self._fresh() or self._clock.now() - since < OWNERS_WITHIN):
             first = next(pod for pod in pods if pod.uid in failed)
             self._trouble = f"the owner of {first.full_name} cannot be read: {failed[first.uid]}"
-            _log.warning("owner_not_read", pod=first.full_name, pods=len(failed), error=failed[first.uid])
+            _log.warning(
+                "owner_not_read", pod=first.full_name, uid=first.uid, pods=len(failed), error=failed[first.uid]
+            )
             await asyncio.sleep(OWNER_RETRY)
             found, failed = await self._owners.read([pod for pod in pods if pod.uid in failed])
             read |= found
