@@ -321,7 +321,11 @@ class Assembly:
             other_profiles=self.config.scheduler.other_profiles,
         )
         times = VacancyTimes(self.config.gangs.replace_within, self.config.gangs.late_within)
-        is_held = self.node_controllers.removals.holds
+
+        def is_held(slurm_node: str) -> bool:
+            node = self.engine.snapshot.node_map.last_kubernetes(slurm_node)
+            return self.node_controllers.removals.holds(slurm_node) or self.deferred.on_node(node)
+
         vacancies = GangVacancies(self.engine, self.gangs, self.announcer, clock, times=times, is_held=is_held)
         return barrier, vacancies, scheduling
 

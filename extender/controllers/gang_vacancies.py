@@ -41,7 +41,8 @@ class VacancyTimes:
 class GangVacancies:
     """Watch the vacant slots of gangs. Keys are those of workloads.
 
-    `is_held` says of a Slurm node whether a removed Pod may run there: its slot stays until that is over.
+    `is_held` says of a Slurm node whether a Pod may run there that is removed, or not adopted yet: its slot stays until
+    that is over.
     """
 
     def __init__(
