@@ -385,9 +385,10 @@ class GangMembers:
             return None
         first = members[0].membership
         asked = [MemberRequest(one.pod.full_name, requests[one.pod.uid]) for one in members]
-        # The claims of bound members prove how large the job is: the gang had fewer members than at first, maybe.
-        proved = any(one.placed and one.slot is not None for one in p.members)
-        size = p.size if proved else max(p.size, first.most or first.expected or 0)
+        # Members that are bound have their slots: so many has the job, of a gang that had fewer members than at first.
+        seated = any(one.placed and one.slot is not None for one in p.members)
+        slots = len(p.job.slots) if p.job is not None and seated else 0
+        size = max(p.size, slots or first.most or first.expected or 0)
         outcome = agreed(gang_title(first), asked, size)
         return None if isinstance(outcome, Disagreed) else outcome.request
 
