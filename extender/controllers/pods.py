@@ -10,14 +10,14 @@ import structlog
 from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.gang_intake import GangIntake, frees_members
 from extender.controllers.owner_rounds import Controllers
-from extender.controllers.pod_adoption import OWNER_RETRY, Found, PodAdoption
+from extender.controllers.pod_adoption import DEFERRED, OWNER_RETRY, Found, PodAdoption
 from extender.controllers.returned_members import ReturnedMembers
+from extender.controllers.translation_queue import TranslationQueue
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain import events as e
-from extender.domain.backoff import Backoff
 from extender.domain.gangs.context import GroupRef, root_annotations
 from extender.domain.jobs.cancelled import recorded_cancel
-from extender.domain.placeholder import Member, State
+from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.pods.changes import requests_changed
 from extender.domain.pods.claim import Claim, Claims
 from extender.domain.pods.outcome import outcome_of
@@ -89,7 +89,6 @@ class PodController:
     ) -> None:
         self._engine = engine
         self._cache = cache
-        self._owners = owners
         self._announcer = announcer
         self._clock = clock
         self._translations = translations
@@ -103,15 +102,8 @@ class PodController:
         self._fresh = fresh
         self._events = events
         self.missing = missing
-        self._wished: dict[str, PodView] = {}
-        """Pods that wait for their translation, each once and as it was seen last, by UID."""
-
-        self._translator = Controller(
-            "translation",
-            self._translate_one,
-            owner_of=self._namespace_of,
-            backoff=Backoff(OWNER_RETRY, OWNER_RETRY),
-            keep_early=True,
+        self._waiting = TranslationQueue(
+            owners, cache, is_wanted=lambda uid: uid in self._asked, translate=self._translate
         )
         self.adoption = PodAdoption(
             engine,
@@ -205,7 +197,7 @@ class PodController:
             if pod is None or pod.ended or namespace not in {None, pod.namespace}:
                 continue
             if not self._is_placed(pod):
-                self._put(pod)
+                self._waiting.put(pod)
 
     def _is_placed(self, pod: PodView) -> bool:
         """Return whether a Pod has its node, or its job has one for it."""
@@ -228,7 +220,7 @@ class PodController:
         for uid in uids:
             pod = self._cache.get(uid)
             if uid in self._asked and pod is not None and not pod.node_name and not pod.ended:
-                self._put(pod)
+                self._waiting.put(pod)
 
     async def adopt(self, there: Collection[PodView]) -> None:
         """Adopt the Pods that existed before this process: find each workload's job before any submission."""
@@ -258,11 +250,15 @@ class PodController:
     async def _adopt_deferred(self, _all: str) -> Requeue | None:
         """Adopt the deferred Pods whose owners can be read by now. Members of a known gang join it as later ones."""
         workloads, again_after = await self.adoption.again()
-        pods = [pod for found in workloads.values() for pod, _ in found]
-        for key, found in workloads.items():
+        pods: list[PodView] = []
+        for key, read in workloads.items():
             known = self._engine.placeholders.get(key)
+            found = [one for one in read if not self._runs_unproven(one[0], known)]
+            pods += [pod for pod, _ in found]
             for pod, _ in found:
                 self._deferred.drop(pod.uid)
+            if not found:
+                continue
             if known is None or known.state is State.GONE:
                 self._adopt(key, found)
             elif may_have_older_job(known):
@@ -274,7 +270,16 @@ class PodController:
                     self._notified(None, pod)
         if pods:
             self._events.publish(DeferredPodsAdopted(pods))
-        return None if again_after is None else Requeue(again_after)
+        return Requeue(again_after or DEFERRED.most) if len(self._deferred) else None
+
+    def _runs_unproven(self, pod: PodView, gang: Placeholder | None) -> bool:
+        """Return whether a Pod runs without a proof that it is a member of this gang, whose job is known.
+
+        It stays deferred, and its node held: as a workload of its own it would lose its node to other jobs.
+        """
+        if gang is None or gang.key == pod.uid or gang.state is State.GONE or may_have_older_job(gang):
+            return False
+        return bool(pod.node_name) and not self._claim(pod).gang_on(pod.node_name)
 
     def _adopt(self, key: str, found: Sequence[Found]) -> None:
         """Adopt a workload with these members: its job is found by what they record, and by its name."""
@@ -290,7 +295,7 @@ class PodController:
         self._asked.update(pod.uid for pod in pods)
         for pod, controllers in found:
             if controllers is None:
-                self._put(pod)
+                self._waiting.put(pod)
             else:
                 self._translate(pod, controllers)
 
@@ -307,7 +312,7 @@ class PodController:
     async def run(self) -> None:
         """Translate what is wanted and settle what was left open, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._translator.run(), name="translation")
+            group.create_task(self._waiting.run(), name="translations")
             group.create_task(self._settler.run(), name="settling")
             group.create_task(self._adopter.run(), name="deferred Pods")
             group.create_task(self._absences.run(), name="absent Pods")
@@ -344,26 +349,11 @@ class PodController:
                     self._engine.handle(key, e.BindFailed(uid, text), "settling")
             for uid in self._gangs.take_unread(now):
                 if (unread := self._cache.get(uid)) is not None:
-                    self._put(unread)
+                    self._waiting.put(unread)
             for again in self._returned.take_waiting():
                 self._notified(None, again)
             self._candidates.drop_unseen(lambda uid: uid in self._asked or self._cache.get(uid) is not None)
         return Requeue(SETTLE_EVERY)
-
-    def _namespace_of(self, uid: str) -> str:
-        pod = self._wished.get(uid)
-        return "" if pod is None else pod.namespace
-
-    async def _translate_one(self, uid: str) -> None:
-        """Translate a Pod as it was seen last, with what its owners say. Raises `PortError` where they are not read."""
-        pod = self._wished.get(uid)
-        if pod is None or uid not in self._asked:
-            self._wished.pop(uid, None)
-            return  # it was removed meanwhile
-        controllers = await self._controllers(pod)
-        self._wished.pop(uid, None)
-        if uid in self._asked:
-            self._translate(self._cache.get(uid) or pod, controllers)
 
     def _notified(self, old: PodView | None, new: PodView) -> None:
         if self.adoption.stays_deferred(new) or (new.uid not in self._asked and new.ended):
@@ -459,11 +449,7 @@ class PodController:
         if first and pod.owner is None:
             self._translate(pod, ())
         else:
-            self._put(pod)
-
-    def _put(self, pod: PodView) -> None:
-        self._wished[pod.uid] = pod
-        self._translator.add(pod.uid)
+            self._waiting.put(pod)
 
     def _translate(self, pod: PodView, controllers: Controllers) -> None:
         said = self._translations.of(pod, controllers)
@@ -484,9 +470,6 @@ class PodController:
             return
         wanted = e.PodWanted(members, said.request, cancelled=recorded_cancel(pod))
         self._engine.handle(self._workloads.key_of(pod), wanted, "translation")
-
-    async def _controllers(self, pod: PodView) -> Controllers:
-        return () if pod.owner is None else await self._owners.controllers(pod.namespace, pod.owner)
 
 
 def _available(pod: PodView) -> tuple[object, ...]:

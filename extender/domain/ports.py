@@ -354,10 +354,12 @@ class CheckpointStore(Protocol):
 class Owners(Protocol):
     """The controllers that created a Pod."""
 
-    async def controllers(self, namespace: str, owner: OwnerReference) -> tuple[ControllerView, ...]:
+    async def controllers(
+        self, namespace: str, owner: OwnerReference, *, patient: bool = True
+    ) -> tuple[ControllerView, ...]:
         """Return the controllers from `owner` up to the topmost readable one, and what is known of the one above it.
 
-        Raises `PortError`.
+        `patient` False: request none of an API version of which one did not answer lately. Raises `PortError`.
         """
         ...
 

@@ -47,6 +47,9 @@ KEPT_VERSIONS = 256
 FAILED_FOR_S = 5.0
 """Seconds for which an owner is not requested again, nor the kinds of an API version, after no answer came."""
 
+DOUBTED_FOR_S = 60.0
+"""Seconds for which one failure counts for all owners of an API version: each is requested once, by patient callers."""
+
 KINDS_TTL_S = 600.0
 """How long the kinds of an API version are remembered; one that is missing is asked for again after `TTL_S`."""
 
@@ -115,6 +118,9 @@ class OwnerReader:
         self._failed_versions = _Failures(KEPT_VERSIONS)
         """API versions whose kinds could not be read last."""
 
+        self._doubts: OrderedDict[str, float] = OrderedDict()
+        """API versions of which a request was not answered lately, and until when that counts."""
+
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
@@ -122,7 +128,9 @@ class OwnerReader:
         """Return how many API versions' kinds are cached."""
         return len(self._kinds)
 
-    async def controllers(self, namespace: str, owner: OwnerReference) -> tuple[ControllerView, ...]:
+    async def controllers(
+        self, namespace: str, owner: OwnerReference, *, patient: bool = True
+    ) -> tuple[ControllerView, ...]:
         """The controllers from `owner` up to the topmost that may be read, and what is known of the one above it.
 
         Raises `PortError`.
@@ -130,14 +138,14 @@ class OwnerReader:
         found: list[ControllerView] = []
         current: OwnerReference | None = owner
         while current is not None and len(found) < DEEPEST:
-            known = await self._read(namespace, current)
+            known = await self._read(namespace, current, patient)
             found.append(known.view)
             current = known.above
         if current is not None:
             _log.warning("owner_chain_too_long", namespace=namespace, kind=owner.kind, name=owner.name)
         return tuple(found)
 
-    async def _read(self, namespace: str, owner: OwnerReference) -> _Known:
+    async def _read(self, namespace: str, owner: OwnerReference, patient: bool) -> _Known:
         key = (namespace, owner)
         lock = self._locks.setdefault(f"owner {key!r}", asyncio.Lock())
         self._failed.check(key, under_way=lock.locked())
@@ -145,6 +153,8 @@ class OwnerReader:
             known = self._known.get(key)
             if known is None or known.until <= _now():
                 self._failed.check(key, under_way=False)  # another caller may have found that out meanwhile
+                if not patient and self._doubted(owner.api_version):
+                    raise ApiUnavailable(f"an object of {owner.api_version} could not be read lately")
                 known = await self._ask(namespace, owner)
                 self._known[key] = known
             self._known.move_to_end(key)
@@ -187,9 +197,11 @@ class OwnerReader:
         Remembered kinds would hide that the whole API is away, and each owner would cost the full time.
         """
         try:
-            answer = await self._get(path, whole=has_size(owner))
+            within_s = self._once_s if self._doubted(owner.api_version) else self._within_s
+            answer = await self._get(path, whole=has_size(owner), within_s=within_s)
         except ApiUnavailable as error:
             self._failed.put((namespace, owner), str(error))
+            self._doubt(owner.api_version)
             if (known := self._kinds.get(owner.api_version)) is not None:
                 self._kinds[owner.api_version] = (float("-inf"), known[1])
             raise
@@ -210,6 +222,7 @@ class OwnerReader:
                     kinds = await self._ask_kinds(version)
                 except ApiUnavailable as error:
                     self._failed_versions.put(version, str(error))
+                    self._doubt(version)
                     raise
                 self._failed_versions.drop(version)
                 self._kinds[version] = (_now(), kinds)
@@ -230,13 +243,22 @@ class OwnerReader:
             raise ApiUnavailable(f"GET {path}: {error}") from error
         return {kind.kind: kind for kind in kinds if "/" not in kind.name}
 
-    async def _get(self, path: str, *, whole: bool = False) -> ApiResponse:
+    def _doubt(self, version: str) -> None:
+        self._doubts[version] = _now() + DOUBTED_FOR_S
+        self._doubts.move_to_end(version)
+        if len(self._doubts) > KEPT_VERSIONS:
+            self._doubts.popitem(last=False)
+
+    def _doubted(self, version: str) -> bool:
+        return _now() < self._doubts.get(version, float("-inf"))
+
+    async def _get(self, path: str, *, whole: bool = False, within_s: float | None = None) -> ApiResponse:
         accept = "application/json" if whole else METADATA_ONLY
 
         async def get(timeout_s: float) -> ApiResponse:
             return await self._connection.request("GET", path, accept=accept, timeout_s=timeout_s)
 
-        return await repeated(get, within_s=self._within_s, once_s=self._once_s, rng=self._rng)
+        return await repeated(get, within_s=within_s or self._within_s, once_s=self._once_s, rng=self._rng)
 
 
 def _check_json(path: str, body: bytes) -> None:

@@ -66,4 +66,4 @@ class DeferredPodHolds:
         pod, p = self._cache.get(uid), self._engine.placeholders.by_pod(uid)
         if pod is None or pod.ended:
             return True
-        return uid not in self._deferred and p is not None and p.state is not State.UNSURE
+        return uid not in self._deferred and p is not None and p.state is not State.UNSURE and p.job_id is not None

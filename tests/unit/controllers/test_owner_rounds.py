@@ -23,7 +23,7 @@ class SlowOwners:
 
     asked: list[str] = field(default_factory=list)
 
-    async def controllers(self, _namespace: str, owner: OwnerReference) -> Controllers:
+    async def controllers(self, _namespace: str, owner: OwnerReference, *, patient: bool = True) -> Controllers:
         self.asked.append(owner.name)
         if owner.name.startswith("bad"):
             await asyncio.sleep(HANGS_S)
@@ -70,7 +70,7 @@ async def test_owners_that_failed_follow_those_that_were_not_requested() -> None
 
 async def test_owners_that_fail_at_once_keep_no_other_waiting() -> None:
     class Refusing(SlowOwners):
-        async def controllers(self, namespace: str, owner: OwnerReference) -> Controllers:
+        async def controllers(self, namespace: str, owner: OwnerReference, *, patient: bool = True) -> Controllers:
             if owner.name.startswith("bad"):
                 raise PortError("no answer")
             return await super().controllers(namespace, owner)

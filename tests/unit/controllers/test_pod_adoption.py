@@ -33,7 +33,7 @@ class PatchedCache:
 
 
 class ReadableOwners:
-    async def controllers(self, _namespace: str, _owner: OwnerReference) -> Controllers:
+    async def controllers(self, _namespace: str, _owner: OwnerReference, *, patient: bool = True) -> Controllers:
         return ()
 
 
