@@ -12,6 +12,7 @@ from extender.cli.yaml_output import as_yaml
 from extender.config.load import from_settings
 from extender.config.peers.install import InstallForm, installable, steps
 from extender.config.peers.recognise import NotRecognised, imported
+from extender.domain.printable import printable
 
 
 @click.command("check-config", short_help="Check a configuration and its policy file")
@@ -65,9 +66,9 @@ def import_config(files: tuple[TextIO, ...], form: InstallForm | None) -> None:
     try:
         plan = imported([(file.name, file.read()) for file in files])
     except (NotRecognised, UnicodeDecodeError) as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(printable(str(error))) from error
     click.echo(as_yaml(plan.document) if form is None else installable(InstallForm(form), plan, as_yaml), nl=False)
     for note in plan.notes:
-        click.echo(note, err=True)
+        click.echo(printable(note), err=True)
     for step in () if form is None else steps(InstallForm(form), plan):
-        click.echo(f"to install: {step}", err=True)
+        click.echo(printable(f"to install: {step}"), err=True)

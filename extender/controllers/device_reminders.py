@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
+from extender.domain.devices.holders import is_in_use
 from extender.domain.devices.views import DeviceId, ResourceClaimView
 from extender.domain.ports import DeviceCache, PortError, ResourceClaims
 from extender.runtime.controller import Controller, Requeue, Resync
@@ -126,8 +127,7 @@ class DeviceReminderController:
 
     async def _judge(self, reminder: ResourceClaimView) -> None:
         """Delete a reminder whose ResourceClaim does not hold its device any more. Raises `PortError`."""
-        holder = self._find(reminder.reminds_of)
-        if reminder.deleted or holder is None or holder.allocated is None or not reminder.devices <= holder.devices:
+        if reminder.deleted or not is_in_use(reminder, self._find(reminder.reminds_of)):
             await self._claims.remove(reminder)
 
 

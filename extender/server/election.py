@@ -124,17 +124,18 @@ class Election:
 
     async def reign(self) -> None:
         """Renew for as long as it can be, and twice as often after a failure. Raises Deposed."""
-        failed = False
+        failed = doubted = False
         while True:
             pause = self._timing.retry * (0.5 if failed else self._rng.uniform(1.0, election.JITTER))
+            pause = TICK_S if doubted else pause
             await self._unless_over(min(pause, max(TICK_S, self._write_gate.left_s)))
             try:
                 await self._renew()
             except ApiError as error:
                 self._troubled(error)
-                failed = True
+                failed, doubted = True, isinstance(error, Conflict)  # another replica may hold it: see who does
             else:
-                failed = False
+                failed = doubted = False
 
     async def release(self, *, runs_out: bool = False) -> None:
         """Release the Lease at once, or let it expire while a request that was sent may still be executed.

@@ -9,6 +9,7 @@ import click
 
 from extender.cli.options import configured, settings_option
 from extender.config.load import from_settings
+from extender.domain.printable import printable
 
 
 @click.command(short_help="Remove what the extender wrote or drained")
@@ -42,8 +43,9 @@ def uninstall(  # noqa: PLR0917 - click names them
 
     options = UninstallOptions(dry_run, force, keep_gates, cancel_running)
     try:
-        clean = asyncio.run(run(configuration, options, click.echo))
+        # Names, schedulers and reasons are what users wrote: lines of theirs must not look like those of the command.
+        clean = asyncio.run(run(configuration, options, lambda line: click.echo(printable(line))))
     except (LeaderActiveError, InventoryError) as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(printable(str(error))) from error
     if not clean:
         sys.exit(1)

@@ -9,6 +9,7 @@ from extender.cli.uninstall.options import InventoryError
 from extender.config.devices import device_map
 from extender.config.document import ExtenderConfiguration
 from extender.domain.cluster import SlurmSnapshot
+from extender.domain.devices.holders import is_in_use
 from extender.domain.devices.views import ResourceClaimView
 from extender.domain.nodes.mapping import NodeMap, map_nodes
 from extender.domain.nodes.slurmds import slurmd_nodes
@@ -37,6 +38,9 @@ class Inventory:
     reminders: tuple[ResourceClaimView, ...] = ()
     """ResourceClaims of the extender. None where the configuration maps no device."""
 
+    reminders_in_use: frozenset[str] = frozenset()
+    """UIDs of those whose devices the ResourceClaims hold that they remind of."""
+
     picture: SlurmSnapshot = field(default_factory=SlurmSnapshot)
     node_map: NodeMap = field(default_factory=NodeMap)
     kept: set[int] = field(default_factory=set)
@@ -58,7 +62,7 @@ async def take_inventory(
         pods = await list_all(kubernetes, "/api/v1/pods", POD, lambda view: view)
         nodes = await list_all(kubernetes, "/api/v1/nodes", NODE, lambda view: view)
         found.picture = await slurm_nodes.picture()
-        found.reminders = await _reminders(config, kubernetes)
+        found.reminders, found.reminders_in_use = await _reminders(config, kubernetes)
     except (ApiError, PortError) as error:
         raise InventoryError(str(error)) from error
     found.pods = {pod.uid: pod for pod in pods.views}
@@ -75,12 +79,20 @@ async def take_inventory(
     return found
 
 
-async def _reminders(config: ExtenderConfiguration, kubernetes: ApiConnection) -> tuple[ResourceClaimView, ...]:
-    """Return the reminders of devices; none where ResourceClaims are not served. Raises ApiError."""
+async def _reminders(
+    config: ExtenderConfiguration, kubernetes: ApiConnection
+) -> tuple[tuple[ResourceClaimView, ...], frozenset[str]]:
+    """Return the reminders of devices, and the UIDs of those in use; none where ResourceClaims are not served.
+
+    Raises ApiError.
+    """
     if not device_map(config.devices, config.cpus):
-        return ()
+        return (), frozenset()
     try:
         claims = await list_all(kubernetes, f"{RESOURCE_API}/resourceclaims", RESOURCE_CLAIM, lambda view: view)
     except NotFound:
-        return ()
-    return tuple(one for one in claims.views if one.reminds_of)
+        return (), frozenset()
+    holders = {one.uid: one for one in claims.views}
+    reminders = tuple(one for one in claims.views if one.reminds_of)
+    in_use = (one.uid for one in reminders if is_in_use(one, holders.get(one.reminds_of)))
+    return reminders, frozenset(in_use)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from extender.cli.uninstall.actions import ActionLog, each
 from extender.cli.uninstall.inventory import Inventory
@@ -62,7 +62,7 @@ class SlurmNodeCleanup:
             mine = "DRAIN" in node.flags and is_ours(node.reason, self._owner) and (here or self._owner in node.reason)
             if not mine or node.registered_for:
                 return
-            if (why := _needed(node, without_job)) and not self._force:
+            if (why := _needed(node, without_job, found.unread)) and not self._force:
                 self._actions.left(f"the drain of Slurm node {node.name}: {why}; run this again, or --force")
                 return
 
@@ -85,9 +85,11 @@ class SlurmNodeCleanup:
         return there
 
 
-def _needed(node: SlurmNode, without_job: Mapping[str, str]) -> str:
+def _needed(node: SlurmNode, without_job: Mapping[str, str], unread: Collection[str]) -> str:
     """Return why Slurm must not allocate this node yet; "": it may."""
     if node.name in without_job:
         return f"Pod {without_job[node.name]} runs there and has no job"
+    if unread:
+        return f"{len(unread)} Pods cannot be read, and may run there"
     removed = removals_in(node.reason)
     return f"Pod {removed[0].pod} was removed without a report of its kubelet" if removed else ""

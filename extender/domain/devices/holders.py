@@ -63,3 +63,8 @@ class DeviceHolders:
     def claim(self, uid: str) -> ResourceClaimView | None:
         """Return a ResourceClaim that holds devices."""
         return self._claims.get(uid)
+
+
+def is_in_use(reminder: ResourceClaimView, holder: ResourceClaimView | None) -> bool:
+    """Return whether `holder`, the ResourceClaim that it reminds of, holds the device of a reminder still."""
+    return holder is not None and holder.allocated is not None and reminder.devices <= holder.devices

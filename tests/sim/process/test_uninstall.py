@@ -28,6 +28,7 @@ from simulator.kube.dynamic_resources import devices_of
 from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json, a_pod
 from simulator.kube.resources import RESOURCE_CLAIMS
+from simulator.kube.storage import ObjectKey
 from simulator.network.killable import KillableNetwork
 from tests.builders.claimed_devices import DEVICE_MAP, come_claiming, resources_of, with_devices
 from tests.builders.process_site import NAMES, REGISTERED, REGISTERING, Site
@@ -218,7 +219,7 @@ async def test_jobs_of_others_are_let_be(site: Site) -> None:
     assert len(site.live_jobs()) == 1
 
 
-async def test_reminders_of_devices_are_deleted_and_what_they_remind_of_stays(site: Site) -> None:
+async def test_reminders_of_devices_are_deleted_once_no_resource_claim_holds_these(site: Site) -> None:
     with_devices(site)
     site.config += DEVICE_MAP
     dra = resources_of(site)
@@ -232,7 +233,13 @@ async def test_reminders_of_devices_are_deleted_and_what_they_remind_of_stays(si
         assert len(list(site.kube.storage.of(RESOURCE_CLAIMS))) == 2
     clean, said = await handed_back(site)
     assert clean, "\n".join(said)
-    assert [devices_of(one) for one in site.kube.storage.of(RESOURCE_CLAIMS)] == [held]
+    assert held[0] in dra.known, "a kube-scheduler would give the device to another Pod"
+    assert any(line.startswith("kept: ResourceClaim default/slurm-device-reminder-") for line in said)
+    key = ObjectKey(RESOURCE_CLAIMS, "default", claim["metadata"]["name"])
+    site.kube.change(key, lambda one: one["status"].pop("allocation"))
+    clean, said = await handed_back(site)
+    assert clean, "\n".join(said)
+    assert [devices_of(one) for one in site.kube.storage.of(RESOURCE_CLAIMS)] == [[]]
     assert any(line.startswith("delete ResourceClaim default/slurm-device-reminder-") for line in said)
 
 
@@ -321,6 +328,23 @@ async def test_objects_that_cannot_be_read_are_said(site: Site) -> None:
     clean, said = await handed_back(site)
     assert not clean
     assert any(line.startswith("left: Pod default/odd") for line in said)
+
+
+async def test_drains_stay_while_a_pod_cannot_be_read(site: Site) -> None:
+    """It may be the one that the drain protects."""
+    async with site.dying():
+        site.kube.add_pod("web")
+        node = await site.bound("web")
+        site.kubelets.take_down(node)
+        site.slurm.controller.end(site.live_jobs()[0].job_id, "TIMEOUT")
+        await site.until(lambda: site.drained() == [node], "the drain")
+    site.edit_pod("web", lambda pod: pod["spec"].update(containers="none"))
+    clean, said = await handed_back(site)
+    assert not clean
+    assert site.drained() == [node]
+    assert f"left: the drain of Slurm node {node}: 1 Pods cannot be read, and may run there" in "\n".join(said)
+    await handed_back(site, force=True)
+    assert not site.drained()
 
 
 @pytest.mark.parametrize("path", ["/pods/", "/nodes/n1", "/nodes/n3", "/status$"])

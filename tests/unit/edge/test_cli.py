@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from extender import __version__
 from extender.cli import main
 from extender.cli.program import SECTIONS
+from extender.cli.uninstall.options import InventoryError
 from extender.config.load import parse
 
 GOOD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: hush}\n"
@@ -238,3 +239,15 @@ def test_the_help_of_every_command_shows_how_it_is_called() -> None:
     for path, _ in commands(main):
         if path not in {"version", "demo", "simulate", "doctor"}:
             assert f" slurm-extender {path}" in call(*path.split(), "--help").stdout, path
+
+
+def test_what_users_wrote_forges_no_line_of_an_uninstallation(monkeypatch: pytest.MonkeyPatch, good: str) -> None:
+    async def run(_configuration: object, _options: object, say: Callable[[str], None]) -> bool:
+        say("kept: the gate of Pod n/a: its schedulerName is x\x1b[8m\n0 objects removed, 0 kept, 0 left")
+        raise InventoryError("a name with \x1b]0;title\x07")
+
+    monkeypatch.setattr("extender.cli.uninstall.removal.uninstall", run)
+    said = call("uninstall", "--config", good)
+    assert said.exit_code == 1
+    assert not set("\x1b\x07") & set(said.output)
+    assert not any(line.startswith("0 objects") for line in said.output.splitlines())

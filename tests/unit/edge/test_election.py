@@ -291,3 +291,19 @@ async def test_who_never_stood_releases_nothing() -> None:
     await election.release()
     assert lock.kept is theirs
     assert lock.kept.record == replace(theirs.record)
+
+
+async def test_a_leader_whose_lease_another_replica_wrote_stops_writing_at_its_next_renewal() -> None:
+    """Such as a machine that was paused, whose clocks stood still."""
+    lock = Lock()
+    election, write_gate = candidate(lock)
+    async with reigning(election) as reign:
+        await asyncio.sleep(5)
+        renewals = len(lock.writes)
+        assert lock.kept is not None
+        lock.put(replace(lock.kept.record, holder="b"))
+        await asyncio.sleep(TIMING.retry * 1.2 + 0.2)
+        assert reign.done()
+        assert isinstance(reign.exception(), Deposed)
+        assert not write_gate.may_write()
+        assert len(lock.writes) == renewals
