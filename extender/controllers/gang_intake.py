@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from extender.domain import events as e
+from extender.domain.gangs.completeness import lacks_members
 from extender.domain.gangs.context import ControllerView, GangContext
 from extender.domain.gangs.membership import Membership, gang_title
 from extender.domain.gangs.recognition import GangRefused, recognise
@@ -79,7 +80,7 @@ class GangIntake:
         if not isinstance(found, Membership):
             return False
         live = sum(pod.deleted_at is None and not pod.finished for pod in pods)
-        return found.expected is None or (live < found.expected and not (found.by_leader and live))
+        return found.expected is None or lacks_members(found, found.expected, live)
 
     def accept(self, pod: PodView, controllers: tuple[ControllerView, ...], said: Translation) -> Translation | None:
         """Add the Pod to its gang, and return `None`; else return what becomes of the Pod by itself."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from extender.controllers.owner_rounds import Controllers
 from extender.controllers.pod_adoption import OWNER_RETRY
@@ -20,7 +21,7 @@ class TranslationQueue:
     """Pods that wait for their translation, each once and as it was seen last. Keys are UIDs.
 
     A Pod whose owner, or an API version of whose owners, did not answer lately waits in a queue of its own: such a
-    request takes up to ten seconds. `is_wanted`: the Pod is there still. `translate` gets the Pod as it is by then.
+    request may take ten seconds. `is_wanted`: the Pod is there still. `translate` gets the Pod as it is by then.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class TranslationQueue:
         self._prompt = Controller("translation", self._at_once, owner_of=self._namespace_of, keep_early=True)
         self._slow = Controller(
             "translation of Pods whose owners do not answer",
-            self._patiently,
+            partial(self._read, patient=True),
             workers=SLOW_READS,
             owner_of=self._namespace_of,
             backoff=Backoff(OWNER_RETRY, OWNER_RETRY),
@@ -66,9 +67,6 @@ class TranslationQueue:
             await self._read(uid, patient=False)
         except PortError:
             self._slow.add(uid)
-
-    async def _patiently(self, uid: str) -> None:
-        await self._read(uid, patient=True)
 
     async def _read(self, uid: str, *, patient: bool) -> None:
         """Translate a Pod as it was seen last, with what its owners say. Raises `PortError` where they are not read."""

@@ -73,10 +73,11 @@ class _Kind:
 
 
 class _Failures:
-    """Remember for `FAILED_FOR_S` what could not be read. The oldest of more than `kept` failures is dropped."""
+    """Remember for so many seconds what could not be read. The oldest of more than `kept` failures is dropped."""
 
-    def __init__(self, kept: int) -> None:
+    def __init__(self, kept: int, for_s: float) -> None:
         self._kept = kept
+        self._for_s = for_s
         self._failed: OrderedDict[Hashable, tuple[float, str]] = OrderedDict()
 
     def check(self, key: Hashable, *, under_way: bool) -> None:
@@ -84,13 +85,16 @@ class _Failures:
 
         Without that each of a thousand Pods would cost the time after which a request is given up.
         """
-        until, text = self._failed.get(key, (float("-inf"), ""))
-        if _now() < until or (text and under_way):
-            raise ApiUnavailable(text)
+        if key in self._failed and (under_way or self.lately(key)):
+            raise ApiUnavailable(self._failed[key][1])
+
+    def lately(self, key: Hashable) -> bool:
+        """Return whether this failed in the time for which that is remembered."""
+        return key in self._failed and _now() < self._failed[key][0]
 
     def put(self, key: Hashable, text: str) -> None:
         """Remember a failure."""
-        self._failed[key] = (_now() + FAILED_FOR_S, text)
+        self._failed[key] = (_now() + self._for_s, text)
         self._failed.move_to_end(key)
         if len(self._failed) > self._kept:
             self._failed.popitem(last=False)
@@ -112,14 +116,14 @@ class OwnerReader:
         self._once_s = once_s
         self._known: OrderedDict[tuple[str, OwnerReference], _Known] = OrderedDict()
         self._kinds: OrderedDict[str, tuple[float, dict[str, _Kind]]] = OrderedDict()
-        self._failed = _Failures(KEPT)
+        self._failed = _Failures(KEPT, FAILED_FOR_S)
         """Owners that could not be read last. One of them says nothing about the others of its API version."""
 
-        self._failed_versions = _Failures(KEPT_VERSIONS)
+        self._failed_versions = _Failures(KEPT_VERSIONS, FAILED_FOR_S)
         """API versions whose kinds could not be read last."""
 
-        self._doubts: OrderedDict[str, float] = OrderedDict()
-        """API versions of which a request was not answered lately, and until when that counts."""
+        self._doubted = _Failures(KEPT_VERSIONS, DOUBTED_FOR_S)
+        """API versions of which a request was not answered lately."""
 
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -153,7 +157,7 @@ class OwnerReader:
             known = self._known.get(key)
             if known is None or known.until <= _now():
                 self._failed.check(key, under_way=False)  # another caller may have found that out meanwhile
-                if not patient and self._doubted(owner.api_version):
+                if not patient and self._doubted.lately(owner.api_version):
                     raise ApiUnavailable(f"an object of {owner.api_version} could not be read lately")
                 known = await self._ask(namespace, owner)
                 self._known[key] = known
@@ -197,11 +201,11 @@ class OwnerReader:
         Remembered kinds would hide that the whole API is away, and each owner would cost the full time.
         """
         try:
-            within_s = self._once_s if self._doubted(owner.api_version) else self._within_s
+            within_s = self._once_s if self._doubted.lately(owner.api_version) else self._within_s
             answer = await self._get(path, whole=has_size(owner), within_s=within_s)
         except ApiUnavailable as error:
             self._failed.put((namespace, owner), str(error))
-            self._doubt(owner.api_version)
+            self._doubted.put(owner.api_version, str(error))
             if (known := self._kinds.get(owner.api_version)) is not None:
                 self._kinds[owner.api_version] = (float("-inf"), known[1])
             raise
@@ -222,7 +226,7 @@ class OwnerReader:
                     kinds = await self._ask_kinds(version)
                 except ApiUnavailable as error:
                     self._failed_versions.put(version, str(error))
-                    self._doubt(version)
+                    self._doubted.put(version, str(error))
                     raise
                 self._failed_versions.drop(version)
                 self._kinds[version] = (_now(), kinds)
@@ -242,15 +246,6 @@ class OwnerReader:
         except OddObject as error:
             raise ApiUnavailable(f"GET {path}: {error}") from error
         return {kind.kind: kind for kind in kinds if "/" not in kind.name}
-
-    def _doubt(self, version: str) -> None:
-        self._doubts[version] = _now() + DOUBTED_FOR_S
-        self._doubts.move_to_end(version)
-        if len(self._doubts) > KEPT_VERSIONS:
-            self._doubts.popitem(last=False)
-
-    def _doubted(self, version: str) -> bool:
-        return _now() < self._doubts.get(version, float("-inf"))
 
     async def _get(self, path: str, *, whole: bool = False, within_s: float | None = None) -> ApiResponse:
         accept = "application/json" if whole else METADATA_ONLY

@@ -72,7 +72,7 @@ def _of_existing(candidates: Sequence[GangCandidate], own_gates: Collection[str]
     size = sizes[0]
     if first.source is GangSource.JOB_SET:  # of a Job that was created again, earlier successes were counted
         size = max(size, min(first.most or size, len(live)))
-    if len(live) < size and not (first.by_leader and live):
+    if lacks_members(first, size, len(live)):
         return Incomplete(f"{len(live)} of {size} Pods of {first.name} exist.")
     live.sort(key=_turn)
     members, beyond = live[:size], live[size:]
@@ -81,6 +81,11 @@ def _of_existing(candidates: Sequence[GangCandidate], own_gates: Collection[str]
         if gate is not None:
             return Incomplete(f"Pod {one.pod.full_name} of {first.name} still has the scheduling gate {gate}.")
     return Complete(tuple(members), size, tuple(beyond))
+
+
+def lacks_members(gang: Membership, size: int, live: int) -> bool:
+    """Return whether a gang of this size cannot start with so many Pods: its leader may complete it alone."""
+    return live < size and not (gang.by_leader and live)
 
 
 def waits_for_slot(gang: str) -> str:

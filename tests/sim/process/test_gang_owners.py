@@ -124,9 +124,9 @@ async def test_the_jobs_of_a_job_set_are_one_gang_where_it_says_so(site: Site) -
         assert len(site.live_jobs()) == 1
 
 
-@pytest.mark.parametrize(("anew", "kept"), [(False, True), (True, True), (True, False)])
+@pytest.mark.parametrize(("restarted", "kept"), [(False, True), (True, True), (True, False)])
 async def test_a_job_set_some_of_whose_pods_have_succeeded_starts_again_with_those_that_are_left(
-    site: Site, anew: bool, kept: bool
+    site: Site, restarted: bool, kept: bool
 ) -> None:
     serve_controllers(site)
     one = {"parallelism": 1, "completions": 1}
@@ -143,14 +143,14 @@ async def test_a_job_set_some_of_whose_pods_have_succeeded_starts_again_with_tho
         await site.until(lambda: site.pod(names[0])["status"]["phase"] == "Succeeded", "its end")
         site.slurm.controller.cancel(site.live_jobs()[0].job_id)
         await site.gone(names[1])
-        if not anew:
+        if not restarted:
             job_pods(site, jobs[1], 1, job_set_labels(job_set, "worker", 1))
             assert await site.bound(names[1]) == "n1"
     if not kept:
         site.kube.delete_pod(names[0], grace_s=0)
         done = {"replicatedJobsStatus": [{"name": "driver", "succeeded": 1}]}
         site.kube.change(ObjectKey(JOB_SETS, "default", "sweep"), lambda one: one.update(status=done))
-    if anew:
+    if restarted:
         job_pods(site, jobs[1], 1, job_set_labels(job_set, "worker", 1))
         async with site.running():
             assert await site.bound(names[1]) == "n1"
