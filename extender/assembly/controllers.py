@@ -185,7 +185,11 @@ def _nodes(a: Assembly) -> tuple[Part, ...]:
                 (t.DrainFound, lambda event: nodes.removals.found(event.slurm_node, event.reason)),
             ),
         ),
-        Part("holds for deferred Pods", None, ((t.JobStatesPolled, nodes.deferred_pod_holds.polled),)),
+        Part(
+            "holds for deferred Pods",
+            nodes.deferred_pod_holds.run,
+            ((t.JobStatesPolled, nodes.deferred_pod_holds.polled),),
+        ),
         Part("mapping of slurmd Pods", None, ((t.PodChanged, nodes.slurmd_pod_changed),)),
     )
 

@@ -52,7 +52,15 @@ class NodeControllers:
         writer = NodeWriter(kubernetes, clock=adapters.api_clock)
         self._informers = informers
         self.controller = _node_controller(engine, adapters, settled, deferred.on_node)
-        self.deferred_pod_holds = DeferredPodHolds(engine, self.controller, deferred, claims, informers.pods)
+        self.deferred_pod_holds = DeferredPodHolds(
+            engine,
+            state,
+            self.controller,
+            adapters.jobs,
+            deferred=deferred,
+            claims=claims,
+            cache=informers.pods,
+        )
         self.health = HealthController(
             engine,
             self.controller,

@@ -110,7 +110,7 @@ class Assembly:
         self.checkpoints = checkpoint_writer(adapters)
         self.pod_devices, self.member_devices = devices = self._devices(adapters, placeholders)
         self.engine = self._engine(adapters, claims, validate)
-        self.gangs = GangMembers(self.engine, self.informers.pods, self.announcer, [GATE])
+        self.gangs = GangMembers(self.engine, self.informers.pods, self.announcer, [GATE], self.deferred)
         workloads = WorkloadResolver(placeholders, self.informers.pods, self.gangs, self.deferred)
         one_by_one = OneByOneWarnings(self.announcer, [config.scheduler.name], self.informers.pod_groups.sources)
         members = MemberCandidates(placeholders, self.engine.handle, self.gangs, self.events)

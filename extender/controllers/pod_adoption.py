@@ -21,9 +21,8 @@ from extender.domain.pods.claim import Claim, Claims
 from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache
 from extender.domain.views import PodView
 from extender.domain.wellknown import GANG_KEY, Reason
-from extender.engine.deferred_pods import DeferredPods
+from extender.engine.deferred_pods import DeferredPods, may_have_older_job
 from extender.engine.engine import Engine
-from extender.engine.workload_resolver import may_have_older_job
 from extender.runtime.cooperative_yield import CooperativeYield
 
 _log = structlog.get_logger(__name__)

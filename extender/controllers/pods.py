@@ -25,10 +25,10 @@ from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCac
 from extender.domain.translation.translate import Translated, TranslationRefused
 from extender.domain.views import PodView
 from extender.domain.wellknown import GATE, JOB_ID, POD_UID, Reason
-from extender.engine.deferred_pods import DeferredPods
+from extender.engine.deferred_pods import DeferredPods, may_have_older_job
 from extender.engine.engine import Engine
 from extender.engine.scheduling import FilterCandidates
-from extender.engine.workload_resolver import WorkloadResolver, may_have_older_job
+from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.cooperative_yield import CooperativeYield
 from extender.runtime.event_bus import EventBus

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections import Counter
 
 from extender.domain.gangs.membership import is_key_of_gang
+from extender.domain.placeholder import Placeholder, State
 from extender.domain.views import PodView
+
+
+def may_have_older_job(p: Placeholder) -> bool:
+    """Return whether a job of a process before may exist that this record does not know: it never had one.
+
+    A newer Pod of a gang opens such a record while the older ones are not adopted yet.
+    """
+    return p.state in {State.ABSENT, State.REFUSED} and p.attempt == 0 and not p.duplicate_jobs
 
 
 class DeferredPods:
@@ -65,6 +74,10 @@ class DeferredPods:
         if not is_key_of_gang(workload):
             return workload in self._pods
         return bool(self._in_namespace[namespace] if namespace else self._pods)
+
+    def get(self, uid: str) -> PodView | None:
+        """Return one of these Pods as it was seen last; `None`: it is none of them."""
+        return self._pods.get(uid)
 
     def bound(self) -> list[PodView]:
         """Return those of these Pods that are on a Node."""

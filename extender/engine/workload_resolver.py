@@ -11,20 +11,11 @@ from collections.abc import Sequence
 from extender.domain.events import MemberRef
 from extender.domain.jobs.job import JobView, Mark
 from extender.domain.jobs.ownership import pod_of
-from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import PodCache
 from extender.domain.views import PodView
-from extender.engine.deferred_pods import DeferredPods
+from extender.engine.deferred_pods import DeferredPods, may_have_older_job
 from extender.engine.gangs.members import GangMembers
 from extender.engine.placeholder_index import PlaceholderIndex
-
-
-def may_have_older_job(p: Placeholder) -> bool:
-    """Return whether a job of a process before may exist that this record does not know: it never had one.
-
-    A newer Pod of a gang opens such a record while the older ones are not adopted yet.
-    """
-    return p.state in {State.ABSENT, State.REFUSED} and p.attempt == 0 and not p.duplicate_jobs
 
 
 class WorkloadResolver:

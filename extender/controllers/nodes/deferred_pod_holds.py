@@ -1,19 +1,27 @@
 """Hold the nodes of running Pods that are not adopted yet, from when the job that they name is seen to end.
 
 Nothing is known of the workloads of these Pods, so no other reason holds their nodes. Authors can write any job on
-their Pods: a hold needs that this process has seen the job run.
+their Pods: a hold needs that this process has seen the job run on the Pod's node, with a mark of this extender for a
+workload of the Pod's namespace.
 """
 
 from __future__ import annotations
 
+import asyncio
+
 from extender.controllers.nodes.controller import NodeController
 from extender.domain.job_outcomes.slurm_states import Seen, seen_by_states
+from extender.domain.jobs.job import JobView
+from extender.domain.jobs.ownership import mark_of_orphan, pod_of
 from extender.domain.placeholder import State
 from extender.domain.pods.claim import Claims
-from extender.domain.ports import PodCache
+from extender.domain.ports import PodCache, SlurmJobs
 from extender.domain.views import PodView
+from extender.domain.wellknown import GANG_KEY
 from extender.engine.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
+from extender.engine.engine_context import EngineState
+from extender.runtime.controller import Controller
 from extender.runtime.topics import JobStatesPolled
 
 _CAUSE = "deferred "
@@ -21,44 +29,90 @@ _CAUSE = "deferred "
 
 _RUNS = frozenset({Seen.STARTING, Seen.RUNNING})
 
+READ_APART = 0.02
+"""Seconds between two reads: authors of deferred Pods can name another job before each poll."""
+
 
 class DeferredPodHolds:
     """Hold a node until its Pod is gone, or until the job of the Pod's workload is known."""
 
     def __init__(
-        self, engine: Engine, nodes: NodeController, deferred: DeferredPods, claims: Claims, cache: PodCache
+        self,
+        engine: Engine,
+        state: EngineState,
+        nodes: NodeController,
+        jobs: SlurmJobs,
+        *,
+        deferred: DeferredPods,
+        claims: Claims,
+        cache: PodCache,
     ) -> None:
         self._engine = engine
+        self._state = state
         self._nodes = nodes
+        self._jobs = jobs
         self._deferred = deferred
         self._claims = claims
         self._cache = cache
-        self._ran: dict[str, int] = {}
-        """The job that each deferred Pod names and that was seen to run, by the UID of the Pod."""
+        self._read: dict[str, tuple[int, bool]] = {}
+        """By the UID of a deferred Pod: the job that it names and that was seen to run, and whether it is the Pod's."""
 
         self._held: set[str] = set()
         """UIDs of Pods whose nodes are held."""
+
+        self._reader = Controller("jobs of deferred Pods", self._read_job, keep_early=True)
 
     def polled(self, event: JobStatesPolled) -> None:
         """Compare the states of all jobs with those that deferred Pods name."""
         for uid in [uid for uid in self._held if self._is_known(uid)]:
             self._held.discard(uid)
             self._nodes.release_hold(_CAUSE + uid)
-        self._ran = {uid: job_id for uid, job_id in self._ran.items() if uid in self._deferred}
+        self._read = {uid: one for uid, one in self._read.items() if uid in self._deferred}
         for pod in self._deferred.bound():
-            job_id = self._claims.read(pod.annotations, pod.uid).hint
+            job_id = self._job_of(pod)
             if job_id is None:
                 continue
             words = event.states.get(job_id)
             seen = Seen.OVER if words is None else seen_by_states(words)
+            read, is_its_job = self._read.get(pod.uid, (None, False))
             if seen in _RUNS:
-                self._ran[pod.uid] = job_id
-            elif seen is not Seen.UNKNOWN and self._ran.get(pod.uid) == job_id:
+                if read != job_id:
+                    self._reader.add(pod.uid)
+            elif seen is not Seen.UNKNOWN and read == job_id and is_its_job:
                 self._hold(pod, job_id)
+
+    async def run(self) -> None:
+        """Read the jobs that deferred Pods name, until cancelled."""
+        await self._reader.run()
+
+    async def _read_job(self, uid: str) -> None:
+        pod = self._deferred.get(uid)
+        job_id = None if pod is None else self._job_of(pod)
+        if pod is None or job_id is None:
+            return
+        job = await self._jobs.read(job_id)
+        self._read[uid] = job_id, job is not None and self._is_job_of(job, pod)
+        await asyncio.sleep(READ_APART)
+
+    def _job_of(self, pod: PodView) -> int | None:
+        return self._claims.read(pod.annotations, pod.uid).hint
+
+    def _is_job_of(self, job: JobView, pod: PodView) -> bool:
+        """Return whether a job is on the node of a Pod, and of this extender for a workload in the Pod's namespace."""
+        mark, sure = mark_of_orphan(job, self._state.identity.mark("", 0), self._state.identity.caller)
+        if mark is None or not sure or not self._slurm_nodes(pod).intersection(job.nodes):
+            return False
+        member = pod_of(job, mark)
+        if member is None:  # the mark had no room for the name of a Pod
+            return mark.workload in {pod.uid, pod.annotations.get(GANG_KEY)}
+        return member.namespace == pod.namespace
+
+    def _slurm_nodes(self, pod: PodView) -> frozenset[str]:
+        return self._engine.snapshot.node_map.last_slurm([pod.node_name])
 
     def _hold(self, pod: PodView, job_id: int) -> None:
         self._held.add(pod.uid)
-        for node in sorted(self._engine.snapshot.node_map.last_slurm([pod.node_name])):
+        for node in sorted(self._slurm_nodes(pod)):
             self._nodes.hold(node, _CAUSE + pod.uid, f"Pod {pod.full_name} outlives job {job_id}")
 
     def _is_known(self, uid: str) -> bool:

@@ -23,13 +23,14 @@ from extender.domain.gangs.successors import seating
 from extender.domain.gangs.tenancy import gang_key
 from extender.domain.jobs.cancelled import recorded_cancel
 from extender.domain.jobs.job import JobRequest
-from extender.domain.placeholder import Placeholder, State
+from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.ports import Announcement, Announcer, PodCache
 from extender.domain.states import BoundState
 from extender.domain.translation.gang_request import gang_request
 from extender.domain.translation.translate import Translated, Translation, TranslationRefused
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
+from extender.engine.deferred_pods import DeferredPods, may_have_older_job
 from extender.engine.engine import Engine
 from extender.runtime.controller import Controller
 from extender.runtime.topics import PlaceholderChanged
@@ -68,7 +69,10 @@ class _Reading:
 
 
 class GangMembers:
-    """The Pods of gangs. Keys are those of workloads. `own_gates` are the scheduling gates of the extender."""
+    """The Pods of gangs. Keys are those of workloads. `own_gates` are the scheduling gates of the extender.
+
+    `deferred`: Pods of a start that may be older members.
+    """
 
     def __init__(
         self,
@@ -76,12 +80,14 @@ class GangMembers:
         cache: PodCache,
         announcer: Announcer,
         own_gates: Collection[str],
+        deferred: DeferredPods,
     ) -> None:
         self._engine = engine
         self._placeholders = engine.placeholders
         self._cache = cache
         self._announcer = announcer
         self._own_gates = frozenset(own_gates)
+        self._deferred = deferred
         self._joined: dict[str, dict[str, _Joined]] = {}
         self._key_of: dict[str, str] = {}
         self._nameless: set[str] = set()
@@ -407,6 +413,7 @@ class GangMembers:
             self._engine.handle(key, e.PodRefused(tuple(members), ()), "gang")
 
     def _request(self, key: str, found: Complete, joined: Mapping[str, _Joined]) -> None:
+        """Request a job for a gang that can start. Slurm is searched first where older members may have one."""
         p = self._placeholders.get(key)
         slots = _slots(found, p)
         refs = _refs(sorted(found.members, key=lambda one: slots[one.pod.uid]))
@@ -419,6 +426,11 @@ class GangMembers:
             self._announce(first.pod, Reason.UNEVEN_GANG, outcome.notice)
         cancels = {recorded_cancel(one.pod) for one in found.members}
         cancelled = cancels.pop() if len(cancels) == 1 else None  # a Pod that came later records none
+        first_time = p is None or (p.request is None and may_have_older_job(p))
+        if first_time and self._deferred.may_have(key, first.pod.namespace):
+            if p is not None:
+                self._engine.forget(p)
+            self._engine.adopt(key, list(map(Member, refs)), gang_title(first.membership), None, cancelled)
         wanted = e.PodWanted(refs, outcome.request, tuple(slots[ref.uid] for ref in refs), cancelled)
         self._engine.handle(key, wanted, "gang")
 

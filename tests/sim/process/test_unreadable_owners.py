@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from extender.domain.wellknown import ALLOCATION_PROOF, GANG_KEY
+from extender.domain.wellknown import ALLOCATION_PROOF, GANG_KEY, JOB_ID, POD_UID
 from simulator.kube.faults import KubeFault
 from simulator.kube.kubelet import RUN_FOR
 from simulator.kube.objects import Json, owner_reference
 from tests.builders.gang_pods import a_leader, an_owner, job_pods, serve_controllers
-from tests.builders.process_site import Site
+from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime
 
@@ -141,6 +141,43 @@ async def test_a_new_member_that_comes_before_the_deferred_ones_leaves_the_job_o
         assert len({await site.bound(name, within=120) for name in ("successor", second)}) == 2
         (kept,) = site.live_jobs()
         assert kept.job_id in before
+
+
+def an_ordered_job_set_of_two(site: Site) -> Json:
+    """Add a JobSet that is one gang, whose second Job is created once the Pod of the first one is Ready."""
+    serve_controllers(site)
+    entry = {"name": "w", "replicas": 2, "template": {"spec": {"parallelism": 1, "completions": 1}}}
+    spec = {"replicatedJobs": [entry], "startupPolicy": {"startupPolicyOrder": "InOrder"}}
+    return an_owner(site, "JobSet", "sweep", spec, gang="set")
+
+
+async def test_a_newer_pod_that_starts_its_gang_alone_leaves_the_job_of_the_deferred_ones_alone(site: Site) -> None:
+    job_set = an_ordered_job_set_of_two(site)
+    await a_full_site(site)
+    async with site.dying():
+        pod_of_set(site, job_set, 0)
+        await site.until(lambda: len(site.live_jobs()) == 4, "the job of the gang")
+    before = {job.job_id for job in site.live_jobs()}
+    async with restarted(site, fault := KubeFault("GET", "jobs/sweep-w-0", code=503, times=None)):
+        assert len(site.extender.deferred) == 1
+        (newer,) = pod_of_set(site, job_set, 1)
+        await asyncio.sleep(400)
+        assert {job.job_id for job in site.live_jobs()} == before
+        site.kube.faults.remove(fault)
+        await asyncio.sleep(60)
+        site.free_all()
+        assert len({await site.bound(name, within=120) for name in ("sweep-w-0-0", newer)}) == 2
+        (kept,) = site.live_jobs()
+        assert kept.job_id in before
+
+
+async def test_a_gang_that_starts_beside_deferred_pods_of_others_gets_a_job(site: Site) -> None:
+    job_set = an_ordered_job_set_of_two(site)
+    site.kube.add_pod("stuck", owner=owner_reference(an_owner(site, "JobSet", "another", {})))
+    async with restarted(site, KubeFault("GET", "jobsets/another", code=503, times=None)):
+        assert len(site.extender.deferred) == 1
+        (leader,) = pod_of_set(site, job_set, 0)
+        await site.bound(leader, within=60)
 
 
 async def test_a_member_that_is_deferred_before_its_binding_does_not_count_as_a_removed_pod(site: Site) -> None:
@@ -286,6 +323,36 @@ async def test_the_node_of_a_running_member_is_held_when_its_job_ends_before_its
         for name in names:
             site.kube.delete_pod(name, grace_s=0)
         await site.until(lambda: not site.drained(), "the end of the drains", within=3600)
+
+
+@pytest.mark.parametrize("job", ["of another user", "of another namespace", "on another node"])
+async def test_a_pod_that_names_a_job_which_is_not_its_own_drains_no_node_when_that_job_ends(
+    site: Site, job: str
+) -> None:
+    owner = a_job_set_that_owns(site)
+    namespace = "kube-public" if "namespace" in job else "default"
+    async with site.dying():
+        if "user" in job:
+            await site.submit_as_somebody_else()
+        else:
+            site.kube.add_pod("other", namespace)
+        await site.until(lambda: any(job.state == "RUNNING" for job in site.live_jobs()), "the job")
+        (named,) = site.live_jobs()
+        (node,) = named.nodes
+        if "node" in job:
+            node = next(name for name in NAMES if name != node)
+    site.kube.add_pod("forged", owner=owner, node=node)
+    said = {JOB_ID: str(named.job_id), POD_UID: site.uid("forged"), GANG_KEY: "gang-1"}
+    site.edit_pod("forged", lambda pod: pod["metadata"].setdefault("annotations", {}).update(said))
+    async with restarted(site):
+        assert site.extender.deferred.uids == (site.uid("forged"),)
+        await asyncio.sleep(30)
+        if "user" not in job:
+            site.kube.delete_pod("other", namespace, grace_s=1)
+        site.slurm.controller.end(named.job_id, "CANCELLED")
+        await asyncio.sleep(60)
+        assert not site.live_jobs()
+        assert not site.drained()
 
 
 async def test_the_node_of_a_running_member_stays_in_its_job_although_its_proof_was_removed(site: Site) -> None:

@@ -16,6 +16,7 @@ from extender.domain.jobs.job import JobRequest
 from extender.domain.placeholder import State
 from extender.domain.ports import Announcement
 from extender.domain.translation.translate import Translated
+from extender.engine.deferred_pods import DeferredPods
 from extender.engine.gangs.members import SETTLED_AT_ONCE, GangMembers
 from extender.engine.placeholder_index import PlaceholderIndex
 from tests.builders.placeholders import in_state
@@ -42,7 +43,9 @@ class GangOfFour:
         self.placeholders = PlaceholderIndex()
         engine = SimpleNamespace(placeholders=self.placeholders, handle=self._handle)
         announcer = SimpleNamespace(announce=self._announce)
-        self.members = GangMembers(cast("Any", engine), cast("Any", self.pods), cast("Any", announcer), [])
+        self.members = GangMembers(
+            cast("Any", engine), cast("Any", self.pods), cast("Any", announcer), [], DeferredPods()
+        )
 
     def _handle(self, _key: str, event: e.Event, _cause: str) -> None:
         self.events.append(event)
