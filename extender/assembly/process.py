@@ -182,6 +182,7 @@ class Assembly:
             JobIdentity(self.cluster, self.config.scheduler.name, caller=None if caller is None else caller.uid),
             JobReadVersions(clock, lambda: placeholders.jobs),
             MissingJobTracker(clock, self.announcer, adapters.guard, self.events, lambda: len(placeholders.jobs)),
+            deferred=self.deferred,
         )
 
     def _engine(self, adapters: Adapters, claims: Claims, validate: bool) -> Engine:

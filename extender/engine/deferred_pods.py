@@ -83,6 +83,10 @@ class DeferredPods:
         """Return those of these Pods that are on a Node."""
         return [pod for pod in self._pods.values() if pod.node_name]
 
+    def unbound(self) -> list[str]:
+        """Return the UIDs of those of these Pods that are on no Node."""
+        return [uid for uid, pod in self._pods.items() if not pod.node_name]
+
     def on_node(self, node: str) -> bool:
         """Return whether one of these Pods is on a Node."""
         return bool(node) and self._on_node[node] > 0

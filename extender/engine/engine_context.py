@@ -11,6 +11,7 @@ from extender.domain.pods.claim import Claims
 from extender.domain.ports import Announcer, Clock, PodCache, Pods, SlurmJobs
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
+from extender.engine.deferred_pods import DeferredPods
 from extender.engine.devices.member_devices import MemberDevices
 from extender.engine.job_terminator import JobTerminator
 from extender.engine.jobs.identity import JobIdentity
@@ -44,6 +45,7 @@ class EngineState:
     job_reads: JobReadVersions
     missing_jobs: MissingJobTracker
     snapshot: ClusterSnapshot = field(default_factory=ClusterSnapshot)
+    deferred: DeferredPods = field(default_factory=DeferredPods)
 
 
 @dataclass(frozen=True, slots=True)

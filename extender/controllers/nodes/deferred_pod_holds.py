@@ -60,7 +60,7 @@ class DeferredPodHolds:
         self._held: set[str] = set()
         """UIDs of Pods whose nodes are held."""
 
-        self._reader = Controller("jobs of deferred Pods", self._read_job, keep_early=True)
+        self._reader = Controller("jobs of deferred Pods", self._read_job, owner_of=self._namespace_of, keep_early=True)
 
     def polled(self, event: JobStatesPolled) -> None:
         """Compare the states of all jobs with those that deferred Pods name."""
@@ -91,16 +91,27 @@ class DeferredPodHolds:
         if pod is None or job_id is None:
             return
         job = await self._jobs.read(job_id)
-        self._read[uid] = job_id, job is not None and self._is_job_of(job, pod)
+        if job is not None and (belongs := self._is_job_of(job, pod)) is not None:
+            self._read[uid] = job_id, belongs
         await asyncio.sleep(READ_APART)
+
+    def _namespace_of(self, uid: str) -> str:
+        pod = self._deferred.get(uid)
+        return "" if pod is None else pod.namespace
 
     def _job_of(self, pod: PodView) -> int | None:
         return self._claims.read(pod.annotations, pod.uid).hint
 
-    def _is_job_of(self, job: JobView, pod: PodView) -> bool:
-        """Return whether a job is on the node of a Pod, and of this extender for a workload in the Pod's namespace."""
-        mark, sure = mark_of_orphan(job, self._state.identity.mark("", 0), self._state.identity.caller)
-        if mark is None or not sure or not self._slurm_nodes(pod).intersection(job.nodes):
+    def _is_job_of(self, job: JobView, pod: PodView) -> bool | None:
+        """Return whether a job is on the node of a Pod, and of this extender for a workload in the Pod's namespace.
+
+        `None`: that is not known yet, and the job is read again after the next poll.
+        """
+        nodes, caller = self._slurm_nodes(pod), self._state.identity.caller
+        mark, sure = mark_of_orphan(job, self._state.identity.mark("", 0), caller)
+        if mark is not None and ((not sure and caller is None) or not nodes):
+            return None
+        if mark is None or not sure or not nodes.intersection(job.nodes):
             return False
         member = pod_of(job, mark)
         if member is None:  # the mark had no room for the name of a Pod

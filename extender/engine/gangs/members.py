@@ -426,7 +426,7 @@ class GangMembers:
             self._announce(first.pod, Reason.UNEVEN_GANG, outcome.notice)
         cancels = {recorded_cancel(one.pod) for one in found.members}
         cancelled = cancels.pop() if len(cancels) == 1 else None  # a Pod that came later records none
-        first_time = p is None or (p.request is None and may_have_older_job(p))
+        first_time = p is None or (p.request is None and not p.placed and may_have_older_job(p))
         if first_time and self._deferred.may_have(key, first.pod.namespace):
             if p is not None:
                 self._engine.forget(p)

@@ -6,7 +6,8 @@ took it back. In both cases its processes may run. `controllers.unknown_members`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from uuid import NAMESPACE_OID, uuid5
 
 from extender.domain.events import MemberRef
@@ -37,12 +38,13 @@ def unknown_members(
     return [Member(ref, slot, job_id=job_id, unknown=True) for slot, ref in found]
 
 
-def left_by_all(p: Placeholder, job: JobView) -> tuple[tuple[MemberRef, int], ...]:
+def left_by_all(p: Placeholder, job: JobView, waiting: Iterable[str] = ()) -> tuple[tuple[MemberRef, int], ...]:
     """Return a member for each slot of a running job of a gang of which no Pod is bound; none where no Pod ever was.
 
     The first members of a gang are bound together: none was bound as long as one of them waits. A mark of an earlier
     release does not say who they were. A process that had a job submitted knows by itself who was bound. An allocation
-    that is kept for the next Pods has none of the last ones, whose ends were seen.
+    that is kept for the next Pods has none of the last ones, whose ends were seen. `waiting`: UIDs of Pods that are on
+    no node, and may be first members although it is not known yet of which gang.
     """
     if p.attempt or not p.is_gang or not p.refs:
         return ()
@@ -51,7 +53,7 @@ def left_by_all(p: Placeholder, job: JobView) -> tuple[tuple[MemberRef, int], ..
     mark = decode_mark(job.admin_comment)
     if mark is None or mark.workload != p.key or not mark.members:
         return ()
-    if any(names_member(mark, ref.uid) for ref in p.refs):
+    if any(names_member(mark, uid) for uid in chain((ref.uid for ref in p.refs), waiting)):
         return ()
     if p.request is not None and p.request.restart is GangRestart.KEEP_ALLOCATION:
         return ()

@@ -144,7 +144,7 @@ class JobReader:
             running = isinstance(seen, o.Running | o.Ending | o.Starting)
             found = mark_of(job)
             attempt, older, wishes = (found.attempt, found.epoch != epoch, found.wishes) if found else (0, False, ())
-            left = left_by_all(now, job) if running else ()
+            left = left_by_all(now, job, self._state.deferred.unbound()) if running else ()
             live.append(e.JobFound(job.job_id, attempt, running, job.excluded, older, wishes, left))
         if not live and not ended and self._would_vanish(now, asked_at):
             known = now.job_id or next((m.job_id for m in now.members if m.job_id is not None), None)

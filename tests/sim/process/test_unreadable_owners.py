@@ -151,7 +151,10 @@ def an_ordered_job_set_of_two(site: Site) -> Json:
     return an_owner(site, "JobSet", "sweep", spec, gang="set")
 
 
-async def test_a_newer_pod_that_starts_its_gang_alone_leaves_the_job_of_the_deferred_ones_alone(site: Site) -> None:
+@pytest.mark.parametrize("runs", [False, True])
+async def test_a_newer_pod_that_starts_its_gang_alone_leaves_the_job_of_the_deferred_ones_alone(
+    site: Site, runs: bool
+) -> None:
     job_set = an_ordered_job_set_of_two(site)
     await a_full_site(site)
     async with site.dying():
@@ -163,9 +166,15 @@ async def test_a_newer_pod_that_starts_its_gang_alone_leaves_the_job_of_the_defe
         (newer,) = pod_of_set(site, job_set, 1)
         await asyncio.sleep(400)
         assert {job.job_id for job in site.live_jobs()} == before
+        if runs:
+            site.free_all()
+            await asyncio.sleep(20)
+            assert not site.drained()
+            assert not len(site.extender.unknown_members.missing)
         site.kube.faults.remove(fault)
         await asyncio.sleep(60)
-        site.free_all()
+        if not runs:
+            site.free_all()
         assert len({await site.bound(name, within=120) for name in ("sweep-w-0-0", newer)}) == 2
         (kept,) = site.live_jobs()
         assert kept.job_id in before
