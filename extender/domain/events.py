@@ -31,7 +31,7 @@ class MemberRef:
 
     @property
     def full_name(self) -> str:
-        """As `PodView.full_name`."""
+        """Return namespace and name, as `PodView.full_name`."""
         return f"{self.namespace}/{self.name}"
 
 

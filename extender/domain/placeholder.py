@@ -68,12 +68,12 @@ class Member:
 
     @property
     def wanting(self) -> bool:
-        """It still needs a node."""
+        """Return whether the member still needs a node."""
         return not (self.node or self.binding or self.ending or self.end or self.unknown)
 
     @property
     def placed(self) -> bool:
-        """It runs, or may run, on a node."""
+        """Return whether the member runs, or may run, on a node."""
         return self.end is None and bool(self.node or self.binding or self.unknown)
 
 
@@ -182,12 +182,12 @@ class Placeholder:
 
     @property
     def cleared(self) -> bool:
-        """The workload is in GRANTED, and `/filter` may offer its nodes."""
+        """Return whether the workload is in GRANTED, and `/filter` may offer its nodes."""
         return isinstance(self.payload, GrantedState) and self.payload.cleared
 
     @property
     def outlives_job(self) -> bool:
-        """The workload is in LOST, and its job has ended for good: its Pods are being ended."""
+        """Return whether the workload is in LOST, and its job has ended for good: its Pods are being ended."""
         return isinstance(self.payload, LostState) and not self.payload.job_alive
 
     @property
@@ -198,27 +198,27 @@ class Placeholder:
 
     @property
     def is_finished(self) -> bool:
-        """Every member has finished."""
+        """Return whether every member has finished."""
         return bool(self.members) and all(member.end for member in self.members)
 
     @property
     def wants(self) -> bool:
-        """Some member still needs a node."""
+        """Return whether some member still needs a node."""
         return any(member.wanting for member in self.members)
 
     @property
     def unsettled(self) -> bool:
-        """Some member needs a node, or a Binding of one is under way."""
+        """Return whether some member needs a node, or a Binding of one is under way."""
         return any(member.wanting or member.binding for member in self.members)
 
     @property
     def placed(self) -> bool:
-        """Some member runs, or may run, on a node."""
+        """Return whether some member runs, or may run, on a node."""
         return any(member.placed for member in self.members)
 
     @property
     def job_occupied(self) -> bool:
-        """Some member runs, or may run, on the job of this workload."""
+        """Return whether some member runs, or may run, on the job of this workload."""
         return any(self.occupies_job(member) for member in self.members)
 
     def occupies_job(self, member: Member) -> bool:
@@ -232,12 +232,12 @@ class Placeholder:
 
     @property
     def is_gang(self) -> bool:
-        """The workload is a gang, even where one of its Pods alone is there: its key is not the UID of a Pod."""
+        """Return whether the workload is a gang, even one of a single Pod: its key is not the UID of a Pod."""
         return any(member.ref.uid != self.key for member in self.members)
 
     @property
     def refs(self) -> tuple[MemberRef, ...]:
-        """The members, as commands name them. Those that are unknown have no Pod that could be named."""
+        """Return the members, as commands name them. Those that are unknown have no Pod that could be named."""
         return tuple(member.ref for member in self.members if not member.unknown)
 
     @property
@@ -257,15 +257,15 @@ class Placeholder:
 
     @property
     def pod_names(self) -> str:
-        """The members, for users."""
+        """Return the members, for users."""
         return ", ".join(ref.full_name for ref in self.refs)
 
     def node_of(self, uid: str) -> str:
-        """The Kubernetes node that Slurm gave this member, or ""."""
+        """Return the Kubernetes node that Slurm gave this member, or ""."""
         return next((node for member, node in self.payload.allocation if member == uid), "")
 
     def slurm_node_of(self, uid: str) -> str:
-        """The Slurm node of this member's slot, or ""."""
+        """Return the Slurm node of this member's slot, or ""."""
         slot, job = self.slot_of(uid), self.payload.job
         if slot is None or job is None or not job.slurm_nodes:
             return ""
@@ -278,7 +278,7 @@ class Placeholder:
         return next((slot for slot, member in self.by_slot if member.ref.uid == uid), None)
 
     def in_slot(self, slot: int) -> Member | None:
-        """The member with this slot; one that has finished keeps it until a successor takes it."""
+        """Return the member with this slot; one that has finished keeps it until a successor takes it."""
         return next((member for number, member in self.by_slot if number == slot), None)
 
     @property
@@ -339,7 +339,7 @@ class Placeholder:
         return None if slot is None or self.key == uid else GangPlace(slot, self.size, self.key)
 
     def devices_of(self, uid: str) -> tuple[Device, ...]:
-        """The devices that Slurm gave this member; none where it does not say, or there are none."""
+        """Return the devices that Slurm gave this member; none where it does not say, or there are none."""
         job, node = self.payload.job, self.slurm_node_of(uid)
         if job is None:
             return ()
@@ -349,7 +349,7 @@ class Placeholder:
         return shared_devices(dict(job.devices).get(node, ()), place, len(there))
 
     def member(self, uid: str) -> Member | None:
-        """The member with this UID."""
+        """Return the member with this UID."""
         return next((member for member in self.members if member.ref.uid == uid), None)
 
     def has_slot(self, uid: str) -> bool:

@@ -44,11 +44,11 @@ class Clock(Protocol):
     """The only source of time."""
 
     def now(self) -> float:
-        """Seconds on a clock that never goes back; for durations and timers."""
+        """Return seconds on a clock that never goes back; for durations and timers."""
         ...
 
     def wall(self) -> float:
-        """Seconds since the epoch; for display and for comparing with times that others wrote."""
+        """Return seconds since the epoch; for display and for comparing with times that others wrote."""
         ...
 
 
@@ -70,18 +70,19 @@ class SlurmJobs(Protocol):
     async def probe(
         self, name: str, workload: str, job_id: int | None, owner: int | None = None, hints: Sequence[int] = ()
     ) -> Sequence[JobView]:
-        """The job `job_id`, live or ended; unless it lives, also every live job called `name`. Raises `PortError`.
+        """Return the job `job_id`, live or ended; unless it lives, also every live job called `name`.
 
         Only such as are the workload's, whose jobs are made for the user `owner`. `hints` are read besides.
+        Raises `PortError`.
         """
         ...
 
     async def read(self, job_id: int) -> JobView | None:
-        """One job; `None`: slurmctld answered that it knows no such job. Raises `PortError`."""
+        """Return one job; `None`: slurmctld answered that it knows no such job. Raises `PortError`."""
         ...
 
     async def states(self, job_ids: Sequence[int] | None = None) -> Mapping[int, frozenset[str]]:
-        """The state words of every job that slurmctld knows, or of those named. Raises `PortError`."""
+        """Return the state words of every job that slurmctld knows, or of those named. Raises `PortError`."""
         ...
 
     async def cancel(self, job_id: int) -> CancelAnswered:
@@ -182,7 +183,7 @@ class SlurmForeignPods(Protocol):
         ...
 
     async def find(self, name: str, job_ids: Iterable[int]) -> Sequence[JobView]:
-        """Every live job of this name, and of these ids those that Slurm knows. Raises `PortError`."""
+        """Return every live job of this name, and of these ids those that Slurm knows. Raises `PortError`."""
         ...
 
 
@@ -194,11 +195,11 @@ class SlurmNodes(Protocol):
     """Slurm's nodes and partitions."""
 
     async def picture(self) -> SlurmSnapshot:
-        """Nodes, partitions and features, read now. Raises `PortError`."""
+        """Return Nodes, partitions and features, read now. Raises `PortError`."""
         ...
 
     async def node(self, node: str) -> SlurmNode:
-        """One node, read now. Raises `PortError`."""
+        """Return one node, read now. Raises `PortError`."""
         ...
 
     async def drain(self, node: str, reason: str, found: ReasonAfter = ...) -> None:
@@ -311,7 +312,7 @@ class PodReads(Protocol):
     """Pods as they are, whatever the mirror of them shows."""
 
     async def read(self, member: MemberRef) -> PodView | None:
-        """One Pod; `None`: it surely is not there, or another has its name. Raises `PortError`."""
+        """Return one Pod; `None`: it surely is not there, or another has its name. Raises `PortError`."""
         ...
 
 
@@ -331,7 +332,7 @@ class NodeLeases(Protocol):
     """The Leases that kubelets renew as long as they live."""
 
     async def renewed(self, node: str) -> str:
-        """When the Lease of a Node was renewed last, as kubelet wrote it; "": never. Raises `PortError`."""
+        """Return when the Lease of a Node was renewed last, as kubelet wrote it; "": never. Raises `PortError`."""
         ...
 
 
@@ -471,11 +472,11 @@ class PodCache(Protocol):
 
     @property
     def synced(self) -> bool:
-        """The first complete list has been read."""
+        """Return whether the first complete list has been read."""
         ...
 
     def get(self, uid: str) -> PodView | None:
-        """One Pod."""
+        """Return one Pod."""
         ...
 
     def may_exist(self, uid: str) -> bool:
@@ -483,5 +484,5 @@ class PodCache(Protocol):
         ...
 
     def on_node(self, node: str) -> Sequence[PodView]:
-        """Pods bound to a Kubernetes node that are not over."""
+        """Return Pods bound to a Kubernetes node that are not over."""
         ...

@@ -63,22 +63,22 @@ def _parsed(text: str) -> int:
 
 
 def cpus_up(size: int) -> int:
-    """Whole CPUs, rounded up: Slurm allocates no fraction of one."""
+    """Return whole CPUs, rounded up: Slurm allocates no fraction of one."""
     return _divided_up(size, ONE)
 
 
 def millicpus_up(size: int) -> int:
-    """Thousandths of a CPU, rounded up: kubelet's unit."""
+    """Return thousandths of a CPU, rounded up: kubelet's unit."""
     return _divided_up(size, ONE // 1000)
 
 
 def mebibytes_up(size: int) -> int:
-    """MiB, rounded up: Slurm's unit of memory."""
+    """Return MiB, rounded up: Slurm's unit of memory."""
     return _divided_up(size, ONE * _MEBI)
 
 
 def whole_up(size: int) -> int:
-    """Whole units (bytes, devices, Pods), rounded up."""
+    """Return whole units (bytes, devices, Pods), rounded up."""
     return _divided_up(size, ONE)
 
 

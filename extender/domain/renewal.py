@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
 
     def replace(record, /, **changes):
-        """A copy with these fields changed. For dataclasses with slots, at least two fields and no `__post_init__`."""
+        """Copy with these fields changed. For dataclasses with slots, two fields or more, no `__post_init__`."""
         return _copier(type(record))(record, changes)
 
 

@@ -52,7 +52,7 @@ FilterVerdict = Pass | Place | Wait | Unready
 
 
 def filter_verdict(p: Placeholder | None, uid: str, offered: Collection[str]) -> FilterVerdict:
-    """The answer for member `uid`: a node only in GRANTED (cleared) or BOUND, and only one that was offered."""
+    """Return the answer for member `uid`: a node only in GRANTED (cleared) or BOUND, and only one that was offered."""
     if p is None:
         return Wait(WAITING_TEXT)
     if p.state is State.REFUSED:

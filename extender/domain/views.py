@@ -245,12 +245,12 @@ class PodView:
 
     @property
     def full_name(self) -> str:
-        """`namespace/name`."""
+        """Return `namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def finished(self) -> bool:
-        """Phase Succeeded or Failed."""
+        """Return whether the phase is Succeeded or Failed."""
         return self.phase in {"Succeeded", "Failed"}
 
     @property
@@ -260,7 +260,7 @@ class PodView:
 
     @property
     def stopped(self) -> bool:
-        """kubelet says that no container runs any more; or none ever had the Pod.
+        """Return whether kubelet reports that no container runs any more, or none ever had the Pod.
 
         kubelet writes the phase when its last container has ended (`status_manager.go`, mergePodStatus), before it lets
         the Pod be removed. The garbage collector of Pods writes it too, about Nodes that are gone (`gc_controller.go`).

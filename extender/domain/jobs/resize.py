@@ -6,7 +6,7 @@ from extender.domain.jobs.job import JobRequest
 
 
 def outgrown(was: JobRequest, now: JobRequest) -> str:
-    """Of what a Pod asks more than its job `was` asked for, as a clause; "" where of nothing."""
+    """Return as a clause the resources that a Pod requests beyond those of its job `was`; "" if there are none."""
     if was.whole_node:
         return ""
     more = []

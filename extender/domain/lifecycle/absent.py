@@ -11,23 +11,23 @@ from extender.domain.states import AbsentState
 
 
 def _changed(p: Placeholder, _absent: AbsentState, event: e.Event, at: At) -> Step:
-    """Something that an attempt needs may be there now."""
+    """Try again, since something that an attempt needs may be available now."""
     other_nodes = isinstance(event, e.CandidatesChanged) or p.request != p.submitted_request
     return proceed_without_job(replace(p, retry_at=0.0) if p.fits_nowhere and other_nodes else p, at)
 
 
 def _nodes_changed(p: Placeholder, _absent: AbsentState, _event: e.PictureChanged, at: At) -> Step:
-    """Nodes were added or resized: a request that fitted on none is submitted at once."""
+    """Submit a request that fitted on no node at once, since nodes were added or resized."""
     return proceed_without_job(replace(p, retry_at=0.0), at) if p.fits_nowhere else (p, [])
 
 
 def _bound(p: Placeholder, _absent: AbsentState, event: e.PodBound, at: At) -> Step:
-    """A Binding of an earlier process: Slurm says whether its job still runs. Any other Binding is respected."""
+    """Search for the job of a Binding that an earlier process sent. Any other Binding is respected."""
     return proceed_without_job(p, at) if event.job_id is None else find_job_of_binding(p, event.job_id, at)
 
 
 def _pod_gone(p: Placeholder, _absent: AbsentState, _event: e.PodGone, at: At) -> Step:
-    """A member left while no job existed."""
+    """Proceed once every member has finished; no job exists."""
     return proceed_without_job(p, at) if p.is_finished else (p, [])
 
 

@@ -28,7 +28,7 @@ from extender.domain.wellknown import Reason
 
 
 def _pod_over(p: Placeholder, bound: BoundState, _event: e.Event, at: At) -> Step:
-    """The job is ended only when the last Pod on its nodes is really gone, and no other incarnation may come."""
+    """End the job once the last Pod on its nodes is gone, and no other incarnation may come."""
     if not p.job_occupied:
         return keep_for_next(p, bound, at) or release_job(p, "its Pod is over", at)
     if bound.kept_until:
@@ -42,12 +42,12 @@ def _pod_over(p: Placeholder, bound: BoundState, _event: e.Event, at: At) -> Ste
 
 
 def _job_ended(p: Placeholder, _bound: BoundState, event: e.JobEnded | e.JobEnding | e.JobWaiting, at: At) -> Step:
-    """Slurm ended the job of running Pods, took its nodes back, or announced its end: the Pods' grace starts now."""
+    """Follow a job that ended, lost its nodes, or announced its end: the grace period of its Pods starts now."""
     return follow_job(p, State.BOUND, event, at)
 
 
 def _still_runs(p: Placeholder, bound: BoundState, event: e.JobGranted, at: At) -> Step:
-    """The job runs; on other nodes than its Pods if it was requeued between two reads.
+    """Handle a read of a running job; it has other nodes than its Pods if it was requeued between two reads.
 
     Slurm's own names show that. The Kubernetes nodes that they stand for may be forgotten or corrected at any time (a
     label, a cache), which ends no Pod.
@@ -103,7 +103,7 @@ def _with_successors(p: Placeholder, bound: BoundState, event: e.JobGranted, at:
 
 
 def _request_changed(p: Placeholder, bound: BoundState, _event: e.PodWanted, _at: At) -> Step:
-    """Slurm changes little of a job that has its nodes. A member that came later gets a free slot after a read."""
+    """Send a changed request, of which Slurm applies little to a running job. A later member gets a free slot."""
     after, commands = _update(infer_submitted_request(p), bound)
     return after, [*commands, *([c.ReadJob(bound.job.job_id)] if after.wants else [])]
 
@@ -124,7 +124,7 @@ def _update(p: Placeholder, bound: BoundState) -> Step:
 
 
 def _update_answered(p: Placeholder, bound: BoundState, event: e.UpdateAnswered, _at: At) -> Step:
-    """The running job was updated, or Slurm refused it; an unknown outcome is followed up at the next read."""
+    """Record the outcome of an update of the running job; an unknown one is followed up at the next read."""
     if not bound.updating:
         return p, []
     bound = replace(bound, updating=False)
@@ -153,7 +153,7 @@ def _vacated(p: Placeholder, bound: BoundState, event: e.NodesVacated, _at: At) 
 
 
 def _shrink_answered(p: Placeholder, bound: BoundState, event: e.ShrinkAnswered, _at: At) -> Step:
-    """Slurm took the nodes back, or refused to; a read shows which nodes the job has."""
+    """Record whether Slurm took the nodes back; a read shows which nodes the job has."""
     if not bound.vacated:
         return p, []
     if event.done:

@@ -83,7 +83,7 @@ def lacks_nodes(p: Placeholder, event: e.JobGranted) -> bool:
 
 
 def _granted_again(p: Placeholder, granted: GrantedState, event: e.JobGranted, at: At) -> Step:
-    """The job still runs: its time limit may have changed, or its nodes after a requeue between two reads."""
+    """Update the grant of a job that still runs: its time limit, or its nodes after a requeue between two reads."""
     limit_at = limit_after(granted.limit_at, event, at)
     if limit_at != granted.limit_at:
         granted = replace(granted, limit_at=limit_at)
@@ -106,7 +106,7 @@ def _granted_again(p: Placeholder, granted: GrantedState, event: e.JobGranted, a
 
 
 def _has_fewer_nodes(p: Placeholder, granted: GrantedState, event: e.JobGranted, at: At) -> Step:
-    """Go on without the nodes that Slurm took, unless members start together that need them."""
+    """Continue without the nodes that Slurm took, unless members start together that need them."""
     if granted.successors:
         bound = BoundState(granted.job, granted.allocation, granted.limit_at)
         return lose_nodes(replace(p, payload=bound, wake_at=None), bound, event, at)
@@ -125,7 +125,7 @@ def job_with_nodes(job: PlaceholderJob, event: e.JobGranted) -> PlaceholderJob:
 
 
 def _bound_to_other_node(p: Placeholder, node: str, job_id: int | None, at: At) -> Step:
-    """A member is on another node than its job's; where the extender bound it, Slurm may give that node to others."""
+    """Handle a member on another node than its job's. If the extender bound it, Slurm may give that node to others."""
     if job_id is None:
         return release_misbound(p, node, at)
     text = f"The Pod was bound to {node} for Slurm job {job_id}, which does not have that node."
@@ -133,7 +133,7 @@ def _bound_to_other_node(p: Placeholder, node: str, job_id: int | None, at: At) 
 
 
 def _fits(p: Placeholder, granted: GrantedState, _event: e.AllocationFits, at: At) -> Step:
-    """The kubelet would admit every member: offer the nodes, and make kube-scheduler try the members."""
+    """Offer the nodes, since the kubelet would admit every member, and make kube-scheduler try the members."""
     if granted.cleared:
         return p, []
     again = granted.offered_at is not None
@@ -149,7 +149,7 @@ def _fits(p: Placeholder, granted: GrantedState, _event: e.AllocationFits, at: A
 
 
 def _woken(p: Placeholder, granted: GrantedState, event: e.WakeAnswered, at: At) -> Step:
-    """The grant is written on the Pod; or it is not, is written again later, and an Event says why."""
+    """Record whether the grant is written on the Pod; if it is not, write it again later and report why in an Event."""
     if event.accepted:
         if not granted.failed_wakes:
             return p, []
@@ -162,14 +162,14 @@ def _woken(p: Placeholder, granted: GrantedState, event: e.WakeAnswered, at: At)
 
 
 def _busy(p: Placeholder, granted: GrantedState, event: e.AllocationBusy, at: At) -> Step:
-    """A terminating Pod still occupies a node: check again soon."""
+    """Check the node again soon, since a terminating Pod still occupies it."""
     said: list[c.Command] = [announce(p, Reason.NODE_BUSY, event.text)] if event.text != p.reason else []
     after = replace(p, payload=replace(granted, cleared=False), reason=event.text, wake_at=at.now + at.timing.busy)
     return after, said
 
 
 def _unusable(p: Placeholder, granted: GrantedState, event: e.AllocationMisfits | e.NodeRefused, at: At) -> Step:
-    """Kubernetes cannot use a node: release the job and submit another without that node.
+    """Release the job, since Kubernetes cannot use a node, and submit another without that node.
 
     Pods that run on the job keep it. If it is lost, the next one is submitted without the node. A member that came
     later is notified that it waits for the node; after a start, this event is what says that it did.
@@ -186,7 +186,7 @@ def _unusable(p: Placeholder, granted: GrantedState, event: e.AllocationMisfits 
 
 
 def _unfenced(p: Placeholder, _granted: GrantedState, event: e.AllocationUnfenced, at: At) -> Step:
-    """A granted node has no fence any more: release the job. The next one has a script."""
+    """Release the job, since a granted node has no fence any more. The next job has a script."""
     if p.job_occupied:
         return p, []
     return release_job(delay_next_attempt(p, at), event.text, at, announce(p, Reason.GIVEN_BACK, event.text, True))
@@ -199,7 +199,7 @@ def _release_for(p: Placeholder, node: str, text: str, at: At) -> Step:
 
 
 def _candidates(p: Placeholder, granted: GrantedState, event: e.CandidatesChanged, at: At) -> Step:
-    """kube-scheduler's full lists lack a granted node, twice and for some seconds: it counts as refused."""
+    """Count a granted node as refused if kube-scheduler's full lists lack it, twice and for some seconds."""
     if event.computed:
         return p, []  # kube-scheduler itself reports a node that became unsuitable
     lacking = next((node for _, node in granted.allocation if node not in event.candidates), None)
@@ -213,14 +213,14 @@ def _candidates(p: Placeholder, granted: GrantedState, event: e.CandidatesChange
 
 
 def _bind_failed(p: Placeholder, granted: GrantedState, _event: e.BindFailed, at: At) -> Step:
-    """The Binding did not happen: check the node again before it is offered once more."""
+    """Check the node again after a failed Binding, before it is offered once more."""
     if not (p.wants or p.job_occupied):
         return release_job(p, "its Pod does not wait for it any more", at)
     return replace(p, payload=replace(granted, cleared=False), wake_at=at.now + at.timing.busy), []
 
 
 def _bound(p: Placeholder, granted: GrantedState, event: e.PodBound, at: At) -> Step:
-    """A member is bound."""
+    """Handle a Binding of a member."""
     if event.job_id not in {None, p.job_id}:
         return find_job_of_binding(p, event.job_id, at)
     if event.node != p.node_of(event.uid):
@@ -231,7 +231,7 @@ def _bound(p: Placeholder, granted: GrantedState, event: e.PodBound, at: At) -> 
 
 
 def _requeued(p: Placeholder, granted: GrantedState, event: e.JobWaiting, at: At) -> Step:
-    """Slurm took the nodes back and queues the job again."""
+    """Wait for nodes again, since Slurm took them back and queues the job again."""
     if p.job_occupied:
         return follow_job(p, State.GRANTED, event, at)
     waiting = WaitingState(replace(granted.job, slurm_nodes=(), slots=(), devices=()))
@@ -239,12 +239,12 @@ def _requeued(p: Placeholder, granted: GrantedState, event: e.JobWaiting, at: At
 
 
 def _ended(p: Placeholder, _granted: GrantedState, event: e.JobEnded | e.JobEnding, at: At) -> Step:
-    """The job ended between the grant and the Binding, or Slurm has announced its end."""
+    """Follow a job that ended, or announced its end, between the grant and the Binding."""
     return follow_job(p, State.GRANTED, event, at)
 
 
 def _pod_left(p: Placeholder, granted: GrantedState, _event: e.Event, at: At) -> Step:
-    """A member leaves before all are bound."""
+    """Handle a member that leaves before all are bound."""
     if p.unsettled:
         return p, []
     if p.job_occupied:
@@ -254,9 +254,10 @@ def _pod_left(p: Placeholder, granted: GrantedState, _event: e.Event, at: At) ->
 
 
 def _request_changed(p: Placeholder, granted: GrantedState, event: e.PodWanted, at: At) -> Step:
-    """Slurm changes little of a job that has its nodes, and only once Pods run on it; a Pod that grew needs another.
+    """Release the job of a Pod that grew.
 
-    A member that came after the grant gets a free slot after a read. One that fits into no slot leaves.
+    Slurm changes little of a job that has its nodes, and only once Pods run on it. A member that came
+    after the grant gets a free slot after a read. One that fits into no slot leaves.
     """
     p = infer_submitted_request(p)
     if not p.unsettled:

@@ -21,7 +21,7 @@ from extender.domain.wellknown import Reason
 
 
 def _pod_gone(p: Placeholder, lost: LostState, _event: e.Event, at: At) -> Step:
-    """Once no member runs on the job, end it if it still lives; else submit another for the members that want one."""
+    """End the job once no member runs on it, or submit another for the members that want one."""
     if p.job_occupied:
         return replace(p, wake_at=at.now + at.timing.end_retry), cancel_unused(p, lost)
     if lost.job_alive:
@@ -33,7 +33,7 @@ def _pod_gone(p: Placeholder, lost: LostState, _event: e.Event, at: At) -> Step:
 
 
 def _bound(p: Placeholder, lost: LostState, event: e.PodBound, at: At) -> Step:
-    """A Binding that was under way arrived: end that Pod too, unless the extender did not bind it."""
+    """End a Pod whose Binding was under way, unless the extender did not bind it."""
     return end_pods(p, lost, at, []) if p.job_occupied else _pod_gone(p, lost, event, at)
 
 
@@ -56,7 +56,7 @@ def _end_answered(p: Placeholder, lost: LostState, event: e.EvictAnswered, at: A
 
 
 def _job_ended(p: Placeholder, lost: LostState, event: e.JobEnded, _at: At) -> Step:
-    """The job has ended, or it still lives suspended or requeued."""
+    """Record that the job has ended, or that it still lives suspended or requeued."""
     return replace(p, payload=replace(lost, job_alive=event.alive)), []
 
 

@@ -17,36 +17,36 @@ from extender.domain.states import RefusedState
 
 
 def _nodes_changed(p: Placeholder, _refused: RefusedState, _event: e.Event, at: At) -> Step:
-    """Slurm rejected the request for the nodes of that time: submit it once more, and not for every change."""
+    """Submit a request once more that Slurm rejected for the nodes of that time, and not for every change."""
     if not (p.fits_nowhere and p.wants) or p.faults or p.cancelled is not None:
         return p, []
     return proceed_without_job(delay_next_attempt(replace(p, fits_nowhere=False), at), at)
 
 
 def _request_changed(p: Placeholder, _refused: RefusedState, _event: e.PodWanted, at: At) -> Step:
-    """The Pods request something else: try again."""
+    """Try again, since the Pods request something else."""
     if p.request == p.submitted_request or p.placed:
         return p, []
     return proceed_without_job(replace(p, failures=0, retry_at=0.0), at)
 
 
 def _refused_again(p: Placeholder, _refused: RefusedState, _event: e.PodRefused, at: At) -> Step:
-    """The settings are unusable for another reason, or a gang lacks a member again."""
+    """Refuse again, since the settings are unusable for another reason, or a gang lacks a member again."""
     return (p, []) if p.reason == "; ".join(p.faults) or p.placed else proceed_without_job(p, at)
 
 
 def _bound(p: Placeholder, _refused: RefusedState, event: e.PodBound, at: At) -> Step:
-    """A Binding of an earlier process: Slurm says whether its job still runs. Any other Binding is respected."""
+    """Search for the job of a Binding that an earlier process sent. Any other Binding is respected."""
     return (p, []) if event.job_id is None else find_job_of_binding(p, event.job_id, at)
 
 
 def _pod_gone(p: Placeholder, _refused: RefusedState, _event: e.PodGone, at: At) -> Step:
-    """A member left while no job existed."""
+    """Proceed once every member has finished; no job exists."""
     return proceed_without_job(p, at) if p.is_finished else (p, [])
 
 
 def _cancel_recorded(p: Placeholder, refused: RefusedState, event: e.CancelNoted, at: At) -> Step:
-    """The user's cancel is written on the Pod, or has to be written again."""
+    """Record that the user's cancel is written on the Pod, or write it again later."""
     if event.uid not in refused.unrecorded:
         return p, []
     if event.accepted:

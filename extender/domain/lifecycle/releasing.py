@@ -25,12 +25,12 @@ def _proceed(p: Placeholder, at: At) -> Step:
 
 
 def _cancel_answered(p: Placeholder, _releasing: ReleasingState, event: e.CancelAnswered, at: At) -> Step:
-    """An accepted cancel is no end yet: the end has to be observed."""
+    """Wait for the end after an accepted cancel, unless the answer shows that the job has ended."""
     return _proceed(p, at) if event.job_ended and event.job_id == p.job_id else (p, [])
 
 
 def _job_ended(p: Placeholder, _releasing: ReleasingState, event: e.JobEnded, at: At) -> Step:
-    """The end was observed."""
+    """Proceed, since the end was observed."""
     return (p, []) if event.alive else _proceed(p, at)
 
 
@@ -49,7 +49,7 @@ def _cancel_due(p: Placeholder, releasing: ReleasingState, _event: e.TimerFired,
 
 
 def _bound(p: Placeholder, _releasing: ReleasingState, event: e.PodBound, at: At) -> Step:
-    """A Binding of the extender arrived although the job is being released: the Pod must not stay."""
+    """End a Pod that the extender bound although its job is being released."""
     if not p.job_occupied:
         return p, []
     if event.job_id not in {None, p.job_id}:

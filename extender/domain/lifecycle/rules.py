@@ -96,7 +96,7 @@ class StateRules(Generic[PayloadT]):
         self._put(TransitionRule(frozenset(to), handler, why), events)
 
     def ignore(self, why: str, *events: type) -> None:
-        """State that these events have no effect here beyond what `preprocessing` records of every event."""
+        """Declare that these events have no effect here beyond what `preprocessing` records of every event."""
         self._put(TransitionRule(frozenset({self.state}), None, why), events)
 
     def ignore_late_answers(self, *awaited: type) -> None:

@@ -27,7 +27,7 @@ its Node is in dispute."""
 
 
 def _accepted(p: Placeholder, _submitting: SubmittingState, event: e.SubmitAccepted, at: At) -> Step:
-    """The job exists."""
+    """Wait for the job that Slurm created, or release it if the Pod changed or left meanwhile."""
     # The id may be one of the past, which slurmctld gives out again after it lost its state.
     duplicates = p.duplicate_jobs - {event.job_id}
     p = replace(p, duplicate_jobs=duplicates, queue_next=False, fits_nowhere=False, reason="")
@@ -43,7 +43,7 @@ def _accepted(p: Placeholder, _submitting: SubmittingState, event: e.SubmitAccep
 
 
 def _rejected(p: Placeholder, _submitting: SubmittingState, event: e.SubmitRefused, at: At) -> Step:
-    """Slurm created no job."""
+    """Handle a rejection: Slurm created no job."""
     if event.attempt != p.attempt:
         return p, []
     if p.job_occupied or not p.wants or p.request != p.submitted_request:
@@ -61,7 +61,7 @@ def _rejected(p: Placeholder, _submitting: SubmittingState, event: e.SubmitRefus
 
 
 def _unanswered(p: Placeholder, _submitting: SubmittingState, event: e.SubmitUnknown, at: At) -> Step:
-    """The answer was lost, or a job is there already: search for the job before anything is sent."""
+    """Search for the job before anything is sent, since the answer was lost or a job exists already."""
     if event.attempt != p.attempt:
         return p, []
     if not event.sent:
@@ -71,7 +71,7 @@ def _unanswered(p: Placeholder, _submitting: SubmittingState, event: e.SubmitUnk
 
 
 def _bound(p: Placeholder, _submitting: SubmittingState, event: e.PodBound, at: At) -> Step:
-    """Recorded. A Binding for a job is searched for: it cannot be the job that is being submitted."""
+    """Search for the job of a recorded Binding: it cannot be the job that is being submitted."""
     return (p, []) if event.job_id is None else find_job_of_binding(p, event.job_id, at)
 
 

@@ -24,7 +24,7 @@ from extender.domain.states import PlaceholderJob, UnsureState, WaitingState
 
 
 def _probed(p: Placeholder, unsure: UnsureState, event: e.ProbeAnswered, at: At) -> Step:
-    """Either the job is found, or it is certainly absent after two empty answers and the time to settle."""
+    """Adopt the job that was found, or conclude from two empty answers and the time to settle that there is none."""
     asked_at = at.now if event.asked_at is None else event.asked_at
     if jobs := [job for job in event.jobs if job.job_id not in p.duplicate_jobs]:
         return _found(p, unsure, jobs, asked_at, at)
@@ -79,7 +79,7 @@ def _suits(p: Placeholder, found: e.JobFound) -> bool:
 
 
 def _probe_failed(p: Placeholder, unsure: UnsureState, event: e.ProbeFailed, at: At) -> Step:
-    """Slurm does not answer: nothing is known, and the empty answers so far no longer count."""
+    """Discard the empty answers so far, since Slurm does not answer, and probe again later."""
     failed = unsure.failed_probes + 1
     probed = replace(unsure, empty_probes=0, failed_probes=failed)
     return replace(p, payload=probed, reason=event.text, wake_at=at.now + back_off(failed, at.timing)), []
@@ -92,13 +92,13 @@ def _probe_due(p: Placeholder, _unsure: UnsureState, _event: e.TimerFired, at: A
 
 
 def _job_ended(p: Placeholder, _unsure: UnsureState, event: e.JobEnded, at: At) -> Step:
-    """The job on which a Pod runs ended during the search; for a waiting Pod the probe decides."""
+    """Follow the end of a job on which a Pod runs; for a waiting Pod the probe decides."""
     runs_on_it = any(p.occupies_job(member) and member.job_id == event.job_id for member in p.members)
     return follow_job(p, State.BOUND, event, at) if runs_on_it else (p, [])
 
 
 def _bound(p: Placeholder, _unsure: UnsureState, event: e.PodBound, at: At) -> Step:
-    """Recorded. A Binding for another job than the one that is searched for starts the search for that one."""
+    """Search for the job of a recorded Binding, if it is not the one that is searched for already."""
     return (p, []) if event.job_id in {None, p.job_id} else find_job_of_binding(p, event.job_id, at)
 
 

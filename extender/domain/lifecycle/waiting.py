@@ -35,7 +35,7 @@ _COLUMNS = (State.WAITING, State.BOUND)
 
 
 def _queued(p: Placeholder, waiting: WaitingState, event: e.JobWaiting, at: At) -> Step:
-    """The job is queued; users are shown Slurm's reason."""
+    """Show users Slurm's reason why the job is queued."""
     if p.job_occupied:
         return follow_job(p, State.WAITING, event, at)
     if waiting.doubted_since is not None or waiting.unread:
@@ -47,7 +47,7 @@ def _queued(p: Placeholder, waiting: WaitingState, event: e.JobWaiting, at: At) 
 
 
 def _granted(p: Placeholder, waiting: WaitingState, event: e.JobGranted, at: At) -> Step:
-    """Slurm gave the job nodes."""
+    """Accept the nodes that Slurm gave the job."""
     waiting = replace(waiting, job=job_with_nodes(waiting.job, event))
     p = replace(p, payload=waiting, reason="")
     if lacks_nodes(p, event) and p.job_occupied:
@@ -60,7 +60,7 @@ def _granted(p: Placeholder, waiting: WaitingState, event: e.JobGranted, at: At)
 
 
 def _runs_on_unnamed_nodes(p: Placeholder, waiting: WaitingState, at: At) -> Step:
-    """The job of running Pods has nodes without a Kubernetes name just now: no Pod is ended for want of a name."""
+    """Keep running Pods on a job whose nodes have no Kubernetes names just now: no Pod is ended for want of a name."""
     if p.unsettled:
         return replace(p, wake_at=at.now + at.timing.cancel_retry), []
     stays = tuple(sorted((m.ref.uid, m.node) for m in p.members if m.placed and not m.unknown))
@@ -81,7 +81,7 @@ def _report(p: Placeholder, condition: JobCondition, text: str) -> list[c.Comman
 
 
 def _ended(p: Placeholder, waiting: WaitingState, event: e.JobEnded, at: At) -> Step:
-    """The job ended before it was granted, or can never run."""
+    """Follow a job that ended before its grant, or release one that can never run."""
     condition = condition_of_event(event)
     if p.job_occupied or not TRANSITIONS[condition][State.WAITING].doubted:
         return follow_job(p, State.WAITING, event, at)
@@ -95,12 +95,12 @@ def _ended(p: Placeholder, waiting: WaitingState, event: e.JobEnded, at: At) -> 
 
 
 def _nodes_changed(p: Placeholder, waiting: WaitingState, _event: e.Event, _at: At) -> Step:
-    """The excluded nodes of the pending job may have changed."""
+    """Send the excluded nodes of the pending job, if they changed."""
     return send_exclusions(p, waiting)
 
 
 def _exclusions_answered(p: Placeholder, waiting: WaitingState, event: e.FollowAnswered, at: At) -> Step:
-    """Slurm has the excluded nodes, or they have to be sent again."""
+    """Record the excluded nodes that Slurm has, or send them again later."""
     waiting = replace(waiting, update=None) if waiting.update is JobUpdate.EXCLUDED_NODES else waiting
     if event.excluded is None:
         return replace(p, payload=waiting, exclusions_changed=True, wake_at=at.now + at.timing.cancel_retry), []
@@ -108,7 +108,7 @@ def _exclusions_answered(p: Placeholder, waiting: WaitingState, event: e.FollowA
 
 
 def _settings_answered(p: Placeholder, waiting: WaitingState, event: e.UpdateAnswered, at: At) -> Step:
-    """The job was updated, or Slurm refused the update, or it has to be sent again."""
+    """Record whether Slurm updated the job, or send the update again later."""
     if waiting.update is not JobUpdate.SETTINGS:
         return p, []
     waiting = replace(waiting, update=None)
@@ -145,7 +145,7 @@ def _read(p: Placeholder, waiting: WaitingState, at: At) -> Step:
 
 
 def _request_changed(p: Placeholder, waiting: WaitingState, _event: e.PodWanted, at: At) -> Step:
-    """The Pods request something else than their pending job."""
+    """Update the pending job to the changed request, or release it for a new one."""
     p = infer_submitted_request(p)
     if p.request in (p.submitted_request, waiting.job.rejected_update) or p.job_occupied:
         return p, []
@@ -156,17 +156,17 @@ def _request_changed(p: Placeholder, waiting: WaitingState, _event: e.PodWanted,
 
 
 def _request_invalid(p: Placeholder, _waiting: WaitingState, _event: e.PodRefused, at: At) -> Step:
-    """The settings of the Pods became unusable."""
+    """Release the job, since the settings of the Pods became unusable."""
     return (p, []) if p.job_occupied else release_job(p, "the Pod's settings became unusable", at)
 
 
 def _pod_left(p: Placeholder, _waiting: WaitingState, _event: e.Event, at: At) -> Step:
-    """No Pod waits for this job any more."""
+    """Release the job, if no Pod waits for it any more."""
     return (p, []) if p.wants or p.job_occupied else release_job(p, "its Pod does not wait for it any more", at)
 
 
 def _bound(p: Placeholder, waiting: WaitingState, event: e.PodBound, at: At) -> Step:
-    """A Pod was bound without the extender; or an earlier process sent the Binding, for this job or another."""
+    """Handle a Binding that was sent without the extender, or by an earlier process, for this job or another."""
     if event.job_id is None:
         return (p, []) if p.wants or p.job_occupied else release_misbound(p, event.node, at)
     if event.job_id == p.job_id:

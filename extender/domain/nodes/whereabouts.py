@@ -10,7 +10,7 @@ from extender.domain.placeholder import Member, Placeholder
 
 
 def slurm_nodes_of(p: Placeholder, node_map: NodeMap) -> frozenset[str]:
-    """The Slurm nodes on which members of this workload run, or may run."""
+    """Return the Slurm nodes on which members of this workload run, or may run."""
     found = {node for member in p.members for node in slurm_nodes_of_member(p, member, node_map)}
     return frozenset(found) or frozenset(p.slurm_nodes if p.placed else ())
 

@@ -28,12 +28,12 @@ class JobSafety:
 
     @property
     def safe(self) -> bool:
-        """Each node is held."""
+        """Return whether each node is held."""
         return not self.unfenced
 
     @property
     def text(self) -> str:
-        """The message to the administrator; "" for a safe job."""
+        """Return the message to the administrator; "" for a safe job."""
         return "" if self.safe else f"GangNeedsFence: install the fence script on {few(self.unfenced)}"
 
 

@@ -62,7 +62,7 @@ def _label(requirement: Requirement, labels: Mapping[str, str]) -> bool:
 
 
 def _field(requirement: Requirement, node: NodeView) -> bool:
-    """Fields know In and NotIn with one value (`nodeSelectorRequirementsAsFieldSelector`)."""
+    """Match a field; it knows In and NotIn with one value (`nodeSelectorRequirementsAsFieldSelector`)."""
     if requirement.key != _NODE_NAME or len(requirement.values) != 1:
         return False
     match requirement.operator:

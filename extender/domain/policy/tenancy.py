@@ -36,7 +36,7 @@ class Range:
 
     @property
     def text(self) -> str:
-        """The bounds in words."""
+        """Return the bounds in words."""
         bounds = [f"at least {self.at_least}"] if self.at_least is not None else []
         bounds += [f"at most {self.at_most}"] if self.at_most is not None else []
         return " and ".join(bounds) or "any number"
@@ -119,7 +119,7 @@ class JobOwner:
 
     @property
     def named_after_pod(self) -> bool:
-        """The name of the user is made of the Pod's namespace or ServiceAccount."""
+        """Return whether the name of the user is made of the Pod's namespace or ServiceAccount."""
         return NAMESPACE in self.user or SERVICE_ACCOUNT in self.user
 
 
@@ -133,7 +133,7 @@ class ClassValues:
 
     @property
     def defaults(self) -> JobDefaults:
-        """These values as defaults of a job."""
+        """Return these values as defaults of a job."""
         return JobDefaults().having(PRIORITY, self.priority).having(NICE, self.nice).having(QOS, self.qos)
 
 
@@ -159,7 +159,7 @@ class PodPolicy:
 
     @property
     def asks_of_namespaces(self) -> bool:
-        """The policy needs the labels of a Pod's Namespace before it can decide."""
+        """Return whether the policy needs the labels of a Pod's Namespace before it can decide."""
         return any(match.namespace_selector is not None for match in self._matches())
 
     def _matches(self) -> Iterator[PodMatch]:

@@ -44,7 +44,7 @@ class Setting(Generic[T]):
 
     @property
     def default_key(self) -> str:
-        """Key of `jobs.defaults` in snake case."""
+        """Return the key of `jobs.defaults` in snake case."""
         return self.request or self.name.replace("-", "_")
 
 
