@@ -115,7 +115,7 @@ class AssumedPods:
         """UIDs by Kubernetes node."""
 
     def stepped(self, before: Placeholder, after: Placeholder) -> None:
-        """A workload changed."""
+        """Index the members of a changed workload by their nodes."""
         if before.members is after.members:
             return
         same = {id(member) for member in before.members} & {id(member) for member in after.members}
@@ -188,7 +188,7 @@ class CoLocatedJobChecks:
         """PlaceholderIndex whose nodes are looked at when it is known how the other Pods' jobs there are."""
 
     def stepped(self, before: Placeholder, after: Placeholder) -> None:
-        """A workload changed."""
+        """Record when the workload was granted its nodes."""
         if after.state is not State.GRANTED:
             self._granted_at.pop(after.key, None)
             self._waiting.discard(after.key)
@@ -209,7 +209,7 @@ class CoLocatedJobChecks:
         self._lived_at = said if every else self._lived_at | said
 
     def known_now(self, workloads: Callable[[str], Placeholder | None]) -> list[Placeholder]:
-        """The workloads that waited, and of whose neighbours enough is known now."""
+        """Return the workloads that waited, and of whose neighbours enough is known now."""
         found = [p for key in sorted(self._waiting) if (p := workloads(key)) is not None and not self._unknown(p)]
         self._waiting.difference_update(p.key for p in found)
         return found

@@ -49,7 +49,7 @@ def same_reach(old: ClusterSnapshot, new: ClusterSnapshot) -> bool:
 
 
 def same_sizes(old: ClusterSnapshot, new: ClusterSnapshot) -> bool:
-    """Slurm's nodes have what they had; a job that fitted on none of them still does not."""
+    """Return whether Slurm's nodes kept their sizes: a job that fitted on none of them still does not."""
     return _sizes(old) == _sizes(new)
 
 

@@ -74,7 +74,7 @@ class CommandDispatcher:
         return {queue.name: len(queue) for queue in (self._slurm, self._kubernetes)}
 
     def busy(self) -> bool:
-        """More commands wait for Slurm than can be under way."""
+        """Return whether more commands wait for Slurm than can be under way."""
         return len(self._slurm) > self._workers
 
     async def run(self) -> None:
@@ -103,7 +103,7 @@ class CommandDispatcher:
             self._job_reads.want(key, command.job_id)
 
     def send_held_back(self) -> None:
-        """Slurm's nodes are known."""
+        """Send the commands that were held back, since Slurm's nodes are known now."""
         unsent, self._unsent = self._unsent, {}
         for key, command in unsent.items():
             self.ask_slurm(key, command)

@@ -225,7 +225,7 @@ class Engine:
             self.handle(p.key, found, "checkpoint of its members")
 
     def _slurm_answers_again(self, _event: SlurmAnswersAgain) -> None:
-        """A workload that is unsure of its job need not wait for its next turn."""
+        """Search again at once for the jobs of workloads that are unsure of them."""
         for p in self.placeholders.in_state(State.UNSURE):
             self.handle(p.key, e.TimerFired(), "Slurm answers again")
 

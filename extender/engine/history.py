@@ -66,7 +66,7 @@ class Story:
         self.chapters.append(chapter)
 
     def lines(self) -> Sequence[str]:
-        """Oldest first."""
+        """Return the lines, oldest first."""
         return [chapter.line() for chapter in self.chapters]
 
 

@@ -31,7 +31,7 @@ class JobEnds(Protocol):
     """Read and end jobs: the part of `ports.SlurmJobs` that is used here."""
 
     async def read(self, job_id: int) -> JobView | None:
-        """One job; `None`: slurmctld answered that it knows no such job. Raises `PortError`."""
+        """Return one job; `None`: slurmctld answered that it knows no such job. Raises `PortError`."""
         ...
 
     async def cancel(self, job_id: int) -> CancelAnswered:

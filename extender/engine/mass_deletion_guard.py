@@ -75,7 +75,7 @@ class MassDeletionGuard:
         self._limits = self._limits.release()
 
     def confirm(self) -> None:
-        """An administrator confirms that what is missing is gone: what is held back now may be ended."""
+        """Confirm for an administrator that what is missing is gone: what is held back now may be ended."""
         if self.options.dry_run:
             _log.warning("mass_deletion_not_confirmed", why="orphans.dryRun is on: nothing is ended")
         self._events.publish(MassDeletionConfirmed())

@@ -35,12 +35,12 @@ class PlaceholderIndex:
 
     @property
     def all(self) -> Mapping[str, Placeholder]:
-        """Every placeholder by its workload's key."""
+        """Return every placeholder by its workload's key."""
         return self._workloads
 
     @property
     def jobs(self) -> Set[int]:
-        """Jobs whose state matters to some placeholder."""
+        """Return jobs whose state matters to some placeholder."""
         return self._workloads_of_job.keys()
 
     @property
@@ -49,25 +49,25 @@ class PlaceholderIndex:
         return self._queued
 
     def get(self, key: str) -> Placeholder | None:
-        """A workload's placeholder."""
+        """Return a workload's placeholder."""
         return self._workloads.get(key)
 
     def namespace_of(self, key: str) -> str:
-        """The namespace of a workload's Pods; "" for a workload that is not known."""
+        """Return the namespace of a workload's Pods; "" for a workload that is not known."""
         p = self._workloads.get(key)
         return p.members[0].ref.namespace if p is not None and p.members else ""
 
     def workload_of_pod(self, uid: str) -> str | None:
-        """The key of the workload of which this Pod is a member."""
+        """Return the key of the workload of which this Pod is a member."""
         return self._workload_of_pod.get(uid)
 
     def by_pod(self, uid: str) -> Placeholder | None:
-        """The placeholder of which this Pod is a member."""
+        """Return the placeholder of which this Pod is a member."""
         key = self._workload_of_pod.get(uid)
         return None if key is None else self._workloads.get(key)
 
     def workload_of_job(self, job_id: int) -> str | None:
-        """The key of the workload whose job this is, duplicate jobs included.
+        """Return the key of the workload whose job this is, duplicate jobs included.
 
         Where several claim it, it is that of the one which has read the job, and else of the latest.
         """
@@ -75,20 +75,20 @@ class PlaceholderIndex:
         return max(reversed(workloads), key=lambda key: _has_read(self._workloads[key]), default=None)
 
     def claimants(self, job_id: int) -> tuple[str, ...]:
-        """The keys of all workloads that take this job for theirs."""
+        """Return the keys of all workloads that take this job for theirs."""
         return tuple(self._workloads_of_job.get(job_id, ()))
 
     def by_job(self, job_id: int) -> Placeholder | None:
-        """The placeholder whose job this is, the latest where more than one takes it for theirs."""
+        """Return the placeholder whose job this is, the latest where more than one takes it for theirs."""
         key = self.workload_of_job(job_id)
         return None if key is None else self._workloads.get(key)
 
     def claiming(self, job_id: int) -> list[Placeholder]:
-        """The placeholders of all workloads that take this job for theirs."""
+        """Return the placeholders of all workloads that take this job for theirs."""
         return [p for key in self.claimants(job_id) if (p := self._workloads.get(key)) is not None]
 
     def in_state(self, *states: State) -> list[Placeholder]:
-        """The placeholders in these states now."""
+        """Return the placeholders in these states now."""
         return [p for state in states for p in self._in[state].values()]
 
     def many_being_placed(self) -> bool:

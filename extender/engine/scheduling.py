@@ -66,7 +66,7 @@ class Scheduling:
 
     @property
     def ready(self) -> bool:
-        """Everything that was there at the start is known."""
+        """Return whether everything that existed at the start is known."""
         return self._ready()
 
     def offer(self, pod: PodView, nodes: Sequence[str], full: bool) -> FilterVerdict:
@@ -148,7 +148,7 @@ class FilterCandidates:
         self._full.get(event.workload, set()).discard(event.pod.uid)
 
     def answer(self, pod: PodView, nodes: Collection[str], full: bool) -> FilterVerdict:
-        """kube-scheduler asks for a node of these. `full`: all that passed its other filters, not a single try-out."""
+        """Answer kube-scheduler, which filters these nodes. `full`: all that passed its filters, not one try-out."""
         key = self._workloads.key_of(pod)
         if full and nodes:
             self._engine.meet(key, [e.MemberRef.of(pod)])
@@ -183,7 +183,7 @@ class CandidateLists:
         self._known: OrderedDict[frozenset[str], frozenset[str]] = OrderedDict()
 
     def one(self, nodes: Collection[str]) -> frozenset[str]:
-        """The same nodes, as the object that was given out for them before."""
+        """Return the same nodes, as the object that was given out for them before."""
         new = frozenset(nodes)
         known = self._known.setdefault(new, new)
         self._known.move_to_end(known)

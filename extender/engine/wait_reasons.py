@@ -90,7 +90,7 @@ class QueuePositions:
         return len(self._read)
 
     def check(self, p: Placeholder, job: JobView) -> None:
-        """A read of the workload's job."""
+        """Record a read of the workload's job."""
         if job.job_id != p.job_id or not isinstance(observe(job), Waiting):
             return
         self._drop(p.key)
@@ -99,7 +99,7 @@ class QueuePositions:
         insort(self._turns.setdefault(job.partition, []), read.turn)
 
     def stepped(self, _before: Placeholder, after: Placeholder) -> None:
-        """A workload changed."""
+        """Handle a change of a workload."""
         read = self._read.get(after.key)
         if read is not None and (after.state is not State.WAITING or after.job_id != read.job.job_id):
             self._drop(after.key)

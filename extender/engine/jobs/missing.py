@@ -91,13 +91,13 @@ class MissingJobTracker:
         events.subscribe(MassDeletionConfirmed, self._confirmed)
 
     def doubt(self, key: str) -> None:
-        """The job of this workload, whose Pods are on nodes, is not there just now: to Slurm these are free."""
+        """Report that the job of this workload, whose Pods are on nodes, is missing: to Slurm these are free."""
         if key not in self._doubted:
             self._doubted.add(key)
             self._notify(key, True)
 
     def missed(self, key: str, job_id: int, began: float) -> bool:
-        """A read that began then did not find this job; whether it counts as vanished by now."""
+        """Count a read that began then and did not find this job; return whether it counts as vanished by now."""
         missed, count, since = self._misses.get(key, (job_id, 0, began))
         if missed != job_id:
             count, since = 0, began
@@ -109,7 +109,7 @@ class MissingJobTracker:
         return key in self._misses or key in self._held
 
     def seen(self, key: str) -> None:
-        """The workload's job is there, or the workload is over."""
+        """Forget what was missing of a workload, since its job was found, or the workload is over."""
         self._misses.pop(key, None)
         self._missing.pop(key, None)
         self._excused.discard(key)
@@ -156,7 +156,7 @@ class MissingJobTracker:
 
     @property
     def held(self) -> Set[str]:
-        """PlaceholderIndex that run on although their job is missing."""
+        """Return the workloads that run on although their job is missing."""
         return self._held
 
     def _hold(self, key: str, job_id: int | None, refs: Sequence[MemberRef], text: str) -> None:
@@ -222,11 +222,11 @@ class PolledJobStates:
         self._notify = notify
 
     def end_known(self, job_id: int) -> bool:
-        """Every workload whose job this is knows that it is over, and ends its Pods for it."""
+        """Return whether every workload of this job knows that it has ended, and ends its Pods."""
         return all(_has_lost(p, job_id) for p in self._workloads.claiming(job_id))
 
     def needs_no_reading(self, job_id: int) -> bool:
-        """The states of all jobs say all of this one that a workload has yet to know: whether it has ended at last."""
+        """Return whether the job's state suffices for its workloads: they only lack whether it has ended."""
         return all(_has_lost(p, job_id) or _is_ending(p, job_id) for p in self._workloads.claiming(job_id))
 
     def read_later(self, job_id: int) -> bool:

@@ -42,11 +42,11 @@ class JobReadVersions:
         return len(self._notified)
 
     def ask(self) -> Asked:
-        """Something is asked now."""
+        """Assign a number to a read that is sent now."""
         return Asked(self._clock.now(), next(self._number))
 
     def want(self, key: str, job_id: int) -> None:
-        """This workload wants an answer about its job that is asked for from now on."""
+        """Record that this workload wants an answer about its job that is requested from now on."""
         self._wanted[key, job_id] = self.ask()
 
     def delivered(self, key: str, job_id: int, asked: Asked) -> None:
@@ -59,7 +59,7 @@ class JobReadVersions:
         return self._wanted.pop((key, job_id), None) is not None
 
     def doubt(self, job_id: int) -> None:
-        """It may be ending: what is known of it counts no more."""
+        """Discard what is known of the job, since it may be ending."""
         self._doubted[job_id] = self.ask()
 
     def doubted(self, job_id: int | None) -> bool:

@@ -105,7 +105,7 @@ class JobReader:
         self._handle(p.key, e.JobEnded(job_id, e.EndKind.VANISHED, text), cause)
 
     def _nodes_unknown(self, p: Placeholder) -> bool:
-        """Slurm has none of the nodes on which this workload's Pods are: it may be another Slurm that answers."""
+        """Return whether Slurm has none of the nodes of this workload's Pods: another Slurm may be answering."""
         world = self._state.snapshot
         theirs = slurm_nodes_of(p, world.node_map) or {member.node for member in p.members if member.placed}
         nodes = {*theirs, *p.slurm_nodes} - {""}
@@ -115,7 +115,7 @@ class JobReader:
 
     @staticmethod
     def _would_vanish(p: Placeholder, asked_at: float) -> bool:
-        """An empty answer to a question of then would end running Pods on missing information alone."""
+        """Return whether an empty answer to a request of then would end running Pods on missing information alone."""
         if not isinstance(p.payload, UnsureState) or asked_at < p.payload.sure_at:
             return False
         return p.job_occupied and p.payload.empty_probes > 0
@@ -196,7 +196,7 @@ class ManualChangeNotifier:
         """By workload: its job, and the words of what was said last of it."""
 
     def check(self, p: Placeholder, job: JobView, name: str, asked: JobRequest | None) -> None:
-        """A read of the workload's job, of which Slurm was asked this."""
+        """Announce what a read of the workload's job shows as changed since the request that Slurm was sent."""
         if job.job_id != p.job_id:
             return
         found = dict(changes(asked, job, name))
@@ -219,5 +219,5 @@ class ManualChangeNotifier:
             self._notified.pop(p.key, None)
 
     def forget(self, key: str) -> None:
-        """The workload is over."""
+        """Forget a workload that is over."""
         self._notified.pop(key, None)

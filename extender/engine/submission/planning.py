@@ -86,7 +86,7 @@ class Planner:
         waiting: QueuedPlaceholders,
         fenced: FencedNodes = NO_FENCE,
     ) -> tuple[SubmissionPlan | NoPlan, str]:
-        """Mode and call, and why none of the nodes that are left can ever hold the workload, if that is so."""
+        """Return mode and call, and why none of the nodes that are left can ever hold the workload, if that is so."""
         queue = queue or must_queue(request, world.picture, waiting)
 
         def planned(excluded: tuple[str, ...]) -> SubmissionPlan | NoPlan:
@@ -161,7 +161,7 @@ class Planner:
         )
 
     def _once(self, world: ClusterSnapshot, what: Hashable, work_out: Callable[[], T]) -> T:
-        """`what` names everything that the answer rests on beside the nodes."""
+        """Return the answer for `what` from the cache, or work it out. `what` names all inputs beside the nodes."""
         if world is not self._world:
             if not same_reach(self._world, world):
                 self._known.clear()
@@ -195,7 +195,7 @@ class NodeCapacityIndex:
         self._small: dict[frozenset[tuple[str, int]], frozenset[str]] = {}
 
     def too_small(self, world: ClusterSnapshot, pods: Iterable[PodView]) -> frozenset[str]:
-        """The Kubernetes Nodes that are too small for one of these Pods."""
+        """Return the Kubernetes Nodes that are too small for one of these Pods."""
         self._check(world)
         found = [self._too_small(room.of_pod(pod, self._on_no_node)) for pod in pods]
         return found[0] if len(found) == 1 else frozenset[str]().union(*found)

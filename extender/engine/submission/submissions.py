@@ -114,7 +114,7 @@ class Submissions:
         return self._planner.excluded(self._state.snapshot, pods, candidates, request, fenced=fenced)
 
     async def update(self, p: Placeholder, command: c.UpdateJob) -> e.UpdateAnswered:
-        """Wishes and exclusions in one request, so that the job never asks for half of either."""
+        """Send settings and exclusions in one request, so that the job never asks for half of either."""
         job_id, request, world = command.job_id, command.request, self._state.snapshot
         if not world.picture.known:
             return e.UpdateAnswered(job_id, request, None)
@@ -202,7 +202,7 @@ class PartitionBackpressure:
         return QueuedPlaceholders(counts, {name for name, at in self._refused_at.items() if at > since})
 
     def refused_at_once(self, partition: str) -> None:
-        """Slurm had no room there for an immediate allocation; "" is the default partition."""
+        """Record that Slurm had no room there for an immediate allocation; "" is the default partition."""
         for name in self._picture().partition_names(partition):
             self._refused_at[name] = self._clock.now()
         since = self._clock.now() - REFUSED_FOR
