@@ -22,7 +22,7 @@ class DeletedPods:
         self._pods: OrderedDict[str, PodView] = OrderedDict()
 
     def changed(self, old: PodView | None, new: PodView | None) -> None:
-        """The watch brought a change of a Pod."""
+        """Handle a change of a Pod."""
         if old is None or new is not None or old.scheduler_name != self._scheduler:
             return
         self._pods[old.uid] = old
@@ -30,5 +30,5 @@ class DeletedPods:
             self._pods.popitem(last=False)
 
     def get(self, uid: str) -> PodView | None:
-        """A Pod that was seen to leave, as it was then."""
+        """Return a Pod that was seen to leave, as it was then."""
         return self._pods.get(uid)

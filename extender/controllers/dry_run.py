@@ -96,11 +96,11 @@ class DryRun:
             self._report(key, reads)
 
     def reconsider(self, _namespace: str | None = None) -> None:
-        """The policy is another one."""
+        """Translate the Pods again, since the policy changed."""
         self._seen.clear()
 
     def waiting(self) -> Mapping[str, int]:
-        """Pods without a node, by what would be done for their workloads."""
+        """Return Pods without a node, by what would be done for their workloads."""
         found = Counter(self._said[one.key].result for one in self._read.values() if one.key in self._said)
         return {result: found[result] for result in DryResult}
 
@@ -158,15 +158,15 @@ class NoopScheduling:
 
     @property
     def ready(self) -> bool:
-        """As `SchedulingService`."""
+        """Answer as `SchedulingService`."""
         return self._ready()
 
     def offer(self, pod: PodView, nodes: Sequence[str], full: bool) -> FilterVerdict:
-        """As `SchedulingService`."""
+        """Answer as `SchedulingService`."""
         return Wait(DRY_TEXT) if pod.scheduler_name == self._scheduler else Pass(nodes)
 
     async def bind(self, pod: MemberRef, node: str) -> str:
-        """As `SchedulingService`."""
+        """Answer as `SchedulingService`."""
         return DRY_TEXT
 
 

@@ -118,13 +118,13 @@ class GangIntake:
         return self._gangs.has_request(uid)
 
     def left(self, uid: str) -> None:
-        """A Pod is gone."""
+        """Handle a Pod that is gone."""
         if (key := self._gangs.key_of(uid)) is not None:
             self._candidates.left(key, uid)
         self._gangs.leave(uid)
 
     def finished(self, uid: str) -> None:
-        """A Pod has finished."""
+        """Handle a Pod that has finished."""
         self._candidates.finished(uid)
 
     def changed(self, *uids: str) -> None:

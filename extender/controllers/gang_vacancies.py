@@ -78,7 +78,7 @@ class GangVacancies:
         await self._controller.run()
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
-        """Look at a gang whose members or nodes changed, or whose nodes Slurm may not have taken back."""
+        """Check a gang whose members or nodes changed, or whose nodes Slurm may not have taken back."""
         before, after = event.before, event.after
         job = after.job
         if job is not None and job.unshrinkable is Unshrinkable.SITE:

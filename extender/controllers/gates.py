@@ -94,7 +94,7 @@ class GateController:
         self._ungater = Controller("ungating", self._remove_gate, owner_of=self._namespace_of, keep_early=True)
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
-        """The watch brought a change of a Pod."""
+        """Handle a change of a Pod."""
         if new is None:
             if old is not None:
                 self._leave(old.uid)
@@ -120,7 +120,7 @@ class GateController:
                 self._teller.add(wanted, after=NOTIFY_APART)
 
     def classes_changed(self, pods: Iterable[PodView]) -> None:
-        """There are other DeviceClasses: these Pods may depend on them."""
+        """Check the gates of these Pods again, since DeviceClasses changed on which they may depend."""
         for pod in pods:
             if self._demands.get(pod.uid) is not None and GATE in pod.gates and pod.deleted_at is None:
                 self._gated(None, pod)

@@ -161,7 +161,7 @@ class JobController:
             group.create_task(self._reads.run(), name="job reads")
 
     async def poll(self) -> None:
-        """One look at the states of all jobs. Raises `PortError`."""
+        """Poll the states of all jobs once. Raises `PortError`."""
         asked_at, asked_of = self._clock.now(), set(self._engine.placeholders.jobs)
         self._states_asked_at = asked_at
         states = await self._jobs.states()
@@ -215,18 +215,18 @@ class JobController:
         return Requeue(min(wait, options.most if self._engine.placeholders.jobs else options.idle))
 
     def _known(self, job_id: int) -> bool:
-        """The last reading of this job said what the last poll did."""
+        """Return whether the last read of this job said the same as the last poll."""
         words = self._seen.get(job_id)
         return words is not None and words == self._job_reads.words(job_id)
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
-        """A first job ends a pause between polls that would be too long for it."""
+        """End a pause between polls that would be too long for the first job."""
         appeared = event.after.job_id is not None and event.after.job_id != event.before.job_id
         if appeared and not self._polls.queue.works_on(_ALL):
             self._polls.add(_ALL, after=max(self._next_poll - self._clock.now(), TICK))
 
     async def _try_to_read(self, _all: str) -> Requeue:
-        """While polls fail: read placeholder jobs in turn, for as long as those are answered."""
+        """Read placeholder jobs in turn while polls fail, for as long as those reads are answered."""
         if self._health.answers.is_set():
             self._tries.clear()
             return Requeue(TRY_APART)
@@ -253,7 +253,7 @@ class JobController:
         self._state_reads.add(_ALL, after=due - now)
 
     async def _ask_states(self, _all: str) -> None:
-        """Grants need not wait for the next poll. While Slurm does not answer there is nothing to gain."""
+        """Read the states of the wanted jobs before the next poll. While Slurm does not answer, wait."""
         await self._health.answers.wait()
         wanted, self._co_located_jobs = self._co_located_jobs.keys(), {}
         if not wanted:
@@ -267,7 +267,7 @@ class JobController:
         living = _living(wanted, states)
         self._events.publish(JobStatesAnswered(asked_at, living, every=False))
         for job_id in wanted - living:
-            self._read_soon(job_id, "look at neighbours")
+            self._read_soon(job_id, "check of neighbours")
 
     def _read_soon(self, job_id: int, cause: str, rank: int = AT_ONCE) -> None:
         if self._reads.add(job_id, rank) or job_id not in self._causes or self._causes[job_id] == POLL:

@@ -34,7 +34,7 @@ class OneByOneWarnings:
         """By owner: the UID of its only Pod so far; "" once its author was warned."""
 
     def placed_alone(self, pod: PodView) -> None:
-        """A Pod is a workload of its own."""
+        """Handle a Pod that is a workload of its own."""
         group = parallel_of(pod, self._groups_read)
         if group is None or pod.ended or pod.deleted_at is not None:
             return
@@ -45,7 +45,7 @@ class OneByOneWarnings:
         self._bound(group)
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
-        """The watch brought a change of a Pod: one that ends is beside no other."""
+        """Handle a change of a Pod: one that ends no longer counts beside another."""
         pod = new or old
         if pod is None or pod.scheduler_name not in self._schedulers:
             return

@@ -225,7 +225,7 @@ class OrphanController:
 
     @property
     def _pause(self) -> float:
-        """Seconds between two steps."""
+        """Return seconds between two steps."""
         return STEP if self._orphans or self._early else STEP_LATER
 
     async def _reconcile(self, _all: str) -> Requeue:
@@ -252,7 +252,7 @@ class OrphanController:
 
     @property
     def _early(self) -> bool:
-        """A request sent before the start may still be on its way."""
+        """Return whether a request that was sent before the start may still be on its way."""
         return self._first_poll is None or self._clock.now() - self._first_poll <= self._settle
 
     async def _check(self, job_id: int) -> None:
@@ -287,7 +287,7 @@ class OrphanController:
             self._orphans[job_id] = orphan
 
     def _own_mark(self, job: JobView) -> tuple[Mark | None, bool]:
-        """The mark of a live job that names this extender, and whether it or one before it surely made the job."""
+        """Return the mark of a live job that names this extender, and whether the extender surely made the job."""
         if job.state in ENDED_STATES:
             return None, False
         return mark_of_orphan(job, self._state.identity.mark("", 0), self._state.identity.caller)
@@ -355,7 +355,7 @@ class OrphanController:
         await asyncio.gather(*(self._try_end(job_id, orphan) for job_id, orphan in due[:AT_ONCE]))
 
     def _wait(self, orphan: _Orphan, missing: int, total: int) -> float:
-        """For how many seconds its Pod must be absent, where so many of `total` are."""
+        """Return for how many seconds its Pod must be absent, where `missing` of `total` jobs lack their Pods."""
         if orphan.finished or orphan.excused:
             return 0.0
         if orphan.left:
@@ -421,7 +421,7 @@ class OrphanController:
         return orphan.absence is PodAbsence.DELETED
 
     async def _hidden(self, job: JobView, mark: Mark) -> PodView | None:
-        """Its Pod, if it is there although the mirror shows none: a list may come from the past. Raises PortError."""
+        """Return its Pod if it exists although the mirror lacks it: a list may be old. Raises PortError."""
         for ref in self._workloads.members_of_job(job, mark):
             if (pod := await self._pods.read(ref)) is not None:
                 return pod
@@ -476,7 +476,7 @@ class OrphanController:
 
 
 def _checkpoint_of(job: JobView) -> Checkpoint | None:
-    """The checkpoint that the mark of a job names, as the extender wrote it."""
+    """Return the checkpoint that the mark of a job names, as the extender wrote it."""
     mark = decode_mark(job.admin_comment)
     return None if mark is None else mark.checkpoint
 

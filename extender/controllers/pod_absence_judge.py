@@ -52,7 +52,7 @@ class PodAbsenceJudge:
         return why_absent(checkpoint, await self._written())
 
     async def _written(self) -> Mapping[str, int] | None:
-        """The checkpoints that Kubernetes has now; `None`: they cannot be read."""
+        """Return the checkpoints that Kubernetes has now; `None`: they cannot be read."""
         try:
             return await self._store.read()
         except PortError as error:

@@ -67,7 +67,7 @@ class _WrittenStatus:
 
 @dataclass(frozen=True, slots=True)
 class NamedGroups:
-    """Look up PodGroups, and the Pods of this scheduler that name them. `condition`: Kubernetes' type of condition."""
+    """Find PodGroups, and the Pods of this scheduler that name them. `condition`: Kubernetes' type of condition."""
 
     group: Callable[[GroupRef], PodGroupView | None]
     naming: Callable[[GroupRef], Sequence[PodView]]

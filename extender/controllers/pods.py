@@ -403,14 +403,14 @@ class PodController:
                     asyncio.get_running_loop().call_soon(self._begin_again, ref.uid)
 
     def _begin_again(self, uid: str) -> None:
-        """Its deletion was undone, by an etcd that was restored, while its job was still sought or ended."""
+        """Adopt a Pod once more whose deletion a restored etcd undid, while its job was still sought or ended."""
         pod, known = self._cache.get(uid), self._engine.placeholders.by_pod(uid)
         if pod is not None and not pod.ended and known is not None and known.state is State.GONE:
             self._asked.discard(uid)
             self._notified(None, pod)
 
     def _say_foreign_claim(self, pod: PodView) -> None:
-        """A copy of a Pod bears what was written on its model, which says nothing about the copy."""
+        """Warn that a copied Pod bears the status of its model, which says nothing about the copy."""
         if not self._claim(pod).foreign:
             return
         job, uid = (pod.annotations.get(key, "")[:LONGEST_SHOWN] for key in (JOB_ID, POD_UID))
@@ -422,7 +422,7 @@ class PodController:
         return self._claims.read(pod.annotations, pod.uid)
 
     def _member(self, pod: PodView) -> Member:
-        """A Pod whose record begins with what it shows."""
+        """Return a member for a Pod, with the state that the Pod shows."""
         claim, ending = self._claim(pod), pod.deleted_at is not None
         job_id = claim.job_on(pod.node_name)
         given = claim.slurm_node if job_id is not None else ""

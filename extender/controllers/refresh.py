@@ -48,7 +48,7 @@ class RefreshOptions:
 
     @property
     def others_every(self) -> float:
-        """Seconds between two reads in turn of jobs of others, of each kind: a quarter of the rate at most."""
+        """Return seconds between two reads in turn of jobs of others, of each kind: a quarter of the rate at most."""
         return max(OTHERS_EVERY, 4 / self.per_second)
 
 
@@ -61,7 +61,7 @@ class Warned:
 
 
 def warned(placeholders: Iterable[Placeholder], picture: SlurmSnapshot) -> Warned:
-    """The running jobs in partitions with GraceTime that may be preempted."""
+    """Return the running jobs in partitions with GraceTime that may be preempted."""
     graces: dict[str, int] = {}
     for name, partition in picture.partitions.items():
         if partition.grace_time_s > 0 and may_be_preempted(picture, name):

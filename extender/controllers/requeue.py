@@ -78,5 +78,5 @@ class RequeueController:
 
 
 def _may_hang(p: Placeholder) -> bool:
-    """Its next attempt needs a list of nodes, and only kube-scheduler can bring the first one."""
+    """Return whether the next attempt needs a list of nodes, of which only kube-scheduler can bring the first."""
     return p.candidates is None and p.wants

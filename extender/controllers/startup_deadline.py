@@ -88,7 +88,7 @@ class StartupDeadlineController:
         self._controller = Controller("starts", self._reconcile, owner_of=self._namespace_of, keep_early=True)
 
     def by_state(self) -> Mapping[str, int]:
-        """Pods that have their node and have not started: those that may take their time, and those that are late."""
+        """Count the Pods that have a node and have not started: those with time left, and those that are late."""
         return {"in_time": len(self._starting), "overdue": len(self._late)}
 
     def pod_changed(self, event: PodChanged) -> None:
@@ -121,7 +121,7 @@ class StartupDeadlineController:
         self._idle.pop(uid, None)
 
     def adopted(self, _event: PodsAdopted) -> None:
-        """Pods that were there before this process have waited for as long as they say."""
+        """Count the waiting time of adopted Pods from the time that they show, not from the start of this process."""
         now, wall = self._clock.now(), self._clock.wall()
         for p in self._engine.placeholders.all.values():
             for ref in p.refs:
@@ -170,7 +170,7 @@ class StartupDeadlineController:
         return rule.startup_deadline_s or None
 
     def _waited(self, pod: PodView) -> float:
-        """For how long it has not started; 0.0 where it has, or is seen so for the first time."""
+        """Return for how many seconds the Pod has waited to start; 0.0 if it has started, or was seen just now."""
         if pod.idle_since is None:
             return 0.0
         idle = self._idle.get(pod.uid)
@@ -201,7 +201,7 @@ class StartupDeadlineController:
             await asyncio.sleep(STEP)
 
     async def _evict(self, ref: MemberRef) -> None:
-        """As the Pod is now: it may have started in this moment."""
+        """Evict the Pod unless a read shows that it started or is being deleted."""
         try:
             pod = await self._reads.read(ref)
         except PortError as error:
@@ -219,7 +219,7 @@ class StartupDeadlineController:
 
 
 def _pending(pod: PodView) -> bool:
-    """Some container has yet to start for the first time."""
+    """Return whether some container has yet to start for the first time."""
     return pod.phase == "Pending"
 
 

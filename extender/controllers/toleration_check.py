@@ -23,7 +23,7 @@ class TolerationCheck:
         self._taints = taints
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
-        """The watch brought a change of a Pod."""
+        """Handle a change of a Pod."""
         if not self._taints or new is None or new.scheduler_name not in self._schedulers:
             return
         if new.node_name or new.deleted_at is not None or (old is not None and old.tolerations == new.tolerations):

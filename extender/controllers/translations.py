@@ -43,7 +43,7 @@ class Translations:
 
     @property
     def possible(self) -> bool:
-        """There is a policy."""
+        """Return whether there is a policy."""
         return self._policy() is not None
 
     def of(self, pod: PodView, controllers: Sequence[ControllerView]) -> Translation | None:
@@ -74,5 +74,5 @@ class Translations:
         return charged_to(pod, roots, self._policy() or TranslationPolicy(), labels or _NOTHING)
 
     def title(self, pod: PodView, roots: Mapping[str, str]) -> str:
-        """By which its job is found, whatever is said of it now."""
+        """Return the name by which the Pod's job is found, even while the Pod's settings are unusable."""
         return title_of(pod, roots, self._policy() or TranslationPolicy())

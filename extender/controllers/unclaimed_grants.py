@@ -136,7 +136,7 @@ class UnclaimedGrantController:
         return next((text for text in said if text and not any(ours in text for ours in _STILL_ASKED)), "")
 
     def _problem(self, p: Placeholder) -> tuple[str, str]:
-        """A granted node, and why kube-scheduler will hardly offer it ("": nothing is known against it)."""
+        """Return a granted node, and why kube-scheduler will hardly offer it ("": nothing is known against it)."""
         nodes = self._engine.snapshot.nodes
         for _, name in p.allocation:
             if why := _unusable(nodes.get(name)) or renamed(p, name, self._engine.snapshot.node_map):

@@ -132,15 +132,15 @@ class ForeignPodController:
 
     @property
     def jobs(self) -> Set[int]:
-        """The jobs of foreign Pods, as far as they are known."""
+        """Return the jobs of foreign Pods, as far as they are known."""
         return {job_id for record in self._records.values() for job_id in record.jobs}
 
     def nodes(self) -> Sequence[str]:
-        """Slurm nodes with foreign Pods."""
+        """Return Slurm nodes with foreign Pods."""
         return sorted(self._here)
 
     def unheld(self, node: str) -> tuple[ForeignPod, ...]:
-        """The foreign Pods on a Slurm node that no running job holds anything for."""
+        """Return the foreign Pods on a Slurm node that no running job holds anything for."""
         records = (self._records[uid] for uid in self._here.get(node, ()))
         return tuple(record.foreign_pod for record in records if record.foreign_pod is not None and not record.held)
 
@@ -149,7 +149,7 @@ class ForeignPodController:
         return tuple(foreign_pod for foreign_pod in self.unheld(node) if not self._records[foreign_pod.uid].refused)
 
     def held(self, node: str) -> int:
-        """For how many foreign Pods on a Slurm node a job runs."""
+        """Count the foreign Pods on a Slurm node for which a job runs."""
         return sum(self._records[uid].held for uid in self._here.get(node, ()))
 
     @property
@@ -170,12 +170,12 @@ class ForeignPodController:
     # What happens.
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
-        """The watch brought a change of a Pod."""
+        """Handle a change of a Pod."""
         if self._controller.running and (pod := new or old) is not None:
             self._take(pod, left=new is None or new.finished)
 
     def absent(self, pods: Sequence[PodView]) -> None:
-        """These are gone only by not being in a list."""
+        """Handle Pods that a list lacks, without a report that they were deleted."""
         if self._controller.running:
             for pod in pods:
                 self._take(pod, left=False)
@@ -206,13 +206,13 @@ class ForeignPodController:
                     self._queue(uid)
 
     def confirmed(self, _event: MassDeletionConfirmed) -> None:
-        """The jobs of Pods that are missing may end now."""
+        """Let the jobs of missing Pods end, since an administrator confirmed it."""
         for record in self._records.values():
             if record.gone_at is not None:
                 record.left = True
 
     async def run(self) -> None:
-        """Act until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.run(), name="foreign pods")
             group.create_task(self._checks.run(), name="foreign pods in time")
@@ -245,7 +245,7 @@ class ForeignPodController:
             self.settled = self._controller.queue.idle
 
     def _compare(self) -> None:
-        """Look at every Pod of whose Node it is not known any more which node it is, or how large."""
+        """Check every Pod whose Node has another Slurm node now, or another size."""
         world, before = self._engine.snapshot, self._seen
         if self._policy is None or world is self._checked_at:
             return
@@ -262,7 +262,7 @@ class ForeignPodController:
                     self._take(pod, left=False)
 
     def _take(self, pod: PodView, *, left: bool) -> None:
-        """Look at one Pod, as it is or was last."""
+        """Check one Pod, as it is or was last."""
         world, record = self._engine.snapshot, self._records.get(pod.uid)
         there = self._cache.get(pod.uid) is not None and not pod.finished
         node = world.node_map.last.get(pod.node_name, "")

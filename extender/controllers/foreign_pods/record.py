@@ -65,14 +65,14 @@ class ForeignPodRecord:
 
     @property
     def held(self) -> bool:
-        """A job runs that holds what it uses."""
+        """Return whether a job runs that holds the resources of the foreign Pod."""
         if self.foreign_pod is None:
             return False
         own, _ = own_and_duplicates(self.foreign_pod, [one.job for one in self.jobs.values()])
         return own is not None and own.runs
 
     def own(self, now: float, *, short: bool, full: bool) -> tuple[ForeignPodJob | None, tuple[ForeignPodJob, ...]]:
-        """Its own job, and those to be ended: one that waits is its own only while its node is to take it.
+        """Return its own job, and those to be ended: one that waits is its own only while its node is to take it.
 
         `short`: its node had no room, or has none still, `full`.
         """
@@ -94,13 +94,13 @@ class ForeignPodRecord:
         return None if own is not None or full else Need.START
 
     def takes(self, mark: ForeignPodMark) -> bool:
-        """A job with this mark, which runs, is what the foreign Pod is to hold and does not yet."""
+        """Return whether a job that runs with this mark holds what the foreign Pod is to hold and does not hold yet."""
         if self.foreign_pod is None or (mark.node, mark.size) != (self.foreign_pod.node, self.foreign_pod.size):
             return False
         return not any(one.job.runs for one in self.jobs.values())
 
     def notified(self, job_id: int, words: frozenset[str], now: float) -> bool:
-        """The states of all jobs say this of one of its own; whether that is news."""
+        """Record the states of one of its own jobs from the states of all; return whether they are news."""
         one, runs = self.jobs[job_id], "RUNNING" in words
         if words & ENDED_STATES:
             del self.jobs[job_id]
@@ -129,5 +129,5 @@ def due(jobs: Iterable[HeldJob], now: float) -> bool:
 
 
 def foreign_pod_job(job: JobView, mark: ForeignPodMark) -> ForeignPodJob:
-    """A job as it was read."""
+    """Convert a job as it was read."""
     return ForeignPodJob(job.job_id, mark.node, mark.size, job.state == "RUNNING")

@@ -201,7 +201,7 @@ class ForeignPodRequests:
                 record.searched, record.not_before = False, now + SEARCH_AGAIN_AFTER
 
     def _minutes(self) -> int | None:
-        """The longest time limit of the partition: more would never start."""
+        """Return the longest time limit of the partition: more would never start."""
         picture = self._engine.snapshot.picture
         names = [name for name in picture.partition_names(self._options.partition) if name in picture.partitions]
         return picture.partitions[names[0]].max_time_minutes if names else None

@@ -74,11 +74,11 @@ class Shortages:
         return self._all.get(node)
 
     def nodes(self) -> Iterable[str]:
-        """Slurm nodes that are or were just short."""
+        """Return Slurm nodes that are or were just short."""
         return tuple(self._all)
 
     def no_room(self, node: str, why: str) -> None:
-        """Slurm did not give a foreign Pod its part of this node."""
+        """Record that Slurm did not give a foreign Pod its part of this node."""
         picture = self._engine.snapshot.picture
         shortage = self._all.setdefault(node, Shortage(why, picture, next_try=self._clock.now() + TRY_FIRST))
         shortage.why, shortage.before = why, picture

@@ -82,7 +82,7 @@ class Clearance:
         return ClearanceAnswer(NodeVerdict.CLEAR)
 
     def limited(self, limit_s: int) -> None:
-        """PrologSlurmctld says for how long Slurm lets it wait; 0: it does not know."""
+        """Record for how long Slurm lets PrologSlurmctld wait; 0: it does not know."""
         if not limit_s:
             return
         was, self.weak = self.weak, too_short(limit_s, self._longest_grace_s)

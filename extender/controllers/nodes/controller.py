@@ -133,7 +133,7 @@ class NodeController:
         return tuple(text for _, text in self._drains.workload_causes(slurm_node))
 
     def where(self, p: Placeholder) -> frozenset[str]:
-        """The Slurm nodes on which Pods of this workload are."""
+        """Return the Slurm nodes on which Pods of this workload are."""
         return slurm_nodes_of(p, self._engine.snapshot.node_map)
 
     # Who holds what.
@@ -159,7 +159,7 @@ class NodeController:
         self.hold(slurm_node, p.key, f"Pod {self._pods_on(p, slurm_node)} outlives its job {p.job_id}{quoted(words)}")
 
     def release_hold(self, cause: str) -> None:
-        """That reason to hold nodes is gone."""
+        """Release the holds of nodes that have this cause."""
         for node in sorted(self._held_for.pop(cause, set())):
             self._drains.notify(node, n.HoldReleased(cause))
 
@@ -175,7 +175,7 @@ class NodeController:
             self._hold_taken(p)
 
     def deleted(self, slurm_node: str) -> None:
-        """Slurm has this node no more."""
+        """Handle a node that Slurm no longer has."""
         self._drains.deleted(slurm_node)
 
     async def held(self, slurm_node: str) -> None:
@@ -237,11 +237,11 @@ class NodeController:
             self._mapping.add(_ALL)
 
     def slurmd_changed(self) -> None:
-        """The watch brought a change of a Pod that runs a slurmd."""
+        """Map the nodes again, since a Pod that runs a slurmd changed."""
         self._mapping.add(_ALL)
 
     def read_soon(self) -> None:
-        """Nodes were made or deleted: read them all before their turn."""
+        """Read all nodes before their turn, since Nodes were created or deleted."""
         self._poll.add(_ALL)
 
     async def run(self) -> None:

@@ -144,7 +144,7 @@ class Drains:
                 self._sender.add(hold.name)
 
     def deleted(self, slurm_node: str) -> None:
-        """Slurm has this node no more. A later one of its name is not drained, whatever this one was."""
+        """Handle a node that Slurm no longer has. A later one of its name is not drained because of this one."""
         self._owed.pop(slurm_node, None)
         self._taken.discard(slurm_node)
         hold = self._holds.pop(slurm_node, None)

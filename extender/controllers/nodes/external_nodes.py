@@ -128,7 +128,7 @@ class ExternalNodeController:
 
     @property
     def works(self) -> bool:
-        """The site wants Nodes registered, or those that are taken out again."""
+        """Return whether the site wants Nodes registered, or registered ones removed again."""
         return self._rules.selector is not None or self._rules.remove
 
     def node_changed(self, event: NodeChanged) -> None:
@@ -203,7 +203,7 @@ class ExternalNodeController:
         }
 
     def _many_gone(self, ours: Mapping[str, SlurmNode]) -> bool:
-        """So many Nodes are not there any more that it may be the list of them which is wrong."""
+        """Return whether so many Nodes are missing that the list of them may be wrong."""
         there = self._kube_nodes.names()
         gone = sum(node.registered_for not in there for node in ours.values())
         return self._guard.is_mass(gone, len(ours))
@@ -292,7 +292,7 @@ class ExternalNodeController:
         return ""
 
     def _others(self, name: str, one: _OpenChange, holds: Mapping[str, str]) -> list[str]:
-        """Holds that a new node would not have. What is held because of the Node ends with the node."""
+        """Return the holds that a new node would not have. A hold because of the Node ends with the node."""
         ends = one.change.step is Step.DELETE
         return [
             text
@@ -348,7 +348,7 @@ class ExternalNodeController:
     # Report the state.
 
     def _say(self, name: str, one: _OpenChange, text: str) -> str:
-        """Once, in the log and as an Event on the Node."""
+        """Announce a text once, in the log and as an Event on the Node; return it."""
         self._notify(name, one.node, text)
         return text
 
@@ -364,7 +364,7 @@ class ExternalNodeController:
                 )
 
     def _notify_unfit(self) -> None:
-        """Of Nodes that cannot be registered, once that has lasted: a new one does not know all of itself at once."""
+        """Announce Nodes that stay unfit for registration: a new Node does not report everything at once."""
         now = self._clock.now()
         for name, (why, since) in self._unfit.items():
             if now - since >= self._patience.settle:

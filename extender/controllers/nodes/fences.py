@@ -105,5 +105,5 @@ class FenceController:
         return Requeue(AGAIN)
 
     def _lives(self, key: str, answered: bool) -> bool:
-        """Slurm was asked, and the job is not over."""
+        """Return whether Slurm answered the read, and the job still lives."""
         return answered and not self._state.missing_jobs.misses(key)

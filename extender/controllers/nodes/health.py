@@ -62,19 +62,19 @@ class HealthController:
         self._controller = Controller("health of nodes", self._reconcile, resync=Resync(self._all))
 
     def node_changed(self, event: NodeChanged) -> None:
-        """Look for causes of a drain on this Node."""
+        """Check this Node for causes of a drain."""
         if (node := event.new or event.old) is not None:
             for slurm_node in self._engine.snapshot.node_map.last_slurm([node.name]):
                 self._controller.add(slurm_node)
 
     def snapshot_changed(self, _event: SnapshotChanged) -> None:
-        """Look for causes of a drain on all Nodes."""
+        """Check all Nodes for causes of a drain."""
         if self._controller.running:
             for slurm_node in self._all():
                 self._controller.add(slurm_node)
 
     def slurmd_changed(self, slurm_node: str) -> None:
-        """The watch brought a change of a Pod that runs the slurmd of this Slurm node."""
+        """Handle a change of a Pod that runs the slurmd of this Slurm node."""
         self._controller.add(slurm_node)
 
     def drain_found(self, event: DrainFound) -> None:

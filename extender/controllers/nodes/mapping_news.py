@@ -32,7 +32,7 @@ class MappingNews:
         self._weak: tuple[str, ...] = ()
 
     def notify(self, before: NodeMap, now: NodeMap, nodes: Mapping[str, NodeView]) -> None:
-        """The mapping was worked out again."""
+        """Announce what changed in the mapping since it was computed last."""
         self._notify_alone(before, now, nodes)
         for problem in now.problems:
             if problem not in before.problems:
@@ -63,7 +63,7 @@ class MappingNews:
             self._announcer.announce(said)
 
     def _announce(self, problem: str, nodes: Mapping[str, NodeView]) -> None:
-        """An Event on every Node that the sentence names."""
+        """Create an Event on every Node that the sentence names."""
         for name in _words(problem):
             if (node := nodes.get(name)) is not None:
                 said = Announcement("Node", "", name, node.uid, Reason.NODE_UNCLEAR, f"{problem}.", warning=True)

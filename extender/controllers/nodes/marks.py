@@ -238,7 +238,7 @@ class MarkController:
         return NodeStatus(True, unavailable(slurm, silent_s), self._native.on(name), pods)
 
     def _notify(self, node: NodeView, standing: NodeStatus) -> None:
-        """Once for each Node and taint that is not put there for the sake of its slurmd."""
+        """Announce once each taint of a Node that is not there for the sake of its slurmd."""
         for taint in wanted_taints(standing, self._rules):
             pods = without_tolerance(standing, taint)
             if not pods or (node.uid, taint.key) in self._notified:
@@ -251,7 +251,7 @@ class MarkController:
 
 
 def _changed(before: Mapping[str, SlurmNode], now: Mapping[str, SlurmNode]) -> set[str]:
-    """The nodes of which Slurm says something else of what marks are about: jobs that come and go change no Node."""
+    """Return the nodes whose fields for marks changed in Slurm: jobs that come and go change no Node."""
     return {
         name
         for name, node in now.items()

@@ -91,7 +91,7 @@ class NativeJobs:
         self._reader = Controller("native jobs", self._reconcile, ranks=2, keep_early=True)
 
     def on(self, slurm_node: str) -> tuple[int, ...]:
-        """The jobs there."""
+        """Return the native jobs on this Slurm node."""
         return tuple(sorted(self._on.get(slurm_node, ())))
 
     def shown(self) -> dict[str, list[int]]:
@@ -99,7 +99,7 @@ class NativeJobs:
         return {node: sorted(jobs) for node, jobs in sorted(self._on.items())}
 
     def by_lock(self) -> dict[str, int]:
-        """Slurm nodes whose Nodes they lock, and how many jobs do."""
+        """Return Slurm nodes whose Nodes they lock, and how many jobs do."""
         return {"nodes": len(self._on) if self.enabled else 0, "jobs": len(self._native)}
 
     def adopt(self, nodes: Iterable[NodeView], slurm_node: Callable[[str], str]) -> None:
@@ -111,7 +111,7 @@ class NativeJobs:
                     self._doubt(job_id)
 
     async def begins(self, job_id: int, slurm_node: str) -> JobKind:
-        """The Prolog of a job runs on a node. What Slurm does not say to be a placeholder locks it."""
+        """Handle the start of a Prolog on a node. A job that Slurm does not show as a placeholder locks the Node."""
         if self._engine.placeholders.by_job(job_id) is not None:
             return JobKind.PLACEHOLDER
         try:
@@ -129,7 +129,7 @@ class NativeJobs:
         return JobKind.NATIVE
 
     def ends(self, job_id: int, slurm_node: str) -> None:
-        """Its Epilog runs there."""
+        """Handle the Epilog of a native job on a node."""
         if job_id in self._native:
             self._over.add((job_id, slurm_node))
             self._remove(job_id, {slurm_node})
@@ -245,7 +245,7 @@ class NativeJobs:
 
 
 def _for_a_pod(job: JobView) -> bool:
-    """A placeholder, or what holds a part of the node for a Pod that Slurm did not place: neither keeps Pods off it.
+    """Return whether the job is a placeholder, or the job of a foreign Pod: neither keeps Pods off its node.
 
     Only a mark in `admin_comment` proves that: the owner of any job may write one into `extra`.
     """

@@ -116,7 +116,7 @@ class RemovalController:
         self._controller = Controller("removals", self._reconcile, resync=Resync(lambda: (_ALL,)))
 
     def removed(self, workload: str, pod: PodView) -> None:
-        """The API server has this Pod no more."""
+        """Handle a Pod that the API server no longer has."""
         if (found := self._open.get(pod.uid)) is not None and found.held and self._is_unknown(workload, pod.uid):
             found.workload = workload  # the process before held its node
             return
@@ -282,7 +282,7 @@ class RemovalController:
         return dict(zip(those, await asyncio.gather(*map(self._renewal, those)), strict=True))
 
     async def _renewal(self, node: str) -> str:
-        """Of one Node; "" where it cannot be read: what is missing proves nothing, and the status of the Node may."""
+        """Return the last renewal of a Node's Lease; "" where it cannot be read. A missing Lease proves nothing."""
         try:
             renewed = await self._leases.renewed(node)
         except PortError as error:

@@ -59,7 +59,7 @@ class ResumeWatch:
             self._close.add(node)
 
     def forget(self, node: str) -> None:
-        """Slurm has this node no more."""
+        """Forget a node that Slurm no longer has."""
         self._closely.pop(node, None)
 
     async def run(self) -> None:

@@ -14,11 +14,11 @@ class NodeLister(Protocol):
     """Every Node, as last seen."""
 
     def named(self, name: str) -> NodeView | None:
-        """One of them."""
+        """Return the Node with this name."""
         ...
 
     def names(self) -> frozenset[str]:
-        """Their names."""
+        """Return the names of all Nodes."""
         ...
 
 
@@ -41,12 +41,12 @@ class NodeWishes:
         """Nodes to be recomputed; `None`: all."""
 
     def changed(self, node: str) -> None:
-        """This Node, or a Pod that belongs to it, is another now."""
+        """Note that this Node, or a Pod that belongs to it, changed."""
         if self._dirty is not None:
             self._dirty.add(node)
 
     def read(self) -> bool:
-        """Look at what changed. False: nothing did."""
+        """Read what changed. Return false where nothing did."""
         known = self._wanted.keys() | self._unreadable.keys()
         dirty = self._kube_nodes.names() | known if self._dirty is None else self._dirty
         self._dirty = set()
@@ -88,7 +88,7 @@ class NodeWishes:
         return {name: one for name, (one, *others) in found.items() if not others}, unfit
 
     def lacking(self, world: ClusterSnapshot) -> dict[str, str]:
-        """Nodes with GRES that slurm.conf does not name, and a sentence about each."""
+        """Return the Nodes with GRES that slurm.conf does not name, and a sentence about each."""
         found = {}
         for want in self._wanted.values():
             if names := ", ".join(sorted(_unknown_gres(want, world))):
@@ -102,6 +102,6 @@ def _unknown_gres(want: DesiredNode, world: ClusterSnapshot) -> set[str]:
 
 
 def _as_slurm_can(want: DesiredNode, world: ClusterSnapshot) -> DesiredNode:
-    """The same without GRES that slurm.conf does not name, which slurmctld would leave out without a word."""
+    """Return the Node without GRES that slurm.conf does not name: slurmctld would omit those silently."""
     unknown = _unknown_gres(want, world)
     return want.without(unknown) if unknown else want
