@@ -83,7 +83,7 @@ def router(
 
     @routes.post("/opt-in", operation_id="opt_in")
     async def opt_in(review: AdmissionReview) -> Json:
-        """The same for a Pod of a Namespace that is put on Slurm: it gets the name of the scheduler first."""
+        """Return the same for a Pod of a Namespace that is put on Slurm: it gets the name of the scheduler first."""
         return _allowed(review.request, _patch(review.request, served, tolerated, opt_in=True))
 
     return routes

@@ -66,7 +66,7 @@ class Endpoint:
 
 
 def endpoints(configuration: ExtenderConfiguration, services: Services) -> list[Endpoint]:
-    """One door for each address of the configuration. Faces that were given the same address share a door."""
+    """Return one listener for each address of the configuration. Endpoints with the same address share one."""
     http, hook, shown = configuration.http, configuration.hooks, configuration.observability
     faces: list[tuple[str, BindAddress, ServerTls | None, APIRouter]] = [
         (
@@ -119,7 +119,7 @@ def _bounds(name: str, configuration: ExtenderConfiguration) -> ListenerLimits:
 
 
 def application(routers: Iterable[APIRouter]) -> FastAPI:
-    """An application of these routes. Only kube-scheduler's read a body, and they limit it themselves."""
+    """Return an application of these routes. Only kube-scheduler's read a body, and they limit it themselves."""
     app = FastAPI(
         title="slurm-extender",
         version=__version__,
@@ -140,12 +140,12 @@ def application(routers: Iterable[APIRouter]) -> FastAPI:
 
 
 def metrics_router(metrics: Metrics) -> APIRouter:
-    """`/metrics`."""
+    """Return the route of `/metrics`."""
     routes = APIRouter(tags=["metrics"])
 
     @routes.get("/metrics", operation_id="metrics")
     async def show() -> Response:
-        """Everything that is counted, for Prometheus."""
+        """Return everything that is counted, for Prometheus."""
         text, content_type = metrics.render()
         return Response(text, headers={"Content-Type": content_type})
 

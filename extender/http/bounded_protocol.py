@@ -108,12 +108,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._check_what_arrived(len(data))
 
     def pause_writing(self) -> None:
-        """The other side does not read what it is sent."""
+        """Note that the peer does not read the bytes that it is sent."""
         super().pause_writing()
         self._enter(ConnectionPhase.STALLED)
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """Note that the peer reads again."""
         super().resume_writing()
         self._enter_next()
 
@@ -173,7 +173,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._enter_next()
 
     def _check_what_arrived(self, size: int) -> None:
-        """Bound what the parser keeps to itself: the beginning of a line, and chunks with all that is about them."""
+        """Limit what the parser buffers: the beginning of a line, and chunks with all that is about them."""
         if self._known is None or self._known.over:
             return
         if self._known.phase is ConnectionPhase.BODY:

@@ -73,7 +73,7 @@ class ListenerLimits:
     body_bytes: int = 64 * 1024
 
     def or_more(self, other: ListenerLimits) -> ListenerLimits:
-        """The larger of each, for what is served at one address."""
+        """Return the larger of each, for what is served at one address."""
         return ListenerLimits(
             max(self.connections, other.connections),
             max(self.per_address, other.per_address),
@@ -143,7 +143,7 @@ class ListenerConnections:
 
     @property
     def held(self) -> int:
-        """Bytes of requests that have not been answered."""
+        """Return the bytes of requests that have not been answered."""
         return self._held
 
     def __len__(self) -> int:
@@ -164,7 +164,7 @@ class ListenerConnections:
         return connection
 
     def enter(self, connection: ServedConnection, phase: ConnectionPhase) -> None:
-        """It waits for something else now."""
+        """Record that the connection waits for something else now."""
         if connection.over or connection.phase is phase:
             return
         for queues in self._queues(connection):
@@ -194,7 +194,7 @@ class ListenerConnections:
         connection.held = 0
 
     def closed(self, connection: ServedConnection) -> None:
-        """It is no more."""
+        """Forget a connection that is closed."""
         if connection.over:
             return
         connection.over = True

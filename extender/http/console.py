@@ -66,13 +66,13 @@ def add_console(routes: APIRouter, service: DebugService, clock: Clock) -> None:
 
     @routes.get("/console", operation_id="console", response_class=HTMLResponse)
     async def console() -> HTMLResponse:
-        """The console, a page for a browser: queue, nodes, and one Pod's timeline."""
+        """Return the console, a page for a browser: queue, nodes, and one Pod's timeline."""
         policy = {"Content-Security-Policy": content_security_policy(), "X-Frame-Options": "DENY"}
         return HTMLResponse(page(), headers={**HEADERS, **policy})
 
     @routes.get("/console/state", operation_id="console_state")
     async def state(search: Annotated[str, Query(max_length=LONGEST_SEARCH)] = "") -> Response:
-        """A limited number of rows for the console: workloads that match a search, partitions, nodes, checks."""
+        """Return a limited number of rows for the console: workloads that match a search, partitions, nodes, checks."""
         found = await answers.state(ConsoleQuery(search))
         if found is None:
             return JSONResponse(
@@ -84,7 +84,7 @@ def add_console(routes: APIRouter, service: DebugService, clock: Clock) -> None:
 
     @routes.get("/console/pods/{uid}", operation_id="console_pod")
     async def pod(uid: str) -> JSONResponse:
-        """The timeline of the Pod with this UID."""
+        """Return the timeline of the Pod with this UID."""
         if service.leader_hint:
             return JSONResponse({"error": service.leader_hint}, 503, headers=HEADERS)
         found = service.console_pod(uid)

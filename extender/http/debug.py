@@ -31,7 +31,7 @@ def router(
     console: Clock | None = None,
     loopback: bool = True,
 ) -> APIRouter:
-    """The routes. `description` is the OpenAPI document of this process.
+    """Return the routes. `description` is the OpenAPI document of this process.
 
     `console`: serve the console, with this clock. `loopback`: the listener is on the loopback interface, so that every
     request must name it as its host; elsewhere only what a browser is meant to show, or changes something.
@@ -57,12 +57,12 @@ def _add_workloads(routes: APIRouter, service: DebugService) -> None:
 
     @routes.get("/placeholders", operation_id="placeholders")
     async def placeholders() -> Response:
-        """Every placeholder, short."""
+        """Return every placeholder, short."""
         return _not_leader(service) or await _in_slices(service.placeholders())
 
     @routes.get("/placeholders/{uid}", operation_id="placeholder")
     async def placeholder(uid: str) -> JSONResponse:
-        """The placeholder of the Pod with this UID, with its story."""
+        """Return the placeholder of the Pod with this UID, with its story."""
         found = service.placeholder(uid)
         if found is None:
             return _not_leader(service) or JSONResponse(
@@ -72,12 +72,12 @@ def _add_workloads(routes: APIRouter, service: DebugService) -> None:
 
     @routes.get("/gangs", operation_id="gangs")
     async def gangs(namespace: str = "") -> Response:
-        """Gangs, short: those of one namespace, or of all."""
+        """Return gangs, short: those of one namespace, or of all."""
         return _not_leader(service) or await _in_slices(service.gangs(namespace))
 
     @routes.get("/gangs/{uid}", operation_id="gang")
     async def gang(uid: str) -> JSONResponse:
-        """The gang of the Pod with this UID, with its members."""
+        """Return the gang of the Pod with this UID, with its members."""
         found = service.gang(uid)
         if found is None:
             return _not_leader(service) or JSONResponse({"error": f"no gang of a Pod with UID {uid!a} is known"}, 404)
@@ -89,12 +89,12 @@ def _add_slurm(routes: APIRouter, service: DebugService) -> None:
 
     @routes.get("/queue", operation_id="queue")
     async def queue() -> JSONResponse:
-        """The partitions with their nodes, CPUs and GPUs, and the Pods that wait for each, by reason."""
+        """Return the partitions with their nodes, CPUs and GPUs, and the Pods that wait for each, by reason."""
         return _not_leader(service) or JSONResponse(dict(await service.queue()))
 
     @routes.get("/shares", operation_id="shares")
     async def shares(account: Annotated[list[str] | None, Query(max_length=MOST_ACCOUNTS)] = None) -> JSONResponse:
-        """Fair shares and limits of these accounts, of all without any, as Slurm reports them."""
+        """Return fair shares and limits of these accounts, of all without any, as Slurm reports them."""
         try:
             return JSONResponse(dict(await service.shares(account or ())))
         except PortError as error:
@@ -102,12 +102,12 @@ def _add_slurm(routes: APIRouter, service: DebugService) -> None:
 
     @routes.get("/nodes", operation_id="nodes")
     async def nodes() -> JSONResponse:
-        """Both sides' nodes, how they belong together, and what is held."""
+        """Return both sides' nodes, how they belong together, and what is held."""
         return JSONResponse(dict(service.nodes()))
 
     @routes.get("/orphans", operation_id="orphans")
     async def orphans() -> JSONResponse:
-        """Jobs without a Pod, and running Pods without a job, as long as they are not ended."""
+        """Return jobs without a Pod, and running Pods without a job, as long as they are not ended."""
         return _not_leader(service) or JSONResponse(dict(service.orphans()))
 
 
@@ -116,23 +116,23 @@ def _add_process(routes: APIRouter, service: DebugService) -> None:
 
     @routes.get("/config", operation_id="config")
     async def config() -> JSONResponse:
-        """The configuration in force, without its secrets."""
+        """Return the configuration in force, without its secrets."""
         return JSONResponse(dict(service.configuration()))
 
     @routes.get("/log-level", operation_id="log_level")
     async def log_level() -> JSONResponse:
-        """The least severity that is logged."""
+        """Return the least severity that is logged."""
         return JSONResponse({"level": str(logs.level())})
 
     @routes.put("/log-level", operation_id="set_log_level", dependencies=[Depends(no_browser)])
     async def set_log_level(level: LogLevel) -> JSONResponse:
-        """From now on, and until the next start, this is the least severity that is logged."""
+        """Set the least severity that is logged, until the next start."""
         logs.set_level(level)
         return JSONResponse({"level": str(logs.level())})
 
     @routes.get("/checks", operation_id="checks")
     async def checks() -> JSONResponse:
-        """Health, a line each."""
+        """Return the health checks, one line each."""
         return JSONResponse([_check(one.name, one.ok, one.text, one.required) for one in service.checks()])
 
 
@@ -141,12 +141,12 @@ def _add_description(routes: APIRouter, description: Callable[[], Mapping[str, A
 
     @routes.get("/openapi.json", operation_id="openapi")
     async def openapi() -> JSONResponse:
-        """This document: the routes of all listeners of the process."""
+        """Return this document: the routes of all listeners of the process."""
         return JSONResponse(dict(description()))
 
 
 async def _in_slices(rows: Iterable[Mapping[str, Any]]) -> Response:
-    """A list of what may be thousands, while kube-scheduler is answered."""
+    """Return a list of possibly thousands of rows, and let kube-scheduler be answered meanwhile."""
     turns, form, texts = CooperativeYield(), JSONResponse(None), list[bytes]()
     for row in rows:
         texts.append(form.render(row))

@@ -55,7 +55,7 @@ class LeaderAddresses(Protocol):
 
     @property
     def here(self) -> bool:
-        """This process does, and knows all it needs to answer."""
+        """Return whether this process leads, and knows all that it needs to answer."""
         ...
 
     def address(self, endpoint: str) -> str:
@@ -106,7 +106,7 @@ class Peers:
             await client.aclose()
 
     async def _client(self, url: str) -> httpx.AsyncClient:
-        """One for what the certificates are now; connections made with older ones are left to end."""
+        """Return a client with the current certificates; connections made with older ones are left to end."""
         secure = url.startswith("https:") and self._given is None
         key = (secure, self._tls.stamp if secure else ())
         client = self._clients.pop(key, None)
@@ -121,9 +121,9 @@ class Peers:
 
 
 class Forwarding:
-    """ASGI around `app`: what is under one of `prefixes` (path -> door) is for the leader.
+    """ASGI around `app`: paths below one of `prefixes` (path -> endpoint) are for the leader.
 
-    `longest_s` says how long the leader's own answer may take, by door. Of longer bodies than `max_body` nothing is
+    `longest_s` says how long the leader's own answer may take, by endpoint. Of longer bodies than `max_body` nothing is
     passed on: `app` refuses them.
     """
 
@@ -166,7 +166,7 @@ class Forwarding:
         return next((endpoint for prefix, endpoint in self._prefixes.items() if path.startswith(f"{prefix}/")), None)
 
     async def _answer(self, scope: Any, endpoint: str, body: bytes) -> httpx.Response | None:
-        """The leader's; `None` where this process has to answer."""
+        """Return the leader's answer; `None` where this process has to answer."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         headers = [(name, value) for name, value in scope["headers"] if name not in _HOP] + [(FORWARDED, b"1")]

@@ -22,13 +22,13 @@ class GangInspection:
         self._assembly = assembly
 
     def every(self, namespace: str) -> Iterator[Mapping[str, Any]]:
-        """Gangs of a namespace, or of all where it is "", in the order in which they were recognised."""
+        """Yield the gangs of a namespace, or of all where it is "", in the order in which they were recognised."""
         keys = list(self._assembly.gangs.lacking())
         found = (one for key in keys if (one := self._roster(key)) is not None)
         return map(_short, islice((one for one in found if namespace in {"", one.namespace}), MOST_GANGS))
 
     def of_pod(self, uid: str) -> Mapping[str, Any] | None:
-        """The gang of this Pod; `None`: the Pod is a workload of its own, or is not known."""
+        """Return the gang of this Pod; `None`: the Pod is a workload of its own, or is not known."""
         key = self._assembly.gangs.key_of(uid)
         found = None if key is None else self._roster(key)
         if found is None:

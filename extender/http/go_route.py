@@ -33,7 +33,7 @@ INTERNAL_ERROR = "internal error of the extender; see its log"
 
 
 def go_route(max_body: int, clock: Clock) -> type[APIRoute]:
-    """The class of the routes, each of a function of one model to another.
+    """Return the class of the routes, each of a function of one model to another.
 
     A request of more than `max_body` bytes is not read to its end. FastAPI's own limit would answer 413 whatever the
     route says.
@@ -43,7 +43,7 @@ def go_route(max_body: int, clock: Clock) -> type[APIRoute]:
         """Turns everything that is not an answer into 200 with `Error`."""
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            """Stands in for FastAPI's handler."""
+            """Replace FastAPI's handler."""
             endpoint, question, seldom = self.endpoint, _question(self.endpoint), LogThrottle(clock)
 
             async def handle(request: Request) -> Response:
@@ -72,21 +72,21 @@ def go_route(max_body: int, clock: Clock) -> type[APIRoute]:
 
 
 def _question(endpoint: Callable[..., Any]) -> type[BaseModel]:
-    """The model of the one argument."""
+    """Return the model of the one argument."""
     hints: dict[str, type[BaseModel]] = get_type_hints(endpoint)
     [kind] = (hint for name, hint in hints.items() if name != "return")
     return kind
 
 
 def _check_json(request: Request) -> None:
-    """Browsers send other types to any address without asking it first."""
+    """Reject other content types than JSON: browsers send those to any address without a preflight request."""
     named = request.headers.get("content-type", "")
     if named.partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, f"Content-Type is {named[:80]!r}, not application/json")
 
 
 def limited_route(max_body: int) -> type[APIRoute]:
-    """The class of routes for others than kube-scheduler: 413 where a request has more than `max_body` bytes."""
+    """Return the class of routes for others than kube-scheduler: 413 where a request has more than `max_body` bytes."""
 
     class LimitedRoute(APIRoute):
         """Reads no more than it may."""

@@ -37,7 +37,7 @@ class RefusedHandshakes:
         self._since: Counter[str] = Counter()
 
     def __call__(self, reason: str) -> None:
-        """A handshake failed for this reason."""
+        """Record a handshake that failed for this reason."""
         now = asyncio.get_running_loop().time()
         self._since[reason] += 1
         last = self._notified.get(reason)

@@ -17,18 +17,18 @@ Checks = Callable[[], Sequence[Check]]
 
 
 def router(ready: Callable[[], bool], checks: Checks) -> APIRouter:
-    """The routes. `ready` decides `/readyz`; `checks` are shown by `?verbose`."""
+    """Return the routes. `ready` decides `/readyz`; `checks` are shown by `?verbose`."""
     routes = APIRouter(tags=["health"])
 
     @routes.get("/livez", operation_id="livez")
     @routes.get("/healthz", operation_id="healthz")
     async def livez(request: Request) -> PlainTextResponse:
-        """The process runs."""
+        """Return 200: the process runs."""
         return _answer(request, "livez", True, ())
 
     @routes.get("/readyz", operation_id="readyz")
     async def readyz(request: Request) -> PlainTextResponse:
-        """Everything that was in the cluster at the start is known."""
+        """Return 200 once everything that was in the cluster at the start is known."""
         return _answer(request, "readyz", ready(), checks())
 
     return routes

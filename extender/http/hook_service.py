@@ -119,7 +119,7 @@ class HookService:
             wait.cancel()
 
     async def started(self, job_id: int, token: str) -> HookAnswer:
-        """The placeholder's script runs: read its job now, unless it is known to run."""
+        """Read the job of a placeholder's script that runs, unless the job is known to run."""
         p = self._engine.placeholders.by_job(job_id)
         proven = self._proven(job_id, token)
         if p is None or p.state not in {State.GRANTED, State.BOUND}:
@@ -238,7 +238,7 @@ class HookService:
                 return _not_locked(slurm_node, f"job {job_id}: {kind}")
 
     async def unlock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
-        """The job is over there: the last one that is unlocks the Node, in its own time."""
+        """Record that a job is over on this node; the last one that is unlocks the Node, in its own time."""
         if not self._ready():
             return UNREADY
         if not self._is_site(token):

@@ -203,6 +203,6 @@ class _Refusals:
 
 
 def bearer(authorization: str) -> str:
-    """The token of an Authorization header (RFC 6750), "" where there is none."""
+    """Return the token of an Authorization header (RFC 6750), "" where there is none."""
     scheme, _, token = authorization.partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""

@@ -60,18 +60,18 @@ class Inspection:
 
     @property
     def leader_hint(self) -> str:
-        """As `DebugService`: only who leads takes Pods up."""
+        """Return the hint, as `DebugService`: only a leader adopts Pods."""
         if self._replica is None or self._replica.election.leading:
             return ""
         leader = self._replica.election.leader
         return f"this replica is not the leader and knows no placeholder; leader: {leader.holder if leader else 'none'}"
 
     def placeholders(self) -> Iterator[Mapping[str, Any]]:
-        """Every placeholder as it is now, short, in the order of the Pods' names."""
+        """Return every placeholder as it is now, short, in the order of the Pods' names."""
         return map(_short, sorted(self._assembly.engine.placeholders.all.values(), key=_by_names))
 
     def placeholder(self, uid: str) -> Mapping[str, Any] | None:
-        """The placeholder of the Pod with this UID, and its story."""
+        """Return the placeholder of the Pod with this UID, and its story."""
         engine = self._assembly.engine
         p = engine.placeholders.by_pod(uid)
         if p is None:
@@ -92,11 +92,11 @@ class Inspection:
         }
 
     def gangs(self, namespace: str) -> Iterator[Mapping[str, Any]]:
-        """Gangs as they are now, short; `namespace` "" is all of them."""
+        """Return gangs as they are now, short; `namespace` "" is all of them."""
         return GangInspection(self._assembly).every(namespace)
 
     def gang(self, uid: str) -> Mapping[str, Any] | None:
-        """The gang of the Pod with this UID, with its members."""
+        """Return the gang of the Pod with this UID, with its members."""
         return GangInspection(self._assembly).of_pod(uid)
 
     def nodes(self) -> Mapping[str, Any]:
@@ -142,25 +142,25 @@ class Inspection:
         }
 
     async def queue(self) -> Mapping[str, Any]:
-        """The partitions, and the Pods that wait for each by reason."""
+        """Return the partitions, and the Pods that wait for each by reason."""
         return await self._queue.queue()
 
     async def shares(self, accounts: Sequence[str]) -> Mapping[str, Any]:
-        """Fair shares and limits, as Slurm reports them. Raises `PortError`."""
+        """Return fair shares and limits, as Slurm reports them. Raises `PortError`."""
         return await self._queue.shares(accounts)
 
     async def console(self, query: ConsoleQuery) -> Mapping[str, Any]:
-        """As `DebugService`: none of the rows on a replica that does not lead."""
+        """Return the rows, as `DebugService`: none on a replica that does not lead."""
         if hint := self.leader_hint:
             return {"error": hint, "workloads": [], "nodes": [], "partitions": []}
         return {"error": "", **await self._console.state(query)}
 
     def console_pod(self, uid: str) -> Mapping[str, Any] | None:
-        """The timeline of this Pod, if the console may show it."""
+        """Return the timeline of this Pod, if the console may show it."""
         return self._console.pod(uid)
 
     def configuration(self) -> Mapping[str, Any]:
-        """The effective configuration, secrets hidden."""
+        """Return the effective configuration, secrets hidden."""
         return self._assembly.config.model_dump(mode="json", by_alias=True)
 
     def checks(self) -> Sequence[Check]:

@@ -32,7 +32,7 @@ PREFIX = "/scheduler"
 
 
 def router(service: SchedulingService, metrics: Metrics, clock: Clock, max_body: int) -> APIRouter:
-    """The routes that an entry of `KubeSchedulerConfiguration.extenders` names. `max_body` is in bytes."""
+    """Return the routes that an entry of `KubeSchedulerConfiguration.extenders` names. `max_body` is in bytes."""
     routes = APIRouter(prefix=PREFIX, route_class=go_route(max_body, clock), tags=["kube-scheduler"])
 
     @routes.post("/filter", operation_id="filter")
@@ -67,7 +67,7 @@ def router(service: SchedulingService, metrics: Metrics, clock: Clock, max_body:
 
 
 def offered(args: ExtenderArgs) -> tuple[list[str], int]:
-    """The names of the nodes in question, and how many of them came without one."""
+    """Return the names of the nodes in question, and how many of them came without one."""
     if args.node_names is not None:
         return args.node_names, 0
     items = (args.nodes.items or []) if args.nodes else []
@@ -76,7 +76,7 @@ def offered(args: ExtenderArgs) -> tuple[list[str], int]:
 
 
 def answer(args: ExtenderArgs, names: Sequence[str], verdict: FilterVerdict) -> ExtenderFilterResult:
-    """The verdict in kube-scheduler's form. No name leaves that did not come: it would fail the whole call."""
+    """Return the verdict in kube-scheduler's form. No name leaves that did not come: it would fail the whole call."""
     match verdict:
         case Pass(nodes):
             allowed = set(nodes)
@@ -99,7 +99,7 @@ def _rejection(args: ExtenderArgs, names: Sequence[str], text: str) -> ExtenderF
 
 
 def _staying(args: ExtenderArgs, names: list[str]) -> ExtenderFilterResult:
-    """In the form of the question: kube-scheduler reads names with `nodeCacheCapable`, else whole Nodes."""
+    """Return the nodes in the form of the request: names with `nodeCacheCapable`, else whole Nodes."""
     if args.node_names is not None or args.nodes is None:
         return ExtenderFilterResult(node_names=names)
     wanted = set(names)

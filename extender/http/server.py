@@ -43,7 +43,7 @@ class CannotListen(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _OpenListener:
-    """A door that is open."""
+    """An open listener."""
 
     endpoint: Endpoint
     listener: Closable
@@ -129,7 +129,7 @@ async def _open(
 
 
 async def _close(opened: Sequence[_OpenListener], within_s: float) -> None:
-    """Close every door at once, so that a request on one cannot hold the others open."""
+    """Close all listeners at once, so that a request on one cannot hold the others open."""
     for one in opened:
         one.listener.close()
         one.connections.stop()

@@ -16,15 +16,15 @@ class SchedulingService(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Everything that was in the cluster at the start is known."""
+        """Return whether everything that was in the cluster at the start is known."""
         ...
 
     def offer(self, pod: PodView, nodes: Sequence[str], full: bool) -> FilterVerdict:
-        """From memory. `full`: `nodes` are all that passed kube-scheduler's filters, not one try-out."""
+        """Answer from memory. `full`: `nodes` are all that passed kube-scheduler's filters, not one try-out."""
         ...
 
     async def bind(self, pod: MemberRef, node: str) -> str:
-        """ "" once the Pod is bound there, else a sentence for kube-scheduler's log."""
+        """Return "" once the Pod is bound there, else a sentence for kube-scheduler's log."""
         ...
 
 
@@ -40,11 +40,11 @@ class HooksService(Protocol):
     """The answers for scripts on Slurm's nodes. `token` is "" if the call has none."""
 
     async def started(self, job_id: int, token: str) -> HookAnswer:
-        """The placeholder's script runs."""
+        """Handle the start of a placeholder's script."""
         ...
 
     async def teardown(self, job_id: int, token: str, wait_s: float, slurm_node: str = "") -> HookAnswer:
-        """The job is about to end: answers when its Pods are gone, or says that they are not after `wait_s` seconds.
+        """Answer when the Pods of a job that is about to end are gone, or after `wait_s` seconds that they are not.
 
         `slurm_node`: the node whose Epilog calls.
         """
@@ -55,7 +55,7 @@ class HooksService(Protocol):
         ...
 
     async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int], limit_s: int) -> HookAnswer:
-        """Answers when no Pod on this node outlives its job, or says that one does after `wait_s` seconds.
+        """Answer when no Pod on this node outlives its job, or after `wait_s` seconds that one does.
 
         `limit_s` is for how long Slurm lets the caller wait, as far as that knows; 0: it does not.
         """
@@ -66,11 +66,11 @@ class HooksService(Protocol):
         ...
 
     async def lock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
-        """A job begins on this node: if it is no placeholder, answers when the Node is locked."""
+        """Answer when the Node is locked for a job that begins on it, unless the job is a placeholder."""
         ...
 
     async def unlock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
-        """It is over there."""
+        """Record that the job is over on this node."""
         ...
 
 
@@ -100,49 +100,49 @@ class DebugService(Protocol):
         ...
 
     def placeholders(self) -> Iterable[Mapping[str, Any]]:
-        """Every placeholder, short; each is put together when it is taken."""
+        """Return every placeholder, short; each is put together when it is taken."""
         ...
 
     def placeholder(self, uid: str) -> Mapping[str, Any] | None:
-        """The placeholder of this Pod with its story."""
+        """Return the placeholder of this Pod with its story."""
         ...
 
     def gangs(self, namespace: str) -> Iterable[Mapping[str, Any]]:
-        """Gangs, short, a limited number of them; "": those of all namespaces."""
+        """Return gangs, short, a limited number of them; "": those of all namespaces."""
         ...
 
     def gang(self, uid: str) -> Mapping[str, Any] | None:
-        """The gang of this Pod with its members."""
+        """Return the gang of this Pod with its members."""
         ...
 
     def nodes(self) -> Mapping[str, Any]:
-        """Both sides' nodes, their mapping, its problems, and holds."""
+        """Return both sides' nodes, their mapping, its problems, and holds."""
         ...
 
     def orphans(self) -> Mapping[str, Any]:
-        """Jobs without a Pod and Pods without a job."""
+        """Return jobs without a Pod and Pods without a job."""
         ...
 
     async def queue(self) -> Mapping[str, Any]:
-        """The partitions, and the Pods that wait for each by reason."""
+        """Return the partitions, and the Pods that wait for each by reason."""
         ...
 
     async def shares(self, accounts: Sequence[str]) -> Mapping[str, Any]:
-        """Fair shares and limits of these accounts, of all without any. Raises `PortError`."""
+        """Return fair shares and limits of these accounts, of all without any. Raises `PortError`."""
         ...
 
     async def console(self, query: ConsoleQuery) -> Mapping[str, Any]:
-        """A limited number of rows for the console."""
+        """Return a limited number of rows for the console."""
         ...
 
     def console_pod(self, uid: str) -> Mapping[str, Any] | None:
-        """The timeline of this Pod, if the console may show it."""
+        """Return the timeline of this Pod, if the console may show it."""
         ...
 
     def configuration(self) -> Mapping[str, Any]:
-        """The effective configuration, secrets hidden."""
+        """Return the effective configuration, secrets hidden."""
         ...
 
     def checks(self) -> Sequence[Check]:
-        """Health."""
+        """Return the health checks."""
         ...

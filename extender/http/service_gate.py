@@ -36,21 +36,21 @@ class ServiceGate:
         """How the certificates are that are served."""
 
     def expose_debug(self, debug: DebugService, *, warm: Callable[[], bool]) -> None:
-        """From now on operators are shown this; calls are not answered yet."""
+        """Serve the debug pages from now on; calls are not answered yet."""
         self.debug, self.warm = debug, warm
 
     def activate(self, scheduling: SchedulingService, hooks: HooksService, debug: DebugService) -> None:
-        """From now on these answer."""
+        """Answer calls with these services from now on."""
         self.scheduling, self.hooks, self.debug = scheduling, hooks, debug
 
     @property
     def ready(self) -> bool:
-        """As `SchedulingService`."""
+        """Answer as `SchedulingService`."""
         return self.scheduling.ready
 
     @property
     def staffed(self) -> bool:
-        """Calls are answered here."""
+        """Return whether calls are answered here."""
         return not isinstance(self.scheduling, _NoScheduling)
 
     @property
@@ -59,92 +59,92 @@ class ServiceGate:
         return self.ready if self.staffed else self.warm()
 
     def offer(self, pod: PodView, nodes: Sequence[str], full: bool) -> FilterVerdict:
-        """As `SchedulingService`."""
+        """Answer as `SchedulingService`."""
         return self.scheduling.offer(pod, nodes, full)
 
     async def bind(self, pod: MemberRef, node: str) -> str:
-        """As `SchedulingService`."""
+        """Answer as `SchedulingService`."""
         return await self.scheduling.bind(pod, node)
 
     async def started(self, job_id: int, token: str) -> HookAnswer:
-        """As `HooksService`."""
+        """Answer as `HooksService`."""
         return await self.hooks.started(job_id, token)
 
     async def teardown(self, job_id: int, token: str, wait_s: float, slurm_node: str = "") -> HookAnswer:
-        """As `HooksService`."""
+        """Answer as `HooksService`."""
         return await self.hooks.teardown(job_id, token, wait_s, slurm_node)
 
     async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
-        """As `HooksService`."""
+        """Answer as `HooksService`."""
         return await self.hooks.drain(slurm_node, token, reason)
 
     async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int], limit_s: int) -> HookAnswer:
-        """As `HooksService`."""
+        """Answer as `HooksService`."""
         return await self.hooks.clear(slurm_node, token, wait_s, jobs, limit_s)
 
     async def empty(self, slurm_node: str, token: str) -> HookAnswer:
-        """As `HooksService`."""
+        """Answer as `HooksService`."""
         return await self.hooks.empty(slurm_node, token)
 
     async def lock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
-        """As `HooksService`."""
+        """Answer as `HooksService`."""
         return await self.hooks.lock(slurm_node, token, job_id)
 
     async def unlock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
-        """As `HooksService`."""
+        """Answer as `HooksService`."""
         return await self.hooks.unlock(slurm_node, token, job_id)
 
     @property
     def leader_hint(self) -> str:
-        """As `DebugService`."""
+        """Answer as `DebugService`."""
         return self.debug.leader_hint
 
     def placeholders(self) -> Iterable[Mapping[str, Any]]:
-        """As `DebugService`."""
+        """Answer as `DebugService`."""
         return self.debug.placeholders()
 
     def placeholder(self, uid: str) -> Mapping[str, Any] | None:
-        """As `DebugService`."""
+        """Answer as `DebugService`."""
         return self.debug.placeholder(uid)
 
     def gangs(self, namespace: str) -> Iterable[Mapping[str, Any]]:
-        """As `DebugService`."""
+        """Answer as `DebugService`."""
         return self.debug.gangs(namespace)
 
     def gang(self, uid: str) -> Mapping[str, Any] | None:
-        """As `DebugService`."""
+        """Answer as `DebugService`."""
         return self.debug.gang(uid)
 
     def nodes(self) -> Mapping[str, Any]:
-        """As `DebugService`."""
+        """Answer as `DebugService`."""
         return self.debug.nodes()
 
     def orphans(self) -> Mapping[str, Any]:
-        """As `DebugService`."""
+        """Answer as `DebugService`."""
         return self.debug.orphans()
 
     async def queue(self) -> Mapping[str, Any]:
-        """As `DebugService`."""
+        """Answer as `DebugService`."""
         return await self.debug.queue()
 
     async def shares(self, accounts: Sequence[str]) -> Mapping[str, Any]:
-        """As `DebugService`."""
+        """Answer as `DebugService`."""
         return await self.debug.shares(accounts)
 
     async def console(self, query: ConsoleQuery) -> Mapping[str, Any]:
-        """As `DebugService`."""
+        """Answer as `DebugService`."""
         return await self.debug.console(query)
 
     def console_pod(self, uid: str) -> Mapping[str, Any] | None:
-        """As `DebugService`."""
+        """Answer as `DebugService`."""
         return self.debug.console_pod(uid)
 
     def configuration(self) -> Mapping[str, Any]:
-        """As `DebugService`."""
+        """Answer as `DebugService`."""
         return self.debug.configuration()
 
     def checks(self) -> Sequence[Check]:
-        """As `DebugService`; and of the doors."""
+        """Answer as `DebugService`, with the checks of the listeners' certificates."""
         return [*self.debug.checks(), *self.certificates()]
 
 
