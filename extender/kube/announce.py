@@ -274,7 +274,7 @@ class EventWriter:
         return max(min(times), _now() + CHECK_EVERY_S) if times else None
 
     async def _wait_for_allowance(self) -> None:
-        """A token bucket."""
+        """Wait until the token bucket allows another Event."""
         now = _now()
         since = now - self._allowance_at if self._allowance_at is not None else 0.0
         self._allowance = min(self._limits.burst, self._allowance + since * self._limits.per_second)
@@ -367,7 +367,9 @@ def _object(about: Announcement) -> _Object:
 
 
 def _namespace(about: Announcement) -> str:
-    """Events about cluster-wide objects live in `default` (client-go `tools/events/event_recorder.go`)."""
+    """Return the namespace of an Event: `default` for cluster-wide objects (client-go
+    `tools/events/event_recorder.go`).
+    """
     return about.namespace or "default"
 
 
@@ -376,14 +378,14 @@ def _events_path(series: _Series) -> str:
 
 
 def _event_name(about: Announcement, wall: float) -> str:
-    """The object's name and a hash of the rest: the same announcement in the same second has the same name."""
+    """Return the object's name and a hash of the rest: the same announcement in the same second has the same name."""
     said = "\0".join((about.kind, about.uid, about.reason, about.text, str(int(wall))))
     suffix = f".{hashlib.sha256(said.encode(errors='replace')).hexdigest()[:16]}"
     return about.name[: LONGEST_NAME - len(suffix)].rstrip(".-") + suffix
 
 
 def _shortened(text: str) -> str:
-    """At most LONGEST_NOTE bytes of UTF-8, no character cut in two."""
+    """Return at most LONGEST_NOTE bytes of UTF-8, no character cut in two."""
     data = text.encode()
     if len(data) <= LONGEST_NOTE:
         return data.decode()
@@ -391,7 +393,7 @@ def _shortened(text: str) -> str:
 
 
 def _micro_time(seconds: float) -> str:
-    """`metav1.MicroTime`."""
+    """Return the time as a `metav1.MicroTime`."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

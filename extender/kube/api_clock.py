@@ -32,7 +32,7 @@ class ApiClock:
         return self._clock.wall() if self._ahead is None else self._clock.now() + self._ahead
 
     def answered(self, headers: Mapping[str, str]) -> None:
-        """The API server has answered just now. Header names are lower-case. An odd Date says nothing."""
+        """Record the time in an answer of the API server. Header names are lower-case. An odd Date says nothing."""
         try:
             date = headers["date"]
             if date != self._date:

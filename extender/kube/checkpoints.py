@@ -72,7 +72,7 @@ class CheckpointLease:
         await self._connection.request("PATCH", path, body=body, content_type=content_type, timeout_s=self._timeout_s)
 
     async def _read(self) -> dict[str, int] | None:
-        """As `read`; `None`: there is no such Lease."""
+        """Return the numbers, as `read`; `None`: there is no such Lease."""
         try:
             answer = await self._connection.request("GET", f"{self._path}/{self._name}", timeout_s=self._timeout_s)
         except NotFound:
@@ -92,7 +92,7 @@ def _is(key: str) -> bool:
 
 
 def _number(text: object) -> int:
-    """The number of a checkpoint. Raises ValueError where it is none."""
+    """Return the number of a checkpoint. Raises ValueError where the text is none."""
     if not isinstance(text, str) or not text.isdecimal() or not text.isascii() or len(text) > _DIGITS:
         raise ValueError(f"{str(text)[:20]!r} is not the number of a checkpoint")
     return int(text)

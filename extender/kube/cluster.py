@@ -11,7 +11,7 @@ NAMESPACE = "kube-system"
 
 
 async def cluster_id(connection: ApiConnection, timeout_s: float = 10.0) -> str:
-    """The UID of namespace kube-system: as old as the cluster, and never another cluster's. Raises ApiError."""
+    """Return the UID of namespace kube-system: as old as the cluster, and never another cluster's. Raises ApiError."""
     path = f"/api/v1/namespaces/{NAMESPACE}"
     answer = await connection.request("GET", path, timeout_s=timeout_s)
     try:

@@ -159,7 +159,7 @@ class ApiConnection:
 
     @property
     def url(self) -> str:
-        """The API server's address."""
+        """Return the API server's address."""
         return str(self._configuration.host)
 
     def on_answer(self, callback: Callable[[Mapping[str, str]], None]) -> None:

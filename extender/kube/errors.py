@@ -103,7 +103,7 @@ _BY_CODE: dict[int, type[ApiRefused]] = {
 
 
 def refused(request: str, refusal: Refusal, *, write: bool) -> ApiError:
-    """The error for a refusal.
+    """Return the error for a refusal.
 
     A 5xx says nothing sure about a write: a 504 is sent while the request may still be carried out, a 500 can come from
     a proxy in between.

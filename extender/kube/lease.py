@@ -86,13 +86,13 @@ class KubeNodeLeases:
         self._timeout_s = timeout_s
 
     async def renewed(self, node: str) -> str:
-        """When kubelet renewed that of a Node last, in its own words; "": there is none. Raises ApiError."""
+        """Return when kubelet renewed the Lease of a Node last, as it wrote it; "": no Lease. Raises ApiError."""
         kept = await LeaseLock(self._connection, NODE_LEASES, node).read(self._timeout_s)
         return "" if kept is None else kept.record.renewed
 
 
 def micro_time(seconds: float) -> str:
-    """`metav1.MicroTime`."""
+    """Return the time as a `metav1.MicroTime`."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

@@ -111,7 +111,7 @@ class NodeWriter:
         return True
 
     def _not_marked(self, node: NodeView, error: Exception) -> None:
-        """Said by the kind of error: what is refused after an outage is another thing than the outage."""
+        """Log a failed write by the kind of its error: a refusal after an outage differs from the outage."""
         if times := self._seldom.times(f"not marked {type(error).__name__}"):
             _log.warning("node_not_marked", node=node.name, error=str(error), times=times)
 

@@ -135,7 +135,7 @@ class OwnerReader:
     async def controllers(
         self, namespace: str, owner: OwnerReference, *, patient: bool = True
     ) -> tuple[ControllerView, ...]:
-        """The controllers from `owner` up to the topmost that may be read, and what is known of the one above it.
+        """Return the controllers from `owner` up to the topmost that may be read, and the known part of the next.
 
         Raises `PortError`.
         """

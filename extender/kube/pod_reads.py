@@ -28,11 +28,11 @@ class PodReader:
         self._within_s = within_s
 
     async def read(self, member: MemberRef) -> PodView | None:
-        """The Pod as it is now; `None` if it is gone or another has its name. Raises ApiError."""
+        """Return the Pod as it is now; `None` if it is gone or another has its name. Raises ApiError."""
         return await self.read_within(member, self._within_s)
 
     async def read_within(self, member: MemberRef, within_s: float) -> PodView | None:
-        """As `read`, in so many seconds."""
+        """Return the Pod, as `read`, in so many seconds."""
 
         async def get(timeout_s: float) -> ApiResponse:
             return await self._connection.request("GET", pod_path(member), timeout_s=timeout_s)

@@ -50,7 +50,7 @@ def path_of(of: PodPort) -> str:
 
 
 async def get(connection: ApiConnection, of: PodPort, path: str, *, within_s: float) -> tuple[int, bytes]:
-    """Status and body of an HTTP GET.
+    """Return status and body of an HTTP GET.
 
     Raises ApiError where the API server does not open the way, NotConnected where the port does not answer.
     """
@@ -68,7 +68,7 @@ async def get(connection: ApiConnection, of: PodPort, path: str, *, within_s: fl
 
 
 async def _answer(channels: Channels) -> bytes:
-    """All that comes, up to the end that its head names. Raises NotConnected for more than LONGEST_ANSWER bytes."""
+    """Return all bytes up to the end that the head names. Raises NotConnected for more than LONGEST_ANSWER bytes."""
     data, errors = bytearray(), bytearray()
     length: int | None = None
     while (message := await channels.receive()) is not None:
@@ -91,7 +91,7 @@ async def _answer(channels: Channels) -> bytes:
 
 
 def _length(data: bytearray, start: int) -> int | None:
-    """Bytes of the whole answer, if its head has come and says so. `start`: the end of the head is not before this."""
+    """Return the length of the whole answer, if its head names one. `start`: the head ends at or after this."""
     end = data.find(_HEAD_ENDS, start)
     if end < 0:
         return None
@@ -120,5 +120,5 @@ class _SocketReader:
         self._answer = answer
 
     def makefile(self, *_: Any) -> io.BytesIO:
-        """The bytes."""
+        """Return the bytes."""
         return io.BytesIO(self._answer)

@@ -88,15 +88,15 @@ class Sink(Protocol[ViewT_contra]):
     """The target of a reflector. Its methods are called on the loop, in order, and must not raise."""
 
     def replaced(self, views: Sequence[ViewT_contra], odd: Sequence[OddItem]) -> None:
-        """This is everything there is; `odd` objects exist too, but could not be read."""
+        """Replace all objects by these; `odd` objects exist too, but could not be read."""
         ...
 
     def changed(self, view: ViewT_contra) -> None:
-        """An object was added or modified."""
+        """Handle an object that was added or modified."""
         ...
 
     def removed(self, uid: str, last: ViewT_contra | None) -> None:
-        """An object is gone; `last` is its last state, where it could be read."""
+        """Handle an object that is gone; `last` is its last state, where it could be read."""
         ...
 
 
@@ -254,7 +254,7 @@ class Reflector(Generic[ViewT]):
                 await asyncio.sleep(max(0.0, begun + SHORTEST_WATCH_S - self._now()))
 
     async def _watch(self, version: str, timeout_s: int) -> str:
-        """One watch; the version that the next one begins from. Raises _CannotGoOn, _Broken."""
+        """Run one watch; return the version that the next one begins from. Raises _CannotGoOn, _Broken."""
         began = False
         self.status.watches += 1
         try:
@@ -336,7 +336,7 @@ class Reflector(Generic[ViewT]):
 
 
 def _is_passing(error: ApiError) -> bool:
-    """The same watch may succeed later, from the same version.
+    """Return whether the same watch may succeed later, from the same version.
 
     Other refusals, 500 and 504 among them, may be about the version itself (in the future, for an API server whose etcd
     was restored): only a list helps, as in client-go.

@@ -35,7 +35,7 @@ class Store(Generic[ViewT]):
 
     @property
     def synced(self) -> bool:
-        """The first complete list has been read."""
+        """Return whether the first complete list has been read."""
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
@@ -43,7 +43,7 @@ class Store(Generic[ViewT]):
         await self._synced.wait()
 
     def get(self, uid: str) -> ViewT | None:
-        """One object."""
+        """Return one object."""
         return self._views.get(uid)
 
     def may_exist(self, uid: str) -> bool:
@@ -51,7 +51,7 @@ class Store(Generic[ViewT]):
         return uid in self._views or not self._unread.isdisjoint({uid, ""})
 
     def all(self) -> Sequence[ViewT]:
-        """Every object, in no order."""
+        """Return every object, in no order."""
         return tuple(self._views.values())
 
     def __len__(self) -> int:
@@ -120,10 +120,10 @@ class Store(Generic[ViewT]):
             self._absent(gone)
 
     def _index(self, view: ViewT) -> None:
-        """Hook: the view is in the store now."""
+        """Index a view that was put into the store (hook of subclasses)."""
 
     def _unindex(self, view: ViewT) -> None:
-        """Hook: the view is about to leave the store."""
+        """Remove a view from the indexes before it leaves the store (hook of subclasses)."""
 
     def _notify(self, old: ViewT | None, new: ViewT | None) -> None:
         for callback in tuple(self._callbacks):
@@ -166,19 +166,19 @@ class PodStore(Store[PodView]):
             self._synced.set()
 
     def claiming(self, namespace: str, claim: str) -> Sequence[PodView]:
-        """Pods that use a ResourceClaim, those that have ended too."""
+        """Return Pods that use a ResourceClaim, those that have ended too."""
         return tuple(self._claiming.get((namespace, claim), {}).values())
 
     def on_node(self, node: str) -> Sequence[PodView]:
-        """Pods bound to a Kubernetes node that are not over."""
+        """Return Pods bound to a Kubernetes node that are not over."""
         return tuple(self._on_node.get(node, {}).values())
 
     def naming(self, group: GroupRef) -> Sequence[PodView]:
-        """Pods of this scheduler that name a PodGroup, those that have ended too."""
+        """Return Pods of this scheduler that name a PodGroup, those that have ended too."""
         return tuple(self._naming.get(group, {}).values())
 
     def named_groups(self) -> Sequence[GroupRef]:
-        """PodGroups that Pods of this scheduler name, whether they exist or not."""
+        """Return PodGroups that Pods of this scheduler name, whether they exist or not."""
         return tuple(self._naming)
 
     def succeeded(self, attempt: JobSetAttempt) -> Successes:
@@ -186,15 +186,15 @@ class PodStore(Store[PodView]):
         return self._succeeded.get(attempt, _NO_SUCCESSES)
 
     def repelling(self) -> Sequence[PodView]:
-        """Pods on nodes that have a required anti-affinity, and are not over."""
+        """Return Pods on nodes that have a required anti-affinity, and are not over."""
         return tuple(self._repelling.values())
 
     def slurmds(self) -> Sequence[PodView]:
-        """Pods that run a slurmd."""
+        """Return Pods that run a slurmd."""
         return tuple(pod for named in self._slurmds.values() for pod in named.values())
 
     def slurmds_of(self, slurm_node: str) -> Sequence[PodView]:
-        """Pods that run the slurmd of this Slurm node."""
+        """Return Pods that run the slurmd of this Slurm node."""
         return tuple(self._slurmds.get(slurm_node, {}).values())
 
     def keep(self, view: PodView) -> PodView:
@@ -267,7 +267,7 @@ class Named(View, Protocol):
 
     @property
     def name(self) -> str:
-        """`metadata.name`."""
+        """Return `metadata.name`."""
         ...
 
 
@@ -282,11 +282,11 @@ class NamedStore(Store[NamedT]):
         self._by_name: dict[str, NamedT] = {}
 
     def named(self, name: str) -> NamedT | None:
-        """One object."""
+        """Return one object."""
         return self._by_name.get(name)
 
     def names(self) -> frozenset[str]:
-        """The names of all of them."""
+        """Return the names of all of them."""
         return frozenset(self._by_name)
 
     def _index(self, view: NamedT) -> None:
@@ -317,7 +317,7 @@ class NamespaceStore(NamedStore[NamespaceView]):
     """Every Namespace."""
 
     def labels_of(self, name: str) -> Mapping[str, str] | None:
-        """The labels of one; `None` where it is not known."""
+        """Return the labels of one; `None` where it is not known."""
         found = self.named(name)
         return None if found is None else found.labels
 
@@ -330,7 +330,7 @@ class PodGroupStore(Store[PodGroupView]):
         self._by_name: dict[tuple[str, str], PodGroupView] = {}
 
     def named(self, namespace: str, name: str) -> PodGroupView | None:
-        """One PodGroup."""
+        """Return one PodGroup."""
         return self._by_name.get((namespace, name))
 
     def _index(self, view: PodGroupView) -> None:

@@ -25,7 +25,7 @@ BREATHE_EVERY = 64
 async def watch_from(
     connection: ApiConnection, path: str, kind: ResourceKind[ViewT], resource_version: str, timeout_s: int
 ) -> AsyncIterator[AsyncIterator[StreamEvent[ViewT]]]:
-    """Changes after `resource_version`, for `timeout_s` seconds at most; ends when the API server ends the stream.
+    """Yield the changes after `resource_version`, for `timeout_s` seconds or until the API server ends the stream.
 
     Entering and iterating raise ApiError, and wire.Unreadable for a line that cannot be decoded. Leaving the context
     closes the connection.

@@ -201,7 +201,7 @@ class PodWriter:
         return EvictAnswered(member.uid, accepted=True, shortened=grace.why)
 
     def _news(self, member: MemberRef, seen: PodView | None) -> PodView | None:
-        """The Pod as the watch shows it, if that was not the base of an end already and it is not ending."""
+        """Return the Pod as the watch shows it, if that was not the base of an end already and it is not ending."""
         if seen is None or seen.deleted_at is not None or self._ended_as.get(member.uid) == seen.resource_version:
             return None
         self._ended_as[member.uid] = seen.resource_version

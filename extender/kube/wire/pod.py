@@ -167,7 +167,7 @@ def _held(requested: Mapping[str, str], status: Fields) -> tuple[Mapping[str, st
 
 
 def _of_its_node(owner: OwnerReference | None) -> bool:
-    """A mirror Pod, which stands for a static one, is owned by its Node (`kubelet/pod/mirror_client.go`)."""
+    """Return whether the Pod belongs to its node. A Node owns its mirror Pods (`kubelet/pod/mirror_client.go`)."""
     return owner is not None and (owner.api_version.partition("/")[0], owner.kind) in {
         ("apps", "DaemonSet"),
         ("v1", "Node"),
@@ -188,7 +188,9 @@ def _beyond_of_containers(containers: Sequence[Container], overhead: Mapping[str
 def _idle_since(
     phase: str, conditions: _Conditions, init_containers: Sequence[Container], init_statuses: Sequence[Fields]
 ) -> float | None:
-    """kubelet's phase is Pending while a container that is no init container, or a sidecar, has yet to start for the
+    """Return since when no container of a Pod runs that has yet to start for the first time; `None`: that is not so.
+
+    kubelet's phase is Pending while a container that is no init container, or a sidecar, has yet to start for the
     first time, whatever others do (`kubelet_pods.go`, getPhase). Only an init container that runs is on its way.
 
     The time at which the Pod got its node is that of the condition which the Binding writes.

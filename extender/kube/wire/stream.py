@@ -30,11 +30,11 @@ class View(Protocol):
 
     @property
     def uid(self) -> str:
-        """`metadata.uid`."""
+        """Return `metadata.uid`."""
 
     @property
     def resource_version(self) -> str:
-        """`metadata.resourceVersion`."""
+        """Return `metadata.resourceVersion`."""
 
 
 ViewT = TypeVar("ViewT", bound=View)
@@ -155,7 +155,7 @@ def _odd_change(word: str, obj: Mapping[str, Any], error: OddObject) -> StreamEv
 
 
 def read_refusal(body: bytes, code: int) -> Refusal:
-    """The Status in the body of a refused request; `code` is HTTP's own. A body of another form becomes the message."""
+    """Return the Status of a refused request; `code` is HTTP's own. A body of another form becomes the message."""
     try:
         return _as_refusal(parsed("Status", body), code)
     except OddObject:
@@ -168,7 +168,7 @@ def _as_refusal(status: Fields, code: int) -> Refusal:
 
 
 def pause_of(said: object) -> float:
-    """Seconds to wait, at most LONGEST_PAUSE_S; 0.0 for what is no number of seconds."""
+    """Return seconds to wait, at most LONGEST_PAUSE_S; 0.0 for what is no number of seconds."""
     if isinstance(said, str):
         said = int(said) if said.isascii() and said.isdigit() and len(said) <= _DIGITS else 0
     if isinstance(said, bool) or not isinstance(said, int | float) or not said > 0:
