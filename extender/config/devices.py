@@ -32,7 +32,7 @@ class DeviceMapping(Group):
     match: DeviceMatch = Field(description="How Slurm's index names the device.")
 
     def line(self) -> DeviceLine:
-        """The same for the domain. Raises `ValueError` where it can name no device."""
+        """Return the same for the domain. Raises `ValueError` where it can name no device."""
         classes = frozenset(self.device_classes)
         return DeviceLine(self.gres, self.driver, classes, self.pool, self.match.attribute or "", self.match.name or "")
 
@@ -62,7 +62,7 @@ class CpuMapping(Group):
         return text
 
     def line(self) -> CpuLine:
-        """The same for the domain."""
+        """Return the same for the domain."""
         reserved = frozenset(read_order(self.reserved)) if self.reserved else frozenset[int]()
         return CpuLine(self.driver, frozenset(self.device_classes), self.pool, self.device, reserved)
 

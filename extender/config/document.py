@@ -149,7 +149,7 @@ class ExtenderConfiguration(Group):
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        """Every address that the process listens at."""
+        """Return every address that the process listens at."""
         return listeners_of(self.http, self.admission, self.hooks, self.observability)
 
     @model_validator(mode="after")

@@ -37,7 +37,7 @@ class Origin:
     """Place -> the flag or variable that set it."""
 
     def line(self, location: Location) -> int:
-        """The line of the nearest place that has one, 0 for none."""
+        """Return the line of the nearest place that has one, 0 for none."""
         ends = range(len(location), -1, -1)
         return next((self.lines[location[:end]] for end in ends if self.lines and location[:end] in self.lines), 0)
 
@@ -53,7 +53,7 @@ class Origin:
 
 
 def fault_text(error: ErrorDetails, origin: Origin, book: KeyBook = CONFIGURATION) -> str:
-    """One line: where, which key, what is wrong, which value, what is allowed."""
+    """Return one line: where, which key, what is wrong, which value, what is allowed."""
     location = _known_part(tuple(error["loc"]), error["type"], book)
     dotted = _dotted(location)
     where = origin.where(location)
@@ -62,7 +62,7 @@ def fault_text(error: ErrorDetails, origin: Origin, book: KeyBook = CONFIGURATIO
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
-    """`; did you mean X?`, or "" where nothing is near."""
+    """Return `; did you mean X?`, or "" where nothing is near."""
     lower = {name.lower(): name for name in known}
     found = difflib.get_close_matches(word.lower().replace("_", ""), list(lower), n=1, cutoff=0.6)
     return f"; did you mean {lower[found[0]]}?" if found else ""
@@ -111,7 +111,7 @@ def _problem(error: ErrorDetails, key: Key | None) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as it may be printed: single ones and short lists. Groups are not: they may hold a secret."""
+    """Return a value as it may be printed: single ones and short lists. Groups are not: they may hold a secret."""
     if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(one, (dict, list)) for one in value)):
         return ""
     text = _USER.sub("//…@", json.dumps(value, ensure_ascii=False, default=str))
@@ -119,7 +119,7 @@ def _shown(value: Any) -> str:
 
 
 def _known_part(location: Location, kind: str, book: KeyBook) -> Location:
-    """The location without what pydantic adds to it: the names of the members of a union."""
+    """Return the location without what pydantic adds to it: the names of the members of a union."""
     if kind == "extra_forbidden":
         return location
     for end in range(len(location), 0, -1):
@@ -137,7 +137,7 @@ def _dotted(location: Location) -> str:
 
 
 def unknown_path(path: str) -> str:
-    """The fault of a dotted path that names no key."""
+    """Return the fault of a dotted path that names no key."""
     known = [key.dotted for key in keys().values()]
     if path in known:
         return f"{path}: it holds keys itself, and cannot be set at once"

@@ -157,7 +157,7 @@ class GresMapping(Group):
     )
 
     def rule(self) -> GresRule:
-        """The same for the translation."""
+        """Return the same for the translation."""
         return GresRule(self.resource, self.gres, self.multiplier)
 
 

@@ -42,27 +42,27 @@ class Key:
 
     @property
     def dotted(self) -> str:
-        """`slurm.killWait`."""
+        """Return `slurm.killWait`."""
         return ".".join(self.path).replace(f".{EACH}", "[]")
 
     @property
     def secret(self) -> bool:
-        """Its value is never shown."""
+        """Return whether the value of the key is secret, and never shown."""
         return any(schema.get("format") == "password" for schema in self.schemas)
 
     @property
     def duration(self) -> bool:
-        """Its value is seconds."""
+        """Return whether the value is a duration in seconds."""
         return any(schema.get("format") == "duration" for schema in self.schemas)
 
     @property
     def text(self) -> bool:
-        """Its value is text, whatever it looks like."""
+        """Return whether the value is text, even one that reads as a number or a flag."""
         return all(schema.get("type") == "string" for schema in self.schemas)
 
     @property
     def allowed(self) -> str:
-        """The allowed values in words."""
+        """Return the allowed values in words."""
         return " or ".join(dict.fromkeys(_allowed(schema) for schema in self.schemas))
 
 
@@ -74,16 +74,16 @@ class KeyBook:
 
     @cached_property
     def json_schema(self) -> Mapping[str, Any]:
-        """The JSON schema of the document."""
+        """Return the JSON schema of the document."""
         return {"$schema": "https://json-schema.org/draft/2020-12/schema", **self._model.model_json_schema()}
 
     @cached_property
     def keys(self) -> Mapping[KeyPath, Key]:
-        """Every key by its path, groups before what they hold, in the order of the document."""
+        """Return every key by its path, groups before what they hold, in the order of the document."""
         return {key.path: key for key in self._walk((), self.json_schema)}
 
     def key_at(self, location: Sequence[str | int]) -> Key | None:
-        """The key to which a place in a document belongs; the nearest one above it that is known."""
+        """Return the key to which a place in a document belongs; the nearest one above it that is known."""
         path: KeyPath = ()
         found = None
         for part in location:
@@ -105,7 +105,7 @@ class KeyBook:
         return " or ".join(_allowed(self._resolved(part)) for part in parts if isinstance(part, dict))
 
     def children(self, path: KeyPath) -> list[str]:
-        """The names of the keys directly under `path`, for a group."""
+        """Return the names of the keys directly under `path`, for a group."""
         return [key.path[-1] for key in self.keys.values() if key.path[:-1] == path and key.path[-1] != EACH]
 
     def _walk(self, path: KeyPath, schema: Mapping[str, Any]) -> Iterator[Key]:
@@ -139,7 +139,7 @@ class KeyBook:
                 yield from self._walk((*path, EACH), one)
 
     def _spelt_out(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """With what its items and values are in place of a reference to it."""
+        """Return the schema with the definitions of its items and values in place of references to them."""
         inner = {
             name: self._resolved(schema[name])
             for name in ("items", "additionalProperties")
@@ -160,7 +160,7 @@ POLICY = KeyBook(PodPolicyDocument)
 
 
 def keys() -> Mapping[KeyPath, Key]:
-    """Every key of the configuration."""
+    """Return every key of the configuration."""
     return CONFIGURATION.keys
 
 

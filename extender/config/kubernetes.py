@@ -118,7 +118,7 @@ class Ignored(Group):
 
     @property
     def rule(self) -> ForeignPodRule:
-        """The same for the domain."""
+        """Return the same for the domain."""
         return ForeignPodRule(self.namespace or "", self.owner_kind or "", self.scheduler or "")
 
 
@@ -161,7 +161,7 @@ class ForeignPods(Group):
 
     @property
     def options(self) -> ForeignPodOptions:
-        """The request for each job, for the domain."""
+        """Return the request for each job, for the domain."""
         return ForeignPodOptions(
             self.partition or "", self.qos or "", self.account or "", self.reservation or "", self.priority
         )

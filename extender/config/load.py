@@ -45,17 +45,17 @@ class Overrides:
     faults: tuple[str, ...] = ()
 
     def __add__(self, other: Overrides) -> Overrides:
-        """`other` goes before this."""
+        """Return the overrides of both; those of `other` win."""
         return Overrides(self.values + other.values, self.faults + other.faults)
 
 
 def variable(key: Key) -> str:
-    """The environment variable of a key."""
+    """Return the environment variable of a key."""
     return ENVIRONMENT_PREFIX + "__".join(re.sub(r"([A-Z])", r"_\1", part).upper() for part in key.path)
 
 
 def settable() -> list[Key]:
-    """The keys that one variable or flag can set: those that hold a value and stand in no list or map."""
+    """Return the keys that one variable or flag can set: those that hold a value and stand in no list or map."""
     return [key for key in keys().values() if not key.group and EACH not in key.path]
 
 
@@ -76,7 +76,7 @@ def from_environment(environ: Mapping[str, str]) -> Overrides:
 
 
 def from_settings(settings: Iterable[str]) -> Overrides:
-    """`slurm.killWait=60s`, as `--set` takes it."""
+    """Parse `slurm.killWait=60s`, as `--set` takes it."""
     by_path = {key.dotted: key for key in settable()}
     values, faults = [], []
     for setting in settings:
@@ -93,7 +93,7 @@ def from_settings(settings: Iterable[str]) -> Overrides:
 
 
 def laid_over(document: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
-    """A copy of `document` with the overrides in it. A value where a group should be gives way."""
+    """Return a copy of `document` with the overrides in it. A value where a group should be gives way."""
     result = dict(document)
     for override in overrides.values:
         if override.weak and _has(result, override.path):
@@ -117,7 +117,7 @@ def _has(document: Mapping[str, Any], path: KeyPath) -> bool:
 
 
 def _read(key: Key, text: str) -> Any:
-    """Text stays text for keys that want it; everything else is read as YAML (`[a, b]`, `true`, `5`)."""
+    """Read text as YAML (`[a, b]`, `true`, `5`), but keep it as text for keys of text."""
     if key.nullable and text == "null":
         return None
     return text if key.text else read_scalar(text)
@@ -145,7 +145,7 @@ def text_of(file: Path) -> str:
 
 
 def parse(text: str, name: str, overrides: Overrides = Overrides()) -> ExtenderConfiguration:
-    """The same for text; `name` stands for it in faults.
+    """Read text as `load` reads a file; `name` stands for it in faults.
 
     Raises ConfigError.
     """
@@ -157,7 +157,7 @@ def parse(text: str, name: str, overrides: Overrides = Overrides()) -> ExtenderC
 
 
 def read_map(text: str, name: str, keys: str) -> tuple[dict[str, Any], Origin]:
-    """A YAML document that is a map, with `keys`, and where its values stand.
+    """Read a YAML document that is a map, with `keys`; return it, and where its values stand.
 
     Raises ConfigError.
     """
@@ -184,7 +184,7 @@ ModelT = TypeVar("ModelT", bound=Group)
 def held_to(
     model: type[ModelT], book: KeyBook, document: dict[str, Any], origin: Origin, overrides: Overrides
 ) -> ModelT:
-    """The same for any kind of document.
+    """Check a document of any kind in the same way.
 
     Raises ConfigError.
     """

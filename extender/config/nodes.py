@@ -75,7 +75,7 @@ class Drain(Group):
 
     @property
     def rules(self) -> DrainRules:
-        """The same for the domain."""
+        """Return the same for the domain."""
         taints = [found.groups("") for each in self.taints if (found := _TAINT.fullmatch(each))]
         conditions = [found.groups("True") for each in self.conditions if (found := _CONDITION.fullmatch(each))]
         return DrainRules(
@@ -247,7 +247,7 @@ class NodeSettings(Group):
 
     @property
     def slurmd_selector(self) -> SlurmdSelector:
-        """The selector of Pods that run slurmd."""
+        """Return the selector of Pods that run slurmd."""
         given = self.slurmd_pods
         return SlurmdSelector() if given is None else SlurmdSelector(given.labels, given.namespace)
 

@@ -24,7 +24,7 @@ def _person_or_anybody(value: str) -> str:
 
 
 def _sharing_word(value: Any) -> Any:
-    """`true` and `false` without quotes are no text in YAML."""
+    """Return `true` and `false` as text: YAML reads them without quotes as flags."""
     text = str(value).lower() if isinstance(value, bool) else value
     try:
         return str(forms.SHARING.read(text))

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 def load_policy(file: Path, configuration: ExtenderConfiguration) -> TranslationPolicy:
-    """The site's decisions, those of the policy file among them.
+    """Return the site's decisions, those of the policy file among them.
 
     Raises ConfigError with everything that is wrong.
     """
@@ -42,7 +42,7 @@ def load_policy(file: Path, configuration: ExtenderConfiguration) -> Translation
 
 
 def parse_policy(text: str, name: str, configuration: ExtenderConfiguration) -> TranslationPolicy:
-    """The same for text; `name` stands for it in faults.
+    """Read a policy from text as `load_policy` reads a file; `name` stands for it in faults.
 
     Raises ConfigError.
     """
@@ -91,7 +91,7 @@ def _value(given: Any) -> Any:
 
 
 def _unknown_people(document: wire.PodPolicyDocument, policy: TranslationPolicy) -> Iterator[str]:
-    """Names that the configuration does not know. One that is made of a Pod's namespace is looked up for each Pod."""
+    """Return names that the configuration lacks. A name made of a Pod's namespace is checked for each Pod."""
     users: list[tuple[str, str | None]] = []
     groups: list[tuple[str, str | None]] = []
     for at, rule in enumerate(document.rules):
@@ -142,7 +142,7 @@ class PolicyFile:
 
     @property
     def given(self) -> bool:
-        """There is a file."""
+        """Return whether there is a file."""
         return self._file is not None
 
     def check(self) -> None:

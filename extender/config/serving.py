@@ -232,7 +232,7 @@ class LeaderElection(Group):
 
     @property
     def timing(self) -> ElectionTiming:
-        """The three durations."""
+        """Return the three durations."""
         return ElectionTiming(self.lease_duration, self.renew_deadline, self.retry_period)
 
     @model_validator(mode="after")

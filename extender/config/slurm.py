@@ -116,7 +116,7 @@ class Slurm(Group):
 
     @property
     def caller(self) -> RunAs | None:
-        """User and group as which slurmrestd runs every request; `None`: the site does not list the token's user."""
+        """Return user and group of every request to slurmrestd; `None`: the site does not list the token's user."""
         users = {user.name: RunAs(user.uid, user.gid) for user in self.users}
         return users.get(self.user, ROOT if self.user == "root" else None)
 

@@ -69,7 +69,7 @@ LONGEST_DURATION = 64
 
 
 def read_duration(value: Any) -> float:
-    """Seconds from a number of seconds or from text as Go's `time.ParseDuration` takes it (`1m30s`)."""
+    """Return seconds, from a number of them or from text as Go's `time.ParseDuration` takes it (`1m30s`)."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise ValueError("is no duration")  # noqa: TRY004 - pydantic collects ValueErrors
     if not isinstance(value, str):
@@ -87,7 +87,7 @@ def read_duration(value: Any) -> float:
 
 
 def write_duration(seconds: float) -> str:
-    """The shortest text that `read_duration` reads as `seconds`, to the millisecond."""
+    """Return the shortest text that `read_duration` reads as `seconds`, to the millisecond."""
     left = round(seconds * 1000)
     if left == 0:
         return "0s"
@@ -109,7 +109,7 @@ def is_loopback(host: str) -> bool:
 
 
 def read_bind_address(value: Any) -> BindAddress:
-    """`host:port`, `[ipv6]:port` or `:port`."""
+    """Return `host:port`, `[ipv6]:port` or `:port`."""
     if isinstance(value, BindAddress):
         return value
     if not isinstance(value, str):
@@ -214,6 +214,6 @@ class LabelSelector(Group):
 
     @property
     def selector(self) -> Selector:
-        """The same for the domain."""
+        """Return the same for the domain."""
         expressions = (Requirement(one.key, one.operator, one.values) for one in self.match_expressions)
         return Selector(tuple(sorted(self.match_labels.items())), tuple(expressions))

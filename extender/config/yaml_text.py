@@ -63,7 +63,7 @@ def read_yaml(text: str) -> Read:
 
 
 def read_stream(text: str) -> list[Any]:
-    """The values of all documents, `<<` obeyed, as kubectl and helm read files of others.
+    """Return the values of all documents, `<<` obeyed, as kubectl and helm read files of others.
 
     Raises YamlFault.
     """
@@ -104,7 +104,7 @@ def _faults() -> Iterator[None]:
 
 
 def read_scalar(text: str) -> Any:
-    """The value that `text` has in YAML; text that is no YAML is text."""
+    """Return the value that `text` has in YAML; text that is no YAML is text."""
     try:
         return read_yaml(text).value
     except YamlFault:

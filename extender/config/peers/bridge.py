@@ -36,12 +36,12 @@ _OF_VALUES = {
 
 
 def is_file(document: Values) -> bool:
-    """It looks like slurm-bridge's config.yaml."""
+    """Return whether the document looks like slurm-bridge's config.yaml."""
     return "slurmRestApi" in document or {"schedulerName", "mcsLabel"} <= document.keys()
 
 
 def are_values(document: Values) -> bool:
-    """They look like values of its chart."""
+    """Return whether the values look like those of slurm-bridge's chart."""
     return "sharedConfig" in document or "schedulerConfig" in document
 
 
@@ -102,7 +102,7 @@ def _take(key: str, value: Any, plan: ImportPlan, where: str) -> None:
 
 
 def _as_there(plan: ImportPlan) -> None:
-    """Jobs of slurm-bridge have their nodes for themselves, and authors of Pods may use any account."""
+    """Keep the behaviour of slurm-bridge: jobs have their nodes for themselves, and Pods may name any account."""
     plan.put(("jobs", "defaults", "exclusive"), "none", BRIDGE)
     plan.note(BRIDGE, "jobs.defaults.exclusive: none gives each Pod a whole node, as before; remove it to share nodes")
     plan.put(("jobs", "missingRequests"), "whole-node", BRIDGE)

@@ -63,13 +63,13 @@ class ImportPlan:
         self.document = tried
 
     def note(self, key: str, why: str) -> None:
-        """A key of the peer that was not taken over, or not as it is."""
+        """Note a key of the peer that was not taken over, or not as it is."""
         line = f"{key}: {why}"
         if line not in self.notes:
             self.notes.append(line)
 
     def map(self, value: Any, source: str) -> dict[str, Any]:
-        """`value` where it is a map. Anything else but nothing is a note: none of it is taken over."""
+        """Return `value` where it is a map, else an empty map; note any other value except null as not taken over."""
         if isinstance(value, dict):
             return value
         if value is not None:

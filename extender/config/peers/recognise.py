@@ -37,7 +37,7 @@ NOTHING = "it has no known key"
 
 
 def _documents(name: str, text: str) -> list[Any]:
-    """Flags as a list of words, else the documents that say something."""
+    """Return flags as a list of words, else the documents that say something."""
     if text.lstrip().startswith("--") and not text.lstrip().startswith("---"):
         try:
             return [shlex.split(text.replace("\\\n", " "))]
@@ -101,7 +101,7 @@ def _take_text(text: str, plan: ImportPlan, where: str) -> int:
 
 
 def _commands(workload: dict[str, Any]) -> Iterator[list[str]]:
-    """The words that each container is started with."""
+    """Yield the command line of each container, as a list of words."""
     spec = _map(workload.get("spec"))
     pod = spec if workload.get("kind") == "Pod" else _map(_map(spec.get("template")).get("spec"))
     for container in _list(pod.get("containers")):

@@ -85,7 +85,7 @@ SUNK_FLAGS = (
 
 
 def from_flags(given: dict[str, str]) -> Overrides:
-    """`given` maps the names of flags, without dashes, to their text. An empty text says nothing."""
+    """Convert flags to overrides. `given` maps names, without dashes, to text; an empty text says nothing."""
     values, faults = [], []
     for flag in SUNK_FLAGS:
         text = given.get(flag.name, "")
@@ -128,7 +128,7 @@ FENCED_GANGS = (
 
 
 def as_in_sunk(plan: ImportPlan) -> None:
-    """Jobs run as root, and authors of Pods may say otherwise."""
+    """Keep the behaviour of SUNK: jobs run as root, and authors of Pods may say otherwise."""
     plan.put(("jobs", "defaults", "userId"), "0", SUNK)
     plan.put(("jobs", "defaults", "groupId"), "0", SUNK)
     plan.put(("gangs", "jobs"), "indexed", SUNK)
@@ -155,7 +155,7 @@ def as_in_sunk(plan: ImportPlan) -> None:
 
 
 def anybody_may(plan: ImportPlan, source: str) -> None:
-    """Peers obey every annotation; here a site says which of those that need an administrator's token."""
+    """Allow every annotation that SUNK obeys: here a site lists those that need an administrator's token."""
     plan.put(("jobs", "allow"), ["user-id", "group-id", "priority"], source)
     plan.note(
         source,
@@ -186,7 +186,7 @@ SWITCHES = frozenset({"v", "help", "leader-elect", "zap-devel"})
 
 
 def are_flags(words: Iterable[str]) -> bool:
-    """Some of them are flags of SUNK's scheduler."""
+    """Return whether some of the words are flags of SUNK's scheduler."""
     return any(name in KNOWN for name, _ in pairs(list(words)))
 
 
@@ -280,7 +280,7 @@ MOST_CONNECTIONS = 8
 
 
 def are_values(document: Values) -> bool:
-    """They look like values of that chart."""
+    """Return whether the values look like those of SUNK's chart."""
     scheduler = document.get("scheduler")
     keys = scheduler.keys() if isinstance(scheduler, dict) else set()
     ours = {"scope", "config"} & keys or ("enabled" in keys and keys <= {"enabled", "name", *_WHY})
