@@ -20,7 +20,7 @@ class InFlightWrites:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def shield(self, request: Coroutine[Any, Any, T]) -> T:
-        """Its answer. Who waits for it may be cancelled; the request is not. Raises what it raises."""
+        """Send the request so that a cancelled caller does not cancel it; return its answer. Raises what it raises."""
         task = asyncio.get_running_loop().create_task(request)
         self._tasks.add(task)
         task.add_done_callback(self._over)

@@ -76,11 +76,11 @@ class Informers:
         )
 
     def kube_nodes(self) -> dict[str, NodeView]:
-        """Nodes by name."""
+        """Return Nodes by name."""
         return {node.name: node for node in self.nodes.all()}
 
     def slurmds(self) -> Sequence[PodView] | None:
-        """Pods that run a slurmd; `None`: not known yet."""
+        """Return Pods that run a slurmd; `None`: not known yet."""
         return self.pods.slurmds() if self.pods.synced or not self.slurmd.labels else None
 
     def foreign_pods(self) -> Sequence[PodView]:

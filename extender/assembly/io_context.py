@@ -53,21 +53,21 @@ class LoopClock:
         self._wall = wall
 
     def now(self) -> float:
-        """Seconds of the running loop."""
+        """Return the seconds of the running loop."""
         return asyncio.get_running_loop().time()
 
     def wall(self) -> float:
-        """Seconds since the epoch."""
+        """Return the seconds since the epoch."""
         return self._wall()
 
 
 def running_time() -> float:
-    """The loop's clock."""
+    """Return the loop's clock."""
     return asyncio.get_running_loop().time()
 
 
 def boot_time() -> float:
-    """Seconds that go on while the machine sleeps too, where the system has such a clock."""
+    """Return seconds of a clock that also counts while the machine sleeps, where the system has such a clock."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -115,7 +115,7 @@ class IoContext:
 
 
 async def real_io_context(config: ExtenderConfiguration) -> IoContext:
-    """Sockets, as configured. Raises `CredentialsError` where Kubernetes' credentials cannot be read."""
+    """Return sockets, as configured. Raises `CredentialsError` where Kubernetes' credentials cannot be read."""
     kube = config.kubernetes
     write_gate, in_flight_writes = WriteGate(boot_time), InFlightWrites()
     election = config.leader_election

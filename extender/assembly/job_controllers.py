@@ -98,7 +98,7 @@ class JobControllers:
         )
 
     def foreign_pod_changed(self, old: PodView | None, new: PodView | None) -> None:
-        """The watch brought a change of a Pod that runs no slurmd."""
+        """Handle a change of a Pod that runs no slurmd."""
         self.foreign_pods.pod_changed(old, new)
 
     def absent(self, pods: Sequence[PodView]) -> None:

@@ -469,7 +469,7 @@ class Assembly:
         return self.gangs.waits_for(key)
 
     def _is_on_no_node(self, resource: str) -> bool:
-        """No node has to have it: a licence, or devices that kube-scheduler itself looks for."""
+        """Return whether no node needs the resource: a licence, or devices that kube-scheduler allocates itself."""
         by_class = resource.startswith(CLASS_RESOURCE) or self.informers.device_classes.offers(resource)
         return by_class or self._licensed(resource)
 

@@ -50,11 +50,11 @@ class SocketLock:
 
     @property
     def name(self) -> str:
-        """As `ProcessLock`."""
+        """Return the name, as `ProcessLock` does."""
         return self._name
 
     def since(self) -> float | None:
-        """As `ProcessLock`."""
+        """Return the start of the lock, as `ProcessLock` does."""
         if self._socket is None and self._name:
             lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
@@ -66,7 +66,7 @@ class SocketLock:
         return None if self._socket is None else self._since
 
     def close(self) -> None:
-        """As `ProcessLock`."""
+        """Close the socket, which frees the lock, as `ProcessLock` does."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -28,7 +28,7 @@ class WriteGate:
 
     @property
     def shared(self) -> bool:
-        """Others may hold it."""
+        """Return whether another process may hold the gate."""
         return self._within_s is not None
 
     def share(self, within_s: float, margin_s: float = 0.0) -> None:
@@ -49,7 +49,7 @@ class WriteGate:
 
     @property
     def held(self) -> bool:
-        """It was given, and has neither run out nor been given up."""
+        """Return whether the gate was given, and has neither run out nor been given up."""
         return self.left_s > 0
 
     @property
@@ -63,7 +63,7 @@ class WriteGate:
 
     @property
     def answer_within_s(self) -> float:
-        """For how long an answer to a write that is sent now is of use: then another one may write."""
+        """Return for how many seconds an answer to a write is of use: after that another process may write."""
         return self.left_s + self._margin_s
 
     def may_write(self) -> bool:

@@ -24,7 +24,7 @@ BAD_CONFIGURATION = 2
 
 
 def settings_option(command: F) -> F:
-    """Single keys of the configuration."""
+    """Add `--set`: single keys of the configuration."""
     return click.option(
         "--set",
         "settings",
@@ -35,7 +35,7 @@ def settings_option(command: F) -> F:
 
 
 def policy_option(command: F) -> F:
-    """Another policy file than that of the configuration."""
+    """Add `--policy`: another policy file than that of the configuration."""
     return click.option(
         "--policy",
         type=click.Path(path_type=Path),
@@ -44,7 +44,7 @@ def policy_option(command: F) -> F:
 
 
 def configured(file: Path | None, flags: Overrides) -> ExtenderConfiguration:
-    """The configuration in force: file, environment and flags. Ends the program where it has faults."""
+    """Return the configuration in force: file, environment and flags. Ends the program where it has faults."""
     try:
         return load(file, from_environment(os.environ) + flags)
     except ConfigError as error:
@@ -52,7 +52,7 @@ def configured(file: Path | None, flags: Overrides) -> ExtenderConfiguration:
 
 
 def policy_of(configuration: ExtenderConfiguration, file: Path | None) -> TranslationPolicy:
-    """The policy for Pods, with the policy file. Ends the program where that has faults."""
+    """Return the policy for Pods, with the policy file. Ends the program where that has faults."""
     named = configuration.jobs.policy_file
     if file is None and named is None:
         return translation_policy(configuration)

@@ -10,7 +10,7 @@ import yaml
 
 
 def as_yaml(value: Any) -> str:
-    """A document, no line of it folded."""
+    """Return a document, no line of it folded."""
     # By way of JSON: closed sets become their words.
     plain = json.loads(json.dumps(value, default=_plain))
     for as_it_is in (True, False):  # what cannot be seen is written as its escape

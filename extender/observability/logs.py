@@ -81,13 +81,13 @@ def set_up(least: LogLevel, form: LogFormat, stream: TextIO | None = None, *, fo
 
 
 def level() -> LogLevel:
-    """The least severity that is logged now."""
+    """Return the least severity that is logged now."""
     now = logging.getLogger().level
     return next((one for one, number in _LEVELS.items() if number == now), LogLevel.INFO)
 
 
 def set_level(wanted: LogLevel) -> None:
-    """From now on this is the least severity that is logged. A restart begins with the configuration's."""
+    """Set the least severity that is logged from now on. A restart begins with the configuration's."""
     was = level()
     _apply(wanted)
     if wanted is not was:
@@ -120,12 +120,12 @@ def _last(form: LogFormat, out: TextIO) -> list[structlog.types.Processor]:
 
 
 def _on_one_line(_logger: Any, _name: str, line: structlog.types.EventDict) -> structlog.types.EventDict:
-    """A text value without what has a meaning to terminals; `repr`, by which other values are shown, does the same."""
+    """Remove what has a meaning to terminals from text; `repr`, which shows other values, does the same."""
     return {key: printable(value) if isinstance(value, str) else value for key, value in line.items()}
 
 
 def _json(line: Any, **how: Any) -> str:
-    """One line of JSON that any reader takes, whatever is in it."""
+    """Return one line of JSON that any reader takes, whatever is in it."""
     try:
         text = json.dumps(line, allow_nan=False, **how)
     except (ValueError, TypeError, RecursionError):
@@ -134,7 +134,7 @@ def _json(line: Any, **how: Any) -> str:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """The same in what JSON has a form for."""
+    """Return the value in a form that JSON has."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if depth < DEEPEST and isinstance(value, Mapping):

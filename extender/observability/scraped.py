@@ -240,7 +240,7 @@ def _pending_pods(assembly: Assembly, labels: SlurmLabels) -> Mapping[tuple[str,
 
 
 def connect(metrics: Metrics, assembly: Assembly) -> None:
-    """From now on this process is counted and asked."""
+    """Connect the metrics to this process."""
     assembly.events.subscribe(PlaceholderChanged, lambda event: metrics.moved(event.before, event.after))
     assembly.events.subscribe(PlaceholderForgotten, lambda event: metrics.forgotten(event.key))
     assembly.io_context.kubernetes.observe = metrics.kube_answered

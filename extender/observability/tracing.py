@@ -59,7 +59,7 @@ class Traces:
         return len(self._tries)
 
     def moved(self, before: Placeholder, after: Placeholder) -> None:
-        """A placeholder changed."""
+        """Record a change of a placeholder."""
         chapters = self._story(after.key).chapters
         chapter = chapters[-1] if chapters else None
         now = int(self._clock.wall() * 1e9)
@@ -76,7 +76,7 @@ class Traces:
             self._turned(one, after, chapter.cause if chapter is not None else "", now)
 
     def forgotten(self, key: str) -> None:
-        """A workload is remembered no more: where a try of it is open, there was no such Pod."""
+        """Forget a workload; where a try of it is open, there was no such Pod."""
         if key in self._tries:
             self._end(key, int(self._clock.wall() * 1e9), Status(StatusCode.ERROR, "no such Pod"))
 

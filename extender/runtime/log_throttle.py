@@ -19,7 +19,7 @@ class LogThrottle:
         self._since: Counter[str] = Counter()
 
     def times(self, what: str) -> int:
-        """It happened. How often since it was said last, to be said now; 0: it was said just now."""
+        """Count one more occurrence. Return how many to report now, 0 if one was reported just now."""
         now = self._clock.now()
         self._since[what] += 1
         last = self._said.get(what)

@@ -21,8 +21,8 @@ from extender.server.parts import cancel, part
 _log = structlog.get_logger(__name__)
 
 ANSWERED_WITHIN = 5.0
-"""Seconds at the end for answers to what was asked of Slurm and the API server. With what the doors and a release may
-take (`http.shutdownTimeout`, `election`), less than a Pod's terminationGracePeriodSeconds."""
+"""Seconds at the end for answers to what was asked of Slurm and the API server. With the listeners and a release
+(`http.shutdownTimeout`, `election`), less than a Pod's terminationGracePeriodSeconds."""
 
 FLUSH_WITHIN = 2.0
 """Seconds at the end for Events that were not sent yet."""
@@ -32,7 +32,7 @@ FLUSH_WITHIN = 2.0
 async def living(
     config: ExtenderConfiguration, io_context: IoContext, cluster: str, *, validate: bool = False
 ) -> AsyncIterator[Assembly]:
-    """The whole process on these wires, while inside, in a cluster that is known. `validate`: see `working`."""
+    """Run the whole process in this context, in a cluster that is known. `validate`: see `working`."""
     async with http_frontend(config, io_context) as frontend, working(frontend, cluster, validate=validate) as assembly:
         yield assembly
 

@@ -96,7 +96,7 @@ class Election:
 
     @property
     def leading(self) -> bool:
-        """This process holds it."""
+        """Return whether this process holds the Lease."""
         return self._write_gate.held
 
     async def changes(self) -> None:
@@ -228,7 +228,7 @@ class Election:
         self.trouble = str(error)
 
     async def _unless_over(self, seconds: float) -> None:
-        """Pause. Raises Deposed as soon as the right to write is over."""
+        """Wait for so many seconds. Raises Deposed as soon as the right to write is over."""
         try:
             async with asyncio.timeout(seconds):
                 await self._write_gate.until_over()

@@ -31,7 +31,7 @@ class HttpFrontend:
     metrics: Metrics
     service_gate: ServiceGate
     close: Callable[[], Coroutine[None, None, None]]
-    """Shut the doors: nothing is accepted any more, requests under way finish."""
+    """Close the listeners: no new request is accepted, and requests under way finish."""
 
     replica: Replica | None = None
     """This process among others; `None` where it is alone."""
@@ -41,7 +41,10 @@ class HttpFrontend:
 async def http_frontend(
     config: ExtenderConfiguration, io_context: IoContext, *, gates: bool = True
 ) -> AsyncIterator[HttpFrontend]:
-    """Open every door, before anything is known. `gates`: new Pods are changed. Raises `CannotListen`, `TlsError`."""
+    """Open all listeners before the cluster is known. `gates`: new Pods are changed.
+
+    Raises `CannotListen`, `TlsError`.
+    """
     metrics, service_gate = (
         Metrics(io_context.clock, by_partition=config.observability.partition_label),
         ServiceGate(config),

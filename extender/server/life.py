@@ -1,4 +1,4 @@
-"""The life of a process on its wires: the doors open, the cluster is asked who it is, and work goes on until a stop."""
+"""Run a process from its listeners' opening, over the search for the cluster's identity, until it is stopped."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StartError(Exception):
 
 
 def _untraced(_assembly: Assembly) -> None:
-    """For a process without an endpoint for traces."""
+    """Do nothing: the process has no endpoint for traces."""
 
 
 async def serve(
@@ -75,7 +75,7 @@ async def serve(
 
 
 def _first(error: BaseException) -> BaseException:
-    """The first of the faults of a group, and of groups in it."""
+    """Return the first of the faults of a group, and of groups in it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -83,7 +83,7 @@ async def _run(config: ExtenderConfiguration, *, dry: bool) -> None:
 
 
 async def _traced(config: ExtenderConfiguration, io_context: IoContext, orders: SignalHandlers, *, dry: bool) -> None:
-    """The same, and spans are sent. What is left of them is sent at the end."""
+    """Run the same with spans sent; those that are left are sent at the end."""
     from extender.observability.tracing import Exporter, Traces, TracingUnusable  # noqa: PLC0415 - an extra, and not small
 
     endpoint = config.observability.traces_endpoint

@@ -50,16 +50,16 @@ class Replica:
 
     @property
     def here(self) -> bool:
-        """As `Leadership`."""
+        """Answer as `Leadership`."""
         return self.election.leading and self._service_gate.staffed and self._service_gate.ready
 
     def address(self, endpoint: str) -> str:
-        """As `Leadership`."""
+        """Answer as `Leadership`."""
         leader = self.election.leader
         return "" if leader is None or leader.holder == self.election.candidate.identity else leader.address(endpoint)
 
     async def changes(self) -> None:
-        """As `Leadership`."""
+        """Wait as `Leadership`."""
         await self.election.changes()
 
     @property
@@ -76,7 +76,7 @@ class Replica:
         )
 
     async def stand(self) -> None:
-        """Stand for election, and renew. Raises `Deposed`."""
+        """Run for election, and renew. Raises `Deposed`."""
         await self.election.campaign()
         self.elected.set()
         await self.election.reign()
@@ -86,7 +86,7 @@ class Replica:
         await self._peers.close()
 
     def checks(self) -> Sequence[Check]:
-        """Lines of `/readyz?verbose`."""
+        """Return the lines of `/readyz?verbose`."""
         election, leader = self.election, self.election.leader
         if election.leading:
             text = "this replica leads"

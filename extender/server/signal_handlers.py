@@ -18,6 +18,6 @@ class SignalHandlers:
     """What SIGUSR1 does once the process is up: an administrator confirms that what is missing is gone."""
 
     def confirm_mass_deletion(self) -> None:
-        """SIGUSR1 came."""
+        """Confirm the mass deletion, since SIGUSR1 was received."""
         if self.confirm is not None:
             self.confirm()

@@ -13,7 +13,7 @@ ObserveRequest = Callable[[str, float, str], None]
 
 
 def unobserved(request: str, seconds: float, outcome: str) -> None:
-    """For who does not count requests."""
+    """Do nothing: the caller does not count requests."""
 
 
 @asynccontextmanager

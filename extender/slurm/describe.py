@@ -127,7 +127,7 @@ def _settings(request: JobRequest) -> dict[str, Any]:
 def describe_changes(
     request: JobRequest, names: Set[str], excluded: tuple[str, ...] | None, marks: Mapping[str, str]
 ) -> JobDescription:
-    """These fields of a request, the excluded nodes unless `None`, and the marks, as an update; empty ones go away."""
+    """Return these fields, the excluded nodes unless `None`, and the marks as an update; empty ones are removed."""
     said = {slurm: getattr(request, field) for field, slurm in _SENT if field in names}
     if "comment" in names:
         said["comment"] = _comment(request)

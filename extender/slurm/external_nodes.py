@@ -102,7 +102,7 @@ class Registrar:
 
 
 def new_node(node: DesiredNode, owner: str) -> NewNode:
-    """The node as `POST /new/node` wants it: one socket, every CPU a core of its own."""
+    """Return the node as `POST /new/node` wants it: one socket, every CPU a core of its own."""
     gres, conf, first = [], [], 0
     for full, count in sorted(node.gres.items()):
         name, _, kind = full.partition(":")

@@ -11,7 +11,7 @@ NOTES = "/var/lib/slurm-extender"
 
 
 def fence_script(hooks: str, key_file: str, hold_s: int, notes: str = NOTES, slurm_conf: str = "") -> str:
-    """The script of a site, whole.
+    """Return the whole script of a site.
 
     `hooks` is their base address as nodes reach it, `key_file` where the site key is on a node, `hold_s` how long a
     node may be held by an Epilog, `notes` the folder of the notes about placeholders, `slurm_conf` where slurm.conf is

@@ -50,7 +50,7 @@ class SlurmrestdForeignPods:
             return _failed(error)
 
     async def find(self, name: str, job_ids: Iterable[int]) -> Sequence[JobView]:
-        """By name, then one by one."""
+        """Find by name, then one by one."""
         async with asked(f"jobs named {name!r}"), timed("find", self._clock, self._observe):
             found = await self._client.find_jobs_by_name(name)
         jobs = [await self._jobs.read(one) for one in sorted({job.job_id for job in found} | set(job_ids))]

@@ -44,7 +44,7 @@ def job_view(job: Job) -> JobView:
 
 
 def held_gres(job: Job) -> Mapping[str, int]:
-    """The GRES that the job holds on all of its nodes together, by name and, where it has one, type: `gpu:h100`.
+    """Return the GRES that the job holds on all of its nodes together, by name and, where it has one, type: `gpu:h100`.
 
     `gres_detail` is there on every site. The TRES of a job count GRES only where AccountingStorageTRES names them, so
     they are the second choice. Empty while the job waits.

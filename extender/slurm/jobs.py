@@ -136,7 +136,7 @@ class SlurmrestdJobs:
             raise
 
     async def states(self, job_ids: Sequence[int] | None = None) -> Mapping[int, frozenset[str]]:
-        """The state words of all jobs, or of those named. An id that is absent proves nothing before `read` says so."""
+        """Return the state words of all jobs, or of those named. An absent id proves nothing until `read` confirms."""
         which, what = ("all jobs", "states") if job_ids is None else (f"{len(job_ids)} jobs", "states_of_some")
         async with asked(f"the states of {which}"), timed(what, self._clock, self._observe):
             states = await self._client.job_states(job_ids)

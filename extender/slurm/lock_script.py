@@ -6,7 +6,7 @@ from extender.slurm.scripts import script
 
 
 def lock_script(hooks: str, key_file: str, hold_s: int, slurm_conf: str = "") -> str:
-    """The script of a site, whole.
+    """Return the whole script of a site.
 
     `hooks` is their base address as nodes reach it, `key_file` where the site key is on a node, `hold_s` how long a job
     waits for its lock, `slurm_conf` where slurm.conf is if not in its usual place.

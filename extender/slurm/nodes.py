@@ -86,7 +86,7 @@ class SlurmrestdNodes:
         )
 
     def _convert(self, nodes: Iterable[Node]) -> dict[str, tuple[Node, SlurmNode]]:
-        """By name; where the very same was read last time, what it was carried over as."""
+        """Return the nodes by name; a node that did not change since the last read keeps its converted form."""
         converted: dict[str, tuple[Node, SlurmNode]] = {}
         for node in nodes:
             before = self._converted.get(node.name)
@@ -96,7 +96,7 @@ class SlurmrestdNodes:
         return converted
 
     async def _read_conf(self) -> None:
-        """Now and then what partitions do not show. A slurm.conf that cannot be read now is as it was."""
+        """Read from slurm.conf, now and then, what partitions do not show. If that fails, the last values stay."""
         now = self._clock.now()
         if not self._client.capabilities.conf or (self._of_all_at is not None and now - self._of_all_at < CONF_EVERY):
             return
@@ -152,7 +152,7 @@ class SlurmrestdNodes:
             await self._client.update_node(node, NodeUpdate(state=("UNDRAIN",), reason=_earlier_reason(now)))
 
     def _with_default(self, partitions: Sequence[SlurmPartition]) -> dict[str, SlurmPartition]:
-        """By name, the default one marked: as Slurm says, else as the site says, else the only one there is."""
+        """Return the partitions by name, the default one marked: as Slurm or the site says, else the only one."""
         if not any(partition.default for partition in partitions):
             only = partitions[0].name if len(partitions) == 1 else ""
             name = self._default_partition or only

@@ -32,7 +32,7 @@ class HookSettings:
 
 
 def environment(mark: Mark, hooks: HookSettings) -> tuple[str, ...]:
-    """The whole environment of the script, `KEY=value` each."""
+    """Return the whole environment of the script, `KEY=value` each."""
     return (
         _PATH,
         f"{Hook.URL}={hooks.url}",

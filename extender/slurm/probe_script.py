@@ -9,5 +9,5 @@ NAME = "slurm-extender-probe"
 
 
 def probe_script(hooks: str) -> str:
-    """The script, whole; `hooks` is their base address."""
+    """Return the script, whole; `hooks` is their base address."""
     return script("probe.sh", {"HOOKS": hooks})

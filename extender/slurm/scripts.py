@@ -12,7 +12,7 @@ _INCLUDED = ("site.sh", "post.sh")
 
 
 def script(name: str, settings: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The text of a script, with what it includes put in, and these variables at its head set."""
+    """Return the text of a script, with what it includes put in, and these variables at its head set."""
     folder = resources.files("extender.slurm")
     text = folder.joinpath(name).read_text(encoding="utf-8")
     for file in _INCLUDED:

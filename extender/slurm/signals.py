@@ -101,7 +101,7 @@ class Signals:
         self._gathers = False
 
     def _give(self) -> None:
-        """The place is free: the first who waits sends for all."""
+        """Give the free place to the first request that waits, which sends for all."""
         self._drop_stale()
         while self._waiting:
             *_, turn = self._waiting[0]

@@ -41,7 +41,7 @@ def named_paths(config: ExtenderConfiguration) -> list[tuple[str, str]]:
 
 
 def named_files(config: ExtenderConfiguration, tools: Tools) -> list[NamedFile]:
-    """Look at them; the policy and served certificates have checks of their own."""
+    """Check the files; the policy and served certificates have checks of their own."""
     others = ("jobs.", "http.", "admission.", "hooks.tls.")
     return [_read_file(key, path, tools) for key, path in named_paths(config) if not key.startswith(others)]
 

@@ -57,7 +57,7 @@ def _gpus(amounts: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 
 
 def _allocated(p: Placeholder, request: JobRequest | None) -> Iterator[tuple[str, int]]:
-    """The devices that Slurm gave; where it does not say which, those that were requested."""
+    """Return the devices that Slurm gave; where it does not say which, those that were requested."""
     given = [one for _, devices in p.job.devices for one in without_cores(devices)] if p.job is not None else []
     if given:
         yield from ((one.type, one.count) for one in given if one.name == GPU)

@@ -27,7 +27,7 @@ class Described:
 
     @property
     def series(self) -> tuple[str, ...]:
-        """The names under which Prometheus knows its values."""
+        """Return the names under which Prometheus knows its values."""
         whole = f"{PREFIX}_{self.name}"
         if self.sort is Sort.HISTOGRAM:
             return (f"{whole}_bucket", f"{whole}_count", f"{whole}_sum")
@@ -35,5 +35,5 @@ class Described:
 
     @property
     def seen_labels(self) -> frozenset[str]:
-        """Its labels as Prometheus has them."""
+        """Return its labels as Prometheus has them."""
         return frozenset(self.labels) | ({"le"} if self.sort is Sort.HISTOGRAM else frozenset())

@@ -25,7 +25,7 @@ SLURM_ENDPOINTS: Final = frozenset({
 
 
 def kube_endpoint(path: str) -> str:
-    """`pods/binding` of `/api/v1/namespaces/default/pods/web/binding`."""
+    """Return `pods/binding` for `/api/v1/namespaces/default/pods/web/binding`."""
     parts = path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:]
     if len(rest) > 2 and rest[0] == "namespaces":
@@ -36,7 +36,7 @@ def kube_endpoint(path: str) -> str:
 
 
 def slurm_endpoint(path: str) -> str:
-    """`job/{id}` of `/slurm/v0.0.43/job/4711`."""
+    """Return `job/{id}` for `/slurm/v0.0.43/job/4711`."""
     first, *more = [part for part in path.strip("/").split("/")[2:] if part] or [""]
     if first not in SLURM_ENDPOINTS:
         return OTHER

@@ -14,7 +14,7 @@ class PlacementPhase(StrEnum):
     text: str
 
     def __new__(cls, name: str, text: str) -> PlacementPhase:
-        """A member with its text."""
+        """Return a member with its text."""
         one = str.__new__(cls, name)
         one._value_, one.text = name, text
         return one
@@ -50,7 +50,7 @@ class Life:
         self.wanted = self.seen
 
     def reached(self, before: State, state: State, now: float) -> list[tuple[PlacementPhase, float]]:
-        """The phases that end with going from `before` to `state`. One that ended in this try is not counted twice."""
+        """Return the phases that end with this change of state. One that ended in this try does not count twice."""
         done = self._left(before, state, now)
         if before is State.UNSURE and not self.submitted:
             self.whole = False

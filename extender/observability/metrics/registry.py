@@ -116,49 +116,49 @@ class Metrics:
 
     @property
     def described(self) -> tuple[Described, ...]:
-        """Every metric of the extender."""
+        """Return every metric of the extender."""
         return (*self._described, *ALWAYS, *self.sources.further)
 
     def answers(self) -> None:
-        """From now on this process is whom kube-scheduler should be calling."""
+        """Record that this process is the one that kube-scheduler should be calling."""
         self._asked_at = self._clock.now()
 
     def filtered(self, verdict: str, seconds: float) -> None:
-        """`/filter` was answered."""
+        """Count an answer to `/filter`."""
         self._filter.labels(verdict.lower()).observe(seconds)
         if self._asked_at is not None:
             self._asked_at = self._clock.now()
 
     def bound(self, ok: bool, seconds: float) -> None:
-        """`/bind` was answered."""
+        """Count an answer to `/bind`."""
         self._bind.labels("ok" if ok else "refused").observe(seconds)
 
     def hooked(self, hook: str, code: int) -> None:
-        """A hook was answered."""
+        """Count an answer to a hook."""
         self._hooks.labels(hook, str(code)).inc()
 
     def refused(self, reason: str) -> None:
-        """A request or a connection was not served; of reasons there are a dozen."""
+        """Count a request or a connection that was not served; there are a dozen reasons."""
         self._refused.labels(reason).inc()
 
     def slurm_asked(self, request: str, seconds: float, outcome: str) -> None:
-        """slurmrestd was asked something; an `ObserveRequest` of the Slurm adapter."""
+        """Record a request of the Slurm adapter to slurmrestd, as an `ObserveRequest`."""
         self._slurm.labels(request, outcome).observe(seconds)
 
     def slurm_answered(self, method: str, path: str, code: int) -> None:
-        """One request to slurmrestd was answered; 0: it was not."""
+        """Count the answer to one HTTP request to slurmrestd; code 0: there was none."""
         self._slurm_http.labels(method, slurm_endpoint(path), str(code or NO_ANSWER)).inc()
 
     def kube_answered(self, method: str, path: str, seconds: float, code: int) -> None:
-        """One request to the API server was answered; 0: it was not."""
+        """Count the answer to one request to the API server; code 0: there was none."""
         self._kube_http.labels(method, kube_endpoint(path), str(code or NO_ANSWER)).observe(seconds)
 
     def polled(self, seconds: float, ok: bool) -> None:
-        """Slurm's job states were polled."""
+        """Record a poll of Slurm's job states."""
         self._polls.labels("ok" if ok else "failed").observe(seconds)
 
     def moved(self, before: Placeholder, after: Placeholder) -> None:
-        """A placeholder changed; a listener of the engine."""
+        """Record a change of a placeholder, as a listener of the engine."""
         if after.duplicate_jobs is not before.duplicate_jobs:
             self._duplicates.labels("found").inc(len(after.duplicate_jobs - before.duplicate_jobs))
             self._duplicates.labels("ended").inc(len(before.duplicate_jobs - after.duplicate_jobs))
@@ -182,7 +182,7 @@ class Metrics:
             self._lives.pop(after.key, None)
 
     def forgotten(self, key: str) -> None:
-        """A workload is remembered no more; one that was no Pod after all never came to its end."""
+        """Forget a workload; one that was no Pod after all never came to its end."""
         self._lives.pop(key, None)
         self._gang_waits.forgotten(key)
 
@@ -192,7 +192,7 @@ class Metrics:
         return len(self._lives) + len(self._gang_waits)
 
     def render(self) -> tuple[bytes, str]:
-        """The text of `/metrics` and its content type."""
+        """Return the text of `/metrics` and its content type."""
         return prometheus.generate_latest(self.registry), prometheus.CONTENT_TYPE_PLAIN_0_0_4
 
     def _histogram(
