@@ -13,7 +13,7 @@ def instant(seconds: float) -> str:
 
 
 def seconds_of(text: str) -> float | None:
-    """Seconds since 1970 of an RFC 3339 text of the API server; `None`: it is none."""
+    """Return seconds since 1970 of an RFC 3339 text of the API server; `None`: it is none."""
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
@@ -27,7 +27,7 @@ def age(created: str, now: float | None) -> str:
 
 
 def span(seconds: float) -> str:
-    """As `HumanDuration` of `apimachinery/pkg/util/duration/duration.go` writes it."""
+    """Write a duration as `HumanDuration` of `apimachinery/pkg/util/duration/duration.go` does."""
     whole = int(seconds)
     if whole < 0:  # clocks differ by a moment
         return "0s"

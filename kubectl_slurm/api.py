@@ -86,17 +86,17 @@ class Api:
         return self._to.namespace
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Json:
-        """One object, or one page. Raises NotThere, NotAllowed, Away."""
+        """Return one object, or one page. Raises NotThere, NotAllowed, Away."""
         return self._ask("GET", path, query=query)
 
     def raw(self, path: str, *, within_s: float) -> tuple[int, bytes]:
-        """Status and body of a good answer, whatever it is. Raises as `get`."""
+        """Return status and body of a good answer, whatever it is. Raises as `get`."""
         with _as_people_say():
             answer = self._runner.run(self._open().request("GET", path, timeout_s=within_s))
         return answer.status, answer.body
 
     def items(self, path: str, query: Mapping[str, str] | None = None) -> list[Json]:
-        """A whole list, page by page; from the beginning once more where the first pages are too old for the rest."""
+        """Return a whole list, page by page; begin once more where the first pages are too old for the rest."""
         try:
             return self._pages(path, query)
         except _TooOld:

@@ -42,7 +42,7 @@ class Asking:
         return Asking(self.api, Debug(self.api, self.given), self.given)
 
     def pod(self, name: str) -> Json:
-        """One of Slurm's, by NAME or NAMESPACE/NAME. Raises click.ClickException."""
+        """Return a Pod of Slurm's schedulers by NAME or NAMESPACE/NAME. Raises click.ClickException."""
         where, bare = self.place(name)
         try:
             found = self.api.get(f"/api/v1/namespaces/{where}/pods/{bare}")
@@ -59,7 +59,7 @@ class Asking:
         return namespace or self.api.namespace, bare
 
     def judge(self, pod: Json) -> None:
-        """Raises click.ClickException where it is another scheduler's."""
+        """Raise click.ClickException where another scheduler places the Pod."""
         scheduler, wanted = (pod.get("spec") or {}).get("schedulerName", ""), self.given.scheduler
         if scheduler != wanted:
             meta = pod["metadata"]
@@ -69,7 +69,7 @@ class Asking:
             )
 
     def node(self, name: str) -> Json:
-        """By NAME or node/NAME. Raises click.ClickException."""
+        """Return a Node by NAME or node/NAME. Raises click.ClickException."""
         bare = node_name(name)
         try:
             return self.api.get(f"/api/v1/nodes/{bare}")
@@ -118,7 +118,7 @@ def remark(error: Unreached, so: str) -> None:
 
 
 def _without(name: str, *kinds: str) -> str:
-    """The name without the kind that `-o name` writes before it."""
+    """Return the name without the kind that `-o name` writes before it."""
     return next((name.removeprefix(kind) for kind in kinds if name.startswith(kind)), name)
 
 

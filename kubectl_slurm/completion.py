@@ -16,14 +16,14 @@ WITHIN_S = 2.0
 
 
 def pod_names(context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    """Pods of the namespace that the line names."""
+    """Return Pods of the namespace that the line names."""
     scheduler = context.params.get("scheduler") or "slurm"
     query = {"fieldSelector": f"spec.schedulerName={scheduler}"}
     return _names(context, begun, "/api/v1/namespaces/{namespace}/pods", query)
 
 
 def node_names(context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    """Nodes."""
+    """Return Nodes."""
     return _names(context, begun, "/api/v1/nodes", {})
 
 
@@ -33,7 +33,7 @@ def namespace_names(context: click.Context, _parameter: click.Parameter, begun: 
 
 
 def context_names(context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    """Contexts of the kubeconfig that the line names."""
+    """Return contexts of the kubeconfig that the line names."""
     try:
         found = contexts(_flags(context), os.environ, Path.home())
     except (KubeconfigError, RuntimeError):  # RuntimeError: there is no home

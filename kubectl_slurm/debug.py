@@ -39,21 +39,21 @@ class Debug:
         """Asked once: the next question would wait as long."""
 
     def get(self, path: str) -> Json:
-        """The answer to `/debug/PATH`. Raises Unreached."""
+        """Return the answer to `/debug/PATH`. Raises Unreached."""
         found = self.find(path)
         if found is None:
             raise Unreached(_without(path))
         return found
 
     def find(self, path: str) -> Json | None:
-        """The same; `None`: it knows of nothing there."""
+        """Return the same; `None`: the extender has nothing there."""
         found = self._get(path)
         if found is not None and not isinstance(found, dict):
             raise Unreached(_another_version(path, found))
         return found
 
     def items(self, path: str) -> list[Json]:
-        """The same where the answer is a list of objects."""
+        """Return the same where the answer is a list of objects."""
         found = self._get(path)
         if found is None:
             raise Unreached(_without(path))

@@ -60,7 +60,7 @@ def _print(words: list[str], form: Form) -> None:
 
 
 def _run(words: list[str]) -> None:
-    """Ends the process, with its exit code."""
+    """End the process with the exit code of the doctor."""
     try:
         from extender.cli.doctor import doctor as examine  # noqa: PLC0415 - no other command needs the configuration
     except ModuleNotFoundError as error:

@@ -103,7 +103,7 @@ def _slurm_name(node: Json) -> str:
 
 
 def _patch(api: Api, node: Json, unschedulable: bool, reason: str | None, dry: DryRun) -> None:
-    """Unless another Node has its name by now: a UID that differs is refused."""
+    """Patch the Node unless another one has its name by now: a UID that differs is refused."""
     if dry is DryRun.CLIENT:
         return
     meta = node["metadata"]

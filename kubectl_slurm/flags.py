@@ -73,7 +73,7 @@ def common(command: F) -> F:
 
 
 def selector(command: F) -> F:
-    """`-l`, for commands about many objects."""
+    """Add `-l`, for commands about many objects."""
     return click.option("-l", "--selector", default="", help="Label selector, such as app=web,tier!=db.")(command)
 
 
@@ -86,7 +86,7 @@ class DryRun(StrEnum):
 
 
 def dry_run_option(command: F) -> F:
-    """`--dry-run`, for commands that change something."""
+    """Add `--dry-run`, for commands that change something."""
     return click.option(
         "--dry-run",
         is_flag=False,
@@ -98,7 +98,7 @@ def dry_run_option(command: F) -> F:
 
 
 def values_of_flags() -> dict[str, bool]:
-    """Every spelling of a flag that all commands have, and whether a value follows it."""
+    """Return every spelling of a flag that all commands have, and whether a value follows it."""
     found: dict[str, bool] = {}
     for option in _all_options():
         found |= dict.fromkeys(option.opts, not option.is_flag)
@@ -112,7 +112,7 @@ def connection_options() -> list[click.Option]:
 
 def _all_options() -> list[click.Option]:
     def probe() -> None:
-        """Has them all."""
+        """Carry all the options."""
 
     for option in reversed(_OPTIONS):
         option(probe)
@@ -121,7 +121,7 @@ def _all_options() -> list[click.Option]:
 
 
 def seconds(text: str) -> float:
-    """Of `--request-timeout`: 10, 10s, 2m. Raises click.BadParameter."""
+    """Parse `--request-timeout`: 10, 10s, 2m. Raises click.BadParameter."""
     found = _DURATION.fullmatch(text)
     if found is None:
         raise click.BadParameter(f"{text!r} must read as 10s, 2m or 10", param_hint="--request-timeout")

@@ -68,7 +68,7 @@ class Plugin(click.Group):
         super()._main_shell_completion(ctx_args, EXECUTABLE, complete_var)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Of `-n there why web` make `why -n there web`."""
+        """Turn `-n there why web` into `why -n there web`."""
         return super().parse_args(ctx, behind_the_command(args, values_of_flags()))
 
     def invoke(self, ctx: click.Context) -> Any:

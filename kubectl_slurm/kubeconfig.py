@@ -87,7 +87,7 @@ class Target:
 
 
 def target(flags: Flags, environ: Mapping[str, str], home: Path) -> Target:
-    """Raises KubeconfigError."""
+    """Return where the commands connect to, and as which user. Raises KubeconfigError."""
     files = _files(flags, environ, home)
     if not files and not flags.server:
         if environ.get("KUBERNETES_SERVICE_HOST"):
@@ -133,7 +133,7 @@ def check_files(to: Target) -> None:
 
 
 def contexts(flags: Flags, environ: Mapping[str, str], home: Path) -> list[str]:
-    """The names of contexts, for completion. Raises KubeconfigError."""
+    """Return the names of contexts, for completion. Raises KubeconfigError."""
     return sorted(one.get("name", "") for one in _merged(_files(flags, environ, home))["contexts"])
 
 
@@ -199,7 +199,7 @@ def _files(flags: Flags, environ: Mapping[str, str], home: Path) -> list[Path]:
 
 
 def _merged(files: Iterable[Path]) -> Json:
-    """As client-go merges: of two of one name the first counts, and the first current context."""
+    """Merge as client-go does: of two of one name the first counts, and the first current context."""
     merged: Json = {"current-context": "", "contexts": [], "clusters": [], "users": []}
     for file in files:
         found = _read(file)

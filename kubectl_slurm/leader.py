@@ -14,7 +14,7 @@ LABEL = "app.kubernetes.io/name=slurm-extender"
 
 
 def lease_of(api: Api, given: Common) -> Json:
-    """The spec of the Lease. Raises NotThere, NotAllowed, Away."""
+    """Return the spec of the Lease. Raises NotThere, NotAllowed, Away."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{given.extender_namespace}/leases/{given.lease}"
     spec: Json = api.get(path).get("spec") or {}
     return spec

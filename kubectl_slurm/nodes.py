@@ -18,12 +18,12 @@ Json = dict[str, Any]
 
 
 def nodes_of(api: Api, labels: str = "") -> list[Json]:
-    """All Nodes; those that have these labels."""
+    """Return all Nodes; those that have these labels."""
     return api.items("/api/v1/nodes", {"labelSelector": labels} if labels else {})
 
 
 def row_of(node: Json) -> Json:
-    """One Node, ready to be printed."""
+    """Return one Node, ready to be printed."""
     meta, spec = node["metadata"], node.get("spec") or {}
     conditions = {one.get("type"): one for one in (node.get("status") or {}).get("conditions") or ()}
     said, labels = meta.get("annotations") or {}, meta.get("labels") or {}
@@ -44,7 +44,7 @@ def row_of(node: Json) -> Json:
 
 
 def with_slurm(rows: list[Json], debug: Json) -> list[Json]:
-    """The same with what the extender knows of Slurm's node of each."""
+    """Return the same with what the extender knows of Slurm's node of each."""
     slurm = {one.get("kubernetes"): one for one in objects(debug.get("slurm"))}
     holds = {one.get("node"): one for one in objects(debug.get("holds"))}
     return [_with(row, slurm.get(row["name"]), holds) for row in rows]

@@ -27,7 +27,7 @@ _OF_PODS_DRY = "`kubectl delete pod`, since orphans.dryRun is on and nothing is 
 
 
 def rows_of(said: Json) -> list[Json]:
-    """One for each."""
+    """Return one row for each."""
     dry = bool(said.get("dryRun"))
     jobs = [_of_job(one) for one in objects(said.get("jobs"))]
     return jobs + [_of_pod(one, dry) for one in objects(said.get("pods"))]

@@ -74,7 +74,7 @@ class Printer:
 
 
 def table(headings: Sequence[str] | None, lines: Sequence[Sequence[str]]) -> str:
-    """Columns three blanks apart, as kubectl prints them."""
+    """Return columns three blanks apart, as kubectl prints them."""
     printed = [*([headings] if headings is not None else []), *lines]
     widths = [max(map(len, column)) for column in zip(*printed, strict=True)]
     return "\n".join(

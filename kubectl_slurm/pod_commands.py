@@ -137,7 +137,7 @@ def history(given: Common, pod: str) -> None:
 
 
 def _with_events(ask: Asking, name: str) -> tuple[Json, list[Json]]:
-    """The Pod and its Events; of one that is gone no more than name and UID."""
+    """Return the Pod and its Events; of one that is gone no more than name and UID."""
     where, bare = ask.place(name)
     try:
         found = ask.api.get(f"/api/v1/namespaces/{where}/pods/{bare}")

@@ -16,20 +16,20 @@ _ENDED = ("Succeeded", "Failed")
 
 
 def pods_of(api: Api, scheduler: str, namespace: str, labels: str = "") -> list[Json]:
-    """The Pods of a scheduler in a namespace, or everywhere where that is ""; those that have these labels."""
+    """Return the Pods of a scheduler in a namespace, or everywhere where that is ""; those that have these labels."""
     path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
     query = {"fieldSelector": f"spec.schedulerName={scheduler}", **({"labelSelector": labels} if labels else {})}
     return api.items(path, query)
 
 
 def events_of(api: Api, pod: Json) -> list[Json]:
-    """The Events about a Pod, the oldest first; none where they may not be read."""
+    """Return the Events about a Pod, the oldest first; none where they may not be read."""
     meta = pod["metadata"]
     return _events(api, meta["namespace"], f"regarding.uid={meta['uid']}")
 
 
 def events_of_name(api: Api, namespace: str, name: str) -> list[Json]:
-    """The same of every Pod that had this name, since Events stay for an hour."""
+    """Return the same of every Pod that had this name, since Events stay for an hour."""
     return _events(api, namespace, f"regarding.kind=Pod,regarding.name={name}")
 
 
@@ -42,7 +42,7 @@ def _events(api: Api, namespace: str, which: str) -> list[Json]:
 
 
 def row_of(pod: Json) -> Json:
-    """One Pod, ready to be printed."""
+    """Return one Pod, ready to be printed."""
     meta, spec = pod["metadata"], pod.get("spec") or {}
     said = meta.get("annotations") or {}
     ours = said.get(POD_UID) in {None, meta["uid"]}
@@ -73,12 +73,12 @@ def condition_of(pod: Json) -> Json:
 
 
 def gates_of(pod: Json) -> list[str]:
-    """Names of its scheduling gates."""
+    """Return the names of its scheduling gates."""
     return [one.get("name", "") for one in (pod.get("spec") or {}).get("schedulingGates") or ()]
 
 
 def waits(pod: Json) -> bool:
-    """It looks for a node."""
+    """Return whether the Pod waits for a node."""
     return _state(pod) == "Waiting"
 
 
@@ -106,6 +106,6 @@ def _state(pod: Json) -> str:
 
 
 def said_at(event: Json) -> str:
-    """When it was said last."""
+    """Return when it was reported last."""
     series = event.get("series") or {}
     return str(series.get("lastObservedTime") or event.get("eventTime") or event.get("deprecatedLastTimestamp") or "")

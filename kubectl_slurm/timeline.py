@@ -38,7 +38,7 @@ def of_pod(pod: Json) -> Iterator[Json]:
 
 
 def of_events(events: Iterable[Json]) -> Iterator[Json]:
-    """Its Events."""
+    """Yield the rows of a Pod's Events."""
     for one in events:
         series = one.get("series") or {}
         times = max(series.get("count") or 0, one.get("deprecatedCount") or 0)
@@ -56,19 +56,19 @@ def of_extender(said: Json) -> Iterator[Json]:
 
 
 def in_order(rows: Iterable[Json]) -> list[Json]:
-    """The earliest first; those of one second as they came. What bears no time stands at the end."""
+    """Sort the earliest first; those of one second as they came. Rows without a time stand at the end."""
     found = [row for row in rows if row["time"] or row["message"]]
     return sorted(found, key=lambda row: (seconds_of(row["time"]) is None, int(seconds_of(row["time"]) or 0)))
 
 
 def _row(source: str, at: object, what: str) -> Json:
-    """`at` is `None` or "" where nothing happened yet."""
+    """Return a row. `at` is `None` or "" where nothing happened yet."""
     message = what if at or source != "Pod" else ""
     return {"time": _short(str(at)) if at else "", "source": source, "message": message}
 
 
 def _short(at: str) -> str:
-    """Whole seconds, whatever wrote it."""
+    """Return whole seconds, whatever wrote them."""
     seconds = seconds_of(at)
     return at if seconds is None else instant(seconds)
 

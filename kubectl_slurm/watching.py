@@ -23,7 +23,7 @@ pause: Callable[[float], None] = time.sleep
 
 
 def watchable(command: F) -> F:
-    """`-w`, for commands that list something."""
+    """Add `-w`, for commands that list something."""
     text = f"Repeat every {PAUSE_S:g} s: redraw a terminal, otherwise print what changed. Ctrl-C ends it."
     return click.option("-w", "--watch", is_flag=True, help=text)(command)
 

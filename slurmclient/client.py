@@ -136,7 +136,7 @@ class SlurmClient:
 
     @property
     def capabilities(self) -> Capabilities:
-        """The features that were negotiated.
+        """Return the features that were negotiated.
 
         Raises:
             RuntimeError: nothing has been negotiated yet.
@@ -145,17 +145,17 @@ class SlurmClient:
 
     @property
     def release(self) -> Release:
-        """The release of slurmrestd; raises as :attr:`capabilities` does."""
+        """Return the release of slurmrestd; raises as :attr:`capabilities` does."""
         return self.capabilities.release
 
     @property
     def cluster(self) -> str:
-        """The name of the cluster, empty if the release does not report it; raises as :attr:`capabilities` does."""
+        """Return the cluster's name, empty if the release does not report it; raises as :attr:`capabilities` does."""
         return self._session.agreement.cluster
 
     @property
     def address(self) -> str:
-        """The address in use."""
+        """Return the address in use."""
         return self._session.address
 
     async def ping(self, **options: Unpack[CallOptions]) -> Ping:

@@ -53,7 +53,7 @@ class Base:
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """The endpoint of a connection."""
+        """Return the endpoint of a connection."""
         return self.scheme, self.host, self.port
 
 

@@ -29,7 +29,7 @@ class Request:
 
     @property
     def endpoint(self) -> str:
-        """Method and path, for messages."""
+        """Return method and path, for messages."""
         return f"{self.method} {self.path}"
 
     @property
@@ -62,7 +62,7 @@ class Sender(Protocol):
 
     @property
     def address(self) -> str:
-        """The address in use."""
+        """Return the address in use."""
         ...
 
     def leave(self, address: str) -> None:

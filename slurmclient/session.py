@@ -90,7 +90,7 @@ class Session:
 
     @property
     def agreement(self) -> Agreement:
-        """The result of the last negotiation.
+        """Return the result of the last negotiation.
 
         Raises:
             RuntimeError: there was none.
@@ -103,7 +103,7 @@ class Session:
 
     @property
     def address(self) -> str:
-        """The address in use."""
+        """Return the address in use."""
         return self._sender.address
 
     async def aclose(self) -> None:

@@ -142,7 +142,7 @@ class Transport:
 
     @property
     def address(self) -> str:
-        """The address in use."""
+        """Return the address in use."""
         return self._routes[self._current].address
 
     def leave(self, address: str) -> None:

@@ -30,7 +30,7 @@ class Codec:
 
     @property
     def label(self) -> str:
-        """The version in the form used in paths."""
+        """Return the version in the form used in paths."""
         return f"v0.0.{self.version}"
 
     def write_job(self, wishes: JobDescription) -> dict[str, object]:

@@ -82,12 +82,12 @@ class Envelope:
 
     @property
     def number(self) -> int:
-        """The first error number that is not 0; 0 if there is none."""
+        """Return the first error number that is not 0; 0 if there is none."""
         return next((error.number for error in self.errors if error.number), 0)
 
     @property
     def release(self) -> Release | None:
-        """The release of slurmrestd, None if the reply does not contain it."""
+        """Return the release of slurmrestd, None if the reply does not contain it."""
         slurm = mapping(mapping(self.payload, "meta"), "slurm")
         version = mapping(slurm, "version")
         year, month, micro = (decode_integer(version.get(part)) for part in ("major", "minor", "micro"))
@@ -98,7 +98,7 @@ class Envelope:
 
     @property
     def cluster(self) -> str:
-        """The name of the cluster, empty if the reply does not contain it."""
+        """Return the name of the cluster, empty if the reply does not contain it."""
         return text(mapping(mapping(self.payload, "meta"), "slurm"), "cluster")
 
     def free(self) -> None:
