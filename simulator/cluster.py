@@ -89,12 +89,12 @@ class ConditionTimeout(AssertionError):
 
 
 def three_nodes() -> list[SimNode]:
-    """`n1` to `n3`, 8 CPUs each."""
+    """Return `n1` to `n3`, 8 CPUs each."""
     return [SimNode(name, cpus=8, memory_mb=64_000) for name in NAMES]
 
 
 def two_partitions() -> list[SimPartition]:
-    """`batch` for everything, and `urgent`, which preempts."""
+    """Return `batch` for everything, and `urgent`, which preempts."""
     return [SimPartition("batch", default=True, priority_tier=1), SimPartition("urgent", priority_tier=10)]
 
 
@@ -285,7 +285,7 @@ class KillableExtender:
     process: asyncio.Task[None]
 
     def __call__(self) -> None:
-        """SIGKILL."""
+        """Kill the process, as SIGKILL."""
         self.network.die()
         self.process.cancel()
 

@@ -56,7 +56,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._selector = _Jump(self._advance)  # Nothing else is asked of it by `_run_once` of asyncio's base_events.py.
 
     def time(self) -> float:
-        """Virtual seconds."""
+        """Return virtual seconds."""
         return self._time
 
     def run_in_executor(  # type: ignore[override]
@@ -95,7 +95,7 @@ def number_tasks(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def numbered_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Future[Any]:
-    """A task factory: the order of tasks in a set is that in which they were made."""
+    """Return a task factory: the order of tasks in a set is that in which they were made."""
     return _Task(work, loop=loop, **options)
 
 

@@ -124,7 +124,7 @@ class ForeignPodScheduler:
                 self.cluster.kube.delete_pod(name)
 
     def _left(self, node: Json) -> tuple[int, int]:
-        """CPUs and bytes, in billionths, that no Pod on a Node asks for."""
+        """Return CPUs and bytes, in billionths, that no Pod on a Node asks for."""
         has = node["status"]["allocatable"]
         cpus, bytes_ = quantity.parse(has["cpu"]), quantity.parse(has["memory"])
         for pod in self._on(node["metadata"]["name"]):

@@ -24,7 +24,7 @@ Placeholders = Callable[[], Awaitable[Sequence[Mapping[str, Any]]]]
 
 
 def nodes() -> list[SimNode]:
-    """Three machines."""
+    """Return three machines."""
     return [SimNode(f"node-{number}", cpus=8, memory_mb=64_000) for number in (1, 2, 3)]
 
 
@@ -85,7 +85,7 @@ class DemoEnvironment:
             self._delete(pod)
 
     def pods(self) -> list[Json]:
-        """All of them."""
+        """Return all of them."""
         return list(self.kube.storage.of(PODS))
 
     # Slurm.

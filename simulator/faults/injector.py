@@ -24,7 +24,7 @@ class FaultInjector(FaultSource):
     every_s: float
 
     async def run(self) -> None:
-        """FaultSource until cancelled."""
+        """Inject faults until cancelled."""
         makers: dict[FaultClass, Callable[[], None]] = {
             FaultClass.NETWORK: self._network,
             FaultClass.SLURM: self._slurm,

@@ -44,7 +44,7 @@ class NodeSharingChecks:
     checker: InvariantChecker
 
     def check_start(self, node: str, what: str, job: tuple[int, str], *, by_slurm: bool = False) -> None:
-        """Something starts on a node, for a job and workload: is a Pod there whose job is over?
+        """Check a start on a node, for a job and workload: is a Pod there whose job is over?
 
         `by_slurm`: a job. Where the fence script is installed PrologSlurmctld kept it waiting, so that all was in time.
         """
@@ -81,7 +81,7 @@ class NodeSharingChecks:
                 )
 
     def check_mode(self, job: SimJob, uid: str) -> None:
-        """A placeholder job starts: in mode `auto` it has a script, or each of its nodes the fence script.
+        """Check a placeholder job that starts: in mode `auto` it has a script, or each of its nodes the fence script.
 
         On nodes without slurmd there is no script to hold them.
         """
@@ -116,7 +116,7 @@ class NodeSharingChecks:
         return ""
 
     def check_room(self, pod: Json) -> None:
-        """It was bound: kubelet's sums hold, of what was known of the node."""
+        """Check a bound Pod: kubelet's sums hold, of what was known of the node."""
         self.checker.checked[Invariant.ROOM] += 1
         name = pod["spec"]["nodeName"]
         node, uid = self.checker.cluster.kube.node(name), pod["metadata"]["uid"]

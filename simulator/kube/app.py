@@ -49,7 +49,7 @@ class ApiServerApp:
         self._dropping = asyncio.Event()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """One request."""
+        """Serve one request."""
         if scope["type"] != "http":
             raise TypeError(f"only HTTP is served, not {scope['type']}")
         request, send = await _read(scope, receive), self._dated(send)
@@ -63,7 +63,7 @@ class ApiServerApp:
             await asyncio.wait([gone])
 
     def _dated(self, send: Send) -> Send:
-        """With the time of this cluster in every answer, as `net/http` of Go does it."""
+        """Add the time of this cluster to every answer, as `net/http` of Go does it."""
 
         async def send_dated(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -272,7 +272,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 async def _nothing() -> None:
-    """Done at once."""
+    """Do nothing."""
 
 
 async def _start(send: Send, code: int, length: int | None = None) -> None:

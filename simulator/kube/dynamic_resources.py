@@ -130,7 +130,7 @@ class DynamicResources:
     # What kube-scheduler's plugin does.
 
     def why_not(self, pod: Json, node: str) -> str:
-        """Filter: why a Pod cannot have its devices on a Node; "" if it can."""
+        """Return why a Pod cannot have its devices on a Node; "" if it can."""
         wanted = 0
         for claim in self._claims(pod):
             if claim is None:

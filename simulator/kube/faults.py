@@ -38,7 +38,7 @@ class KubeFault:
     rng: random.Random = field(default_factory=lambda: random.Random(1))  # noqa: S311
 
     def refusal(self) -> StatusError:
-        """The answer in place of the real one."""
+        """Return the answer in place of the real one."""
         details = {"retryAfterSeconds": self.retry_after_s} if self.retry_after_s else None
         return StatusError(self.code or 500, self.reason, self.message, details)
 
@@ -63,7 +63,7 @@ class KubeFaults:
         self.rules.clear()
 
     def take(self, method: str, path: str, watch: bool) -> KubeFault | None:
-        """The fault that this request meets; spends it."""
+        """Return the fault that this request meets, and spend it."""
         for fault in self.rules:
             if fault.method in {"", method} and re.search(fault.path, path) and fault.watch in {None, watch}:
                 if fault.every > 1 and fault.rng.randrange(fault.every):

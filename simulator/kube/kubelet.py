@@ -200,7 +200,7 @@ class Kubelets:
         set_condition(pod["status"], {"type": "Ready", "status": "False"}, self._server.wall())
 
     def _finish(self, key: ObjectKey, uid: str, exit_code: int) -> None:
-        """The containers have ended: say so, then forget the Pod, as kubelet does with a delete of no grace."""
+        """Report that the containers have ended, then forget the Pod, as kubelet does with a delete of no grace."""
         pod = self._server.storage.get(key)
         if pod is not None and pod["metadata"]["uid"] == uid and pod["status"]["phase"] not in pods.OVER:
             self._change(key, uid, lambda one: self._end(one, "Failed", exit_code))

@@ -63,7 +63,7 @@ def requested(pod: Json) -> dict[str, Fraction]:
 
 
 def quantity(text: str) -> Fraction:
-    """`500m`, `1.5Gi`, `2e3`."""
+    """Parse `500m`, `1.5Gi`, `2e3`."""
     for suffix, scale in _SCALES.items():
         if text.endswith(suffix):
             return Fraction(text.removesuffix(suffix)) * scale

@@ -10,12 +10,12 @@ Json = dict[str, Any]
 
 
 def timestamp(seconds: float) -> str:
-    """`metav1.Time`: RFC 3339 with whole seconds, as Kubernetes writes it."""
+    """Return a `metav1.Time`: RFC 3339 with whole seconds, as Kubernetes writes it."""
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_timestamp(text: str) -> float:
-    """Seconds since the epoch."""
+    """Return seconds since the epoch."""
     return datetime.fromisoformat(text).timestamp()
 
 
@@ -37,7 +37,7 @@ def a_pod(
     more: Mapping[str, str] | None = None,
     spec_more: Mapping[str, Any] | None = None,
 ) -> Json:
-    """A Pod with one container, ready to be created. `owner` is a controlling owner reference.
+    """Return a Pod with one container, ready to be created. `owner` is a controlling owner reference.
 
     `more` are further resources that its container requests, `spec_more` further fields of its spec.
     """
@@ -80,7 +80,7 @@ def a_node(
     more: Mapping[str, str] | None = None,
     address: str = "10.0.0.1",
 ) -> Json:
-    """A Node with its status, ready to be created. `more` are further resources that it has."""
+    """Return a Node with its status, ready to be created. `more` are further resources that it has."""
     capacity = {"cpu": cpu, "memory": memory, "pods": pods} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
     capacity |= more or {}
     meta: Json = {"name": name, "labels": {"kubernetes.io/hostname": name} | dict(labels or {})}
@@ -101,7 +101,7 @@ def a_node(
 
 
 def owner_reference(obj: Json) -> Json:
-    """The reference by which `obj`, once created, controls another object."""
+    """Return the reference by which `obj`, once created, controls another object."""
     return {
         "apiVersion": obj["apiVersion"],
         "kind": obj["kind"],

@@ -23,7 +23,7 @@ MERGE_KEYS: dict[tuple[str, ...], str] = {
 
 
 def apply_patch(obj: Json, patch: Any, content_type: str) -> Json:
-    """A patched copy of `obj`. Raises StatusError."""
+    """Return a patched copy of `obj`. Raises StatusError."""
     match content_type:
         case "application/merge-patch+json":
             return _merge(obj, _mapping(patch))
@@ -42,7 +42,7 @@ def _mapping(patch: Any) -> Json:
 
 
 def _merge(target: Any, patch: Json) -> Json:
-    """RFC 7386."""
+    """Apply a merge patch (RFC 7386)."""
     merged = deepcopy(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         if value is None:
@@ -91,7 +91,7 @@ def _strategic_list(target: list[Any], patch: list[Any], path: tuple[str, ...]) 
 
 
 def _json_patch(obj: Json, operations: Any) -> Json:
-    """RFC 6902 without `copy` and `move`."""
+    """Apply a JSON patch (RFC 6902) without `copy` and `move`."""
     if not isinstance(operations, list):
         raise bad_request("a JSON patch is a list of operations")
     patched = deepcopy(obj)

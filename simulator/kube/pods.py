@@ -57,7 +57,7 @@ def ungated(old: Json, new: Json, now: float) -> None:
 
 
 def bind(storage: Storage, key: ObjectKey, binding: Json, now: float) -> None:
-    """`POST pods/NAME/binding`. Raises StatusError."""
+    """Serve `POST pods/NAME/binding`. Raises StatusError."""
     name, meta = key.name, binding.get("metadata") or {}
     node = (binding.get("target") or {}).get("name", "")
     if meta.get("name") != name:
@@ -85,7 +85,7 @@ def bind(storage: Storage, key: ObjectKey, binding: Json, now: float) -> None:
 
 
 def evict(storage: Storage, key: ObjectKey, eviction: Json, now: float) -> None:
-    """`POST pods/NAME/eviction`. The budget is asked before the UID is compared. Raises StatusError."""
+    """Serve `POST pods/NAME/eviction`. The budget is asked before the UID is compared. Raises StatusError."""
     if (eviction.get("metadata") or {}).get("name") != key.name:
         raise bad_request("name in URL does not match name in Eviction object")
     pod = storage.get(key)
@@ -169,5 +169,5 @@ def _spend_budget(storage: Storage, pod: Json) -> None:
 
 
 def pod_key(namespace: str, name: str) -> ObjectKey:
-    """The key of a Pod."""
+    """Return the key of a Pod."""
     return ObjectKey(PODS, namespace, name)

@@ -18,7 +18,7 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """As objects carry it: `apps/v1`, `v1`."""
+        """Return the version as objects carry it: `apps/v1`, `v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
@@ -80,7 +80,7 @@ class Target:
 
 
 def find_target(path: str, resources: tuple[Resource, ...]) -> Target | None:
-    """The object or collection at `path`; `None` where the path names none."""
+    """Return the object or collection at `path`; `None` where the path names none."""
     for resource in resources:
         if not path.startswith(resource.root + "/"):
             continue

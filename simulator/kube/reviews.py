@@ -14,7 +14,7 @@ _SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 def answer_review(server: FakeApiServer, request: ApiRequest) -> tuple[int, Json] | None:
-    """Status code and body; `None`: the request is about something else. Every client may ask."""
+    """Return status code and body; `None`: the request is about something else. Every client may ask."""
     if (request.method, request.path) == ("GET", "/version"):
         return 200, {"major": "1", "minor": "36", "gitVersion": VERSION}
     if request.method != "POST" or not request.path.startswith((_REVIEWS, _SELF)):

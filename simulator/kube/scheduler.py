@@ -181,7 +181,7 @@ class SimScheduler:
         self._news.set()
 
     async def _next(self) -> _Queued:
-        """The Pod that may be tried now, longest waiting first."""
+        """Return the Pod that may be tried now, longest waiting first."""
         loop = asyncio.get_running_loop()
         while True:
             self._news.clear()
@@ -257,7 +257,7 @@ class SimScheduler:
             self.claims.post_filter(pod)
 
     async def _filter(self, pod: Json, names: list[str]) -> tuple[list[str], str]:
-        """The nodes that pass, or why none does. Raises ExtenderCallFailed, httpx.HTTPError."""
+        """Return the nodes that pass, or why none does. Raises ExtenderCallFailed, httpx.HTTPError."""
         self.status.filters += 1
         meta = {key: value for key, value in pod["metadata"].items() if key != "managedFields"}
         stripped = {"metadata": meta, "spec": pod["spec"], "status": pod["status"]}

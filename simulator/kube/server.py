@@ -51,12 +51,12 @@ class ApiRequest:
 
     @property
     def watch(self) -> bool:
-        """A watch rather than a list."""
+        """Return whether the request is a watch rather than a list."""
         return self.query.get("watch") in {"1", "true"}
 
 
 def permission_for(request: ApiRequest, target: Target) -> Permission:
-    """The permission that RBAC would look for."""
+    """Return the permission that RBAC would look for."""
     verbs = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
     verb = verbs.get(request.method) or ("get" if target.name else "watch" if request.watch else "list")
     resource = target.resource.plural + (f"/{target.subresource}" if target.subresource else "")
@@ -123,11 +123,11 @@ class FakeApiServer:
         return self.create(a_node(name, **fields))
 
     def pod(self, name: str, namespace: str = "default") -> Json | None:
-        """A Pod as it is."""
+        """Return a Pod as it is."""
         return self.storage.get(pods.pod_key(namespace, name))
 
     def node(self, name: str) -> Json | None:
-        """A Node as it is."""
+        """Return a Node as it is."""
         return self.storage.get(ObjectKey(NODES, "", name))
 
     def delete_pod(self, name: str, namespace: str = "default", grace_s: int | None = None) -> None:
@@ -170,7 +170,7 @@ class FakeApiServer:
         raise StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
     def discovery(self, path: str) -> Json | None:
-        """The kinds of one group and version, at `/api/v1` or `/apis/GROUP/VERSION`."""
+        """Return the kinds of one group and version, at `/api/v1` or `/apis/GROUP/VERSION`."""
         served = [resource for resource in self.resources if resource.root == path]
         if not served:
             return None
@@ -313,7 +313,7 @@ class FakeApiServer:
         return self.storage.put(key, obj)
 
     def _note_who_cordoned(self, old: Json | None, new: Json) -> None:
-        """Of all fields and their managers, only who changed `spec.unschedulable` last."""
+        """Record as the only managed field which manager changed `spec.unschedulable` last."""
         cordoned = new["spec"].get("unschedulable")
         if old is None or old["spec"].get("unschedulable") == cordoned:
             return

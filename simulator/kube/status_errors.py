@@ -17,7 +17,7 @@ class StatusError(Exception):
         self.details = details
 
     def status(self) -> Json:
-        """The body of the answer."""
+        """Return the body of the answer."""
         status: Json = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -31,35 +31,35 @@ class StatusError(Exception):
 
 
 def not_found(what: str, name: str) -> StatusError:
-    """404."""
+    """Return a 404."""
     return StatusError(404, "NotFound", f'{what} "{name}" not found')
 
 
 def conflict(what: str, name: str, why: str) -> StatusError:
-    """409."""
+    """Return a 409."""
     return StatusError(409, "Conflict", f'Operation cannot be fulfilled on {what} "{name}": {why}')
 
 
 def already_exists(what: str, name: str) -> StatusError:
-    """409, of the other kind."""
+    """Return a 409 of the other kind."""
     return StatusError(409, "AlreadyExists", f'{what} "{name}" already exists')
 
 
 def invalid(kind: str, name: str, field: str, value: Any, why: str) -> StatusError:
-    """422."""
+    """Return a 422."""
     return StatusError(422, "Invalid", f'{kind} "{name}" is invalid: {field}: Invalid value: {value!r}: {why}')
 
 
 def bad_request(why: str) -> StatusError:
-    """400."""
+    """Return a 400."""
     return StatusError(400, "BadRequest", why)
 
 
 def expired(why: str) -> StatusError:
-    """410."""
+    """Return a 410."""
     return StatusError(410, "Expired", why)
 
 
 def throttled(why: str, retry_after_s: int) -> StatusError:
-    """429; 0: it does not say when to ask again."""
+    """Return a 429; 0: it does not say when to ask again."""
     return StatusError(429, "TooManyRequests", why, {"retryAfterSeconds": retry_after_s} if retry_after_s else None)

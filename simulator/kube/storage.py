@@ -45,7 +45,7 @@ class ObjectKey:
 
 
 def watch_line(change_type: str, obj: Json) -> bytes:
-    """One line of a watch."""
+    """Return one line of a watch."""
     return json.dumps({"type": change_type, "object": obj}, separators=(",", ":")).encode() + b"\n"
 
 
@@ -64,16 +64,16 @@ class Storage:
         """How often the storage was set back to a backup."""
 
     def new_uid(self) -> str:
-        """A UID that no other object has: a counter in the form of a UUID, so that runs repeat."""
+        """Return a UID that no other object has: a counter in the form of a UUID, so that runs repeat."""
         self._uids += 1
         return f"00000000-0000-4000-8000-{self._uids:012d}"
 
     def get(self, key: ObjectKey) -> Json | None:
-        """One object."""
+        """Return one object."""
         return self._objects.get(key)
 
     def of(self, resource: Resource, namespace: str = "") -> Iterator[Json]:
-        """All objects of a kind, of one namespace or of all, in the order of their keys, as etcd has them."""
+        """Return all objects of a kind, of one namespace or of all, in the order of their keys, as etcd has them."""
         keys = (key for key in self._objects if key.resource == resource and namespace in {"", key.namespace})
         for key in sorted(keys, key=lambda key: (key.namespace, key.name)):
             yield self._objects[key]
@@ -101,11 +101,11 @@ class Storage:
         return gone
 
     def save(self) -> Snapshot:
-        """A backup. Objects are never changed in place, so that it needs no copies."""
+        """Return a backup. Objects are never changed in place, so that it needs no copies."""
         return Snapshot(self.version, dict(self._objects))
 
     def restore(self, snapshot: Snapshot, *, bump: bool = True) -> None:
-        """Go back to a backup. Listeners receive every difference; watches must have ended before.
+        """Restore a backup. Listeners receive every difference; watches must have ended before.
 
         Versions go on from where they were, and every older one is compacted, as with `etcdutl snapshot restore
         --bump-revision --mark-compacted`: otherwise (`bump` False) versions are given out a second time, and a watch
@@ -144,18 +144,18 @@ class Storage:
         return [happening for happening in self._history if happening.version > version]
 
     def forget_history(self) -> None:
-        """Compact: a watch or a page from before now gets 410."""
+        """Compact the history: a watch or a page from before now gets 410."""
         self.version += 1
         self._forgotten = self.version
         self._history.clear()
 
     def latest(self, resource: Resource) -> int:
-        """The version of the last change of this kind of object, 0 before the first."""
+        """Return the version of the last change of this kind of object, 0 before the first."""
         return self._latest.get(resource, 0)
 
     @property
     def forgotten(self) -> int:
-        """The version at which the window begins."""
+        """Return the version at which the window begins."""
         return self._forgotten
 
     def _notify(self, change_type: str, resource: Resource, obj: Json) -> None:

@@ -68,7 +68,7 @@ class WatchCaches:
         return self._still if self._still is not None and self._meets() else None
 
     def of(self, still: Snapshot, resource: Resource, namespace: str) -> list[dict[str, object]]:
-        """As `Storage.of`, of a snapshot."""
+        """List objects of a snapshot, as `Storage.of`."""
         keys = [key for key in still.objects if key.resource == resource and namespace in {"", key.namespace}]
         return [still.objects[key] for key in sorted(keys, key=lambda key: (key.namespace, key.name))]
 
@@ -97,7 +97,7 @@ class WatchCaches:
 
 
 def _mixed(happenings: Iterable[WatchEvent], rng: random.Random) -> list[WatchEvent]:
-    """In another order, but for those of one object."""
+    """Return the events in another order, but for those of one object."""
     lines: dict[str, list[WatchEvent]] = {}
     for one in happenings:
         lines.setdefault(one.object["metadata"]["uid"], []).append(one)

@@ -37,7 +37,7 @@ async def serve(network: Network, app: AsgiApp, host: str, port: int) -> AsyncIt
 
 @asynccontextmanager
 async def serve_on_loopback(app: AsgiApp) -> AsyncIterator[int]:
-    """As `serve`, on a free port of 127.0.0.1, which is given."""
+    """Serve as `serve`, on a free port of 127.0.0.1, which is given."""
     connection, state = _protocol(app)
     server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
     try:

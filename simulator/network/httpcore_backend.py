@@ -27,7 +27,7 @@ class MemoryStream(httpcore.AsyncNetworkStream):
         self._writer = writer
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
-        """Up to `max_bytes`; empty at the end. Raises httpcore.ReadTimeout, httpcore.ReadError."""
+        """Read up to `max_bytes`; empty at the end. Raises httpcore.ReadTimeout, httpcore.ReadError."""
         try:
             async with asyncio.timeout(timeout):
                 return await self._reader.read(max_bytes)
@@ -57,7 +57,7 @@ class MemoryStream(httpcore.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> httpcore.AsyncNetworkStream:
-        """Always raises: the in-memory network has no TLS."""
+        """Raise an error always: the in-memory network has no TLS."""
         raise httpcore.ConnectError("the in-memory network has no TLS: use an http:// address")
 
     def get_extra_info(self, info: str) -> Any:
@@ -102,7 +102,7 @@ class MemoryBackend(httpcore.AsyncNetworkBackend):
 
 
 def http_transport(network: Network, limits: httpx.Limits | None = None) -> httpx.AsyncHTTPTransport:
-    """An httpx transport whose connections are made in `network`. `limits` as for httpx."""
+    """Return an httpx transport whose connections are made in `network`. `limits` as for httpx."""
     # The network has no TLS; reading the certificates of the system for it would take longer than most simulations.
     transport = httpx.AsyncHTTPTransport(verify=False)
     limits = limits or httpx.Limits()

@@ -30,7 +30,7 @@ FIRST_EPHEMERAL_PORT = 49152
 
 
 def no_latency() -> float:
-    """The default one-way delay in seconds: the next turn of the loop."""
+    """Return the default one-way delay in seconds: the next turn of the loop."""
     return 0.0
 
 
@@ -82,15 +82,15 @@ class MemoryTransport(asyncio.Transport):
         self._protocol = protocol
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """The protocol that receives the callbacks."""
+        """Return the protocol that receives the callbacks."""
         return self._protocol
 
     def is_closing(self) -> bool:
-        """Closed, or about to be."""
+        """Return whether the transport is closed, or about to be."""
         return self._closing
 
     def is_reading(self) -> bool:
-        """Bytes are handed on as they come."""
+        """Return whether bytes are handed on as they come."""
         return self._reading and not self._closing
 
     def pause_reading(self) -> None:
@@ -103,20 +103,20 @@ class MemoryTransport(asyncio.Transport):
         self._wake()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Bytes under way at which the own protocol is paused and resumed."""
+        """Set the bytes under way at which the own protocol is paused and resumed."""
         self._high = HIGH_WATER if high is None else high
         self._low = self._high // 4 if low is None else low
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
-        """(low, high), in bytes."""
+        """Return (low, high), in bytes."""
         return self._low, self._high
 
     def get_write_buffer_size(self) -> int:
-        """Bytes written and not yet taken by the other side."""
+        """Return the bytes written and not yet taken by the other side."""
         return self._peer._inbox_bytes
 
     def can_write_eof(self) -> bool:
-        """A half-close is possible."""
+        """Return whether a half-close is possible."""
         return True
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:

@@ -100,12 +100,12 @@ class ExtenderProcess:
 
     @property
     def alive(self) -> bool:
-        """It has not ended."""
+        """Return whether the process has not ended."""
         return self.exit_code is None
 
     @property
     def leads(self) -> bool:
-        """It lives, goes on, and may write."""
+        """Return whether the process lives, is not stopped, and may write."""
         here = self.alive and not self.paused and self.assembly is not None
         return here and self._write_gate is not None and self._write_gate.held
 
@@ -120,16 +120,16 @@ class ExtenderProcess:
             self._loop.call_soon(self._task.cancel)
 
     def terminate(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
         self._loop.call_soon(self._stop.set)
 
     def stop(self) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP."""
         self.paused = True
         self._loop.pause()
 
     def go_on(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self.paused = False
         self._loop.pause(False)
 

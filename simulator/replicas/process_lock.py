@@ -12,7 +12,7 @@ class Mortal(Protocol):
 
     @property
     def alive(self) -> bool:
-        """It has not ended; one that is stopped has not."""
+        """Return whether the process has not ended; one that is stopped has not."""
         ...
 
 
@@ -26,7 +26,7 @@ class SimProcessLock:
         self._since: float | None = None
 
     def since(self) -> float | None:
-        """As `ProcessLock`."""
+        """Return the start of the lock, as `ProcessLock` does."""
         holder = self._held.get(self.name)
         if self._since is None and (holder is None or not holder.alive):
             self._held[self.name] = self._process
@@ -34,4 +34,4 @@ class SimProcessLock:
         return self._since
 
     def close(self) -> None:
-        """As `ProcessLock`: it is free once the process has ended."""
+        """Free the lock once the process has ended, as `ProcessLock` does."""

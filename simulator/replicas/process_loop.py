@@ -47,17 +47,17 @@ class ProcessLoop(asyncio.BaseEventLoop):
         self._plan()
 
     def time(self) -> float:
-        """That of the loop below."""
+        """Return the time of the loop below."""
         return self._below.time()
 
     def call_soon(self, *given: Any, **more: Any) -> asyncio.Handle:  # type: ignore[override]
-        """As every loop."""
+        """Schedule a callback, as every loop."""
         handle = super().call_soon(*given, **more)
         self._plan()
         return handle
 
     def call_at(self, *given: Any, **more: Any) -> asyncio.TimerHandle:  # type: ignore[override]
-        """As every loop."""
+        """Schedule a callback, as every loop."""
         handle = super().call_at(*given, **more)
         self._plan()
         return handle
@@ -69,7 +69,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
         return at_once(self, work, *given)
 
     def is_running(self) -> bool:
-        """It is, as long as the loop below."""
+        """Return whether the loop runs: as long as the loop below does."""
         return not self.is_closed()
 
     def close(self) -> None:

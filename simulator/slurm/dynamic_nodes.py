@@ -20,7 +20,7 @@ _STATES = frozenset({"EXTERNAL", "CLOUD", "FUTURE"})
 
 
 def read_new_node(conf: str, controller: Slurmctld) -> SimNode:
-    """The node of one line of slurm.conf. Raises `SlurmRefusal`."""
+    """Return the node of one line of slurm.conf. Raises `SlurmRefusal`."""
     settings = dict(part.split("=", 1) for part in conf.split() if "=" in part)
     name = settings.get("NodeName", "")
     if not name or not settings.keys() <= _KEYS:

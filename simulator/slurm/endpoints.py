@@ -35,7 +35,7 @@ class RestCall:
 
     @property
     def content(self) -> Mapping[str, Any]:
-        """The body as an object; empty where it is none."""
+        """Return the body as an object; empty where it is none."""
         return self.body if isinstance(self.body, dict) else {}
 
 
@@ -64,7 +64,7 @@ class Route:
 
 @lru_cache(maxsize=4096)
 def find_route(method: str, path: str, version: int, release: tuple[int, int]) -> tuple[Route, str] | None:
-    """The route of a request and the argument in its path; `None`: nothing is bound there."""
+    """Return the route of a request and the argument in its path; `None`: nothing is bound there."""
     for route in ROUTES:
         found = re.fullmatch(route.path.replace("{}", "([^/]+)"), path)
         if found and route.method == method and version >= route.since_version and release >= route.since_release:
@@ -73,7 +73,7 @@ def find_route(method: str, path: str, version: int, release: tuple[int, int]) -
 
 
 def error(code: int, text: str, source: str) -> Json:
-    """One entry of `errors`."""
+    """Return one entry of `errors`."""
     return {"description": text, "error_number": code, "error": text, "source": source}
 
 
@@ -173,7 +173,7 @@ def _states(asked: RestCall) -> RestReply:
 
 
 def _kill(asked: RestCall) -> RestReply:
-    """By id and by name; with signal 0 a probe that ends nothing. Failures alone unless VERBOSE."""
+    """Serve a kill by id and by name; with signal 0 a probe that ends nothing. Failures alone unless VERBOSE."""
     body = asked.content
     ids = [int(one) for one in body.get("jobs") or ()]
     if name := body.get("job_name"):
@@ -187,7 +187,7 @@ def _kill(asked: RestCall) -> RestReply:
 
 
 def _kill_one(controller: Slurmctld, job_id: int, signal: str, script: bool) -> int:
-    """`script`: only the batch script is signalled; else all steps, for which slurmctld asks the job's nodes."""
+    """Signal one job. `script`: the batch script alone; else all steps, for which slurmctld asks the job's nodes."""
     job = controller.job(job_id)
     if job is None or signal not in {"0", "TERM", "USR1", "USR2", "HUP"}:
         return controller.cancel(job_id)

@@ -83,9 +83,9 @@ class SlurmFaults:
         return rule
 
     def clear(self) -> None:
-        """No more faults."""
+        """Remove all faults."""
         self.rules.clear()
 
     def strike(self, method: str, path: str) -> SlurmFaultRule | None:
-        """The rule that strikes this request."""
+        """Return the rule that strikes this request."""
         return next((rule for rule in self.rules if rule.strikes(method, path)), None)

@@ -47,7 +47,7 @@ class FenceScripts:
 
     @property
     def scripts(self) -> Scripts:
-        """As slurm.conf names them."""
+        """Return the scripts that slurm.conf names."""
         if self.only_on is not None:
             return Scripts(None, self._epilog)
         return Scripts(None, self._epilog, self._prolog_slurmctld, self._epilog_slurmctld)

@@ -120,7 +120,7 @@ class JobLifecycle:
             self._prepare_nodes(job)
 
     async def _configure(self, job: SimJob, script: ControllerScript) -> None:
-        """PrologSlurmctld. Where it fails a batch job is requeued, any other cancelled (`slurm.conf(5)`).
+        """Run PrologSlurmctld. Where it fails a batch job is requeued, any other cancelled (`slurm.conf(5)`).
 
         The time limit grows by how long it took (`job_mgr.c`, job_config_fini).
         """
@@ -147,7 +147,7 @@ class JobLifecycle:
             self._prologs[job.job_id, node] = self._timers.start(work, f"Prolog of job {job.job_id} on {node}")
 
     async def _prepare(self, job: SimJob, node: str, script: NodeScript) -> None:
-        """A node's Prolog. Where it fails the node is drained and the job requeued and held, or cancelled."""
+        """Run a node's Prolog. Where it fails the node is drained and the job requeued and held, or cancelled."""
         try:
             code = await script(job, node)
         finally:
@@ -174,7 +174,7 @@ class JobLifecycle:
             self._scripts[job.job_id] = self._timers.start(script, f"script of job {job.job_id}")
 
     async def _run_script(self, job: SimJob, signals: asyncio.Queue[Signal], post_hook: PostHook) -> None:
-        """The job ends with its script: COMPLETED, or FAILED with the exit code."""
+        """Run the job's script and end the job with it: COMPLETED, or FAILED with the exit code."""
         code = await run_placeholder(job, signals, post_hook)
         if job.running:
             del self._signals[job.job_id], self._scripts[job.job_id]
@@ -234,7 +234,7 @@ class JobLifecycle:
         self._changed(0.05)
 
     def lose_node(self, job: SimJob, node: str, *, script_matters: bool) -> None:
-        """A node went DOWN: what runs on it ends at once without Epilog, what completes on it is complete.
+        """End what runs on a node that went DOWN, without Epilog; what completes on it is complete.
 
         A job that outlives its nodes runs on the others; if `script_matters`, not without its script.
         """
@@ -255,7 +255,7 @@ class JobLifecycle:
                 self._complete(job)
 
     def requeue(self, job: SimJob) -> None:
-        """Back into the queue: same id, one more restart, not eligible for two minutes."""
+        """Put the job back into the queue: same id, one more restart, not eligible for two minutes."""
         nodes = job.nodes
         job.state, job.reason, job.restart_count = "PENDING", "BeginTime", job.restart_count + 1
         job.nodes, job.start_time, job.end_time, job.preempt_time = (), 0.0, 0.0, 0.0
@@ -291,14 +291,14 @@ class JobLifecycle:
             self._complete_on(job, sorted(job.completing_on))
 
     def kill_script(self, job: SimJob) -> None:
-        """SIGKILL for the script, if there is one."""
+        """Kill the script, if there is one, as SIGKILL."""
         self._signals.pop(job.job_id, None)
         script = self._scripts.pop(job.job_id, None)
         if script is not None:
             script.cancel()
 
     def _watch_limit(self, job: SimJob) -> None:
-        """Time limits are looked at every half minute, so a job overruns its own."""
+        """Check the time limit every half minute, so that a job overruns its own."""
         started, tick = job.start_time, self._config.limit_interval_s
 
         def check() -> None:
@@ -330,7 +330,7 @@ class JobLifecycle:
             self._timers.start(self._clean_up(job, nodes), f"end of job {job.job_id}")
 
     async def _clean_up(self, job: SimJob, nodes: Sequence[str]) -> None:
-        """The script has KillWait to end, then each node runs its Epilog."""
+        """Give the script KillWait to end, then run each node's Epilog."""
         script = self._scripts.pop(job.job_id, None)
         if script is not None:
             self._signals.pop(job.job_id).put_nowait(Signal.END)

@@ -17,7 +17,7 @@ _GRES = re.compile(r"gres[/:]([A-Za-z0-9_.-]+(?::(?=[A-Za-z0-9_.-]*[A-Za-z])[A-Z
 
 
 def parse_number(value: object) -> int | None:
-    """An optional number. One whose `set` is missing is unset, without a word."""
+    """Return an optional number. One whose `set` is missing is unset, without any error."""
     if isinstance(value, dict):
         if not value.get("set") or value.get("infinite"):
             return None
@@ -28,7 +28,7 @@ def parse_number(value: object) -> int | None:
 
 
 def parse_time(value: object, now: float) -> float:
-    """A time: a number, `uts<epoch>`, `now+<n>`; 0.0 for anything else."""
+    """Parse a time: a number, `uts<epoch>`, `now+<n>`; 0.0 for anything else."""
     if isinstance(value, str):
         if value.startswith("uts"):
             return float(value[3:] or 0)
@@ -38,7 +38,7 @@ def parse_time(value: object, now: float) -> float:
 
 
 def gres_counts(text: str, nodes: Mapping[str, SimNode]) -> dict[str, int]:
-    """`gres/gpu:h100:2` and its like. Raises `SlurmRefusal`: 2115 for `gpu:2`, 2072 for a GRES that no node has."""
+    """Parse text such as `gres/gpu:h100:2`. Raises `SlurmRefusal`: 2115 for `gpu:2`, 2072 for an unknown GRES."""
     known = {name.partition(":")[0] for node in nodes.values() for name in node.gres}
     counts: dict[str, int] = {}
     for part in filter(None, text.split(",")):
@@ -52,7 +52,7 @@ def gres_counts(text: str, nodes: Mapping[str, SimNode]) -> dict[str, int]:
 
 
 def node_names(value: object, nodes: Mapping[str, SimNode]) -> tuple[str, ...]:
-    """Names from a hostlist or an array of them. Raises `SlurmRefusal` (2018) for a node that does not exist."""
+    """Return names from a hostlist or an array of them. Raises `SlurmRefusal` (2018) for a node that does not exist."""
     parts = value if isinstance(value, list) else [value] if isinstance(value, str) else []
     try:
         names = tuple(name for part in parts if part for name in expand(str(part)))

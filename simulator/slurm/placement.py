@@ -17,15 +17,15 @@ class PlacementState:
     jobs: Iterable[SimJob]
 
     def partitions_of(self, job: SimJob) -> Sequence[SimPartition]:
-        """The partitions that the job may run in, as listed in it."""
+        """Return the partitions that the job may run in, as listed in it."""
         return [self.partitions[name] for name in job.partition.split(",") if name in self.partitions]
 
     def holders(self, node: str) -> list[SimJob]:
-        """The jobs that hold something of a node, those still completing on it among them."""
+        """Return the jobs that hold something of a node, those still completing on it among them."""
         return [job for job in self.jobs if (job.running and node in job.nodes) or node in job.completing_on]
 
     def nodes_of(self, partition: SimPartition) -> Sequence[SimNode]:
-        """Nodes of a partition, in order."""
+        """Return Nodes of a partition, in order."""
         if partition.node_set:
             nodes = self.nodes.values()
             return [node for node in nodes if partition.node_set in (node.features if node.sets is None else node.sets)]
@@ -35,7 +35,7 @@ class PlacementState:
 
 
 def wanted_nodes(cluster: PlacementState, job: SimJob, partition: SimPartition) -> list[SimNode]:
-    """Nodes that the job allows and that are large enough, whatever happens on them now."""
+    """Return the nodes that the job allows and that are large enough, whatever happens on them now."""
     return [
         node
         for node in cluster.nodes_of(partition)
@@ -49,19 +49,19 @@ def wanted_nodes(cluster: PlacementState, job: SimJob, partition: SimPartition) 
 
 
 def asks_too_many_cpus(cluster: PlacementState, job: SimJob) -> bool:
-    """No node of its partitions has so many."""
+    """Return whether no node of the job's partitions has so many CPUs."""
     nodes = [node for partition in cluster.partitions_of(job) for node in cluster.nodes_of(partition)]
     return all(job.cpus_per_node > node.cpus for node in nodes)
 
 
 def all_unavailable(cluster: PlacementState, job: SimJob) -> bool:
-    """Every node that the job could use is drained, FAIL, under maintenance or down."""
+    """Return whether every node that the job could use is drained, FAIL, under maintenance or down."""
     usable = [node for partition in cluster.partitions_of(job) for node in wanted_nodes(cluster, job, partition)]
     return all(node.unavailable for node in usable)
 
 
 def can_ever_run(cluster: PlacementState, job: SimJob) -> bool:
-    """Enough such nodes exist."""
+    """Return whether enough such nodes exist."""
     if job.packed:
         parts = cluster.partitions_of(job)
         rooms = (sum(_tasks(job, node, ()) for node in wanted_nodes(cluster, job, part)) for part in parts)
@@ -70,7 +70,7 @@ def can_ever_run(cluster: PlacementState, job: SimJob) -> bool:
 
 
 def goes_before(cluster: PlacementState, waiting: SimJob, job: SimJob) -> bool:
-    """An allocation does not overtake a pending job: of its partition, or of another that shares nodes with it
+    """Return whether a pending job goes before an allocation: of its partition, or of another that shares nodes with it
     (`_top_priority` in `job_mgr.c`). Where a job comes to several partitions, the first counts.
     """
     mine, theirs = cluster.partitions_of(job), cluster.partitions_of(waiting)
@@ -86,7 +86,7 @@ def goes_before(cluster: PlacementState, waiting: SimJob, job: SimJob) -> bool:
 def nodes_available_now(
     cluster: PlacementState, job: SimJob, closed: Set[str] = frozenset()
 ) -> tuple[SimPartition, tuple[str, ...]] | None:
-    """The partition and the nodes that the job gets at once, the first that fit but those closed; `None`: none now."""
+    """Return partition and nodes that the job gets at once, the first that fit but those closed; `None`: none."""
     for partition in cluster.partitions_of(job):
         if not partition.up:
             continue
@@ -104,7 +104,7 @@ def nodes_available_now(
 
 
 def victims(cluster: PlacementState, job: SimJob) -> list[SimJob]:
-    """The fewest running jobs of lower tiers whose end would let the job start; empty: preemption does not help."""
+    """Return the fewest running jobs of lower tiers whose end lets the job start; empty: preemption does not help."""
     best: list[SimJob] = []
     for partition in cluster.partitions_of(job):
         if not partition.up or job.node_count != 1 or job.packed:
@@ -117,7 +117,7 @@ def victims(cluster: PlacementState, job: SimJob) -> list[SimJob]:
 
 
 def fits(cluster: PlacementState, job: SimJob, node: SimNode, without: Sequence[SimJob]) -> bool:
-    """The node takes jobs, and what is free on it, `without` counted as gone, is enough."""
+    """Return whether the node takes jobs, and has enough free, `without` counted as gone."""
     if node.unavailable or node.silent:
         return False
     everybody = cluster.holders(node.name)
@@ -162,7 +162,7 @@ def tasks_by_node(cluster: PlacementState, job: SimJob, names: Sequence[str]) ->
 
 
 def free_devices(cluster: PlacementState, job: SimJob, node: SimNode) -> dict[str, tuple[int, ...]]:
-    """The numbers of the devices that a job gets on a node: the lowest free ones, one type after another."""
+    """Return the numbers of the devices that a job gets on a node: the lowest free ones, one type after another."""
     taken: dict[str, set[int]] = {}
     for holder in cluster.holders(node.name):
         for name, numbers in holder.devices.get(node.name, {}).items():
@@ -238,7 +238,7 @@ def _gres_free(node: SimNode, holders: Sequence[SimJob], wanted: str) -> int:
 
 
 def _has_features(node: SimNode, wanted: str) -> bool:
-    """Feature expressions of `&` (or `,`) and `|`, without brackets."""
+    """Match feature expressions of `&` (or `,`) and `|`, without brackets."""
     if not wanted:
         return True
     return all(

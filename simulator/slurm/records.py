@@ -51,7 +51,7 @@ class SimNode:
 
     @property
     def unavailable(self) -> bool:
-        """Not to be allocated, as an administrator or slurmctld decided (`is_node_avail` in `node_mgr.c`)."""
+        """Return whether an administrator or slurmctld made the node unavailable (`is_node_avail` in `node_mgr.c`)."""
         return self.down or self.drained or self.failing or self.maintenance
 
 
@@ -156,22 +156,22 @@ class SimJob:
 
     @property
     def pending(self) -> bool:
-        """It waits."""
+        """Return whether the job waits."""
         return self.state == "PENDING"
 
     @property
     def running(self) -> bool:
-        """It holds nodes and CPUs."""
+        """Return whether the job holds nodes and CPUs."""
         return self.state == "RUNNING"
 
     @property
     def ended(self) -> bool:
-        """It is over, perhaps still completing."""
+        """Return whether the job is over, perhaps still completing."""
         return self.state in ENDED
 
     @property
     def words(self) -> list[str]:
-        """State words as slurmrestd lists them."""
+        """Return state words as slurmrestd lists them."""
         return [self.state, *sorted(self.flags)]
 
     def times(self, node: str) -> int:
@@ -187,5 +187,5 @@ class SimJob:
 
     @property
     def exclusive(self) -> bool:
-        """No other job may be on its nodes. `topo` keeps a block of topology/block, which there is none of here."""
+        """Return whether no other job may be on its nodes. `topo` keeps a block of topology/block; there is none."""
         return "none" in self.shared

@@ -34,67 +34,67 @@ class SimRelease:
 
     @property
     def number(self) -> tuple[int, ...]:
-        """(24, 11, 5)."""
+        """Return (24, 11, 5)."""
         return _number(self.text)
 
     @property
     def year_and_month(self) -> tuple[int, int]:
-        """(24, 11)."""
+        """Return (24, 11)."""
         return self.number[0], self.number[1]
 
     @property
     def api_versions(self) -> tuple[int, ...]:
-        """The N of every v0.0.N served."""
+        """Return the N of every v0.0.N served."""
         return _VERSIONS[self.year_and_month]
 
     @property
     def refusal_status(self) -> int:
-        """HTTP status of a request that slurmctld refuses."""
+        """Return HTTP status of a request that slurmctld refuses."""
         return 422 if self.number >= (26, 5) else 500
 
     @property
     def no_environment(self) -> int:
-        """Error number of a batch job without environment."""
+        """Return error number of a batch job without environment."""
         return 2127 if self.number >= (26, 5) else 2019
 
     @property
     def queue_full(self) -> int:
-        """Error number at MaxJobCount."""
+        """Return error number at MaxJobCount."""
         return 2007 if self.number >= (26, 5) else 11
 
     @property
     def knows_external(self) -> bool:
-        """There are external jobs."""
+        """Return whether there are external jobs."""
         return max(self.api_versions) >= 43
 
     @property
     def shows_external(self) -> bool:
-        """The API shows which nodes are external; and they survive drain and resume."""
+        """Return whether the API shows which nodes are external; such nodes survive drain and resume."""
         return max(self.api_versions) >= 44
 
     @property
     def renews_nodes(self) -> bool:
-        """A node that was deleted can be made again under its name."""
+        """Return whether a node that was deleted can be created again under its name."""
         return self.number >= (26, 5, 3)
 
     @property
     def external_needs_directory(self) -> bool:
-        """An external job must name a working directory."""
+        """Return whether an external job must name a working directory."""
         return self.number < (25, 11)
 
     @property
     def outlives_batch_host(self) -> bool:
-        """A job that outlives failed nodes goes on without its script when the node of that fails."""
+        """Return whether a job that outlives failed nodes continues without its script when the node of that fails."""
         return self.number >= (26, 5)
 
     @property
     def too_many_cpus_wait(self) -> bool:
-        """A job with more CPUs than any node has is taken with a warning (2015) and waits; before, it is refused."""
+        """Return whether a job with more CPUs than any node has waits with a warning (2015); before, it is refused."""
         return self.number >= (26, 5)
 
     @property
     def reason_outlives_drain(self) -> bool:
-        """A node keeps the text of a drain that was lifted."""
+        """Return whether a node keeps the text of a drain that was lifted."""
         return self.number < (25, 5)
 
 

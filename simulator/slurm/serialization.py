@@ -16,17 +16,17 @@ SHARED = frozenset({"shard", "mps"})
 
 
 def number(value: float | None) -> Json:
-    """An optional number; `None` is unset."""
+    """Return an optional number; `None` is unset."""
     return {"set": value is not None, "infinite": False, "number": 0 if value is None else int(value)}
 
 
 def limit(value: float | None) -> Json:
-    """A number whose absence means "no limit"."""
+    """Return a number whose absence means "no limit"."""
     return {"set": value is not None, "infinite": value is None, "number": 0 if value is None else int(value)}
 
 
 def show_job(job: SimJob, controller: Slurmctld, version: int) -> Json:
-    """A job as `GET /job/{id}` shows it."""
+    """Return a job as `GET /job/{id}` shows it."""
     held = bool(job.nodes) and not job.pending
     # While an external job is CANCELLED and COMPLETING slurmctld shows no nodes.
     nodes = () if job.external and "COMPLETING" in job.flags else job.nodes
@@ -103,7 +103,7 @@ def show_job(job: SimJob, controller: Slurmctld, version: int) -> Json:
 
 
 def show_node(node: SimNode, controller: Slurmctld, version: int) -> Json:
-    """A node as `GET /nodes` shows it."""
+    """Return a node as `GET /nodes` shows it."""
     holders = controller.cluster.holders(node.name)
     cpus = sum(job.cpus_per_node * job.times(node.name) for job in holders)
     topology = {"topology": node.topology} if version >= 43 else {}
@@ -133,7 +133,7 @@ def show_node(node: SimNode, controller: Slurmctld, version: int) -> Json:
 
 
 def node_words(node: SimNode, controller: Slurmctld, version: int) -> list[str]:
-    """State words of a node. EXTERNAL is shown from v0.0.44 on."""
+    """Return state words of a node. EXTERNAL is shown from v0.0.44 on."""
     holders = controller.cluster.holders(node.name)
     used = sum(job.cpus_per_node * job.times(node.name) for job in holders)
     base = "DOWN" if node.down else "IDLE" if not used else "ALLOCATED" if used >= node.cpus else "MIXED"
@@ -154,7 +154,7 @@ def node_words(node: SimNode, controller: Slurmctld, version: int) -> list[str]:
 
 
 def show_partition(partition: SimPartition, controller: Slurmctld, version: int) -> Json:
-    """A partition as `GET /partitions` shows it. Before v0.0.45 it does not show which one is the default."""
+    """Return a partition as `GET /partitions` shows it. Before v0.0.45 it does not show which one is the default."""
     nodes = [node.name for node in controller.cluster.nodes_of(partition)]
     shown: Json = {
         "name": partition.name,
@@ -204,14 +204,14 @@ def _gres_detail(job: SimJob, node: SimNode) -> str:
 
 
 def _shares(node: SimNode, name: str, numbers: tuple[int, ...]) -> str:
-    """Of each GPU the parts that are had, and how many it has."""
+    """Return the parts of each GPU that are held, and how many each has."""
     gpus = sum(there for full, there in node.gres.items() if full.partition(":")[0] == "gpu") or 1
     each = max(1, node.gres.get(name, 0) // gpus)
     return ",".join(f"{sum(number // each == gpu for number in numbers)}/{each}" for gpu in range(gpus))
 
 
 def _ranges(numbers: tuple[int, ...]) -> str:
-    """As `bit_fmt` writes them: `0-2,5`."""
+    """Write numbers as `bit_fmt` does: `0-2,5`."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and runs[-1][-1] == number - 1:
@@ -254,7 +254,7 @@ def _whole_cores(job: SimJob, node: SimNode) -> int:
 
 
 def _sockets(job: SimJob, node: SimNode) -> list[Json]:
-    """Every core of the node; none where the node does not show them, which is faster."""
+    """Return every core of the node; none where the node does not show them, which is faster."""
     if not node.threads_per_core:
         return []
     given = job.cores.get(node.name, ())
@@ -266,7 +266,7 @@ def _sockets(job: SimJob, node: SimNode) -> list[Json]:
 
 
 def _nothing(controller: Slurmctld) -> Json | None:
-    """An empty object: `{}` before 24.11, `null` since."""
+    """Return an empty object: `{}` before 24.11, `null` since."""
     return None if controller.release.number >= (24, 11) else {}
 
 

@@ -97,7 +97,7 @@ class Slurmctld:
         return PlacementState(self.nodes, self.partitions, list(self.jobs.values()))
 
     def reconfigure(self, scripts: Scripts) -> None:
-        """Other scripts from now on; those that run go on."""
+        """Use other scripts from now on; those that run continue."""
         self._lives.scripts = scripts
 
     async def aclose(self) -> None:
@@ -161,7 +161,7 @@ class Slurmctld:
         self._lives.signal_script(self.jobs[job_id], signal)
 
     def job(self, job_id: int) -> SimJob | None:
-        """A job that slurmctld still knows: ended ones are forgotten after MinJobAge."""
+        """Return a job that slurmctld still knows: ended ones are forgotten after MinJobAge."""
         job = self.jobs.get(job_id)
         if job is None:
             return None
@@ -171,7 +171,7 @@ class Slurmctld:
         return job
 
     def known_jobs(self) -> list[SimJob]:
-        """Every job that slurmctld still knows."""
+        """Return every job that slurmctld still knows."""
         return [job for job_id in sorted(self.jobs) if (job := self.job(job_id)) is not None]
 
     # What an operator, a user or fate does.
@@ -188,7 +188,7 @@ class Slurmctld:
         self.nodes[node].failing, self.nodes[node].reason = True, reason
 
     def maintain(self, node: str, begins: bool = True) -> None:
-        """A reservation with the flag MAINT begins or ends."""
+        """Begin or end a reservation with the flag MAINT."""
         self.nodes[node].maintenance = begins
         self.changed()
 
@@ -223,7 +223,7 @@ class Slurmctld:
                 self.timers.after(self.config.message_timeout_s, partial(setattr, node, "silent", True))
 
     def set_down(self, node: str, reason: str = "Not responding") -> None:
-        """A node is lost: its jobs end at once, without Epilog; its scripts report nothing more."""
+        """Lose a node: its jobs end at once, without Epilog; its scripts report nothing more."""
         one = self.nodes[node]
         one.down = True
         one.reason = one.reason if one.drained or one.failing else reason
@@ -319,7 +319,7 @@ class Slurmctld:
     # The queue.
 
     def changed(self, delay: float = 0.05) -> None:
-        """Look at the queue after so many seconds: something may start now."""
+        """Check the queue after so many seconds: something may start now."""
         at = self.timers.wall() + delay
         if self._pass_at <= at:
             return
@@ -398,7 +398,7 @@ class Slurmctld:
         return "Resources"
 
     def _why_not_at_once(self, job: SimJob) -> int:
-        """The error that an allocation gets before any node is looked at; 0: none."""
+        """Return the error that an allocation gets before any node is looked at; 0: none."""
         partitions = self.cluster.partitions_of(job)
         if not any(partition.up for partition in partitions):
             return 2101
@@ -415,7 +415,7 @@ class Slurmctld:
         return 2068 if all_unavailable(self.cluster, job) else 0
 
     def _over_limit(self, job: SimJob) -> bool:
-        """Its time limit is above that of each of its partitions."""
+        """Return whether the job's time limit is above that of each of its partitions."""
         limits = [partition.max_time_minutes for partition in self.cluster.partitions_of(job)]
         return job.time_limit_s is not None and all(top is not None and job.time_limit_s > top * 60 for top in limits)
 

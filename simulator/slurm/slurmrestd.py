@@ -65,11 +65,11 @@ class Slurmrestd:
         self._goes.set()
 
     def stop_slurmctld(self) -> None:
-        """SIGSTOP: what comes is carried out when it goes on, although the client no longer waits for the answer."""
+        """Stop slurmctld, as SIGSTOP: requests are carried out later, although no client waits for the answer."""
         self._goes.clear()
 
     def continue_slurmctld(self) -> None:
-        """SIGCONT."""
+        """Continue slurmctld, as SIGCONT."""
         self._goes.set()
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
@@ -143,7 +143,7 @@ class Slurmrestd:
         return name, bool(owner) and name in USERS and (name == owner or owner in OPERATORS)
 
     def _owner(self, token: str, key: bytes) -> str:
-        """The user of a token, "" for one that is forged or expired. Its dates are on the simulated clock."""
+        """Return the user of a token, "" for one that is forged or expired. Its dates are on the simulated clock."""
         try:
             options: Any = {"verify_exp": False, "verify_iat": False}
             claims = jwt.decode(token, key, algorithms=["HS256"], options=options)

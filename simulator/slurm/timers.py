@@ -26,7 +26,7 @@ class SimTimers:
         self._closed = False
 
     def wall(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
         return self._epoch + self._loop.time()
 
     def after(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle | None:
