@@ -27,6 +27,8 @@ WORDS, EXEMPT = TOP / "docs" / "style-words.txt", TOP / "docs" / "style-exempt.t
 PACKAGES = ("extender", "slurmclient", "kubectl_slurm", "simulator")
 RECORDS = "docs/proof/"
 """Results of runs, which are written as they come."""
+BEGINNINGS = ("docstrings", "functions")
+"""Sections about the first words of a text."""
 FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 
 
@@ -57,7 +59,7 @@ def rules() -> dict[str, tuple[Rule, ...]]:
         elif line and not line.startswith("#"):
             words, _, rest = line.partition(" => ")
             instead, _, unless = rest.partition(" unless ")
-            shape = rf"^(?:{words})" if section == "docstrings" else rf"(?<![\w-])(?:{words})(?![\w-])"
+            shape = rf"^(?:{words})" if section in BEGINNINGS else rf"(?<![\w-])(?:{words})(?![\w-])"
             context = re.compile(unless, re.IGNORECASE) if unless else None
             found[section].append(Rule(re.compile(shape, re.IGNORECASE), instead, context))
     return {section: tuple(all_of) for section, all_of in found.items()}
@@ -83,6 +85,14 @@ def prose(where: str, text: str) -> Iterator[Hit]:
         for rule in rules()["prose"]:
             for words in rule.hits(plain):
                 yield Hit(where, words, rule.instead)
+
+
+def beginning(where: str, docstring: str, section: str) -> list[Hit]:
+    """What is wrong in the first words of a docstring; a function keeps the rules of both sections."""
+    sections = BEGINNINGS if section == "functions" else (section,)
+    return [
+        Hit(where, words, rule.instead) for name in sections for rule in rules()[name] for words in rule.hits(docstring)
+    ]
 
 
 def parts(name: str) -> set[str]:
@@ -120,7 +130,7 @@ def python(path: Path) -> list[Hit]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
             text = ast.get_docstring(node) or ""
-            hits += [Hit(where, words, rule.instead) for rule in rules()["docstrings"] for words in rule.hits(text)]
+            hits += beginning(where, text, "docstrings" if isinstance(node, ast.ClassDef | ast.Module) else "functions")
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             defined.add(node.name)
         elif isinstance(node, ast.arg):
@@ -203,3 +213,23 @@ def test_words_count_outside_of_names_and_of_allowed_contexts(text: str, words: 
 def test_the_parts_of_a_name_are_read_one_by_one() -> None:
     found = {"_tell_all", "GuestMark", "cover", "tellurium"}
     assert [hit.words for hit in names("here", found)] == ["GuestMark", "_tell_all"]
+
+
+@pytest.mark.parametrize(
+    ("docstring", "words"),
+    [
+        ("The job exists.", ["The"]),
+        ("Answers when the Pod is gone.", ["Answers"]),
+        ("Seconds between two steps.", ["Seconds"]),
+        ("`namespace/name`.", ["`"]),
+        ("Slurm created no job.", ["Slurm"]),
+        ("PATCH all of it at once.", []),
+        ("Recorded.", ["Recorded"]),
+        ("POST the Binding.", []),
+        ("Pass the answer on.", []),
+        ("Proceed, since the end was observed.", []),
+        ("Return the job.", []),
+    ],
+)
+def test_the_docstring_of_a_function_begins_with_a_verb(docstring: str, words: list[str]) -> None:
+    assert [hit.words for hit in beginning("here", docstring, "functions")] == words
