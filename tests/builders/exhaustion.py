@@ -1,7 +1,7 @@
 """Every order of events, up to a depth: what the core does with one workload from its beginnings on, nothing sampled.
 
 Two placeholders count as the same where they differ in nothing that decides (`exploration.essence`), so a depth is
-finished when each of those met before it has been told every event that anybody could tell it.
+finished when each of those met before it has received every event that it could receive.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from extender.domain.lifecycle.machine import TABLE, step
 from extender.domain.placeholder import Placeholder, State, validate
 from tests.builders.exploration import NOW, PODS, TIMING, beginnings, essence, events, instants, rebased
 
-UNTOLD = {(state, e.BindStarted.__name__) for state in State if state not in {State.GRANTED, State.BOUND}}
+NEVER_GIVEN = {(state, e.BindStarted.__name__) for state in State if state not in {State.GRANTED, State.BOUND}}
 """The engine alone starts a Binding, in the same instant in which it has seen that it may."""
 
 Pair = tuple[State, str]
@@ -50,7 +50,7 @@ class Walked:
     def unreached(self) -> list[Pair]:
         """Entries of the table that nothing led to."""
         return sorted(
-            {(state, kind.__name__) for state, rules in TABLE.items() for kind in rules} - set(self.pairs) - UNTOLD
+            {(state, kind.__name__) for state, rules in TABLE.items() for kind in rules} - set(self.pairs) - NEVER_GIVEN
         )
 
 

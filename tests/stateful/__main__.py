@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from extender.domain.lifecycle.machine import TABLE, edges
-from tests.builders.exhaustion import UNTOLD, Walked, walk
+from tests.builders.exhaustion import NEVER_GIVEN, Walked, walk
 
 
 def main() -> None:
@@ -34,11 +34,11 @@ def report(walked: dict[int, Walked]) -> str:
         f"<!-- Printed by `python -m tests.stateful --depth {depth}`. -->",
         "",
         "One workload of one or two Pods, two attempts, two requests, two nodes. From each of its beginnings it gets",
-        "every event that anybody could tell it, also late, twice, or about another job, in every order,",
+        "every event that it could receive, also late, twice, or about another job, in every order,",
         f"{depth} events deep. Every step is held to its rule and to the invariants of a placeholder",
         "(`extender/domain/placeholder.py`). Placeholders that differ in nothing that decides count once.",
         "",
-        "| Pods | events deep | placeholders told | steps | new placeholders met |",
+        "| Pods | events deep | placeholders given events | steps | new placeholders met |",
         "|---|---|---|---|---|",
     ]
     for pods, one in walked.items():
@@ -52,7 +52,7 @@ def report(walked: dict[int, Walked]) -> str:
         "",
         f"{sum(one.steps for one in walked.values()):,} steps, no invariant broken, no rule led where it may not.",
         f"Entries of the table: {entries}; reached: {reached}; not reached: {len(two.unreached)};",
-        f"never told, by construction: {len(UNTOLD)} (a Binding starts only where a node may be handed out).",
+        f"never given, by construction: {len(NEVER_GIVEN)} (a Binding starts only where a node may be handed out).",
         f"Changes of state that the table declares: {len(declared)}; met: {len(declared & set(two.edges))};",
         f"met and not declared: {len(set(two.edges) - declared)}.",
         "",

@@ -25,8 +25,6 @@ from kubectl_slurm.program import main as plugin
 TOP = Path(__file__).parents[3]
 WORDS, EXEMPT = TOP / "docs" / "style-words.txt", TOP / "docs" / "style-exempt.txt"
 PACKAGES = ("extender", "slurmclient", "kubectl_slurm", "simulator")
-RECORDS = "docs/proof/"
-"""Results of runs, which are written as they come."""
 BEGINNINGS = ("docstrings", "functions")
 """Sections about the first words of a text."""
 FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
@@ -148,7 +146,7 @@ def found() -> dict[str, list[Hit]]:
         for path in sorted((TOP / package).rglob("*.py")):
             if hits := python(path):
                 by_file[str(path.relative_to(TOP))] = hits
-    for page in [str(one) for one in pages(TOP) if not str(one).startswith(RECORDS)]:
+    for page in map(str, pages(TOP)):
         if hits := list(prose(page, FENCED.sub("", (TOP / page).read_text(encoding="utf-8")))):
             by_file[page] = hits
     return by_file
