@@ -105,6 +105,13 @@ def names(where: str, found: set[str]) -> Iterator[Hit]:
                     yield Hit(where, name, rule.instead)
 
 
+def classes(where: str, node: ast.AST) -> Iterator[Hit]:
+    if isinstance(node, ast.ClassDef):
+        for rule in rules()["classes"]:
+            if rule.pattern.fullmatch(node.name.lstrip("_")):
+                yield Hit(where, node.name, rule.instead)
+
+
 def texts(source: str) -> Iterator[str]:
     """Strings and comments; those that follow one another are one text."""
     together: list[str] = []
@@ -131,6 +138,7 @@ def python(path: Path) -> list[Hit]:
             hits += beginning(where, text, "docstrings" if isinstance(node, ast.ClassDef | ast.Module) else "functions")
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             defined.add(node.name)
+            hits += classes(where, node)
         elif isinstance(node, ast.arg):
             defined.add(node.arg)
         elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -231,3 +239,8 @@ def test_the_parts_of_a_name_are_read_one_by_one() -> None:
 )
 def test_the_docstring_of_a_function_begins_with_a_verb(docstring: str, words: list[str]) -> None:
     assert [hit.words for hit in beginning("here", docstring, "functions")] == words
+
+
+@pytest.mark.parametrize(("source", "found"), [("class _Wires: ...", ["_Wires"]), ("class WiresToNodes: ...", [])])
+def test_a_class_has_none_of_the_names_that_said_nothing(source: str, found: list[str]) -> None:
+    assert [hit.words for hit in classes("here", ast.parse(source).body[0])] == found
