@@ -9,7 +9,7 @@ from typing import Self
 from pydantic import Field, SecretStr, model_validator
 
 from extender.config.values import Bind, BindAddress, Duration, Group, Text, WebAddress
-from extender.domain.election import ElectionTiming
+from extender.domain.election import LONGEST_LEASE_S, ElectionTiming
 
 LOOPBACK = "127.0.0.1"
 
@@ -219,7 +219,9 @@ class LeaderElection(Group):
     lease_duration: Duration = Field(
         _TIMING.lease,
         ge=1,
-        description="Time for which the others wait after the last renewal of a leader. Longer than renewDeadline.",
+        le=LONGEST_LEASE_S,
+        description="Time for which the others wait after the last renewal of a leader. Longer than renewDeadline, at "
+        "most 3 minutes. A longer duration that is written into the Lease counts as 3 minutes.",
     )
     renew_deadline: Duration = Field(
         _TIMING.renew_deadline,

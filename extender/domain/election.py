@@ -44,6 +44,13 @@ class ElectionTiming:
         return tuple(found)
 
 
+LONGEST_LEASE_S = 180.0
+"""The longest `leaderElection.leaseDuration`, and the longest duration of a Lease that is accepted from the API server.
+
+No configuration has a longer one, so a replica never takes the Lease of a live leader that is configured otherwise.
+An edited duration therefore stops the extender for no longer than this.
+"""
+
 MOST_EPOCH = 2**31 - 1
 """`leaseTransitions` is an int32: the API server refuses more. Any client that may write the Lease may write this
 number into it. The Lease is still held and taken over then, but the epochs of its holders no longer differ."""
@@ -100,6 +107,18 @@ class Sighting:
         return min(self.since + record.duration_s, dead_since + margin)
 
 
+def accepted_duration(written: object) -> float:
+    """Return the seconds for which a Lease counts after a change. `written` is its `leaseDurationSeconds`.
+
+    Text, NaN, 0 and less state no duration: the Lease then counts for as long as a holder may have it.
+    """
+    try:
+        seconds = float(written) if isinstance(written, int | float | str) else 0.0
+    except (ValueError, OverflowError):
+        return LONGEST_LEASE_S
+    return seconds if 0 < seconds <= LONGEST_LEASE_S else LONGEST_LEASE_S
+
+
 def taken(
     before: LeaseRecord | None, identity: str, timing: ElectionTiming, now: str, *, known: int = 0
 ) -> LeaseRecord:
@@ -120,9 +139,9 @@ def taken(
     )
 
 
-def renewed(record: LeaseRecord, now: str) -> LeaseRecord:
-    """Return the record with which its holder renews it."""
-    return replace(record, renewed=now)
+def renewed(record: LeaseRecord, timing: ElectionTiming, now: str) -> LeaseRecord:
+    """Return the record with which its holder renews it, with the holder's own duration, whatever was written there."""
+    return replace(record, duration_s=math.ceil(timing.lease), renewed=now)
 
 
 def released(record: LeaseRecord, now: str) -> LeaseRecord:

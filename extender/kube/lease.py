@@ -13,7 +13,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from extender.domain import ports, wellknown
-from extender.domain.election import LeaseRecord
+from extender.domain.election import LeaseRecord, accepted_duration
 from extender.kube.connection import ApiConnection, ApiResponse
 from extender.kube.errors import ApiUnavailable, NotFound
 
@@ -107,7 +107,7 @@ def _kept(answer: ApiResponse) -> KeptLease:
         annotations = meta.get("annotations") or {}
         record = LeaseRecord(
             holder=str(spec.get("holderIdentity") or ""),
-            duration_s=float(spec.get("leaseDurationSeconds") or 0),
+            duration_s=accepted_duration(spec.get("leaseDurationSeconds")),
             transitions=int(spec.get("leaseTransitions") or 0),
             acquired=str(spec.get("acquireTime") or ""),
             renewed=str(spec.get("renewTime") or ""),

@@ -193,7 +193,7 @@ class Election:
             holder = "no replica" if self._kept is None else self._kept.record.holder or "no replica"
             self._write_gate.give_up()
             raise Deposed(f"{holder} holds the Lease {self._lock.namespace}/{self._lock.name}")
-        await self._put(election.renewed(self._kept.record, micro_time(self._clock.wall())))
+        await self._put(election.renewed(self._kept.record, self._timing, micro_time(self._clock.wall())))
 
     async def _put(self, record: LeaseRecord) -> None:
         """Write it. The right begins when the request was sent, not when it was answered."""

@@ -20,17 +20,18 @@ from simulator.replicas.process_lock import SimProcessLock
 from simulator.replicas.process_loop import ProcessLoop
 
 _WRITE = re.compile(rb"^(?:POST|PUT|PATCH|DELETE) \S+", re.MULTILINE)
-ELECTION = f"""
-leaderElection: {{enabled: true}}
-scheduler: {{clusterId: {CLUSTER}}}
-"""
+IDENTITY = f"\nscheduler: {{clusterId: {CLUSTER}}}\n"
+ELECTION = "leaderElection: {enabled: true}\n"
 LEASE_NAMESPACE = "slurm-extender"
 
 
 def config_of(name: str, config: str) -> str:
-    """Return the configuration of one replica: it listens on the host `name`; hooks use the name of the Service."""
+    """Return the configuration of one replica: it listens on the host `name`; hooks use the name of the Service.
+
+    Leader election is on, with its default periods unless `config` has it.
+    """
     own = config.replace("extender:", f"{name}:").replace(f"http://{name}:", "http://extender:")
-    return own + ELECTION
+    return own + IDENTITY + ("" if "leaderElection:" in own else ELECTION)
 
 
 class ProcessNetwork(KillableNetwork):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from enum import StrEnum
 
 import pytest
 
-from extender.domain.election import ElectionTiming
+from extender.domain.election import LONGEST_LEASE_S, ElectionTiming
+from simulator.kube.resources import LEASES
+from simulator.kube.storage import ObjectKey
 from tests.builders.actions import LEASE, Witness, name_deeds
 from tests.builders.crash_points import ANSWERS, Killer, Liar, Moment
 from tests.builders.process_site import Site
@@ -147,3 +150,54 @@ async def test_a_replica_that_dies_at_its_lease_is_followed_in_time(
         _, seconds = await both.led(other_than=first)
         assert seconds <= LEASE_S + SLACK_S
         await all_is_well(both)
+
+
+def edit_lease(both: Replicas, **fields: object) -> None:
+    """Write fields of the Lease as a client that has its token."""
+    storage, key = both.site.kube.storage, ObjectKey(LEASES, "slurm-extender", "slurm-extender")
+    lease = storage.get(key)
+    assert lease is not None
+    storage.put(key, lease | {"spec": lease["spec"] | fields})
+
+
+@pytest.mark.parametrize("duration", [2**31 - 1, math.inf, math.nan, -5], ids=str)
+async def test_an_edited_duration_stops_the_replicas_for_no_longer_than_the_longest_lease(
+    site: Site, duration: float
+) -> None:
+    both = Replicas(site)
+    first = both.start()
+    async with never_two(both):
+        await both.led()
+        both.start()
+        edit_lease(both, holderIdentity="nobody", leaseDurationSeconds=duration)
+        await first.wait()
+        _, seconds = await both.led(within=LONGEST_LEASE_S + SLACK_S)
+        assert seconds > LONGEST_LEASE_S - 10
+        await all_is_well(both)
+
+
+async def test_a_leader_goes_on_and_corrects_a_duration_that_another_client_wrote(site: Site) -> None:
+    both = Replicas(site)
+    first = both.start()
+    async with never_two(both):
+        await both.led()
+        both.start()
+        edit_lease(both, leaseDurationSeconds=2**31 - 1)
+        await asyncio.sleep(5)
+        assert both.lease["leaseDurationSeconds"] == LEASE_S
+        first.kill()
+        _, seconds = await both.led(other_than=first)
+        assert seconds <= LEASE_S + SLACK_S
+
+
+async def test_a_leader_with_the_longest_lease_is_waited_for_by_a_replica_with_a_short_one(site: Site) -> None:
+    both = Replicas(site)
+    longer = f"leaderElection: {{enabled: true, leaseDuration: {LONGEST_LEASE_S:g}s, renewDeadline: 170s}}\n"
+    first = both.start(edit=lambda config: config + longer)
+    async with never_two(both):
+        await both.led()
+        both.start()
+        await asyncio.sleep(5)
+        first.network.cut_off("kube")
+        _, seconds = await both.led(other_than=first, within=LONGEST_LEASE_S + SLACK_S)
+        assert seconds > 170.0

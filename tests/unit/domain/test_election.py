@@ -7,7 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from extender.domain.election import MOST_EPOCH, ElectionTiming, LeaseRecord, Sighting, released, renewed, taken
+from extender.domain.election import (
+    LONGEST_LEASE_S,
+    MOST_EPOCH,
+    ElectionTiming,
+    LeaseRecord,
+    Sighting,
+    accepted_duration,
+    released,
+    renewed,
+    taken,
+)
 
 TIMING = ElectionTiming()
 HELD = LeaseRecord("a_1", 15.0, 4, "2020-01-01T00:00:00Z", "2020-01-01T00:00:09Z", (("scheduling", "http://a:1"),))
@@ -53,7 +63,7 @@ def test_what_another_clock_says_about_a_record_does_not_count() -> None:
 def test_a_record_lives_on_with_every_change_that_is_seen_and_not_with_every_look() -> None:
     seen = Sighting().seeing(HELD, 50.0).seeing(HELD, 60.0)
     assert seen.free_at("b") == 65.0
-    assert seen.seeing(renewed(HELD, "2020-01-01T00:00:11Z"), 61.0).free_at("b") == 76.0
+    assert seen.seeing(replace(HELD, renewed="2020-01-01T00:00:11Z"), 61.0).free_at("b") == 76.0
 
 
 def test_any_change_is_a_sign_of_life() -> None:
@@ -79,7 +89,7 @@ def test_a_released_lease_is_free_at_once_for_everybody() -> None:
 def test_a_holder_that_is_known_to_be_dead_is_followed_when_its_last_writes_are_over() -> None:
     seen = Sighting().seeing(HELD, 50.0)
     assert seen.free_at("b", dead_since=52.0, margin=4.0) == 56.0
-    assert seen.seeing(renewed(HELD, "late"), 55.0).free_at("b", dead_since=52.0, margin=4.0) == 56.0
+    assert seen.seeing(replace(HELD, renewed="late"), 55.0).free_at("b", dead_since=52.0, margin=4.0) == 56.0
     assert seen.free_at("b", dead_since=64.0, margin=4.0) == 65.0
     assert Sighting().free_at("b", dead_since=52.0, margin=4.0) == math.inf
 
@@ -120,8 +130,23 @@ def test_an_epoch_that_was_seen_never_comes_again(before: LeaseRecord | None) ->
     assert taken(before, "b", TIMING, "t", known=7).transitions == 8
 
 
-def test_a_renewal_changes_the_time_alone() -> None:
-    assert renewed(HELD, "t") == replace(HELD, renewed="t")
+def test_a_renewal_changes_the_time_alone_and_restores_the_duration_of_its_holder() -> None:
+    held = replace(HELD, duration_s=12.0)
+    assert renewed(held, TIMING, "t") == replace(held, renewed="t")
+    assert renewed(replace(held, duration_s=LONGEST_LEASE_S), TIMING, "t") == replace(held, renewed="t")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [2**31 - 1, 10**400, math.inf, -math.inf, math.nan, "NaN", -5, 0, None, "soon", [], {}, LONGEST_LEASE_S + 1],
+)
+def test_a_duration_that_no_holder_may_have_counts_as_the_longest_one(written: object) -> None:
+    assert accepted_duration(written) == LONGEST_LEASE_S
+
+
+@pytest.mark.parametrize("written", [1, 15, 15.5, "15", LONGEST_LEASE_S])
+def test_a_duration_that_a_holder_may_have_counts_as_written(written: object) -> None:
+    assert accepted_duration(written) == float(str(written))
 
 
 def test_a_release_keeps_the_epoch_and_names_nobody() -> None:

@@ -16,7 +16,7 @@ from looptime import LoopTimeProxy
 from extender.assembly.io_context import LoopClock, running_time
 from extender.assembly.process_lock import ProcessLock
 from extender.assembly.write_gate import WriteGate
-from extender.domain.election import ElectionTiming, LeaseRecord
+from extender.domain.election import LONGEST_LEASE_S, ElectionTiming, LeaseRecord
 from extender.kube.errors import ApiUnavailable, Conflict, OutcomeUnknown
 from extender.kube.lease import KeptLease, LeaseLock
 from extender.kube.wire.stream import Refusal
@@ -186,6 +186,17 @@ async def test_a_lease_that_somebody_only_annotated_is_renewed() -> None:
         await asyncio.sleep(8)
         assert not task.done()
         assert write_gate.left_s > 5
+
+
+async def test_a_holder_writes_its_own_duration_over_another_one() -> None:
+    lock = Lock()
+    election, _ = candidate(lock)
+    async with reigning(election) as task:
+        assert lock.kept is not None
+        lock.put(replace(lock.kept.record, duration_s=LONGEST_LEASE_S))
+        await asyncio.sleep(TIMING.retry * 1.2 + 0.2)
+        assert not task.done()
+        assert lock.writes[-1].duration_s == TIMING.lease
 
 
 async def test_of_two_who_take_it_at_a_time_one_leads() -> None:
