@@ -17,6 +17,7 @@ from extender.http.service import Check
 from extender.http.service_gate import ServiceGate
 from extender.observability.metrics.registry import Metrics
 from extender.observability.scraped import CERTIFICATES
+from extender.server.descriptors import within_limit
 from extender.server.replica import Replica
 
 _log = structlog.get_logger(__name__)
@@ -63,6 +64,8 @@ async def http_frontend(
             wrap=replica.wrap if replica is not None else lambda app: app,
         ),
     )
+    if io_context.listen is None:
+        open_endpoints = within_limit(config, open_endpoints)
     certificates: dict[str, ReloadingTls] = {}
     metrics.sources.further[CERTIFICATES] = lambda: {
         name: end for name, tls in certificates.items() if (end := tls.expires_at) is not None

@@ -18,6 +18,7 @@ from extender.config.listeners import unreachable
 from extender.kube.connection import IN_A_POD, CredentialsError
 from extender.observability.logs import set_up, toggle_debug
 from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
+from extender.server.descriptors import raise_limit
 from extender.server.life import StartError, serve
 from extender.server.parts import TaskDied
 from extender.server.signal_handlers import SignalHandlers
@@ -43,6 +44,7 @@ def run(config: ExtenderConfiguration, *, dry: bool = False) -> None:
     """
     set_up(config.observability.log_level, config.observability.log_format, for_good=True)
     warn_of_loopback(config)
+    raise_limit()
     gc.set_threshold(*GARBAGE)
     sys.setswitchinterval(SWITCH_S)
     try:
