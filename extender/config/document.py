@@ -82,6 +82,16 @@ class ExtenderConfiguration(Group):
         return self
 
     @model_validator(mode="after")
+    def _every_member_can_be_bound(self) -> Self:
+        least = 2 * self.gangs.largest
+        if self.http.connections < least:
+            raise ValueError(
+                f"http.connections is {self.http.connections} and gangs.largest {self.gangs.largest}: http.connections "
+                f"must be at least {least}, since each member of a gang may hold one connection and open another"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _one_use_of_a_device_class(self) -> Self:
         device_map(self.devices, self.cpus)
         return self

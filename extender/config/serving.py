@@ -38,10 +38,10 @@ class Http(Group):
     connections: int = Field(
         2048,
         ge=16,
-        le=65536,
-        description="Maximum number of connections to `bind`, and to admission.bind. One more ends the one that "
-        "has been longest "
-        "without a complete request. At least twice the Pods of the largest gang: each `/bind` may hold one.",
+        le=131072,
+        description="Maximum number of connections to `bind`, and to admission.bind, there at most half of them from "
+        "one address. One more ends the one that has been longest without a complete request. At least twice "
+        "`gangs.largest`: each `/bind` may hold one.",
     )
     shutdown_timeout: Duration = Field(10.0, gt=0, description="Time for requests under way when the process stops.")
 

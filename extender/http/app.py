@@ -107,12 +107,16 @@ def endpoints(configuration: ExtenderConfiguration, services: Services) -> list[
 
 
 def _bounds(name: str, configuration: ExtenderConfiguration) -> ListenerLimits:
-    """Return what one face needs: a kube-scheduler calls from one address, scripts from each node's own."""
+    """Return what one face needs: a kube-scheduler calls from one address, scripts from each node's own.
+
+    Any client may call the admission webhook. One address has half of its connections, so that another API server is
+    always served; an API server, or several behind one address, needs far fewer.
+    """
     http, hook = configuration.http, configuration.hooks
     if name == "http.bind":
         return ListenerLimits(http.connections, http.connections, LARGE_HELD, body_bytes=http.max_request_bytes)
     if name == "admission.bind":
-        return ListenerLimits(http.connections, http.connections, LARGE_HELD, body_bytes=http.max_request_bytes)
+        return ListenerLimits(http.connections, http.connections // 2, LARGE_HELD, body_bytes=http.max_request_bytes)
     if name == "hooks.bind":
         return ListenerLimits(hook.connections, hook.connections_per_address)
     return DEFAULT_BOUNDS

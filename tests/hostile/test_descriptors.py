@@ -67,7 +67,10 @@ def test_probes_keep_their_connections_at_an_address_that_they_share() -> None:
     assert found["http.bind"] > DEFAULT_BOUNDS.connections
 
 
-@pytest.mark.parametrize("body", ["", "http: {connections: 100}\nobservability: {healthBind: '127.0.0.1:8080'}\n"])
+@pytest.mark.parametrize(
+    "body",
+    ["", "http: {connections: 100}\ngangs: {largest: 50}\nobservability: {healthBind: '127.0.0.1:8080'}\n"],
+)
 def test_descriptors_that_do_not_suffice_for_any_listener_end_the_start_with_a_sentence(body: str) -> None:
     with pytest.raises(CannotListen, match=r"may open 300 descriptors, and needs \d+: raise its hard limit"):
         connections(body, 300)

@@ -228,3 +228,12 @@ async def test_the_debug_port_describes_the_routes_of_all_listeners() -> None:
     body = document["paths"]["/scheduler/filter"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert body["$ref"].rpartition("/")[2] in document["components"]["schemas"]
     assert set(document["paths"]["/debug/log-level"]) == {"get", "put"}
+
+
+def test_kube_scheduler_may_open_every_connection_from_one_address_and_a_client_of_admission_half() -> None:
+    config = configuration("admission: {bind: ':8443'}\nhooks: {bind: ':8000'}\n")
+    limits = {one.names[0]: one.bounds for one in endpoints(config, services())}
+    of_scheduler, of_admission = limits["http.bind"], limits["admission.bind"]
+    assert of_scheduler.per_address == of_scheduler.connections >= 2 * config.gangs.largest
+    assert of_admission.per_address == of_admission.connections // 2
+    assert limits["hooks.bind"].per_address == config.hooks.connections_per_address

@@ -135,6 +135,14 @@ def test_every_fault_is_said_at_once_with_its_line() -> None:
             SLURM + "scope: {namespaces: [a, b, c], readPods: namespaces}\nkubernetes: {connections: 4}",
             "scope.namespaces has 3 of them: each is a watch of its own, and kubernetes.connections allows 2",
         ),
+        (
+            SLURM + "gangs: {largest: 1025}",
+            "http.connections is 2048 and gangs.largest 1025: http.connections must be at least 2050",
+        ),
+        (
+            SLURM + "http: {connections: 63}\ngangs: {largest: 32}",
+            "http.connections is 63 and gangs.largest 32: http.connections must be at least 64",
+        ),
         ("slurm: {}", "slurm: none given: exactly one of token, tokenFile and jwtKeyFile"),
         ("slurm: {token: a, jwtKeyFile: b}", "slurm: token and jwtKeyFile given: exactly one"),
         (
@@ -328,6 +336,13 @@ def test_two_listeners_on_one_port_are_found(body: str, fault: str) -> None:
 def test_one_port_may_be_used_on_two_addresses_of_the_machine_and_one_address_for_two_purposes() -> None:
     read(f"{SLURM}http: {{bind: '10.0.0.1:8080'}}\nhooks: {{bind: '10.0.0.2:8080'}}\n")
     read(f"{SLURM}http: {{bind: ':8080'}}\nobservability: {{healthBind: ':8080', metricsBind: ':8080'}}\n")
+
+
+@pytest.mark.parametrize("largest", [2, 1024, 2**16 - 1])
+def test_twice_as_many_connections_as_the_largest_gang_has_pods_are_enough(largest: int) -> None:
+    number = max(16, 2 * largest)
+    config = parse(f"{HEAD}{SLURM}http: {{connections: {number}}}\ngangs: {{largest: {largest}}}", "c.yaml")
+    assert config.http.connections == number
 
 
 def test_listeners_that_no_other_pod_reaches_are_known() -> None:
