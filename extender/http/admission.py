@@ -18,10 +18,12 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from extender.domain.pods.admission import changes, named_scheduler, opted_in, tolerating
+from extender.domain.ports import Clock
 from extender.domain.views import Taint
 from extender.http.go_route import limited_route
 from extender.kube.wire.fields import OddObject
 from extender.kube.wire.pod import read_pod
+from extender.runtime.log_throttle import LogThrottle
 
 _log = structlog.get_logger(__name__)
 
@@ -58,12 +60,15 @@ class _Served:
     schedulers: Sequence[str]
     namespaces: Collection[str] | None
     gates_claims: bool
+    skipped: LogThrottle
 
 
 def router(
     schedulers: Sequence[str],
     namespaces: Collection[str] | None,
     max_body: int,
+    clock: Clock,
+    *,
     tolerated: Collection[Taint] = (),
     gates_claims: bool = False,
 ) -> APIRouter:
@@ -73,7 +78,7 @@ def router(
     `tolerated`: taints that Pods of this scheduler have to tolerate. `gates_claims`: Pods with ResourceClaims get the
     gate too.
     """
-    served = _Served(schedulers, namespaces, gates_claims)
+    served = _Served(schedulers, namespaces, gates_claims, LogThrottle(clock))
     routes = APIRouter(prefix=PREFIX, route_class=limited_route(max_body), tags=["admission"])
 
     @routes.post("/mutate", operation_id="mutate")
@@ -108,7 +113,8 @@ def _patch(
     try:
         pod = read_pod(request.object | {"metadata": named})
     except OddObject as error:
-        _log.info("pod_admission_skipped", namespace=request.namespace, error=str(error))
+        if times := served.skipped.times("skipped"):
+            _log.info("pod_admission_skipped", namespace=request.namespace, error=str(error), times=times)
         return []
     spec = request.object.get("spec")
     given = {key for key, value in spec.items() if value is not None} if isinstance(spec, dict) else set()

@@ -81,8 +81,9 @@ def endpoints(configuration: ExtenderConfiguration, services: Services) -> list[
         # Whose marks they are plays no part in what tolerates them.
         tolerated = mark_rules(configuration, "").tolerated
         schedulers = [configuration.scheduler.name] if services.gates else []
+        gates_claims = bool(configuration.devices or configuration.cpus)
         face = admission.router(
-            schedulers, scope, http.max_request_bytes, tolerated, bool(configuration.devices or configuration.cpus)
+            schedulers, scope, http.max_request_bytes, services.clock, tolerated=tolerated, gates_claims=gates_claims
         )
         faces.append(("admission.bind", gate.bind, gate.tls, face))
     if hook.bind is not None and services.hooks is not None:

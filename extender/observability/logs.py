@@ -20,6 +20,7 @@ import structlog
 
 from extender.config.serving import LogFormat, LogLevel
 from extender.domain.printable import printable
+from extender.observability.line_limit import LineLimit
 
 _LEVELS = {
     LogLevel.DEBUG: logging.DEBUG,
@@ -43,6 +44,7 @@ _PROCESSORS: list[structlog.types.Processor] = [
     structlog.stdlib.filter_by_level,
     structlog.stdlib.PositionalArgumentsFormatter(),
     *_SHARED,
+    LineLimit(),
     structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
 ]
 """One list for the whole process: loggers may keep it from their first line on."""

@@ -224,7 +224,7 @@ class Listener:
         routers = [
             scheduling_router(FakeScheduling(Wait("waits")), metrics, clock, MAX_BODY),
             hooks_router(FakeHooks(), metrics, 0.0),
-            admission_router(["slurm"], None, MAX_BODY),
+            admission_router(["slurm"], None, MAX_BODY, clock),
             health_router(lambda: True, lambda: []),
         ]
         endpoint = Endpoint(BindAddress("192.0.2.2", 2), application(routers), None, ("fuzz",))

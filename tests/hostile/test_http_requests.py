@@ -33,7 +33,7 @@ def endpoint() -> Endpoint:
     routers: list[APIRouter] = [
         scheduling_router(FakeScheduling(Wait("waits")), metrics, clock, MAX_BODY),
         hooks_router(FakeHooks(), metrics, 1.0),
-        admission_router(["slurm"], None, MAX_BODY),
+        admission_router(["slurm"], None, MAX_BODY, clock),
         health_router(lambda: True, lambda: []),
     ]
     return Endpoint(LOOPBACK, application(routers), None, ("test",))

@@ -8,13 +8,15 @@ from typing import Any
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from extender.domain.views import Taint
 from extender.domain.wellknown import GATE, MANAGED_TAINT, NATIVE_JOB_TAINT
 from extender.http.admission import router
 from extender.http.app import application
+from extender.runtime.log_throttle import SAID_EVERY_S
 from simulator.kube.objects import a_pod
-from tests.builders.services import client
+from tests.builders.services import StillClock, client
 
 GATED = [{"op": "add", "path": "/spec/schedulingGates", "value": [{"name": GATE}]}]
 JOINED = [{"op": "add", "path": "/spec/schedulingGates/-", "value": {"name": GATE}}]
@@ -30,7 +32,9 @@ async def post(
     tolerated: tuple[Taint, ...] = (),
     route: str = "mutate",
 ) -> httpx.Response:
-    async with client(application([router(["slurm"], namespaces, max_body, tolerated)])) as http:
+    async with client(
+        application([router(["slurm"], namespaces, max_body, StillClock(), tolerated=tolerated)])
+    ) as http:
         return await http.post(f"/admission/{route}?timeout=10s", json=body)
 
 
@@ -99,6 +103,21 @@ async def test_what_is_no_review_is_refused_with_a_word(body: Any) -> None:
     reply = await post(body)
     assert reply.status_code == 400
     assert "malformed request" in reply.json()["error"]
+
+
+async def test_pods_that_cannot_be_read_are_a_line_a_minute_and_a_number() -> None:
+    clock = StillClock()
+    review = {"request": {"uid": "u", "operation": "CREATE", "namespace": "n", "object": {"spec": 7}}}
+    with capture_logs() as logs:
+        async with client(application([router(["slurm"], None, 1 << 20, clock)])) as http:
+            for _ in range(30):
+                assert (await http.post("/admission/mutate", json=review)).json()["response"]["allowed"]
+            clock.time += SAID_EVERY_S
+            await http.post("/admission/opt-in", json=review)
+    assert [(line["event"], line["times"]) for line in logs] == [
+        ("pod_admission_skipped", 1),
+        ("pod_admission_skipped", 30),
+    ]
 
 
 async def test_a_body_that_is_too_large_is_not_read() -> None:

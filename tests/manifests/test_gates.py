@@ -16,6 +16,7 @@ from extender.domain.wellknown import (
 )
 from extender.http.admission import router
 from tests.builders.kustomize import CORE, ROOT, documents
+from tests.builders.services import StillClock
 
 COMPONENTS = ROOT / "manifests" / "components"
 [POLICY, BINDING] = documents(COMPONENTS / "gate-policy" / "policy.yaml")
@@ -92,7 +93,7 @@ def test_the_policy_of_tolerations_is_about_the_same_pods_and_names_the_taints_t
 
 def test_the_webhook_calls_a_route_of_the_port_that_listens() -> None:
     called = WEBHOOK["clientConfig"]["service"]
-    assert called["path"] in {getattr(route, "path", "") for route in router([], None, 1).routes}
+    assert called["path"] in {getattr(route, "path", "") for route in router([], None, 1, StillClock()).routes}
     assert (called["name"], called["namespace"]) == (SERVICE["metadata"]["name"], SERVICE["metadata"]["namespace"])
     [port] = SERVICE["spec"]["ports"]
     [listens] = CONTAINER["ports"]

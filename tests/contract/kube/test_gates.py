@@ -24,6 +24,7 @@ from lab.credentials import issue
 from lab.kube import Kubernetes
 from simulator.kube.objects import a_pod
 from tests.builders.kustomize import ROOT, documents
+from tests.builders.services import StillClock
 
 pytestmark = pytest.mark.lab
 
@@ -53,7 +54,7 @@ def policy(kube: Kubernetes, _folder: Path) -> Iterator[None]:
 def webhook(kube: Kubernetes, folder: Path) -> Iterator[None]:
     certificate = issue(folder)
     config = uvicorn.Config(
-        application([router(["slurm"], None, 1 << 20, TAINTS)]),
+        application([router(["slurm"], None, 1 << 20, StillClock(), tolerated=TAINTS)]),
         host="127.0.0.1",
         port=0,
         ssl_certfile=str(certificate.certificate),

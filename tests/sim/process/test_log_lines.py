@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 from extender.config.serving import LogFormat, LogLevel
+from extender.observability.line_limit import BURST, EVERY_S
 from extender.observability.logs import set_up
 from simulator.kube.faults import KubeFault
 from tests.builders.process_site import NAMES, Site
@@ -76,3 +77,31 @@ async def test_writes_on_nodes_that_are_refused_for_long_are_a_line_at_each_chan
         await asyncio.sleep(20)
         assert sorted(str(line["node"]) for line in said("node_condition_written")) == sorted(NAMES)
         assert len(said("node_not_marked")) == 4
+
+
+FAULTY = {"slurm-extender.io/time-limit": "soon"}
+INCOMPLETE = {"slurm-extender.io/gang": "g", "slurm-extender.io/gang-size": "2"}
+
+
+async def test_an_author_who_changes_annotations_for_ever_adds_a_line_each_ten_seconds(
+    site: Site, out: io.StringIO
+) -> None:
+    def said() -> list[dict[str, object]]:
+        lines = map(json.loads, out.getvalue().splitlines())
+        return [line for line in lines if line["msg"] == "pod_refused" and line["uid"] == uid]
+
+    def change(wanted: dict[str, str]) -> None:
+        site.edit_pod("web", lambda pod: pod["metadata"].update(annotations=wanted))
+
+    async with site.running():
+        site.kube.add_pod("web", cpu="2", annotations=FAULTY)
+        uid = site.uid("web")
+        for number in range(400):
+            change((INCOMPLETE, FAULTY)[number % 2])
+            await asyncio.sleep(0.1)
+        assert BURST <= len(said()) <= BURST + 40 / EVERY_S
+        await asyncio.sleep(EVERY_S)
+        for wanted in (INCOMPLETE, FAULTY):
+            change(wanted)
+            await asyncio.sleep(1)
+        assert sum(int(str(line.get("times", 1))) for line in said()) == 202

@@ -17,6 +17,7 @@ from extender.config.document import ExtenderConfiguration
 from extender.config.load import parse
 from extender.config.serving import LogFormat, LogLevel
 from extender.observability import logs
+from extender.observability.line_limit import BURST, EVERY_S, KEPT, LineLimit
 from extender.observability.logs import set_up
 
 GOOD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: hush}\n"
@@ -42,6 +43,10 @@ def lines(level: LogLevel = LogLevel.INFO, form: LogFormat = LogFormat.JSON) -> 
     out = io.StringIO()
     set_up(level, form, out)
     return out
+
+
+def said(out: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
 def only(out: io.StringIO) -> dict[str, Any]:
@@ -234,3 +239,56 @@ def test_a_value_that_holds_itself_is_logged() -> None:
     loop.append(loop)
     structlog.get_logger("extender.test").info("odd", value=loop)
     assert only(out)["msg"] == "odd"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The instant that the limit of lines reads, which a test moves."""
+    now = [1000.0]
+    monkeypatch.setattr("extender.observability.line_limit._now", lambda: now[0])
+    return now
+
+
+@pytest.mark.parametrize("who", [{"uid": "u1"}, {"pod": ["ns/p"], "uid": "u2"}, {"namespace": "ns", "name": "p"}])
+def test_lines_about_one_object_are_few_and_the_next_one_says_how_many_were_left_out(
+    clock: list[float], who: dict[str, Any]
+) -> None:
+    out, log = lines(), structlog.get_logger("extender.test.few")
+    for _ in range(3 * BURST):
+        log.warning("object_changed", **who)
+    assert len(said(out)) == BURST
+    assert not any("times" in line for line in said(out))
+    log.warning("object_changed", uid="another")
+    log.warning("object_gone", **who)
+    assert len(said(out)) == BURST + 2
+    clock[0] += EVERY_S
+    for _ in range(2):
+        log.warning("object_changed", **who)
+    assert [line["times"] for line in said(out)[BURST + 2 :]] == [2 * BURST + 1]
+
+
+def test_lines_about_no_object_and_lines_for_debugging_are_all_there() -> None:
+    out, log = lines(LogLevel.DEBUG), structlog.get_logger("extender.test.all")
+    for _ in range(3 * BURST):
+        log.debug("step_taken", uid="u3")
+        log.info("poll_failed", error="x")
+    assert len(said(out)) == 6 * BURST
+
+
+def test_the_limit_of_lines_remembers_a_bounded_number_of_objects_and_a_clock_that_is_behind_frees_them(
+    clock: list[float],
+) -> None:
+    limit = LineLimit()
+
+    def passes(uid: str) -> bool:
+        try:
+            return bool(limit(None, "info", {"event": "object_changed", "uid": uid}))
+        except structlog.DropEvent:
+            return False
+
+    for number in range(KEPT + 10):
+        assert passes(f"u{number}")
+    assert len(limit._allowances) == KEPT
+    assert [passes("x") for _ in range(BURST + 1)] == [True] * BURST + [False]
+    clock[0] = 1.0
+    assert passes("x")
