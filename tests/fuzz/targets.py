@@ -349,7 +349,7 @@ TARGETS: dict[str, Fuzzed] = {
         one_text,
         tuple(
             bytes([number]) + text
-            for number in range(0, 90, 9)
+            for number in range(0, 180, 9)
             for text in (b"1-00:00:00", b"gpu:h100:2", b"n[1-3],m", b"{}")
         ),
         "each reader of one text ends in its own error or a value",

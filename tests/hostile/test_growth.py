@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from extender.domain.translation.settings import SETTINGS
+from tests.builders import stated_keys
 
 TOP = Path(__file__).parents[2]
 
@@ -17,4 +18,11 @@ def test_every_reader_of_a_strangers_text_takes_proportional_time_and_bounded_me
     assert done.returncode == 0, done.stderr[-2000:]
     *offences, summary = map(json.loads, done.stdout.splitlines())
     assert offences == []
-    assert summary["readers"] > len(SETTINGS) + 30
+    assert summary["readers"] > len(SETTINGS) + 2 * len(stated_keys.stated_keys()) + 30
+
+
+def test_every_key_that_pods_and_nodes_may_have_is_read_by_the_readers_that_are_measured() -> None:
+    """A new key in `wellknown` or `gangs/labels` belongs into a reader, or into the list of those that are not read."""
+    seen = stated_keys.looked_up()
+    assert [key for key in stated_keys.stated_keys() if key not in seen | stated_keys.SETTING_KEYS] == []
+    assert [key for key in stated_keys.NOT_STATED | stated_keys.COMPARED if key in seen] == []
