@@ -206,4 +206,58 @@ RESOURCE_SLICE: Json = {
     },
 }
 
+POD_GROUPS: dict[str, Json] = {
+    "scheduling.k8s.io": {
+        "metadata": METADATA
+        | {
+            "managedFields": [
+                {
+                    "manager": "1",
+                    "time": "2026-01-01T00:00:00Z",
+                    "fieldsV1": {"f:status": {"f:conditions": {'k:{"type":"PodGroupScheduled"}': {}}}},
+                }
+            ]
+        },
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}},
+        "status": {
+            "conditions": [
+                {
+                    "type": "PodGroupScheduled",
+                    "status": "1",
+                    "reason": "1",
+                    "message": "1",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }
+            ]
+        },
+    },
+    "scheduling.x-k8s.io": {
+        "metadata": METADATA
+        | {
+            "managedFields": [
+                {"manager": "1", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:status": {"f:phase": {}}}},
+            ]
+        },
+        "spec": {"minMember": 1},
+        "status": {"phase": "1", "running": 1, "succeeded": 1, "failed": 1},
+    },
+    "scheduling.volcano.sh": {"metadata": METADATA, "spec": {"minMember": 1}, "status": {"phase": "1"}},
+}
+"""PodGroups by API group."""
+
+_JOB_SPEC: Json = {"parallelism": 1, "completions": 1, "completionMode": "1", "activeDeadlineSeconds": 1}
+CONTROLLERS: dict[tuple[str, str], Json] = {
+    ("batch/v1", "Job"): {"metadata": METADATA, "spec": _JOB_SPEC, "status": {"succeeded": 1}},
+    ("jobset.x-k8s.io/v1alpha2", "JobSet"): {
+        "metadata": METADATA,
+        "spec": {
+            "replicatedJobs": [{"name": "1", "replicas": 1, "template": {"spec": _JOB_SPEC}, "dependsOn": [{}]}],
+            "startupPolicy": {"startupPolicyOrder": "1"},
+        },
+        "status": {"restarts": 1, "replicatedJobsStatus": [{"name": "1", "failed": 0, "succeeded": 1}]},
+    },
+    ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"): {"metadata": METADATA, "spec": {"startupPolicy": "1"}},
+}
+"""Controllers whose specification is read, by API version and kind."""
+
 STATUS: Json = {"code": 1, "reason": "1", "message": "1", "details": {"retryAfterSeconds": 1}}

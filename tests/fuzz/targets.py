@@ -7,10 +7,12 @@ reader promises. Each target has inputs to begin with, of the forms that it know
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 import yaml
 
@@ -20,11 +22,13 @@ from extender.config.load import parse
 from extender.config.policy_file import parse_policy
 from extender.config.values import BindAddress
 from extender.domain import wellknown
+from extender.domain.gangs.context import ControllerView
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.printable import printable
 from extender.domain.translation.settings import SETTINGS
 from extender.domain.translation.translate import MOST_SENTENCES, TranslationRefused, translate
 from extender.domain.verdict import Wait
+from extender.domain.views import OwnerReference
 from extender.http.admission import router as admission_router
 from extender.http.app import Endpoint, application
 from extender.http.bounded_protocol import BoundedProtocol
@@ -33,10 +37,21 @@ from extender.http.hooks import router as hooks_router
 from extender.http.scheduling import router as scheduling_router
 from extender.http.server import serving
 from extender.kube.errors import ApiUnavailable
+from extender.kube.wire.controllers import with_size
 from extender.kube.wire.fields import OddObject, Unreadable
 from extender.kube.wire.manifest import read_manifest
 from extender.kube.wire.meta import read_object_meta
-from extender.kube.wire.stream import DEVICE_CLASS, NAMESPACE, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE, read_refusal
+from extender.kube.wire.stream import (
+    DEVICE_CLASS,
+    NAMESPACE,
+    NODE,
+    POD,
+    POD_GROUPS,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
+    ResourceKind,
+    read_refusal,
+)
 from extender.observability.metrics.registry import Metrics
 from slurmclient.errors import SlurmError
 from slurmclient.wire.list_cache import ListCache
@@ -148,16 +163,30 @@ def slurmrestd_answer(data: bytes) -> None:
 
 
 def api_server_answer(data: bytes) -> None:
-    """A page of a list, a line of a watch, a refusal, or metadata."""
-    if not data:
-        return
-    readers_of_answers: list[Callable[[bytes], object]] = [partial(read_refusal, code=500), read_object_meta]
-    for kind in (POD, NODE, NAMESPACE, DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE):
-        readers_of_answers += [kind.page, kind.change]
-    try:
-        readers_of_answers[data[0] % len(readers_of_answers)](data[1:])
-    except (Unreadable, OddObject, ApiUnavailable):
-        return
+    """A page of a list, a line of a watch, a refusal, metadata, or a controller of Pods."""
+    if data:
+        try:
+            ANSWER_READERS[data[0] % len(ANSWER_READERS)](data[1:])
+        except (Unreadable, OddObject, ApiUnavailable):
+            return
+
+
+KINDS: tuple[tuple[ResourceKind[Any], object], ...] = (
+    (POD, kube_samples.POD),
+    (NODE, kube_samples.NODE),
+    (NAMESPACE, kube_samples.NAMESPACE),
+    (DEVICE_CLASS, kube_samples.DEVICE_CLASS),
+    (RESOURCE_CLAIM, kube_samples.RESOURCE_CLAIM),
+    (RESOURCE_SLICE, kube_samples.RESOURCE_SLICE),
+    *((kind, kube_samples.POD_GROUPS[api]) for api, kind in POD_GROUPS.items()),
+)
+OWNERS = [ControllerView(OwnerReference(*named, "1", "1")) for named in kube_samples.CONTROLLERS]
+ANSWER_READERS: list[Callable[[bytes], object]] = [
+    partial(read_refusal, code=500),
+    read_object_meta,
+    *(partial(with_size, owner) for owner in OWNERS),
+    *(read for kind, _ in KINDS for read in (kind.page, kind.change)),
+]
 
 
 # HTTP
@@ -333,9 +362,14 @@ def _answer_seeds() -> Iterator[bytes]:
 
 
 def _api_server_seeds() -> Iterator[bytes]:
-    for number in range(10):
-        yield bytes([number]) + _json({"metadata": {"resourceVersion": "1"}, "items": [kube_samples.POD]})
-        yield bytes([number]) + _json({"type": "ADDED", "object": kube_samples.POD})
+    lists = ((_page(sample), {"type": "ADDED", "object": sample}) for _, sample in KINDS)
+    objects = [kube_samples.STATUS, {"metadata": kube_samples.METADATA}, *kube_samples.CONTROLLERS.values()]
+    for number, answer in enumerate([*objects, *itertools.chain.from_iterable(lists)]):
+        yield bytes([number]) + _json(answer)
+
+
+def _page(sample: object) -> object:
+    return {"metadata": {"resourceVersion": "1"}, "items": [sample]}
 
 
 REVIEW = {

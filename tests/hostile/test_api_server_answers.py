@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -9,9 +10,13 @@ from typing import Any
 
 import pytest
 
+from extender.domain.gangs.context import ControllerView
+from extender.domain.views import OwnerReference
 from extender.kube.connection import ApiResponse
 from extender.kube.errors import ApiUnavailable
 from extender.kube.lease import _kept
+from extender.kube.wire import stream
+from extender.kube.wire.controllers import _READERS, with_size
 from extender.kube.wire.fields import OddObject, Unreadable
 from extender.kube.wire.meta import read_object_meta
 from extender.kube.wire.stream import (
@@ -20,6 +25,7 @@ from extender.kube.wire.stream import (
     NAMESPACE,
     NODE,
     POD,
+    POD_GROUPS,
     RESOURCE_CLAIM,
     RESOURCE_SLICE,
     ResourceKind,
@@ -43,6 +49,7 @@ KINDS: dict[str, tuple[ResourceKind[Any], dict[str, Any]]] = {
     "device classes": (DEVICE_CLASS, kube_samples.DEVICE_CLASS),
     "ResourceClaims": (RESOURCE_CLAIM, kube_samples.RESOURCE_CLAIM),
     "ResourceSlices": (RESOURCE_SLICE, kube_samples.RESOURCE_SLICE),
+    **{f"PodGroups of {api}": (kind, kube_samples.POD_GROUPS[api]) for api, kind in POD_GROUPS.items()},
 }
 OWN = (Unreadable, OddObject, ApiUnavailable)
 
@@ -116,6 +123,28 @@ def test_a_refusal_is_read_whatever_its_body_says() -> None:
         for path, value, body in with_each_field_replaced(status)
     )
     assert escaping(cases) == []
+
+
+def test_a_sample_is_there_of_every_kind_that_is_read() -> None:
+    found = {id(one) for one in vars(stream).values() if isinstance(one, ResourceKind)}
+    assert found | {id(one) for one in POD_GROUPS.values()} == {id(kind) for kind, _ in KINDS.values()}
+    assert {(version.rpartition("/")[0], kind) for version, kind in kube_samples.CONTROLLERS} == set(_READERS)
+
+
+@pytest.mark.parametrize("version_and_kind", kube_samples.CONTROLLERS, ids=lambda pair: pair[1])
+def test_a_controller_of_pods_is_read_or_odd(version_and_kind: tuple[str, str]) -> None:
+    controller = kube_samples.CONTROLLERS[version_and_kind]
+    seen = ControllerView(OwnerReference(*version_and_kind, "1", "1"))
+    assert with_size(seen, json.dumps(controller).encode()) != seen or "LeaderWorkerSet" in version_and_kind
+    replaced = (
+        ((path, value), lambda body=body: with_size(seen, body))
+        for path, value, body in with_each_field_replaced(controller)
+    )
+    twice = ((path, lambda body=body: with_size(seen, body)) for path, body in with_each_key_twice(controller))
+    assert escaping(itertools.chain(replaced, twice)) == []
+    for body in BODIES.values():
+        with memory_at_most(100 * 2**20), pytest.raises(OWN):
+            with_size(seen, body)
 
 
 def test_metadata_is_read_or_odd() -> None:
