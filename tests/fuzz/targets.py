@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -27,14 +27,8 @@ from extender.domain.policy.site import TranslationPolicy
 from extender.domain.printable import printable
 from extender.domain.translation.settings import SETTINGS
 from extender.domain.translation.translate import MOST_SENTENCES, TranslationRefused, translate
-from extender.domain.verdict import Wait
 from extender.domain.views import OwnerReference
-from extender.http.admission import router as admission_router
-from extender.http.app import Endpoint, application
 from extender.http.bounded_protocol import BoundedProtocol
-from extender.http.health import router as health_router
-from extender.http.hooks import router as hooks_router
-from extender.http.scheduling import router as scheduling_router
 from extender.http.server import serving
 from extender.kube.errors import ApiUnavailable
 from extender.kube.wire.controllers import with_size
@@ -52,17 +46,15 @@ from extender.kube.wire.stream import (
     ResourceKind,
     read_refusal,
 )
-from extender.observability.metrics.registry import Metrics
 from slurmclient.errors import SlurmError
 from slurmclient.wire.list_cache import ListCache
 from tests.builders import kube_samples
 from tests.builders.growth import CONFIGURATION, POLICY, YAML, readers
+from tests.builders.listeners import every_route, requests_of
 from tests.builders.pod_views import a_pod
-from tests.builders.services import FakeHooks, FakeScheduling, StillClock
 from tests.builders.slurmrestd_answers import CALLS, RECORDINGS, read, short
 
 Target = Callable[[bytes], None]
-MAX_BODY = 64 * 1024
 NOW = 2_000_000.0
 LONGEST_FAULT = 2_000
 """Characters of one sentence about a Pod; the author of the Pod decides what it quotes."""
@@ -248,15 +240,7 @@ class Listener:
             made.append(factory)
             return Closed()
 
-        clock = StillClock()
-        metrics = Metrics(clock)
-        routers = [
-            scheduling_router(FakeScheduling(Wait("waits")), metrics, clock, MAX_BODY),
-            hooks_router(FakeHooks(), metrics, 0.0),
-            admission_router(["slurm"], None, MAX_BODY, clock),
-            health_router(lambda: True, lambda: []),
-        ]
-        endpoint = Endpoint(BindAddress("192.0.2.2", 2), application(routers), None, ("fuzz",))
+        endpoint = replace(every_route(BindAddress("192.0.2.2", 2)), names=("fuzz",))
         self._serving = serving([endpoint], stop_within_s=0, listen=listen)
         await self._serving.__aenter__()
         return made[0]
@@ -288,24 +272,16 @@ def http_bytes(data: bytes) -> None:
     _judge(listener().send(data[: len(data) // 2], data[len(data) // 2 :]))
 
 
-PATHS = [
-    "/scheduler/filter",
-    "/scheduler/bind",
-    "/admission/mutate",
-    "/hooks/jobs/7/started",
-    "/hooks/jobs/7/teardown?wait=0",
-    "/hooks/nodes/n1/drain?reason=x",
-    "/hooks/nodes/n1/clear?jobs=1,2",
-    "/hooks/nodes/n1/lock?job=7",
-]
+REQUESTS = requests_of(every_route(BindAddress("192.0.2.2", 2)))
 
 
 def http_body(data: bytes) -> None:
     """A body for the route that the first byte chooses."""
     if data:
-        path = PATHS[data[0] % len(PATHS)].encode()
-        head = b"POST " + path + b" HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nConnection: close\r\n"
-        _judge(listener().send(head + b"Content-Length: %d\r\n\r\n" % len(data[1:]) + data[1:]))
+        method, address = REQUESTS[data[0] % len(REQUESTS)]
+        head = f"{method} {address} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
+        length = b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(data[1:])
+        _judge(listener().send(head + length + data[1:]))
 
 
 def http_address(data: bytes) -> None:
@@ -314,6 +290,12 @@ def http_address(data: bytes) -> None:
     address, token = (bytes(one for one in text if 32 < one < 127) for text in (address, token))
     head = b"POST /hooks/" + address + b" HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + token
     _judge(listener().send(head + b"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"))
+
+
+def http_page(data: bytes) -> None:
+    """An address of the pages that operators read."""
+    address = bytes(one for one in data if 32 < one < 127)
+    _judge(listener().send(b"GET /" + address + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
 
 
 def _judge(said: bytes) -> None:
@@ -413,8 +395,11 @@ TARGETS: dict[str, Fuzzed] = {
     ),
     "bodies of requests": Fuzzed(
         http_body,
-        tuple(bytes([number]) + _json(one) for number, one in enumerate((ASKED, {"PodName": "a"}, REVIEW))),
+        tuple(bytes([number]) + _json(one) for number, one in enumerate((ASKED, {"PodName": "a"}, REVIEW, REVIEW))),
         "the same",
+    ),
+    "addresses of metrics, /debug and the console": Fuzzed(
+        http_page, tuple(address[1:].encode() for method, address in REQUESTS if method == "GET"), "the same"
     ),
     "addresses and tokens of hooks": Fuzzed(
         http_address,

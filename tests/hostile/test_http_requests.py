@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import quote
 
 import pytest
 from fastapi import APIRouter
@@ -19,6 +20,7 @@ from extender.http.scheduling import router as scheduling_router
 from extender.http.server import serving
 from extender.observability.metrics.registry import Metrics
 from tests.builders.flooder import connected
+from tests.builders.listeners import every_route, requests_of
 from tests.builders.services import FakeHooks, FakeScheduling, StillClock
 
 MAX_BODY = 64 * 1024
@@ -117,7 +119,25 @@ async def test_no_spelling_of_an_address_reaches_what_is_not_served_there(method
         assert await is_served(at)
 
 
-ROUTES = ["/scheduler/filter", "/scheduler/bind", "/admission/mutate", "/hooks/jobs/7/teardown?wait=0", "/livez"]
+REQUESTS = requests_of(every_route(LOOPBACK))
+
+
+def test_every_listener_of_the_extender_is_tried() -> None:
+    faces = {address.split("/")[1] for _, address in REQUESTS}
+    assert faces == {"scheduler", "admission", "hooks", "livez", "healthz", "readyz", "metrics", "debug"}
+    assert ("GET", "/debug/console/state?search=a") in REQUESTS
+
+
+HOSTILE_TEXTS = {
+    "zero bytes": "a\0b",
+    "half a character": "\ud800",
+    "another direction": "a\u202eb",
+    "ends of lines": "a\r\nX: y\r\n\r\n",
+    "a script": "<script>alert(1)</script>",
+    "dots": "../../etc/passwd",
+    "a long text": "x" * 8000,
+    "a number": "9" * 5000,
+}
 heads = st.lists(
     st.tuples(
         st.one_of(
@@ -131,7 +151,10 @@ heads = st.lists(
 
 
 @given(
-    route=st.sampled_from(ROUTES),
+    request=st.sampled_from(REQUESTS),
+    method=st.one_of(st.none(), st.sampled_from(["GET", "POST", "PUT", "HEAD", "OPTIONS"])),
+    host=st.sampled_from([b"h", b"localhost", b"[::1", b"127.0.0.1:8083"]),
+    more=st.binary(max_size=20),
     headers=heads,
     body=st.one_of(
         st.binary(max_size=200), st.just(EMPTY), st.recursive(st.none(), st.lists).map(json.dumps).map(str.encode)
@@ -139,12 +162,36 @@ heads = st.lists(
     cut=st.floats(0, 1),
 )
 async def test_any_request_is_answered_or_ended_and_no_failure_is_the_servers(
-    route: str, headers: list[tuple[bytes, bytes]], body: bytes, cut: float
+    request: tuple[str, str],
+    method: str | None,
+    host: bytes,
+    more: bytes,
+    headers: list[tuple[bytes, bytes]],
+    body: bytes,
+    cut: float,
 ) -> None:
+    """`more` goes behind the address of the route."""
     head = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
-    whole = b"POST " + route.encode() + b" HTTP/1.1\r\nHost: h\r\n" + head + b"\r\n" + body
+    first = f"{method or request[0]} {request[1]}".encode() + more + b" HTTP/1.1\r\nHost: " + host + b"\r\n"
+    whole = first + head + b"\r\n" + body
     at_byte = int(len(whole) * cut)
-    async with serving([endpoint()], stop_within_s=0.1) as (at,):
+    async with serving([every_route(LOOPBACK)], stop_within_s=0.1) as (at,):
         said = statuses(await answered(at, whole[:at_byte], whole[at_byte:]))
         assert not [status for status in said if status >= 500 and status != 503]
+        assert await is_served(at)
+
+
+@pytest.mark.parametrize("request_of", [one for one in REQUESTS if "/debug" in one[1] or "/metrics" in one[1]])
+@pytest.mark.parametrize("name", HOSTILE_TEXTS)
+async def test_no_text_in_an_address_of_the_operators_pages_is_a_failure(
+    request_of: tuple[str, str], name: str
+) -> None:
+    method, address = request_of
+    text = quote(HOSTILE_TEXTS[name], safe="", errors="surrogatepass")
+    spellings = [address.replace("u1", text), address + text, f"{address}{'&' if '?' in address else '?'}{text}={text}"]
+    async with serving([every_route(LOOPBACK)], stop_within_s=0.1) as (at,):
+        for spelled in spellings:
+            sent = f"{method} {spelled} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+            (status,) = statuses(await answered(at, sent))
+            assert status < 500
         assert await is_served(at)

@@ -73,6 +73,14 @@ async def test_hostile_names_are_bounded_and_visible(site: Site, name: str) -> N
     assert len(row["pods"][0]) <= LONGEST_TEXT + 1
 
 
+@pytest.mark.parametrize("text", ["%00", "%ED%A0%80", "%E2%80%AE", "%0D%0AX:%20y", "%3Cscript%3E", "..%2F..", "9" * 90])
+async def test_no_search_and_no_uid_is_a_failure_of_the_process(site: Site, text: str) -> None:
+    async with site.running():
+        await site.fill()
+        assert (await read(site, f"state?search={text}"))["workloadsFound"] == 0
+        assert (await read(site, f"pods/{text}"))["status"] == 404
+
+
 async def test_ten_thousand_workloads_are_counted_and_few_are_shown(site: Site) -> None:
     async with site.running() as extender:
         for number in range(10_000):
