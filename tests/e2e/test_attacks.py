@@ -20,7 +20,9 @@ from extender.domain.jobs.job import Mark
 from extender.domain.wellknown import JOB_ID, NODE, POD_SLURM_NODE, SLURM_NODE
 from lab.probe import answers_ok
 from lab.site import PodRef, Site
+from lab.topology import slurm_name
 from tests.builders.stage import OURS, Stage
+from tests.e2e.test_plugin import Kubectl
 
 OWN, BRIDGE = "slurm-extender.io/", "slurmjob.slinky.slurm.net/"
 CLOSED = "closed"
@@ -82,11 +84,35 @@ def test_pods_that_name_a_node_and_forge_a_claim_hold_no_node(stage: Stage, inno
     assert not site.metric("mass_deletion_guard_active")
 
 
-def test_a_grace_of_years_is_refused_and_a_forced_removal_holds_nothing(stage: Stage) -> None:
+def test_a_grace_of_years_is_refused(stage: Stage) -> None:
     site = stage.site
     long = stage.pod("long", grace_s=99_999_999)
     assert "limits.maxPodGrace" in site.event(long, "InvalidSlurmSettings")
     assert stage.jobs(long, "all") == []
+
+
+def test_a_forced_deletion_holds_its_node_alone_and_an_administrator_releases_it(stage: Stage, innocent: Stage) -> None:
+    site, kubectl = stage.site, Kubectl(stage)
+    forced = stage.pod("forced", grace_s=3000)
+    node = site.bound(forced)
+    site.wait_for(lambda: stage.phase(forced) == "Running", "the Pod runs")
+    site.kube.api("DELETE", f"{forced.path}?gracePeriodSeconds=0")
+    site.gone(forced)
+    stage.job_over(forced)
+    assert [line.split()[0] for line in drained(site).splitlines()] == [slurm_name(node)]
+    text = site.wait_for(lambda: node_event(site, node, f"Pod {stage.namespace}/forced "), "an Event on the Node")
+    assert "grace 3000 s" in text
+    assert f"`kubectl slurm release {node}`" in text
+    assert site.bound(innocent.pod("web")) != node
+    kubectl("slurm", "release", node)
+    site.wait_for(lambda: not drained(site), "the node is released long before the grace is over", timeout_s=20)
+
+
+def node_event(site: Site, node: str, words: str) -> str:
+    """The text of an Event `PodEndUnknown` about a Node that has these words; "" where there is none."""
+    items = site.kube.api("GET", "/apis/events.k8s.io/v1/namespaces/default/events?limit=500")[1]["items"]
+    about = (item for item in items if item["regarding"].get("name") == node and item["reason"] == "PodEndUnknown")
+    return next((item["note"] for item in about if words in item["note"]), "")
 
 
 def test_a_pod_that_asks_slurm_for_less_than_it_takes_is_refused(stage: Stage) -> None:
