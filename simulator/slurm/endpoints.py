@@ -159,6 +159,11 @@ def _update_job(asked: RestCall) -> RestReply:
     job = asked.controller.job(_id(asked.argument))
     if job is None:
         raise SlurmRefusal(2017, "slurm_update_job2()", status=404)
+    if asked.caller not in OPERATORS:
+        if job.user_id != USERS[asked.caller][0]:
+            raise SlurmRefusal(2010, "slurm_update_job2()")
+        if "admin_comment" in asked.content:
+            raise SlurmRefusal(2002, "slurm_update_job2()")
     update_job(job, asked.content, asked.controller.nodes, asked.controller.partitions)
     if job.running and (kept := node_names(asked.content.get("required_nodes"), asked.controller.nodes)):
         asked.controller.shrink(job.job_id, kept)

@@ -181,6 +181,32 @@ async def test_an_allocation_runs_as_its_caller_and_cannot_bring_an_admin_commen
         assert raised.value.slurm_errno == 2002
 
 
+@pytest.mark.parametrize("kind", ["batch", "allocation"])
+async def test_the_owner_of_a_job_can_change_its_extra_and_not_its_admin_comment(
+    open_site: OpenSite, kind: str
+) -> None:
+    """The mark in `admin_comment` proves that the extender made the job."""
+    mark = "made by root"
+    async with open_site() as site, site.client() as slurm, site.client("alice") as alice, site.client("bob") as bob:
+        if kind == "batch":
+            made = await slurm.submit(a_batch_job(user_id=2001, group_id=2001, admin_comment=mark, extra="root's"))
+        else:
+            made = await slurm.allocate(an_allocation(extra="root's"), as_user="alice")
+            await slurm.update_job(made.job_id, JobDescription(admin_comment=mark))
+        for changes in (JobDescription(admin_comment="forged"), JobDescription(extra="x", admin_comment="forged")):
+            for user, number in ((alice, 2002), (bob, 2010)):
+                with pytest.raises(RefusedError) as raised:
+                    await user.update_job(made.job_id, changes)
+                assert raised.value.slurm_errno == number
+        job = await slurm.job(made.job_id)
+        assert (job.user_id, job.admin_comment, job.extra) == (2001, mark, "root's")
+        await alice.update_job(made.job_id, JobDescription(extra="alice's"))
+        with pytest.raises(RefusedError):
+            await bob.update_job(made.job_id, JobDescription(extra="bob's"))
+        job = await slurm.job(made.job_id)
+        assert (job.admin_comment, job.extra) == (mark, "alice's")
+
+
 async def test_a_full_cluster_refuses_an_allocation_and_queues_a_submission(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as slurm:
         for _ in NODES:
