@@ -106,6 +106,13 @@ def _matched(pattern: str) -> Callable[[str], str]:
     return read
 
 
+def _dependency(value: str) -> str:
+    # A job that expands another one hands its nodes over to that one, and has none for the Pod.
+    if any(part.lower().startswith("expand") for part in re.split(r"[,?]", _matched(r"\S+")(value))):
+        raise ValueError
+    return value
+
+
 def _sized(rounded_up: Callable[[int], int]) -> Callable[[str], int]:
     def read(value: str) -> int:
         size = rounded_up(quantity.parse(value))
@@ -204,6 +211,9 @@ def _seconds(value: str) -> int:
 
 LINE = Form(_line, f"one line of text without invisible characters, at most {TEXT_LIMIT} bytes")
 WORD = Form(_matched(r"\S+"), f"text without white space, at most {TEXT_LIMIT} bytes")
+DEPENDENCY = Form(
+    _dependency, f"text without white space, at most {TEXT_LIMIT} bytes, and no dependency of the kind expand"
+)
 WORDS = Form(
     _matched(r"[^\s,]+(,[^\s,]+)*"), f"names separated by commas, without white space, at most {TEXT_LIMIT} bytes"
 )

@@ -255,7 +255,7 @@ DEADLINE = Setting(
 )
 DEPENDENCY = Setting(
     "dependency",
-    forms.WORD,
+    forms.DEPENDENCY,
     "Jobs that must start or end before this one (`--dependency`).",
     request="dependency",
     slurm="dependency",

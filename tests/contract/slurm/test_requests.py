@@ -57,6 +57,7 @@ REFUSALS: dict[str, tuple[dict[str, object], tuple[int, int], tuple[int, int]]] 
     "more memory than any node has": ({"memory_per_node_mb": 10**6}, (2014, 2014), (2014, 2014)),
     "more GPUs than any node has": ({"tres_per_node": "gres/gpu:9"}, (2014, 2014), (2014, 2014)),
     "a GRES that no node has": ({"tres_per_node": "gres/nothing:1"}, (2072, 2072), (2072, 2072)),
+    "a count of GPUs of 20 digits": ({"tres_per_node": f"gres/gpu:{'9' * 20}"}, (2014, 2014), (2014, 2014)),
     "a feature that no node has": ({"constraints": "nothing"}, (2029, 2029), (2029, 2029)),
     "a start in an hour": ({"begin_time": "now+1hour"}, (2038, 0), (2038, 0)),
     "a hold": ({"priority": 0}, (2038, 0), (2038, 0)),
