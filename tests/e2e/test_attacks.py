@@ -21,24 +21,12 @@ from extender.domain.wellknown import JOB_ID, NODE, POD_SLURM_NODE, SLURM_NODE
 from lab.probe import answers_ok
 from lab.site import PodRef, Site
 from lab.topology import slurm_name
+from tests.builders.bombs import BOMBS, OWN
 from tests.builders.stage import OURS, Stage
 from tests.e2e.test_plugin import Kubectl
 
-OWN, BRIDGE = "slurm-extender.io/", "slurmjob.slinky.slurm.net/"
 CLOSED = "closed"
-LARGE = 250_000
-"""Characters of one annotation; Kubernetes takes 256 KiB of all together."""
-
 pytestmark = pytest.mark.modes("batch", slow=("24.11",))
-
-BOMBS: Mapping[str, dict[str, str]] = {
-    "digits": {OWN + "cpus-per-task": "1" * LARGE + "x"},
-    "digits of a peer": {BRIDGE + "cpu-per-task": "1" * LARGE + "x"},
-    "many brackets": {OWN + "required-nodes": "n" + "[0-65535]" * 28_000},
-    "a long name in a range": {OWN + "excluded-nodes": "n" * 60_000 + "[0-65535]"},
-    "stars and commas": {OWN + "partition": "*," * (LARGE // 2)},
-    "keys": {f"{OWN}unknown-{number}": "x" for number in range(6000)},
-}
 
 
 @pytest.fixture
@@ -120,6 +108,19 @@ def test_a_pod_that_asks_slurm_for_less_than_it_takes_is_refused(stage: Stage) -
     small = stage.pod("small", cpus=60, memory="100Gi", annotations={OWN + "cpus-per-task": "1m"})
     assert "less than the 60 CPUs" in site.event(small, "InvalidSlurmSettings")
     assert stage.jobs(small, "all") == []
+
+
+@pytest.mark.parametrize("folder", ["/root", "/etc"])
+def test_the_job_of_a_pod_writes_nothing_into_the_folder_that_its_author_names(stage: Stage, folder: str) -> None:
+    site = stage.site
+    before = site.slurm.run("ls", "-la", "--full-time", folder)
+    pod = stage.pod("web", annotations={OWN + "current-working-dir": folder})
+    site.bound(pod)
+    shown = site.scontrol_show_job(stage.job(pod).job_id)
+    assert (shown["WorkDir"], shown["StdOut"], shown["StdErr"], shown["StdIn"]) == (folder, *["/dev/null"] * 3)
+    site.delete(pod)
+    stage.job_over(pod)
+    assert site.slurm.run("ls", "-la", "--full-time", folder) == before
 
 
 @contextmanager

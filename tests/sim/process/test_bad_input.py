@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from extender.domain.placeholder import Placeholder
 from simulator.kube.faults import KubeFault
 from simulator.slurm.records import SimJob
+from tests.builders.bombs import BOMBS
 from tests.builders.process_site import NAMES, Site
 
 pytestmark = pytest.mark.looptime
@@ -305,3 +306,14 @@ async def test_a_start_in_thousands_of_years_harms_nobody(site: Site, begin: str
         assert not site.node_of("late")
         site.kube.add_pod("web")
         await site.bound("web")
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+async def test_a_pod_that_is_made_to_cost_time_keeps_no_start_from_placing_others(site: Site, bomb: str) -> None:
+    site.kube.add_pod("bomb", annotations=BOMBS[bomb])
+    for name in ("first", "second"):
+        async with site.dying():
+            await site.until(lambda: site.extender.ready, "readiness", within=30)
+            site.kube.add_pod(name, cpu="1")
+            await site.bound(name, within=10)
+    assert site.jobs_of("bomb") == []

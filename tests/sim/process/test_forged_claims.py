@@ -58,6 +58,24 @@ async def test_a_pod_that_slurm_did_not_place_holds_no_node_when_it_is_removed_b
         assert not site.drained()
 
 
+async def test_a_finalizer_lets_no_claim_hold_a_node_longer_than_its_pod_runs(site: Site) -> None:
+    """A Pod with a finalizer is not removed by force: its kubelet ends it, and then its phase says so."""
+    site.kubelets.stop_s = 5
+    async with site.running():
+        site.kube.add_pod("placed", cpu="2", grace_s=600)
+        await site.bound("placed")
+        await site.until(lambda: site.pod("placed")["status"]["phase"] == "Running", "a running Pod")
+        forged = [forge(site, number) for number in range(FORGERS)]
+        for name in ("placed", *forged):
+            site.edit_pod(name, lambda pod: pod["metadata"].update(finalizers=["example.com/kept"]))
+            site.kube.delete_pod(name, grace_s=0)
+        await site.until(lambda: not site.live_jobs(), "the end of the job", within=60)
+        await site.until(lambda: not site.drained(), "no drain", within=10)
+        await asyncio.sleep(120)
+        assert not site.drained()
+        assert all(site.pod(name)["metadata"]["deletionTimestamp"] for name in ("placed", *forged))
+
+
 def guard_is_engaged(site: Site) -> bool:
     return site.extender.guard.engaged
 

@@ -61,3 +61,28 @@ async def test_words_of_ours_that_the_author_of_a_pod_wrote_change_nothing(site:
             await site.bound(f"forged-{number}")
         assert not victim.ended
         assert site.node_of("victim")
+
+
+async def test_a_pod_waits_while_a_caller_names_false_nodes_and_is_bound_afterwards(site: Site) -> None:
+    """Without a gate, kube-scheduler names the nodes; it names them again at the next change in the cluster."""
+    async with site.running():
+        await site.fill()
+        site.kube.add_pod("web", cpu="8")
+        await site.until(lambda: bool(site.jobs_of("web")), "its job")
+
+        async def lie() -> None:
+            while True:
+                await site.ask("/scheduler/filter", question(site.pod("web"), NAMES[0]))
+                await asyncio.sleep(1)
+
+        lies = asyncio.create_task(lie())
+        await asyncio.sleep(20)
+        site.kube.delete_pod("first-1", grace_s=1)
+        await asyncio.sleep(60)
+        assert site.node_of("web") == ""
+        assert not site.drained()
+        lies.cancel()
+        site.kube.add_pod("other", cpu="8")
+        await site.bound("other", within=10)
+        site.kube.delete_pod("first-2", grace_s=1)
+        assert await site.bound("web", within=30) != NAMES[0]
