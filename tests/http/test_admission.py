@@ -120,6 +120,15 @@ async def test_pods_that_cannot_be_read_are_a_line_a_minute_and_a_number() -> No
     ]
 
 
+@pytest.mark.parametrize("uid", ['"\\ud800"', "NaN", "-Infinity", '"' + "x" * 100_000 + '"'])
+@pytest.mark.parametrize("route", ["mutate", "opt-in"])
+async def test_a_uid_that_json_cannot_give_back_is_refused_or_given_back(uid: str, route: str) -> None:
+    body = '{"request": {"operation": "CREATE", "object": {"metadata": {}, "spec": {}}, "uid": ' + uid + "}}"
+    async with client(application([router(["slurm"], None, 1 << 20, StillClock())])) as http:
+        reply = await http.post(f"/admission/{route}", content=body.encode())
+    assert reply.status_code == 400 or reply.json()["response"]["uid"] == json.loads(uid)
+
+
 async def test_a_body_that_is_too_large_is_not_read() -> None:
     assert (await post({"request": {"uid": "u", "object": {"x": "y" * 5000}}}, max_body=1000)).status_code == 413
 

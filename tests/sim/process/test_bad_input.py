@@ -205,6 +205,18 @@ async def test_what_we_wrote_on_a_running_pod_is_written_again(site: Site, key: 
             await site.until(lambda: any(key in text for text in site.notes("web")), "an Event", within=10)
 
 
+async def test_a_long_text_in_place_of_what_we_wrote_is_short_in_the_log(site: Site) -> None:
+    async with site.running():
+        await running(site)
+        was = dict(site.pod("web")["metadata"]["annotations"])
+        with capture_logs() as lines:
+            site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].update({NODE: "x" * 250_000}))
+            await site.until(lambda: site.pod("web")["metadata"]["annotations"] == was, "the annotations", within=45)
+    (line,) = [line for line in lines if line["event"] == "status_annotations_repaired"]
+    assert line["was"] == {NODE: "x" * 100}
+    assert max(len(str(line)) for line in lines) < 2000
+
+
 async def test_a_cancel_that_was_taken_back_does_not_come_back_with_a_restart(site: Site) -> None:
     """A is cancelled, the Pod asks B, then A again: the cancel was an answer to the first question alone."""
     async with site.dying():
