@@ -229,8 +229,10 @@ def _resources(job: SimJob, controller: Slurmctld, version: int) -> Json:
             "allocated_nodes": [
                 {
                     "nodename": name,
-                    "cpus_used": job.cpus_per_node * job.times(name),
+                    "cpus_used": 0,
+                    "memory_used": 0,
                     "memory_allocated": (job.memory_mb or 0) * job.times(name),
+                    "sockets": {"0": {"cores": _allocated_cores(job, controller.nodes[name])}},
                 }
                 for name in job.nodes
             ],
@@ -247,6 +249,12 @@ def _resources(job: SimJob, controller: Slurmctld, version: int) -> Json:
     ]
     nodes = {"count": len(job.nodes), "list": compress(job.nodes), "whole": job.exclusive, "allocation": allocation}
     return {"nodes": nodes, "cpus": job.cpus}
+
+
+def _allocated_cores(job: SimJob, node: SimNode) -> Json:
+    """Return the cores of a job on a node as v0.0.40 shows them, with one thread each where the node shows none."""
+    given = job.cores.get(node.name) or range(job.cpus_per_node * job.times(node.name))
+    return {str(core): "allocated" for core in given}
 
 
 def _whole_cores(job: SimJob, node: SimNode) -> int:

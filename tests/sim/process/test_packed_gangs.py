@@ -45,6 +45,12 @@ async def test_members_share_nodes_and_ranks_follow_the_order_of_the_nodes(site:
         assert (job.tasks, job.cpus, Counter(nodes)) == (5, 15, {"n1": 2, "n2": 2, "n3": 1})
 
 
+async def test_members_share_a_node_on_a_release_that_reports_cores_and_no_cpus_of_a_node() -> None:
+    async with a_site(release="23.11.11") as site, site.running():
+        names = packed(site, range(3), 3, cpu="2")
+        assert len({await site.bound(name) for name in names}) == 1
+
+
 async def test_members_that_fit_one_node_get_one(site: Site) -> None:
     async with site.running():
         names = packed(site, range(3), 3, cpu="2")
