@@ -1,4 +1,6 @@
-"""Create gangs as their controllers do: annotated Pods, Jobs, JobSets and LeaderWorkerSets, and recreate members.
+"""Create gangs as their controllers do: plain Pods, with PodGroups or without, Jobs, JobSets and LeaderWorkerSets.
+
+Members that fail or disappear are recreated.
 
 It works by level: each tick compares the Pods of a gang with those that there should be, so that a restored etcd is one
 more difference.
@@ -11,23 +13,32 @@ import random
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from extender.domain.gangs import labels
-from extender.domain.gangs.context import ControllerView, GangContext, ReplicatedJob
-from extender.domain.gangs.membership import SHARED_NAMES, Membership
+from extender.domain.gangs.context import ControllerView, GangContext, GroupView, ReplicatedJob
+from extender.domain.gangs.membership import POD_GROUPS, SHARED_NAMES, Membership
 from extender.domain.gangs.recognition import recognise
 from extender.domain.nodes.fence_evidence import FenceScript
 from extender.domain.views import OwnerReference
-from extender.domain.wellknown import GANG, GANG_SIZE
+from extender.domain.wellknown import GANG, GANG_SIZE, OWN_PREFIX
 from extender.kube.wire.pod import read_pod
+from simulator.actors.gang_shapes import GROUPED, OWNED, RESTARTED, SERVING, Gang, GangKind, draw_gang
 from simulator.cluster import SimCluster, prove_fence
 from simulator.event_log import EventLog, pod_subject
+from simulator.kube import rbac
 from simulator.kube.kubelet import FAIL_AFTER, RUN_FOR, STOP_FOR
-from simulator.kube.objects import Json, owner_reference
+from simulator.kube.kubelet_admission import exceeded_resources
+from simulator.kube.objects import Json, a_pod, owner_reference
 from simulator.kube.pods import OVER, pod_key
-from simulator.kube.resources import JOBS, PODS, STATEFULSETS, Resource
+from simulator.kube.resources import (
+    COSCHEDULING_POD_GROUPS,
+    JOBS,
+    KUBERNETES_POD_GROUPS,
+    PODS,
+    STATEFULSETS,
+    Resource,
+)
 from simulator.kube.status_errors import StatusError
 from simulator.kube.storage import ObjectKey
 
@@ -37,66 +48,20 @@ LEADER_WORKER_SETS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkerset
 RING, INDEX, ATTEMPT = "sim/ring", "sim/index", "sim/attempt"
 """Labels of a member: its gang, its place in it, and the generation of the owner's Pods."""
 
+OWNERS = (JOBS, JOB_SETS, LEADER_WORKER_SETS, KUBERNETES_POD_GROUPS, COSCHEDULING_POD_GROUPS)
+"""Kinds of objects of which each gang has one at most."""
+
 OTHER_GATE = "example.org/quota"
+KUEUE_GATE = "kueue.x-k8s.io/admission"
+GATES = frozenset({OTHER_GATE, KUEUE_GATE})
+"""Gates of other controllers."""
+
 TICK_S = 1.0
 DEAREST = 5
 """Members are created at most so many times as the gang has places."""
 
-SETTING = "slurm-extender.io/"
 TENANT = ("", "", "", "")
 """Every Pod of the simulation is charged to one user, account and QOS."""
-
-
-class GangKind(StrEnum):
-    """The controller of a gang."""
-
-    ANNOTATED = "annotated"
-    """Pods without an owner; one that is gone is created again under its name."""
-
-    JOB = "job"
-    """An Indexed Job: a member that fails or is being deleted is replaced at once, under another name."""
-
-    JOB_SET = "jobset"
-    """A failed or deleted member has all Pods of the set created again, by new Jobs."""
-
-    WORKERS = "lws"
-    """A LeaderWorkerSet: a failed or deleted member has the group recreated under the same names."""
-
-    LEADER_READY = "lws-ready"
-    """The same, whose workers are created once the leader runs."""
-
-
-RESTARTED = frozenset({GangKind.JOB_SET, GangKind.WORKERS, GangKind.LEADER_READY})
-"""Kinds of which all members are created again when one fails."""
-
-SERVING = frozenset({GangKind.WORKERS, GangKind.LEADER_READY})
-"""Kinds whose Pods never succeed."""
-
-
-@dataclass(slots=True)
-class Gang:
-    """One gang, with its present generation of Pods."""
-
-    name: str
-    kind: GangKind
-    size: int
-    fields: dict[str, Any]
-    fits: bool
-    """An empty cluster has enough nodes for it."""
-
-    attempt: int = 0
-    made: int = 0
-    restarting: bool = False
-    owner: Json | None = None
-    done: set[int] = field(default_factory=set)
-    """Places whose Pod has succeeded."""
-
-    @property
-    def expected(self) -> int:
-        """Return how many Pods complete the gang."""
-        if self.kind is GangKind.LEADER_READY:
-            return 1
-        return self.size - len(self.done) if self.kind is GangKind.JOB else self.size
 
 
 @dataclass(slots=True)
@@ -120,9 +85,12 @@ class GangControllers:
     stopped: bool = False
 
     def begin(self) -> None:
-        """Serve the kinds of owners, and write the evidence of earlier calls of the fence scripts on every Node."""
+        """Serve the kinds of owners and PodGroups, and write evidence of working fence scripts on every Node."""
         kube, names = self.cluster.kube, self.cluster.names
-        kube.resources = (*kube.resources, JOB_SETS, LEADER_WORKER_SETS)
+        kube.resources = (*kube.resources, *(one for one in OWNERS if one != JOBS))
+        groups = ", ".join(one.group for one in (KUBERNETES_POD_GROUPS, COSCHEDULING_POD_GROUPS))
+        kube.rbac = rbac.shipped("pod-groups")
+        self.cluster.config += f"gangs: {{podGroups: [{groups}]}}\n"
         for node in self.cluster.slurm.controller.nodes:
             if kube.node(names.kube(node)) is not None:
                 prove_fence(kube, names.kube(node), node, FenceScript)
@@ -155,7 +123,7 @@ class GangControllers:
         for node in sorted(fenced.unfenced(nodes, {name for name, one in nodes.items() if one.external})):
             name = f"try-{node}"
             if self.cluster.kube.pod(name) is None:
-                said = {SETTING + "required-nodes": node, RUN_FOR: "1", STOP_FOR: "0.2"}
+                said = {OWN_PREFIX + "required-nodes": node, RUN_FOR: "1", STOP_FOR: "0.2"}
                 self.cluster.kube.add_pod(name, annotations=said)
 
     def gang_of(self, pod: Json) -> Gang | None:
@@ -173,29 +141,32 @@ class GangControllers:
             return True
         key = self.keys.get(pod["metadata"]["uid"])
         live = [one for one in self._pods(gang) if _is_live(one) and self.keys.get(one["metadata"]["uid"]) == key]
-        gated = any(gate["name"] == OTHER_GATE for one in live for gate in one["spec"].get("schedulingGates") or ())
+        gated = any(map(_is_gated, live))
         led = gang.kind is not GangKind.LEADER_READY or any(_index(one) == 0 for one in live)
         return gang.fits and led and len(live) >= gang.expected and not gated
 
     def _begin_gang(self) -> None:
-        rng, kind = self.rng, self.rng.choice([GangKind.ANNOTATED, GangKind.ANNOTATED, GangKind.JOB, *GangKind])
-        size = rng.randint(2, self.widest)
-        fits = rng.random() > 0.05
-        annotations = {SETTING + "mode": rng.choice(self.modes), STOP_FOR: str(rng.choice([0.2, 1, 3, 10]))}
-        if partition := rng.choice(["", "", "batch", "graced", "requeued", "urgent"]):
-            annotations[SETTING + "partition"] = partition
-        if rng.random() < 0.2:
-            annotations[SETTING + "time-limit"] = str(rng.choice([2, 5, 20]))
-        fields: dict[str, Any] = {
-            "cpu": str(rng.choice([1, 2, 4, 8, 12])),
-            "memory": rng.choice(["1Gi", "4Gi"]),
-            "grace_s": rng.choice([0, 1, 5, 30]),
-            "annotations": annotations,
-        }
-        name = f"{kind}-{len(self.gangs)}"
-        gang = Gang(name, kind, size if fits else self.widest + 20, fields, fits)
-        self.gangs[name] = gang
-        self.event_log.add(f"a gang of {gang.size} begins: {name}, {fields['cpu']} CPUs each, {annotations}")
+        gang = draw_gang(self.rng, len(self.gangs), self.widest, self.modes)
+        if gang.is_packed:
+            gang.size = min(gang.size, self._most_packed(gang))
+        self.gangs[gang.name] = gang
+        cpu, annotations = gang.fields["cpu"], gang.fields["annotations"]
+        self.event_log.add(f"a gang of {gang.size} begins: {gang.name}, {cpu} CPUs each, {annotations}")
+
+    def _most_packed(self, gang: Gang) -> int:
+        """Return how many members of a packed gang Kubernetes has room for, wherever Slurm puts them.
+
+        Slurm does not know that Kubernetes has less room on a Node, and may put all members there.
+        """
+        names, nodes = self.cluster.names, self.cluster.slurm.controller.nodes.values()
+        member = a_pod(gang.name, cpu=gang.fields["cpu"], memory=gang.fields["memory"])
+        least = gang.size
+        for slurm_node in nodes:
+            node = self.cluster.kube.node(names.kube(slurm_node.name))
+            tasks = min(gang.size, slurm_node.cpus // int(gang.fields["cpu"]))
+            if node is not None and exceeded_resources(node, [member] * tasks):
+                least = min(least, next(k for k in range(tasks) if exceeded_resources(node, [member] * (k + 1))))
+        return least
 
     def _reconcile(self, gang: Gang) -> None:
         pods = self._pods(gang)
@@ -209,18 +180,21 @@ class GangControllers:
         if gang.owner is not None and self._is_other(gang.owner):
             gang.owner = self.cluster.kube.storage.get(_key_of(gang.owner))  # etcd was restored to another instant
             gang.done.clear()
-        if gang.owner is None and gang.kind is not GangKind.ANNOTATED:
+        if gang.owner is None and gang.kind in OWNED | GROUPED:
             self._make_owner(gang)
         for index in self._missing(gang, pods):
             if gang.made >= gang.size * DEAREST or self.rng.random() < 0.4:
                 continue
             self._make(gang, index)
         for pod in pods:
-            gates = pod["spec"].get("schedulingGates") or ()
-            if any(gate["name"] == OTHER_GATE for gate in gates) and self.rng.random() < 0.1:
+            if _is_gated(pod) and self._may_open(gang, pods) and self.rng.random() < 0.1:
                 self._open_gate(pod)
             elif pod["status"]["phase"] in OVER and self.rng.random() < 0.02:
                 self._delete(pod)
+
+    def _may_open(self, gang: Gang, pods: list[Json]) -> bool:
+        """Return whether the gates of the members may go: Kueue admits a group once it is complete."""
+        return gang.kind is not GangKind.KUEUE or sum(map(_is_live, pods)) + len(gang.done) >= gang.size
 
     def _recorded(self, gang: Gang) -> int:
         """Return how many Pods of a Job have succeeded, as its status says."""
@@ -287,6 +261,10 @@ class GangControllers:
             pod_spec = {"parallelism": 1, "completions": 1}
             spec = {"replicatedJobs": [{"name": "w", "replicas": gang.size, "template": {"spec": pod_spec}}]}
             resource = JOB_SETS
+        elif gang.kind is GangKind.POD_GROUP:
+            spec, resource = {"schedulingPolicy": {"gang": {"minCount": gang.size}}}, KUBERNETES_POD_GROUPS
+        elif gang.kind is GangKind.COSCHEDULING:
+            spec, resource = {"minMember": gang.size}, COSCHEDULING_POD_GROUPS
         elif gang.kind in RESTARTED:
             spec = {"startupPolicy": "LeaderReady" if gang.kind is GangKind.LEADER_READY else "LeaderCreated"}
             resource = LEADER_WORKER_SETS
@@ -304,15 +282,19 @@ class GangControllers:
             what = FAIL_AFTER if fails else RUN_FOR
             annotations[what] = str(round(self.rng.expovariate(1 / 180.0) + 1, 1))
         gates = [OTHER_GATE] if self.rng.random() < 0.03 else []
+        gates += [KUEUE_GATE] if gang.kind is GangKind.KUEUE else []
         tags = {RING: gang.name, INDEX: str(index), ATTEMPT: str(gang.attempt)} | said
         fields = gang.fields | {"annotations": annotations, "labels": tags, "gates": gates, "owner": owner}
+        if gang.kind is GangKind.POD_GROUP:
+            fields["spec_more"] = {"schedulingGroup": {"podGroupName": gang.name}}
         try:
             pod = self.cluster.kube.add_pod(name, **fields)
         except StatusError:  # its forerunner is still there
             return
         self.made += 1
         gang.made += 1
-        found = recognise(read_pod(pod), GangContext(controllers))
+        group = GroupView(gang.owner["metadata"]["uid"], gang.size) if gang.owner is not None else None
+        found = recognise(read_pod(pod), GangContext(controllers, lambda _: group, POD_GROUPS))
         if isinstance(found, Membership):
             tenant = TENANT if found.source in SHARED_NAMES else ()
             self.keys[pod["metadata"]["uid"]] = found.key(tenant)
@@ -325,6 +307,13 @@ class GangControllers:
         match gang.kind:
             case GangKind.ANNOTATED:
                 return f"{gang.name}-{index}", None, {}, {GANG: gang.name, GANG_SIZE: str(gang.size)}, ()
+            case GangKind.POD_GROUP:
+                return f"{gang.name}-{index}", None, {}, {}, ()
+            case GangKind.COSCHEDULING:
+                return f"{gang.name}-{index}", None, {labels.COSCHEDULING_GROUP: gang.name}, {}, ()
+            case GangKind.KUEUE:
+                marks = {labels.KUEUE_SIZE: str(gang.size)}
+                return f"{gang.name}-{index}", None, {labels.KUEUE_GROUP: gang.name}, marks, ()
             case GangKind.JOB if gang.owner is not None:
                 view = _view(gang.owner, pods=gang.size, indexed=True)
                 marks = {labels.JOB_INDEX: str(index)}
@@ -383,7 +372,7 @@ class GangControllers:
     def _open_gate(self, pod: Json) -> None:
         def edit(one: Json) -> None:
             gates = one["spec"].get("schedulingGates") or ()
-            one["spec"]["schedulingGates"] = [gate for gate in gates if gate["name"] != OTHER_GATE]
+            one["spec"]["schedulingGates"] = [gate for gate in gates if gate["name"] not in GATES]
 
         self.event_log.add("its quota is granted", pod_subject(pod["metadata"]["name"]))
         with suppress(StatusError):
@@ -396,12 +385,17 @@ class GangControllers:
 
 
 def _key_of(owner: Json) -> ObjectKey:
-    resource = {"Job": JOBS, "JobSet": JOB_SETS}.get(owner["kind"], LEADER_WORKER_SETS)
+    resource = next(one for one in OWNERS if (one.api_version, one.kind) == (owner["apiVersion"], owner["kind"]))
     return ObjectKey(resource, "default", owner["metadata"]["name"])
 
 
 def _is_live(pod: Json) -> bool:
     return "deletionTimestamp" not in pod["metadata"] and pod["status"]["phase"] not in OVER
+
+
+def _is_gated(pod: Json) -> bool:
+    """Return whether another controller still keeps a Pod from being scheduled."""
+    return any(gate["name"] in GATES for gate in pod["spec"].get("schedulingGates") or ())
 
 
 def _index(pod: Json) -> int:

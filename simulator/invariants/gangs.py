@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from extender.domain.nodes.removals import removals_in
 from extender.domain.wellknown import GANG_NODES, GANG_RANK
-from simulator.actors.gang_controllers import GangControllers
+from simulator.actors.gang_controllers import ATTEMPT, GangControllers
 from simulator.cluster import SCHEDULER, SimCluster
 from simulator.event_log import job_subject, node_subject, pod_subject
 from simulator.invariants.checker import InvariantChecker
@@ -20,6 +20,7 @@ from simulator.kube.pods import OVER
 from simulator.kube.resources import PODS
 from simulator.kube.storage import WatchEvent
 from simulator.slurm.records import SimJob
+from slurmclient.hostlist import compress, expand
 
 MOST_GRANTS = 6
 """Undisturbed grants of one gang in a row without a Binding: each refused Node is excluded from the next job.
@@ -30,7 +31,7 @@ Grants of Nodes that are full count for nothing: where Slurm knows more room tha
 
 @dataclass(slots=True)
 class _Grant:
-    """The grant of a gang's job."""
+    """The grant of a gang's job, or its take-over by a new incarnation."""
 
     at: float
     members: frozenset[str]
@@ -77,12 +78,19 @@ class GangInvariants:
             self.checker.violate(Invariant.GANG_LOOP, f"{self._unused[key]} grants without a Binding", *about)
 
     def _is_full(self, job: SimJob, members: list[Json]) -> bool:
-        """Return whether a Node of the job has no room for the smallest member beside the Pods there."""
+        """Return whether a Node of the job has no room beside the Pods there for so many members as it is to have.
+
+        Of a gang that is not packed, a Node has one: the smallest one counts.
+        """
         pods = [pod for pod in self.cluster.kube.storage.of(PODS) if occupies_node(pod)]
         for name in job.nodes:
             node = self.cluster.kube.node(self.cluster.names.kube(name))
             beside = [pod for pod in pods if self.checker.slurm_node_of(pod) == name]
-            if node is not None and all(exceeded_resources(node, [*beside, member]) for member in members):
+            count = min(job.times(name), len(members))  # members that share a node are of one size
+            if node is not None and all(
+                exceeded_resources(node, [*beside, *members[first : first + count]])
+                for first in range(len(members) - count + 1)
+            ):
                 return True
         return False
 
@@ -100,6 +108,7 @@ class GangInvariants:
         if not self.cluster.kube.in_client_request:
             return
         job = self.cluster.slurm.controller.jobs.get(job_id_of(pod))
+        self._note_takeover(pod, key)
         node, name = self.checker.slurm_node_of(pod), pod["metadata"]["name"]
         about = pod_subject(name), node_subject(node), job_subject(job_id_of(pod))
         self.checker.checked[Invariant.RANKS] += 1
@@ -111,19 +120,30 @@ class GangInvariants:
             job is not None
             and workload_of(job) == key
             and job.running
-            and tuple(dict.fromkeys(one for one in nodes if one in job.nodes)) != job.nodes
+            and tuple(dict.fromkeys(one for one in nodes if one in job.nodes)) != (shown := expand(compress(job.nodes)))
         ):
-            self.checker.violate(Invariant.RANKS, f"{nodes} are not {job.nodes} of the job", *about)
+            self.checker.violate(Invariant.RANKS, f"{nodes} are not {shown} of the job", *about)
         self.checker.checked[Invariant.SLOTS] += 1
         for other in self.checker.pods_of(key):
             mine = other["metadata"]["uid"] == uid or other["metadata"]["uid"] in self.checker.stopped_pods
             if mine or not occupies_node(other) or job_id_of(other) != job_id_of(pod):
                 continue
             same_rank = (other["metadata"].get("annotations") or {}).get(GANG_RANK, "") == rank
-            shares = job is not None and job.packed
-            if self.checker.slurm_node_of(other) == node and (same_rank or not shares):
+            if self.checker.slurm_node_of(other) == node and (same_rank or not gang.is_packed):
                 text = f"Pod {other['metadata']['name']} is on its node"
                 self.checker.violate(Invariant.SLOTS, text, *about, pod_subject(other["metadata"]["name"]))
+
+    def _note_takeover(self, pod: Json, key: str) -> None:
+        """Expect all members of a new incarnation to be bound to the job of the one before, once one of them is."""
+        gang, number = self.controllers.gang_of(pod), job_id_of(pod)
+        grant, there = self._grants.get(number), {one["metadata"]["uid"]: one for one in self.checker.pods_of(key)}
+        if gang is None or not gang.is_taken_over or grant is None:
+            return
+        if any(uid in there and _is_live(there[uid]) for uid in grant.members):
+            return
+        attempt = pod["metadata"]["labels"][ATTEMPT]
+        members = [uid for uid, one in there.items() if one["metadata"]["labels"][ATTEMPT] == attempt and _is_live(one)]
+        self._grants[number] = _Grant(asyncio.get_running_loop().time(), frozenset(members))
 
     def check(self) -> None:
         """Check everything that must hold after its time limit."""

@@ -10,14 +10,16 @@ from dataclasses import replace
 import pytest
 
 from extender.domain.nodes.removals import removal
-from extender.domain.wellknown import DRAIN_PREFIX, GANG, GANG_NODES, GANG_RANK, JOB_ID
-from simulator.actors.gang_controllers import RING, Gang, GangControllers, GangKind
+from extender.domain.wellknown import DRAIN_PREFIX, GANG, GANG_NODES, GANG_RANK, GANG_RESTART, JOB_ID
+from simulator.actors.gang_controllers import ATTEMPT, RING, GangControllers
+from simulator.actors.gang_shapes import Gang, GangKind
 from simulator.actors.operators import Operators
 from simulator.cluster import simulated_cluster
 from simulator.event_log import EventLog
 from simulator.invariants.checker import InvariantChecker
 from simulator.invariants.gangs import MOST_GRANTS, GangInvariants
 from simulator.invariants.invariant import Invariant
+from simulator.invariants.records import workload_of
 from simulator.kube.objects import Json
 from simulator.kube.pods import pod_key
 from simulator.quiescence import QuiescenceTracker
@@ -119,6 +121,76 @@ def test_workers_whose_leader_is_gone_are_not_expected_to_start() -> None:
                 assert not controllers.is_complete(site.pod("ring-0-2"))
 
     run_virtual(main())
+
+
+async def bound_as_one(site: Site, controllers: GangControllers, gang: Gang) -> list[Json]:
+    """Act as the controller of a gang until all members of its present generation are bound; return them."""
+    while True:
+        await asyncio.sleep(1)
+        controllers._reconcile(gang)
+        pods = [pod for pod in controllers._pods(gang) if pod["metadata"]["labels"][ATTEMPT] == str(gang.attempt)]
+        if len(pods) == gang.size and all(pod["spec"].get("nodeName") for pod in pods):
+            return pods
+
+
+@pytest.mark.parametrize("kind", list(GangKind))
+def test_a_gang_of_each_kind_has_one_job_and_its_members_the_key_of_that(kind: GangKind) -> None:
+    async def main() -> None:
+        async with simulated_cluster(Site) as site:
+            controllers = GangControllers(site, random.Random(3), EventLog(), 1, 100.0, ("auto",), 3)
+            controllers.begin()
+            gang = controllers.gangs["ring"] = Gang("ring", kind, 3, {"annotations": {}, "cpu": "1"}, fits=True)
+            async with site.running():
+                pods = await asyncio.wait_for(bound_as_one(site, controllers, gang), 300)
+                (job,) = site.live_jobs()
+                assert {controllers.workload_of(pod["metadata"]["uid"]) for pod in pods} == {workload_of(job)}
+                assert len(job.nodes) == 3
+
+    run_virtual(main())
+
+
+def test_a_packed_gang_is_no_larger_than_the_smallest_node_can_hold_where_slurm_may_put_all_of_it() -> None:
+    async def main() -> list[int]:
+        async with simulated_cluster(Site, allocatable={"n2": {"cpu": "6", "pods": "4"}}) as site:
+            controllers = GangControllers(site, random.Random(3), EventLog(), 1, 100.0, ("auto",), 3)
+            fields: list[Json] = [{"annotations": {}, "cpu": cpu, "memory": "1Gi"} for cpu in ("1", "2", "4")]
+            return [controllers._most_packed(Gang("ring", GangKind.JOB, 6, one, fits=True)) for one in fields]
+
+    assert run_virtual(main()) == [4, 3, 1]
+
+
+def test_a_generation_that_takes_over_a_job_and_of_which_one_member_stays_without_a_node() -> None:
+    async def main() -> set[Invariant]:
+        async with simulated_cluster(Site) as site:
+            event_log, quiescence = EventLog(), QuiescenceTracker()
+            operators = Operators(site, random.Random(1), event_log, quiescence, 1.0)
+            checker = InvariantChecker(site, event_log, quiescence, operators)
+            controllers = GangControllers(site, random.Random(3), event_log, 1, 100.0, ("auto",), 3)
+            invariants = GangInvariants(site, checker, controllers)
+            checker.begin()
+            controllers.begin()
+            invariants.begin()
+            said = {GANG_RESTART: "keep-allocation"}
+            gang = Gang("ring", GangKind.JOB_SET, 2, {"annotations": said, "cpu": "1"}, fits=True)
+            controllers.gangs["ring"] = gang
+            async with site.running():
+                before = await asyncio.wait_for(bound_as_one(site, controllers, gang), 300)
+                jobs = [job.job_id for job in site.live_jobs()]
+                site.kube.delete_pod(before[0]["metadata"]["name"], grace_s=1)
+                controllers._reconcile(gang)
+                after = await asyncio.wait_for(bound_as_one(site, controllers, gang), 300)
+                assert gang.attempt == 1
+                assert [job.job_id for job in site.live_jobs()] == jobs
+                invariants.check()
+                assert not {one.invariant for one in checker.violations} & OF_GANGS
+                for _ in range(2):
+                    uid = after[1]["metadata"]["uid"]
+                    checker.pods[uid] = {**after[1], "spec": {**after[1]["spec"], "nodeName": ""}}
+                    invariants.check()
+                    await asyncio.sleep(30)
+            return {one.invariant for one in checker.violations} & OF_GANGS
+
+    assert run_virtual(main()) == {Invariant.WHOLE_GANGS}
 
 
 def test_a_gang_of_which_one_member_stays_without_a_node() -> None:
