@@ -14,6 +14,7 @@ from lab.site import Site
 
 _REQUEST = re.compile(r'slurm_extender_slurm_request_duration_seconds_count\{request="([^"]*)",result="[^"]*"\} (\S+)')
 _FILTER = re.compile(r"slurm_extender_filter_duration_seconds_count\{[^}]*\} (\S+)")
+_BARRIER = re.compile(r'slurm_extender_gang_barriers_total\{result="([^"]*)"\} (\S+)')
 _BY_ITSELF = frozenset({"states", "nodes", "partitions", "conf"})
 """What is asked at intervals, whatever happens."""
 
@@ -25,6 +26,9 @@ class Look:
     at: float
     slurm: Counter[str]
     filters: int
+    barriers: Counter[str]
+    """Attempts to bind all members of a gang, by result."""
+
     cpu_s: float
     rss_mb: float
 
@@ -40,6 +44,7 @@ class Look:
             "slurm": dict(slurm),
             "asked": sum(count for what, count in slurm.items() if what not in _BY_ITSELF),
             "filters": self.filters - before.filters,
+            "barriers": dict(self.barriers - before.barriers),
             "cpu_s": self.cpu_s - before.cpu_s,
             "rss_mb": self.rss_mb,
         }
@@ -58,6 +63,7 @@ def check(site: Site) -> Look:
         now(),
         slurm,
         sum(int(float(count)) for count in _FILTER.findall(text)),
+        Counter({result: int(float(count)) for result, count in _BARRIER.findall(text)}),
         (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK"),
         resident * os.sysconf("SC_PAGE_SIZE") / 1e6,
     )

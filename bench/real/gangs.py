@@ -45,20 +45,33 @@ async def measure_gang(load: Load, slurm: SlurmClient, rounds: int, count: int, 
     return {"size": size, "ours_s": ours, "bare_s": bare, "ratio_p50": ratio(ours, bare, "p50")}
 
 
-async def measure_large_gang(load: Load, slurm: SlurmClient, rounds: int, size: int) -> Json:
-    """One gang of many members, on so many nodes; the floor is as many single Pods without a gang."""
+async def measure_large_gang(load: Load, slurm: SlurmClient, site: Site, rounds: int, size: int) -> Json:
+    """One gang of many members, on so many nodes, beside the bare loop of the same calls and as many single Pods."""
     settings = SETTINGS["external"] | {START_IN: f"{STARTS_IN_S}s"}
-    seconds: dict[str, list[float]] = {"gang": [], "single": []}
+    seconds: dict[str, list[float]] = {"gang": [], BARE: [], "single": []}
+    barriers: list[Json] = []
     for number in range(rounds):
         for arm in order_of_round(seconds, number):
-            if arm == "gang":
-                names = await create_gang(load, f"large-{number}", size, OURS, settings)
-            else:
+            before = check(site)
+            if arm == "single":
                 names = await load.burst(size, OURS, settings, gated=True)
+            else:
+                scheduler = BARE if arm == BARE else OURS
+                names = await create_gang(load, f"large-{number}", size, scheduler, settings)
             seconds[arm].append(await all_bound(load, names))
+            if arm == "gang":
+                barriers.append(dict(check(site).barriers - before.barriers))
             await load.clear()
             await settled(slurm)
-    return {"size": size, "s": seconds["gang"], "single_s": seconds["single"]}
+    gang, bare = statistics.median(seconds["gang"]), statistics.median(seconds[BARE])
+    return {
+        "size": size,
+        "s": seconds["gang"],
+        "bare_s": seconds[BARE],
+        "single_s": seconds["single"],
+        "barriers": barriers,
+        "ratio": gang / bare,
+    }
 
 
 async def measure_gangs_in_a_burst(load: Load, slurm: SlurmClient, rounds: int, count: int, size: int) -> Json:

@@ -181,7 +181,8 @@ async def _gang(bench: Bench) -> Json:
 
 
 async def _large_gang(bench: Bench) -> Json:
-    return await measure_large_gang(bench.load, bench.slurm, bench.counts.of_rounds(3), bench.counts.some(512, 64))
+    rounds, size = bench.counts.of_rounds(3), bench.counts.some(512, 64)
+    return await measure_large_gang(bench.load, bench.slurm, bench.site, rounds, size)
 
 
 async def _gangs_in_a_burst(bench: Bench) -> Json:
@@ -191,7 +192,7 @@ async def _gangs_in_a_burst(bench: Bench) -> Json:
 
 async def _waiting_gangs(bench: Bench) -> Json:
     gangs, seconds = bench.counts.some(1000, 20), bench.counts.some(60, 5)
-    return await measure_waiting_gangs(bench.load, bench.slurm, bench.site, gangs=gangs, size=2, seconds=seconds)
+    return await measure_waiting_gangs(bench.load, bench.slurm, bench.site, gangs=gangs, size=8, seconds=seconds)
 
 
 async def _polled(bench: Bench) -> Json:
@@ -231,6 +232,7 @@ BARE_OF = {
     "burst-300": ("external", EXTERNAL),
     "burst-1000": ("external", EXTERNAL),
     "gang-8": ("external", EXTERNAL),
+    "gang-512": ("external", EXTERNAL),
 }
 """Those that are compared with the bare pipeline, and which job that asks for."""
 

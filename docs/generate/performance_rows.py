@@ -8,6 +8,9 @@ from typing import Any
 
 Json = Mapping[str, Any]
 
+WAITING_MEMBERS = 8
+"""Members of each waiting gang."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shown:
@@ -190,6 +193,13 @@ def _large_gang(found: Json) -> Shown:
     return Shown(_ms(ours), _ms(single), f"{ours / single:.2f}", max(found["s"]) <= 10)
 
 
+def _large_gang_beside(found: Json) -> Shown:
+    ours, bare = _median(found["s"]), _median(found["bare_s"])
+    barriers = [sum(one.values()) for one in found["barriers"]]
+    figure = f"{_ms(ours)}; barriers: {', '.join(map(str, barriers))}"
+    return Shown(figure, _ms(bare), f"{ours / bare:.2f}", ours <= 1.5 * bare and set(barriers) == {1})
+
+
 def _gangs_in_a_burst(found: Json) -> Shown:
     gangs, single = found["median_per_s"]["gangs"], found["median_per_s"]["single"]
     return Shown(f"{gangs:.0f} Pods/s", f"{single:.0f} Pods/s", f"{found['ratio']:.2f}", found["ratio"] >= 0.8)
@@ -202,7 +212,10 @@ def _waiting_gangs(found: Json) -> Shown:
     gangs, single = share("gangs"), share("single")
     figure = f"{found['gangs']['asked']} requests, {found['gangs']['filters']} `/filter`, {gangs:.1%} of a core"
     floor = f"{found['single']['asked']} requests, {single:.1%} of a core"
-    return Shown(figure, floor, f"{gangs / single:.2f}", gangs <= 1.1 * single and not found["gangs"]["filters"])
+    met: bool | None = gangs <= 1.2 * single and not found["gangs"]["filters"]
+    if found["size"] != WAITING_MEMBERS:  # an older bench measured smaller gangs
+        figure, met = f"gangs of {found['size']}: {figure}", None
+    return Shown(figure, floor, f"{gangs / single:.2f}", met)
 
 
 def _median(values: list[float]) -> float:
@@ -287,10 +300,11 @@ ROWS = (
     Row("a Node is cordoned → its Slurm node is drained (p50, p99)", "p99 ≤ 0.5 s", "cordoned", _drained),
     Row("gang of 8 on an idle cluster, first creation → all bound (p50, p99)", "p50 ≤ 150 ms", "gang-8", _gang),
     Row("gang of 512, first creation → all bound (floor: as many single Pods)", "≤ 10 s", "gang-512", _large_gang),
+    Row("the same beside the bare pipeline (median)", "≤ 1.5 times bare; 1 barrier", "gang-512", _large_gang_beside),
     Row("burst of 300 in gangs of 4 (floor: single Pods)", "≥ 0.8 times single", "gangs-burst", _gangs_in_a_burst),
     Row(
-        "1,000 gangs of 2 wait for 60 s, gated (floor: 1,000 single Pods)",
-        "0 `/filter`; ≤ 1.1 times the CPU",
+        f"1,000 gangs of {WAITING_MEMBERS} wait for 60 s, gated (floor: 1,000 single Pods)",
+        "0 `/filter`; ≤ 1.2 times the CPU",
         "gangs-waiting",
         _waiting_gangs,
     ),

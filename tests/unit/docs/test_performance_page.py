@@ -96,6 +96,24 @@ def test_a_cost_that_grows_with_the_crowd_is_told_and_drawn() -> None:
     assert bars == [20, 40]
 
 
+@pytest.mark.parametrize(
+    ("size", "cpu_s", "met"), [(8, 3.5, "| 1.17 | yes |"), (8, 3.7, "| 1.23 | **no** |"), (2, 3.0, "| 1.00 | - |")]
+)
+def test_waiting_gangs_of_another_size_meet_no_goal(size: int, cpu_s: float, met: str) -> None:
+    single = {"asked": 600, "filters": 0, "cpu_s": 3.0, "seconds": 60.0}
+    found = {"size": size, "gangs": single | {"cpu_s": cpu_s}, "single": single}
+    assert told("gangs-waiting", found).endswith(met)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "barriers", "met"),
+    [(15.0, 1, "| 1.50 | yes |"), (15.1, 1, "| 1.51 | **no** |"), (10.0, 2, "| 1.00 | **no** |")],
+)
+def test_a_large_gang_is_held_to_the_bare_pipeline_and_to_one_barrier(seconds: float, barriers: int, met: str) -> None:
+    found = {"s": [seconds], "single_s": [9.0], "bare_s": [10.0], "barriers": [{"passed": barriers}]}
+    assert told("gang-512", found, 1).endswith(met)
+
+
 def test_each_result_says_how_it_was_made() -> None:
     found = {"ours_s": [1.0, 2.0], "bare_s": [1.0, 2.0], "command": "python -m bench.real finishing"}
     found |= {"parts": "Slurm 26.05.5", "machine": "2 cores", "date": "2026-01-02"}
