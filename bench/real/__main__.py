@@ -98,6 +98,8 @@ def _measure_all(names: Sequence[str], counts: Counts, external_nodes: int) -> l
                     print(f"{name}: failed: {error!r}", flush=True)
                     continue
                 print(name, result if counts.quick else write(name, result), flush=True)
+                if "verdict" in result:
+                    print(result["verdict"], flush=True)
                 if result.get("met") is False and not counts.quick:
                     failed.append(name)
         finally:

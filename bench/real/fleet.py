@@ -58,6 +58,7 @@ OURS, BARE, ALONE, NOBODY = "slurm", "bare", "alone", "nobody"
 
 MODE = "slurm-extender.io/mode"
 PARTITION = "slurm-extender.io/partition"
+JOB_NAME = "slurm-extender.io/job-name"
 PADDING = "bench.slurm-extender.io/padding"
 
 
