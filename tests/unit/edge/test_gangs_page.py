@@ -1,4 +1,4 @@
-"""The manifest of docs/gangs.md can be copied: it is one gang, and the variables read what the extender writes."""
+"""The manifests of docs/gangs.md can be copied: they are gangs, and variables read what the extender writes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from docs.generate.gang_manifests import rewritten
 from extender.cli import main
 from extender.domain.wellknown import GANG_MEMBERS, GANG_NODES, GANG_RANK, JOB_ID, POD_SLURM_NODE
 
@@ -22,7 +23,12 @@ EXAMPLES_OF_GANGS = [
     (TOP / "examples" / name).read_text(encoding="utf-8") for name in ("gang-of-pods.yaml", "slurm-environment.yaml")
 ]
 WRITTEN = {GANG_RANK, GANG_MEMBERS, GANG_NODES, JOB_ID, POD_SLURM_NODE}
-KINDS = {"Job": ("Job train", 4)}
+KINDS = {
+    "Job": ("Job train is a gang: 4 Pods get this one job, and start together", 4),
+    "JobSet": ("JobSet parameter-server is a gang: 4 Pods get this one job, and start together", 4),
+    "LeaderWorkerSet": ("2 gangs such as LeaderWorkerSet vllm, group 0: 2 Pods of each get one job", 2),
+    "MPIJob": ("gang mpi is a gang: 4 Pods get this one job, and start together", 4),
+}
 
 
 def kind_of(text: str) -> str:
@@ -39,18 +45,22 @@ def paths(document: Any) -> Iterator[str]:
             yield from paths(value)
 
 
-def test_the_page_has_the_manifest_of_a_job() -> None:
+def test_the_page_has_a_manifest_of_each_kind() -> None:
     assert sorted(map(kind_of, MANIFESTS)) == sorted(KINDS)
 
 
 @pytest.mark.parametrize("text", MANIFESTS, ids=kind_of)
-def test_a_manifest_of_the_page_is_one_gang(text: str) -> None:
+def test_a_manifest_of_the_page_makes_gangs(text: str) -> None:
     result = CliRunner().invoke(main, ["translate", "-"], input=text)
     assert result.exit_code == 0, result.output
-    name, size = KINDS[kind_of(text)]
-    assert f"{name} is a gang: {size} Pods get this one job, and start together" in result.output
+    said, size = KINDS[kind_of(text)]
+    assert said in result.output
     (job,) = [one["job"] for one in yaml.safe_load_all(result.stdout) if one]
     assert job["members"] == size
+
+
+def test_the_copies_on_the_page_are_the_examples() -> None:
+    assert rewritten(PAGE) == PAGE, "docs/gangs.md is stale: python -m docs.generate.gang_manifests"
 
 
 @pytest.mark.parametrize("text", [*MANIFESTS, *EXAMPLES_OF_GANGS])
