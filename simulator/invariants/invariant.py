@@ -45,12 +45,17 @@ BOUNDS_S = {
     Invariant.NO_DRAIN_LEFT: 180.0,
     Invariant.FOREIGN_DRAINS: 0.0,
     Invariant.SAME_PICTURE: 120.0,
-    Invariant.WHOLE_GANGS: 20.0,
-    Invariant.GANG_NODES: 120.0,
+    Invariant.WHOLE_GANGS: 12.0,
+    Invariant.GANG_NODES: 95.0,
     Invariant.HELD: 60.0,
     Invariant.POLICY: 120.0,
 }
-"""Undisturbed seconds for which an invariant may appear violated: a lost response settles in 60."""
+"""Undisturbed seconds for which an invariant may appear violated: a lost response settles in 60.
+
+A gang is bound in part while its Bindings are under way. kube-scheduler repeats one that the API server refused after
+a back-off of at most 10 s. A gang keeps nodes without a bound member for `gangs.bindWithin` and `gangs.replaceWithin`,
+90 s by default. The rest is the time between two checks, and 0.1 s for each member.
+"""
 
 
 @dataclass(frozen=True, slots=True)
