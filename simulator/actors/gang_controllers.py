@@ -81,6 +81,9 @@ class GangControllers:
     keys: dict[str, str] = field(default_factory=dict)
     """The workload of each member that was created, by UID."""
 
+    kept: set[str] = field(default_factory=set)
+    """Workloads whose job the next incarnation of their gang takes over."""
+
     made: int = 0
     stopped: bool = False
 
@@ -297,7 +300,9 @@ class GangControllers:
         found = recognise(read_pod(pod), GangContext(controllers, lambda _: group, POD_GROUPS))
         if isinstance(found, Membership):
             tenant = TENANT if found.source in SHARED_NAMES else ()
-            self.keys[pod["metadata"]["uid"]] = found.key(tenant)
+            key = self.keys[pod["metadata"]["uid"]] = found.key(tenant)
+            if gang.is_taken_over:
+                self.kept.add(key)
         self.event_log.add(f"created as member {index} of {gang.name}, generation {gang.attempt}", pod_subject(name))
 
     def _of_kind(

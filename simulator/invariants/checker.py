@@ -91,6 +91,9 @@ class InvariantChecker:
     can_start: Callable[[Json], bool] = lambda _pod: True
     """Return whether nothing outside Slurm keeps a waiting Pod from a node: its gang is complete, and fits."""
 
+    kept_s: Callable[[str], float] = lambda _workload: 0.0
+    """Gives for how long the job of a workload without Pods may wait for the next incarnation of its gang."""
+
     also: list[Callable[[], None]] = field(default_factory=list)
     """Further checks that run every few seconds."""
 
@@ -218,7 +221,8 @@ class InvariantChecker:
             subjects = tuple(job_subject(job.job_id) for job in jobs)
             self.hold(Invariant.NO_ORPHAN, uid, lonely, f"workload {uid} has no Pod", *subjects)
             proven = lonely and self._deletion_is_proven(jobs)
-            self.hold(Invariant.SETTLES, uid, proven, f"workload {uid} has no Pod", *subjects)
+            more_s = self.kept_s(uid)
+            self.hold(Invariant.SETTLES, uid, proven, f"workload {uid} has no Pod", *subjects, more_s=more_s)
         for node in self.cluster.slurm.controller.nodes.values():
             by_extender = node.drained and node.reason.startswith(DRAIN_PREFIX)
             # A Node that takes no Pods is drained for that.

@@ -55,9 +55,16 @@ class GangInvariants:
         """Start to check."""
         self.checker.workload_of_pod = self.controllers.workload_of
         self.checker.can_start = self.controllers.is_complete
+        self.checker.kept_s = self._kept_s
         self.cluster.slurm.controller.listeners.append(self._hear_of_job)
         self.cluster.kube.storage.listen(self._hear_of_pod)
         self.checker.also.append(self.check)
+
+    def _kept_s(self, workload: str) -> float:
+        """Return for how long the job of a gang without Pods is kept, so that the next incarnation takes it over."""
+        if workload not in self.controllers.kept:
+            return 0.0
+        return self.cluster.configured().gangs.replace_within
 
     def _hear_of_job(self, what: str, job: SimJob) -> None:
         key = workload_of(job)

@@ -181,6 +181,8 @@ def test_a_generation_that_takes_over_a_job_and_of_which_one_member_stays_withou
                 after = await asyncio.wait_for(bound_as_one(site, controllers, gang), 300)
                 assert gang.attempt == 1
                 assert [job.job_id for job in site.live_jobs()] == jobs
+                (key,) = controllers.kept
+                assert checker.kept_s(key) == site.configured().gangs.replace_within > checker.kept_s("another") == 0
                 invariants.check()
                 assert not {one.invariant for one in checker.violations} & OF_GANGS
                 for _ in range(2):
