@@ -282,6 +282,7 @@ class Assembly:
                 site=self.gang_context,
                 beyond_rule=translations.beyond_rule,
                 replace_within_s=self.config.gangs.replace_within,
+                complete_within_s=self.config.gangs.complete_within,
                 placed_alone=one_by_one.placed_alone,
             ),
             translations=translations,

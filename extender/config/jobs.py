@@ -292,6 +292,12 @@ class Gangs(Group):
         "nodes by itself, and its script holds the first one alone: `refuse` lets the gang wait until enough nodes "
         "have a fence, `allow` risks that Slurm starts the next job while a Pod of the gang still ends.",
     )
+    complete_within: Duration = Field(
+        300.0,
+        gt=0,
+        description="Time for which a gang may be incomplete before an Event on one of its Pods says what it lacks. "
+        "The gang continues to wait.",
+    )
     bind_within: Duration = Field(
         30.0,
         gt=0,

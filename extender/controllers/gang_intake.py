@@ -49,6 +49,7 @@ class GangIntake:
         site: GangContext,
         beyond_rule: Callable[[PodView, Membership], str],
         replace_within_s: float,
+        complete_within_s: float,
         placed_alone: Callable[[PodView], None],
     ) -> None:
         self._engine = engine
@@ -57,6 +58,7 @@ class GangIntake:
         self._site = site
         self._beyond_rule = beyond_rule
         self._replace_within_s = replace_within_s
+        self._complete_within_s = complete_within_s
         self._placed_alone = placed_alone
 
     def key_of(self, pod: PodView, controllers: tuple[ControllerView, ...], charged: Charge) -> str | None:
@@ -139,9 +141,10 @@ class GangIntake:
     def take_unread(self, now: float) -> list[str]:
         """Return a Pod of each incomplete gang whose owner should be read again.
 
-        Gangs that lack a member for too long give their place in Slurm's queue up.
+        Gangs that lack a member for too long give their place in Slurm's queue up, and an Event reports them.
         """
         self._gangs.withdraw_short(now, self._replace_within_s)
+        self._gangs.report_incomplete(now, self._complete_within_s)
         return self._gangs.take_unread(now)
 
     def _kept(self, uid: str) -> str | None:

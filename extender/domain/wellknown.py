@@ -225,6 +225,9 @@ class Reason(StrEnum):
     UNEVEN_GANG = "GangMembersDiffer"
     """The members of a gang request different sizes; Slurm sets the largest aside for each."""
 
+    GANG_INCOMPLETE = "GangIncomplete"
+    """Pods of a gang have not existed for a long time, or another controller holds them."""
+
     NODES_KEPT = "GangNodesKept"
     """Members of a gang have ended, and their nodes stay in its job."""
 

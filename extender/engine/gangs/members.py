@@ -32,6 +32,7 @@ from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
 from extender.engine.deferred_pods import DeferredPods, may_have_older_job
 from extender.engine.engine import Engine
+from extender.engine.gangs.incomplete_gangs import IncompleteGangs
 from extender.runtime.controller import Controller
 from extender.runtime.topics import PlaceholderChanged
 
@@ -105,6 +106,7 @@ class GangMembers:
         self._beyond: dict[str, frozenset[str]] = {}
         """UIDs of the Pods of each gang that were notified that it is full."""
 
+        self._incomplete = IncompleteGangs(self._announce)
         self._settler = Controller("large gangs", self._settle_large, keep_early=True)
 
     def key_of(self, uid: str) -> str | None:
@@ -218,6 +220,14 @@ class GangMembers:
             elif now - since >= kept_s:
                 del self._short_since[key]
                 self._withdraw(key, _refs(self._candidates(self._joined.get(key, {}))))
+
+    def report_incomplete(self, now: float, within_s: float) -> None:
+        """Announce why each gang that has been incomplete for so many seconds has no job."""
+
+        def first(key: str) -> PodView | None:
+            return next((one.pod for one in self._candidates(self._joined.get(key, {}))), None)
+
+        self._incomplete.report(self._texts, first, now, within_s)
 
     def join(self, key: str, pod: PodView, membership: Membership, translation: Translation) -> None:
         """Add a Pod, or take over what it says now, and report what follows for the gang."""

@@ -62,6 +62,39 @@ def in_queue(site: Site) -> list[int]:
     return [job for job in jobs_of_the_gang(site) if job in live]
 
 
+async def test_edge_case_1_a_gang_that_is_incomplete_for_long_gets_one_event_with_the_reason(site: Site) -> None:
+    def told() -> list[str]:
+        names = [name for name in RING if site.kube.pod(name) is not None]
+        return [note for name in names for note in site.notes(name) if note == "2 of 3 Pods of gang ring exist."]
+
+    async with site.running(changed="gangs: {completeWithin: 2m}\n"):
+        gang(site, range(2), 3)
+        await asyncio.sleep(110)
+        assert told() == []
+        await asyncio.sleep(30)
+        assert len(told()) == 1
+        assert [site.events(name) for name in RING[:2]].count(["GangIncomplete"]) == 1
+        await asyncio.sleep(300)
+        assert len(told()) == 1
+        gang(site, range(2, 3), 3)
+        for name in RING:
+            await site.bound(name)
+
+
+async def test_the_time_of_a_gang_that_was_complete_meanwhile_begins_anew(site: Site) -> None:
+    async with site.running():
+        await site.fill()
+        gang(site, range(2), 3)
+        await asyncio.sleep(200)
+        gang(site, range(2, 3), 3)
+        await asyncio.sleep(60)
+        site.kube.delete_pod("ring-2", grace_s=0)
+        await asyncio.sleep(200)
+        assert "GangIncomplete" not in site.events("ring-0") + site.events("ring-1")
+        await asyncio.sleep(120)
+        assert (site.events("ring-0") + site.events("ring-1")).count("GangIncomplete") == 1
+
+
 @both
 async def test_no_job_is_submitted_for_a_gang_that_lost_a_member_while_its_job_was_released(
     site: Site, restored: bool
