@@ -108,5 +108,26 @@ def pod_groups(
                 "controller makes them a gang",
                 f"add {one.api} to gangs.podGroups, and apply the component pod-groups",
             )
+        elif one.api is PodGroupApi.KUBERNETES and not one.served:
+            yield _dropped(read=one.api in read)
         elif one.api in read and one.served:
             yield ok(_NAME, f"PodGroups of {one.api} are served and read")
+
+
+def _dropped(*, read: bool) -> Finding:
+    """Say that kube-apiserver removes the name of a PodGroup from Pods (`dropDisabledSchedulingGroup`).
+
+    kube-apiserver serves these PodGroups only with the feature gate that keeps the field.
+    """
+    seen = (
+        f"the API server does not serve PodGroups of {PodGroupApi.KUBERNETES}. It drops spec.schedulingGroup of Pods, "
+        "unless its feature gate GenericWorkload is on: such Pods are placed one by one"
+    )
+    if not read:
+        return ok(_NAME, seen)
+    return warning(
+        _NAME,
+        seen,
+        "start kube-apiserver with --feature-gates=GenericWorkload=true, and --runtime-config for the API, or remove "
+        f"{PodGroupApi.KUBERNETES} from gangs.podGroups",
+    )

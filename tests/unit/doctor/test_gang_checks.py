@@ -68,6 +68,26 @@ def test_pod_groups_that_gangs_need_are_served_read_and_allowed(
     assert (found.verdict, text in found.seen) == (verdict, True)
 
 
+@pytest.mark.parametrize(("read", "verdict"), [(True, WARNING), (False, OK)])
+def test_an_api_server_without_the_pod_groups_of_kubernetes_is_said_to_drop_the_field_that_names_them(
+    read: bool, verdict: Verdict
+) -> None:
+    (found,) = judged(ServedPodGroups(PodGroupApi.KUBERNETES, served=False), read=read)
+    assert found.verdict is verdict
+    assert "drops spec.schedulingGroup of Pods, unless its feature gate GenericWorkload is on" in found.seen
+    assert ("GenericWorkload=true" in found.advice) == read
+
+
+def test_an_api_server_that_serves_the_pod_groups_of_kubernetes_keeps_the_field_that_names_them() -> None:
+    assert judged(ServedPodGroups(PodGroupApi.KUBERNETES, served=True), read=False) == []
+
+
+def test_pods_that_kept_the_name_of_a_pod_group_that_is_not_served_are_counted() -> None:
+    one = ServedPodGroups(PodGroupApi.KUBERNETES, served=False)
+    (found,) = pod_groups([one], {one.api}, {GangSource.POD_GROUP: 2}, ACCOUNT)
+    assert found.seen == "2 Pods name a PodGroup of scheduling.k8s.io, which the API server does not serve: they wait"
+
+
 def test_pod_groups_that_nobody_names_need_no_line() -> None:
     api = PodGroupApi.COSCHEDULING
     assert judged(ServedPodGroups(api, served=True, may=False), read=False) == []
