@@ -35,6 +35,9 @@ class Incomplete:
     absent: frozenset[str] = frozenset()
     """UIDs of Pods that the API server lacks although no end of them is known, as after a restore of etcd."""
 
+    few: bool = False
+    """Fewer Pods exist than the gang needs."""
+
 
 Completeness = Complete | Incomplete
 
@@ -73,7 +76,7 @@ def _of_existing(candidates: Sequence[GangCandidate], own_gates: Collection[str]
     if first.source is GangSource.JOB_SET:  # of a Job that was created again, earlier successes were counted
         size = max(size, min(first.most or size, len(live)))
     if lacks_members(first, size, len(live)):
-        return Incomplete(f"{len(live)} of {size} Pods of {first.name} exist.")
+        return Incomplete(f"{len(live)} of {size} Pods of {first.name} exist.", few=True)
     live.sort(key=_turn)
     members, beyond = live[:size], live[size:]
     for one in members:

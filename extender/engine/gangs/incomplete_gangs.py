@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
@@ -18,15 +18,20 @@ class IncompleteGangs:
         """Since when each gang has been incomplete; infinite: an Event was announced."""
 
     def report(
-        self, texts: Mapping[str, str], pod_of: Callable[[str], PodView | None], now: float, within_s: float
+        self,
+        lacking: Collection[str],
+        text_of: Callable[[str], str],
+        pod_of: Callable[[str], PodView | None],
+        now: float,
+        within_s: float,
     ) -> None:
-        """Announce the text of each gang that has had one for so many seconds.
+        """Announce the text of each gang that has been incomplete for so many seconds. `lacking` are all such gangs.
 
-        `texts` are those of all incomplete gangs. `pod_of` returns a Pod of a gang that the API server has.
+        `pod_of` returns a Pod of a gang that the API server has.
         """
-        for key in self._since.keys() - texts.keys():
+        for key in self._since.keys() - lacking:
             del self._since[key]
-        for key, text in texts.items():
+        for key in lacking:
             if now - self._since.setdefault(key, now) >= within_s and (pod := pod_of(key)) is not None:
                 self._since[key] = math.inf
-                self._announce(pod, Reason.GANG_INCOMPLETE, text)
+                self._announce(pod, Reason.GANG_INCOMPLETE, text_of(key))

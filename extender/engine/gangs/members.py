@@ -33,6 +33,7 @@ from extender.domain.wellknown import Reason
 from extender.engine.deferred_pods import DeferredPods, may_have_older_job
 from extender.engine.engine import Engine
 from extender.engine.gangs.incomplete_gangs import IncompleteGangs
+from extender.engine.gangs.shared_names import SharedNames
 from extender.runtime.controller import Controller
 from extender.runtime.topics import PlaceholderChanged
 
@@ -94,8 +95,8 @@ class GangMembers:
         self._nameless: set[str] = set()
         """UIDs of members of running gangs that name no gang any more since before a start."""
 
-        self._texts: dict[str, str] = {}
-        """Why each gang has no job yet, as a sentence."""
+        self._lacking: dict[str, Incomplete] = {}
+        """Why each gang has no job yet."""
 
         self._readings: dict[str, _Reading] = {}
         """When the owner of each incomplete gang is read next."""
@@ -106,6 +107,7 @@ class GangMembers:
         self._beyond: dict[str, frozenset[str]] = {}
         """UIDs of the Pods of each gang that were notified that it is full."""
 
+        self._names = SharedNames()
         self._incomplete = IncompleteGangs(self._announce)
         self._settler = Controller("large gangs", self._settle_large, keep_early=True)
 
@@ -153,8 +155,11 @@ class GangMembers:
         return any(one.membership.by_leader for one in self._joined.get(key, {}).values())
 
     def waits_for(self, key: str) -> str:
-        """Return why the gang has no job yet, as a sentence; "" if it needs nothing more of its members."""
-        return self._texts.get(key, "")
+        """Return why the gang has no job yet, as a sentence or two; "" if it needs nothing more of its members."""
+        found = self._lacking.get(key)
+        if found is None:
+            return ""
+        return f"{found.text} {self._names.note(key)}".rstrip() if found.few else found.text
 
     def missing_of(self, p: Placeholder) -> str:
         """Return which Pods of a gang that has its nodes do not exist, as a sentence; "" if it is whole.
@@ -193,7 +198,7 @@ class GangMembers:
         """
         due = []
         full = [key for key in self._beyond if not self._has_nodes(key)]
-        for key in dict.fromkeys((*self._texts, *full)):
+        for key in dict.fromkeys((*self._lacking, *full)):
             joined = self._joined.get(key)
             if not joined or next(iter(joined.values())).membership.source in SHARED_NAMES:
                 continue
@@ -213,7 +218,7 @@ class GangMembers:
         """Release the waiting job of each gang that has lacked a member for so many seconds."""
         for key, since in tuple(self._short_since.items()):
             p = self._placeholders.get(key)
-            if p is None or p.state not in QUEUED or key not in self._texts:
+            if p is None or p.state not in QUEUED or key not in self._lacking:
                 del self._short_since[key]
             elif since is None:
                 self._short_since[key] = now
@@ -227,7 +232,7 @@ class GangMembers:
         def first(key: str) -> PodView | None:
             return next((one.pod for one in self._candidates(self._joined.get(key, {}))), None)
 
-        self._incomplete.report(self._texts, first, now, within_s)
+        self._incomplete.report(self._lacking, self.waits_for, first, now, within_s)
 
     def join(self, key: str, pod: PodView, membership: Membership, translation: Translation) -> None:
         """Add a Pod, or take over what it says now, and report what follows for the gang."""
@@ -235,6 +240,7 @@ class GangMembers:
         if before is not None:
             self._joined[before].pop(pod.uid)  # also of the same gang: the last one is what was read last
         self._key_of[pod.uid] = key
+        self._names.add(key, membership)
         self._joined.setdefault(key, {})[pod.uid] = _Joined(pod.uid, membership, translation)
         self.settle(key)
         if before is not None and before != key:
@@ -266,6 +272,7 @@ class GangMembers:
             self.settle(key)
         else:
             del self._joined[key]
+            self._names.remove(key)
             self._beyond.pop(key, None)
             self._complete(key)
 
@@ -314,7 +321,7 @@ class GangMembers:
             return
         found = self._completeness(p, joined, candidates)
         if isinstance(found, Incomplete):
-            self._texts[key] = found.text
+            self._lacking[key] = found
             self._hold_back(key, p, found, candidates)
         elif found is not None:
             self._complete(key)
@@ -364,7 +371,7 @@ class GangMembers:
         )
 
     def _complete(self, key: str) -> None:
-        self._texts.pop(key, None)
+        self._lacking.pop(key, None)
         if key not in self._beyond:
             self._readings.pop(key, None)
         self._short_since.pop(key, None)

@@ -221,8 +221,10 @@ async def test_a_pod_of_another_owner_or_account_that_names_the_pod_group_does_n
         site.kube.add_pod("charged", labels=LABEL, annotations={"slurm-extender.io/account": "biology"})
         await asyncio.sleep(30)
         assert site.live_jobs() == []
-        assert message(site, names[0]) == "2 of 3 Pods of PodGroup ring exist."
-        assert message(site, "foreign") == "1 of 3 Pods of PodGroup ring exist."
+        others = "Pods of another owner, Slurm user, account or QOS that name it are counted separately."
+        assert message(site, names[0]) == f"2 of 3 Pods of PodGroup ring exist. {others}"
+        for name in ("foreign", "charged"):
+            assert message(site, name) == f"1 of 3 Pods of PodGroup ring exist. {others}"
         names += members(site, range(2, 3))
         for name in names:
             await site.bound(name)
