@@ -133,11 +133,9 @@ class GangVacancies:
             why = "the script of the job runs there"
             self._report(p, host, f"Slurm keeps node {host} for job {job.job_id} until the job ends: {why}.")
         nodes = tuple(node for node in nodes if node != host)
-        if nodes and self._forbidden and job.unshrinkable is None:
-            # The one Event about the site was on the first gang that met its refusal.
-            return
         if nodes:
-            self._emit(p.key, e.NodesVacated(nodes), "vacant slots")
+            # The one Event about the site was on the first gang that met its refusal.
+            self._emit(p.key, e.NodesVacated(nodes, self._forbidden), "vacant slots")
 
     def _report_empty(self, p: Placeholder, empty: list[Vacancy]) -> None:
         if empty:

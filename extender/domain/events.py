@@ -354,9 +354,13 @@ class UpdateAnswered:
 
 @dataclass(frozen=True, slots=True)
 class NodesVacated:
-    """No member needs these nodes of the job any more, by Slurm's names: Slurm may have them back."""
+    """No member needs these nodes of the job any more, by Slurm's names: Slurm may have them back.
+
+    `forbidden`: it takes back no nodes of any job that runs, as the site has configured it.
+    """
 
     slurm_nodes: tuple[str, ...]
+    forbidden: bool = False
 
 
 class Unshrinkable(StrEnum):

@@ -46,6 +46,13 @@ def unused_nodes(p: Placeholder, vacant: Iterable[Vacancy]) -> tuple[str, ...]:
     return tuple(node for node in job.slurm_nodes if node in free)
 
 
+def kept_nodes(p: Placeholder) -> tuple[str, ...]:
+    """Return the nodes of members that have ended which Slurm does not take back before the job ends."""
+    unused = unused_nodes(p, (one for one in vacancies(p, p.size) if one.last))
+    host = batch_host(p)
+    return tuple(node for node in unused if node == host or (p.job is not None and p.job.unshrinkable))
+
+
 def batch_host(p: Placeholder) -> str:
     """Return the node on which the script of the job runs, which Slurm does not take back; "" without a script.
 

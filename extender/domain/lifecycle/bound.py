@@ -149,6 +149,8 @@ def _vacated(p: Placeholder, bound: BoundState, event: e.NodesVacated, _at: At) 
     kept = tuple(node for node in bound.job.slurm_nodes if node not in unused)
     if bound.vacated or bound.job.unshrinkable or not unused or not kept or not bound.job.slots:
         return p, []
+    if event.forbidden:
+        return replace(p, payload=replace(bound, job=replace(bound.job, unshrinkable=e.Unshrinkable.SITE))), []
     return replace(p, payload=replace(bound, vacated=unused)), [c.ShrinkJob(bound.job.job_id, kept)]
 
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum, unique
 
 from extender.domain.gangs.membership import is_key_of_gang
+from extender.domain.gangs.vacancies import kept_nodes
 from extender.domain.job_outcomes.slurm_states import ReasonClass, reason_rule
 from extender.domain.jobs.job import JobView
 from extender.domain.placeholder import Placeholder
@@ -195,7 +196,9 @@ def why(p: Placeholder, around: Surroundings) -> Why:
 def _why(p: Placeholder, around: Surroundings) -> Why:
     match p.payload:
         case BoundState():
-            return Why(Cause.ALLOCATED, f"Slurm job {p.job_id} has {_nodes(p)} for the Pod.")
+            kept = ", ".join(kept_nodes(p))
+            more = f" Slurm keeps {kept} until the job ends, although no member is there." if kept else ""
+            return Why(Cause.ALLOCATED, f"Slurm job {p.job_id} has {_nodes(p)} for the Pod.{more}")
         case LostState(end_text=text):
             return Why(Cause.ENDING, text or "The Pod's allocation in Slurm ends.")
         case RefusedState():

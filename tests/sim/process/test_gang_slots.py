@@ -49,6 +49,11 @@ def nodes_of_job(site: Site) -> tuple[str, ...]:
     return job.nodes
 
 
+def why(site: Site, name: str) -> str:
+    """The answer of `kubectl slurm why`."""
+    return site.extender.pod_controllers.explanations.of(site.placeholder(name)).text
+
+
 async def test_edge_case_14_slurm_has_the_node_of_a_member_that_succeeded_within_a_second(site: Site) -> None:
     async with site.running():
         names = await running_gang(site, m1={RUN_FOR: "5"})
@@ -56,6 +61,7 @@ async def test_edge_case_14_slurm_has_the_node_of_a_member_that_succeeded_within
         await succeeded(site, "ring-1")
         await asyncio.sleep(1)
         assert nodes_of_job(site) == ("n1", "n3")
+        assert "Slurm keeps" not in why(site, "ring-0")
         await asyncio.sleep(30)
         assert [job.job_id for job in site.live_jobs()] == jobs
         assert bound(site, names) == 3
@@ -86,8 +92,31 @@ async def test_edge_case_14_a_site_that_forbids_shrinking_is_asked_once_and_keep
         await asyncio.sleep(100)
         assert nodes_of_job(site) == ("n1", "n2", "n3")
         assert sum("GangNodesKept" in site.events(name) for name in ("ring-0", "ring-1", "ring-2")) == 1
+        assert why(site, "ring-0").endswith("Slurm keeps n2, n3 until the job ends, although no member is there.")
         site.kube.delete_pod("ring-0", grace_s=1)
         await site.until(lambda: not site.live_jobs(), "the end of its job")
+
+
+async def test_edge_case_14_a_site_that_forbids_shrinking_keeps_the_nodes_of_a_later_gang_without_another_try(
+    site: Site,
+) -> None:
+    site.slurm.controller.config = site.slurm.controller._lives._config = replace(
+        site.slurm.controller.config, job_shrink=False
+    )
+    async with site.running():
+        await running_gang(site, m1={RUN_FOR: "5"})
+        await succeeded(site, "ring-1")
+        await site.until(lambda: "n2" in why(site, "ring-0").partition(". ")[2], "the refusal")
+        for name in ("ring-0", "ring-2"):
+            site.kube.delete_pod(name, grace_s=1)
+        await site.until(lambda: not site.live_jobs(), "the end of its job")
+        for number, seconds in enumerate(("1000", "5")):
+            site.kube.add_pod(f"pair-{number}", annotations={GANG: "pair", GANG_SIZE: "2", RUN_FOR: seconds})
+        await site.bound("pair-0")
+        await succeeded(site, "pair-1")
+        await asyncio.sleep(30)
+        assert "Slurm keeps n2 until the job ends" in why(site, "pair-0")
+        assert "GangNodesKept" not in site.events("pair-0")
 
 
 async def test_edge_case_14_the_node_of_a_member_that_succeeded_stays_usable_where_it_has_no_slurmd() -> None:
@@ -114,6 +143,7 @@ async def test_edge_case_15_the_node_of_the_batch_script_is_kept_and_an_event_sa
         assert nodes_of_job(site) == ("n1", "n3")
         notes = [text for text in site.notes("ring-2") if "Slurm keeps node n1" in text]
         assert len(notes) == 1
+        assert why(site, "ring-2").endswith("Slurm keeps n1 until the job ends, although no member is there.")
 
 
 async def test_edge_case_20_an_administrator_who_shrinks_the_job_ends_the_members_there_alone(site: Site) -> None:
