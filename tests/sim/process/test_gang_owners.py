@@ -15,12 +15,14 @@ from simulator.kube.resources import JOBS
 from simulator.kube.storage import ObjectKey
 from tests.builders.gang_pods import (
     JOB_SETS,
+    a_leader,
     an_owner,
     gang,
     group_member,
     job_pods,
     job_set_labels,
     serve_controllers,
+    workers_of,
 )
 from tests.builders.process_site import Site
 
@@ -193,6 +195,25 @@ async def test_edge_case_27_a_group_of_a_leader_worker_set_is_a_gang_and_a_ready
             group_member(site, f"vllm-0-{number}", number, workers)
         assert [await site.bound(name) for name in ("vllm-0", "vllm-0-1", "vllm-0-2")] == ["n1", "n2", "n3"]
         assert len(site.live_jobs()) == 1
+
+
+async def test_edge_case_27_slots_without_their_first_pod_are_reported_once_after_the_time_and_kept(site: Site) -> None:
+    def told() -> list[str]:
+        return [note for note in site.notes(leader) if "first Pod" in note]
+
+    async with site.running(changed="gangs: {lateWithin: 2m}\n"):
+        leader = a_leader(site)
+        await site.bound(leader)
+        await asyncio.sleep(110)
+        assert told() == []
+        await asyncio.sleep(20)
+        assert told() == ["2 of the 3 nodes of the gang wait for their first Pod, 120 s after the others were bound."]
+        await asyncio.sleep(600)
+        assert len(told()) == site.events(leader).count("GangNodesKept") == 1
+        (job,) = site.live_jobs()
+        assert job.nodes == ("n1", "n2", "n3")
+        assert [await site.bound(name) for name in workers_of(site, leader)] == ["n2", "n3"]
+        assert site.live_jobs() == [job]
 
 
 @pytest.mark.parametrize("beside", [False, True])
