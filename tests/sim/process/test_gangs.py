@@ -140,12 +140,35 @@ async def test_edge_case_2_a_pod_beyond_the_size_waits_until_a_slot_is_free(site
         await site.bound("ring-2")
 
 
-async def test_edge_case_4_members_that_differ_in_their_account_are_different_gangs(site: Site) -> None:
+@pytest.mark.parametrize("gates", [(), (GATE,)])
+async def test_edge_case_4_members_that_differ_in_a_setting_get_no_job_before_it_is_the_same(
+    site: Site, gates: tuple[str, ...]
+) -> None:
     async with site.running():
-        site.kube.add_pod("a", annotations={GANG: "ring", GANG_SIZE: "2", "slurm-extender.io/comment": "x"})
-        site.kube.add_pod("b", annotations={GANG: "ring", GANG_SIZE: "2", "slurm-extender.io/comment": "y"})
+        for name, text in (("a", "x"), ("b", "y")):
+            said = {GANG: "ring", GANG_SIZE: "2", "slurm-extender.io/comment": text}
+            site.kube.add_pod(name, annotations=said, gates=gates)
         await site.until(lambda: "InvalidSlurmSettings" in site.events("b"), "the faults")
+        await asyncio.sleep(30)
         assert site.live_jobs() == []
+        site.edit_pod("b", lambda pod: pod["metadata"]["annotations"].update({"slurm-extender.io/comment": "x"}))
+        assert sorted([await site.bound(name) for name in ("a", "b")]) == ["n1", "n2"]
+        assert len(site.jobs()) == 1
+
+
+async def test_edge_case_4_members_that_differ_in_their_account_are_different_gangs_before_it_is_the_same(
+    site: Site,
+) -> None:
+    account = "slurm-extender.io/account"
+    async with site.running():
+        for name, text in (("a", "physics"), ("b", "biology")):
+            site.kube.add_pod(name, annotations={GANG: "ring", GANG_SIZE: "2", account: text})
+        await asyncio.sleep(30)
+        assert site.jobs() == []
+        assert len({site.placeholder(name).key for name in ("a", "b")}) == 2
+        site.edit_pod("b", lambda pod: pod["metadata"]["annotations"].update({account: "physics"}))
+        assert sorted([await site.bound(name) for name in ("a", "b")]) == ["n1", "n2"]
+        assert [job.account for job in site.live_jobs()] == ["physics"]
 
 
 async def test_edge_case_19_a_cancel_ends_every_member(site: Site) -> None:
