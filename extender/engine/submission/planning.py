@@ -8,7 +8,7 @@ that depend only on requests and nodes are computed once for each request, until
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import TypeVar
@@ -92,7 +92,8 @@ class Planner:
         def planned(excluded: tuple[str, ...]) -> SubmissionPlan | NoPlan:
             return self._planned(world, request, excluded, queue=queue, fenced=fenced)
 
-        excluded = self._exclusions(world, candidates, self._node_capacity.too_small(world, pods), request)
+        small = self._node_capacity.too_small(world, pods)
+        excluded = self._exclusions(world, candidates, small, request)
         chosen = planned(excluded)
         if isinstance(chosen, NoPlan):
             without_sizes = planned(self._exclusions(world, candidates, frozenset(), request))
@@ -106,7 +107,9 @@ class Planner:
             if isinstance(other, SubmissionPlan):
                 again = self._node_capacity.no_slurm_node(world, request, self._left(world, request, other))
                 return (chosen, nowhere) if again else (other, "")
-        nowhere = nowhere or self._too_few(world, request, chosen)
+        if not nowhere and (nowhere := self._too_few(world, request, chosen)):
+            left = frozenset(self._left(world, request, chosen))
+            nowhere = f"{nowhere} {_unsuitable(world, request, left, small)}".rstrip()
         unfenced = self._unfenced(world, request, fenced)
         if unfenced:
             unfenced &= frozenset(self._left(world, request, chosen))
@@ -277,6 +280,19 @@ def _no_room(world: ClusterSnapshot, request: JobRequest, nodes: Sequence[str]) 
     if found >= request.members:
         return ""
     return f"{_suitable(nodes)}, with room for {found} members; the gang has {request.members}."
+
+
+def _unsuitable(world: ClusterSnapshot, request: JobRequest, left: Collection[str], small: Collection[str]) -> str:
+    """Return why the other nodes that the job may reach are not suitable, as a sentence; "" if there are no others."""
+    nodes = [world.node_map.kubernetes.get(name, "") for name in reach(world.picture, request) if name not in left]
+    unmapped, too_small = nodes.count(""), sum(node in small for node in nodes)
+    counts = {
+        "without a Kubernetes Node": unmapped,
+        "too small for a Pod": too_small,
+        "excluded by kube-scheduler or by rules of a Pod": len(nodes) - unmapped - too_small,
+    }
+    said = ", ".join(f"{count} {why}" for why, count in counts.items() if count)
+    return f"Other nodes: {said}." if said else ""
 
 
 def _suitable(nodes: Sequence[str]) -> str:

@@ -206,7 +206,7 @@ async def test_edge_case_29_a_rule_between_members_that_no_nodes_meet_releases_t
     async with site.running():
         site.scheduler.judge = together
         names = gang(site, range(2), 2)
-        said = "1 node is suitable, 2 are needed"
+        said = "1 node is suitable, 2 are needed. Other nodes: 2 excluded by kube-scheduler or by rules of a Pod."
         await site.until(lambda: any(said in note for name in names for note in site.notes(name)), "the count", 120)
         assert bound(site, names) == 0
         assert site.live_jobs() == []

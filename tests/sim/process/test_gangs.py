@@ -354,6 +354,17 @@ async def test_edge_case_26_a_gang_larger_than_the_cluster_is_told_how_many_node
             site.kube.delete_pod(name, grace_s=1)
 
 
+async def test_edge_case_26_a_gang_is_told_why_the_other_nodes_are_not_suitable(site: Site) -> None:
+    async with site.running():
+        site.gives("n1", {"cpu": "1"})
+        site.delete_node("n2")
+        names = gang(site, range(2), 2, cpu="4")
+        await site.until(lambda: "NoSuitableNode" in site.events(names[0]), "the reason")
+        said = "1 node is suitable, 2 are needed. Other nodes: 1 without a Kubernetes Node, 1 too small for a Pod."
+        assert said in site.notes(names[0])
+        assert site.live_jobs() == []
+
+
 async def test_edge_case_25_two_gangs_that_each_need_most_of_the_cluster_run_one_after_the_other(site: Site) -> None:
     async with site.running():
         first = gang(site, range(2), 2, name="first", cpu="8")
