@@ -156,9 +156,9 @@ class RealArena:
         self.running(next_job)
         pod_started = self.started(next_name, within_s=RELEASED_WITHIN_S)
         script = f"job-{next_job}"
-        job_started = self.started(script) if end.mode != "external" else self._configured(next_job)
+        job_started = self.started(script) if end.mode != "external" else self.configured(next_job)
         last = self.stamp(victim_name, "alive")
-        overlaps = self._overlaps()
+        overlaps = self.take_overlaps()
         self._clear((victim, next_pod), next_job)
         return RealEnded(end, job_started - last, pod_started - last, overlaps)
 
@@ -261,13 +261,15 @@ class RealArena:
     def _force(self, victim: PodRef) -> None:
         self.site.kube.api("DELETE", f"{victim.path}?gracePeriodSeconds=0")
 
-    def _configured(self, job_id: int) -> float:
+    def configured(self, job_id: int) -> float:
+        """Wait until slurmctld ended CONFIGURING of a job; return when that was."""
         log = self.site.slurm.home / "log" / "slurmctld.log"
         return self.site.wait_for(
             lambda: slurm_instants(log).configured.get(job_id), f"slurmctld's log has the start of job {job_id}"
         )
 
-    def _overlaps(self) -> str:
+    def take_overlaps(self) -> str:
+        """Return the lines of probes that found the lock taken, and forget them."""
         path = self.folder / "overlaps"
         text = path.read_text() if path.exists() else ""
         path.unlink(missing_ok=True)

@@ -15,8 +15,18 @@ import pytest
 from lab.arenas import HERD_EXTERNAL, HERD_WITH_SLURMD
 from lab.build_slurm import RELEASES
 from lab.instants import kube_instants, slurm_instants
-from lab.site import Site
-from tests.builders.ends import FENCED_BY_THE_JOB_ITSELF, SHORT, End, Kind, arena_site, ends, herd, play
+from lab.site import PodRef, Site
+from tests.builders.ends import FENCED_BY_THE_JOB_ITSELF, SHORT, Arena, End, Kind, arena_site, ends, herd, play
+from tests.builders.gang_ends import (
+    LOOKED_AT,
+    GangEnd,
+    assert_one_cause,
+    begin,
+    fenced_gang,
+    forget_fences,
+    jobs_of,
+    prove_fences,
+)
 from tests.builders.overlaps import Gaps, gaps, overlaps, rows
 from tests.e2e.conftest import modes_of
 
@@ -45,6 +55,18 @@ def _modes(*, quick: bool = False) -> list[Any]:
 
 def _marks(release: str, mode: str, quick: bool) -> list[pytest.MarkDecorator]:
     return [pytest.mark.lab, *([] if quick and (release, mode) in IN_EVERY_RUN else [pytest.mark.slow])]
+
+
+GANG_SIZE = 4
+GANG_WAITS_S = 5.0
+"""Longer than the extender's first pauses between two attempts."""
+
+
+def _each_release() -> list[Any]:
+    return [
+        pytest.param(release, marks=[pytest.mark.lab, *([] if release in QUICK_BARE else [pytest.mark.slow])])
+        for release in RELEASES
+    ]
 
 
 _numbers = count(1)
@@ -111,6 +133,62 @@ def test_in_a_default_installation_nothing_starts_before_the_ended_pod_is_gone_m
     for row in rows(found):
         record_property("table: Ends of Pods in a default installation", {"mode": "auto", **row})
     assert not overlaps(found)
+
+
+@pytest.mark.parametrize("arena", _each_release(), indirect=True, scope="module")
+def test_a_gang_gets_no_job_before_the_fence_of_each_of_its_nodes_has_been_seen_to_work(arena: Site) -> None:
+    own, where = HERD_WITH_SLURMD, arena.namespace(f"unproven-{next(_numbers)}")
+    forget_fences(arena, own.nodes)
+    pods = fenced_gang(arena, GangEnd.CANCEL, GANG_SIZE, "batch", own.safe, where)
+    told = arena.event(pods[0], "SlurmRetrying")
+    assert "GangNeedsFence: install the fence script on herd-1, herd-2, herd-3, herd-4" in told
+    arena.elapse(GANG_WAITS_S)
+    assert jobs_of(arena, where) == []
+    prove_fences(arena, own.nodes[1:], "batch", own.safe, where)
+    arena.elapse(GANG_WAITS_S)
+    assert jobs_of(arena, where) == [], "one of its nodes has no evidence"
+    prove_fences(arena, own.nodes[:1], "batch", own.safe, where)
+    assert sorted(arena.bound(pod, timeout_s=120) for pod in pods) == sorted(own.nodes)
+    end_of(arena, pods)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [GangEnd.PREEMPT, GangEnd.NODE_DOWN, pytest.param(GangEnd.LIMIT, marks=pytest.mark.slow)],
+    ids=lambda e: e.name,
+)
+@pytest.mark.parametrize(("arena", "mode"), _modes(quick=True), indirect=["arena"], scope="module")
+def test_what_ends_the_job_of_a_gang_ends_every_member_with_one_cause(arena: Site, mode: str, end: GangEnd) -> None:
+    own = HERD_EXTERNAL if mode == "external" else HERD_WITH_SLURMD
+    where = arena.namespace(f"one-cause-{next(_numbers)}")
+    prove_fences(arena, own.nodes, mode, own.safe, where)
+    pods = fenced_gang(arena, end, GANG_SIZE, mode, own.calm, where, cpus=14)
+    for pod in pods:
+        arena.bound(pod, timeout_s=120)
+    (job,) = jobs_of(arena, where)
+    native = [Arena(arena, own.nodes[1], where).submit(mode, own.over, 7)] if end is GangEnd.PREEMPT else []
+    begin(arena, end, job, own)
+    assert_one_cause(arena, end, pods)
+    for pod in pods:
+        arena.gone(pod, timeout_s=150)
+    for job_id in native:
+        Arena(arena, own.nodes[1], where).running(job_id)
+        arena.slurm.run("scancel", str(job_id))
+    end_of(arena, pods)
+
+
+def end_of(site: Site, pods: list[PodRef]) -> None:
+    """Leave the site as it was."""
+    for pod in pods:
+        site.delete(pod)
+    for pod in pods:
+        site.gone(pod, timeout_s=60)
+    for line in site.slurm.run("sinfo", "-h", "-R", "-o", "%N %E").splitlines():
+        node, _, reason = line.partition(" ")
+        if reason.strip() == LOOKED_AT:
+            site.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
+    site.wait_for(lambda: not site.squeue(), "no job is left", timeout_s=60)
+    site.wait_for(lambda: not site.slurm.run("sinfo", "-h", "-R", "-o", "%N %E").strip(), "no node is drained or down")
 
 
 @pytest.mark.parametrize("kind", [Kind.WARNED, Kind.PREEMPT])
