@@ -1,0 +1,151 @@
+"""Gangs with ResourceClaims on real kubelets: each member has the device that Slurm gave its rank, or none is reserved.
+
+An error of `/bind` makes kube-scheduler undo the reservations of a Pod: a member that voted early loses its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+
+from lab.build_slurm import RELEASES
+from lab.devices import API, GRES, MAP, grant_devices, template
+from lab.dra_example import dra_example
+from lab.kubelet_site import KubeletSite
+from lab.pods import container
+from lab.site import PodRef, QueuedJob
+from lab.slurm_conf import Partition, SlurmNode
+from lab.topology import KubeNode, Topology
+from tests.builders.changed_nodes import changed
+from tests.builders.ordinary_jobs import submit_ordinary
+from tests.builders.stage import Stage
+from tests.builders.staged_gangs import all_bound, assert_none_bound, before_binding, nodes_of
+from tests.e2e.test_kubelet_devices import published
+
+pytestmark = [pytest.mark.lab, pytest.mark.kubelet, pytest.mark.slow]
+
+SIZE, EACH = 4, 2
+NAMES = tuple(f"node-{number}" for number in range(1, SIZE + 1))
+BIND_WITHIN_S = 15
+TAINT = {"spec": {"taints": [{"key": "e2e/gang", "value": "x", "effect": "NoSchedule"}]}}
+SHOW = "env | grep -E '^GPU_DEVICE_[0-9]+='; exec sleep 600"
+_DEVICE = re.compile(r"^GPU_DEVICE_[0-9]+=(gpu-[0-9]+)$", re.MULTILINE)
+_INDEX = re.compile(r"\(IDX:(\d+)\)")
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeletSite]:
+    """Four nodes of two devices that a driver publishes and prepares."""
+    nodes = tuple(SlurmNode(name, cpus=16, memory_mb=16_000, gpus=EACH, gpu_type="h100") for name in NAMES)
+    topology = Topology(
+        nodes=nodes,
+        external_nodes=(),
+        partitions=(Partition("batch", default=True),),
+        kube_nodes=tuple(KubeNode(node.name, node) for node in nodes),
+        slurm_config={"KillWait": "10", "MinJobAge": "7200"},
+    )
+    config: dict[str, dict[str, Any]] = {
+        "slurm": {"killWait": "10s", "defaultPartition": "batch"},
+        "gangs": {"unfenced": "allow", "bindWithin": f"{BIND_WITHIN_S}s"},
+    }
+    workdir = tmp_path_factory.mktemp("gang-devices")
+    with KubeletSite(request.param, topology=topology, real=NAMES, config=config, workdir=workdir) as found:
+        grant_devices(found)
+        for name in NAMES:
+            dra_example(found.nodes[name], found.kube.kubeconfig, EACH).start()
+        found.wait_for(lambda: published(found) == set(NAMES), "the drivers have published their devices")
+        found.reconfigure(GRES, more=MAP)
+        yield found
+
+
+@pytest.fixture
+def claims(four: KubeletSite) -> Iterator[Stage]:
+    """A namespace with a template of ResourceClaims, beside a native job that has the first device of one node."""
+    stage = Stage(four, "batch", four.namespace(f"gang-devices-{next(_numbers)}"))
+    template(four, stage.namespace, "of-1", 1)
+    native = submit_ordinary(four, "batch", cpus=1, nodes=[NAMES[1]], gpus=1, script=["exec sleep 3600"])
+    stage.foreign.append(native)
+    stage.running(native)
+    yield stage
+    stage.finish()
+
+
+@contextmanager
+def granted_gang(stage: Stage) -> Iterator[tuple[list[PodRef], QueuedJob]]:
+    """A gang with a ResourceClaim for each member, granted and not bound: kube-scheduler stands still in the block."""
+    made = container(SHOW, cpus=2, memory="64Mi")
+    made["resources"]["claims"] = [{"name": "g"}]
+    claims = [{"name": "g", "resourceClaimTemplateName": "of-1"}]
+    with before_binding(stage, "ring", SIZE, containers=[made], resourceClaims=claims, grace_s=1) as granted:
+        yield granted
+
+
+def reserved(stage: Stage) -> dict[str, str]:
+    """The UID for which each ResourceClaim of the namespace is reserved, by the name of its Pod."""
+    found = stage.site.kube.api("GET", f"{API}/namespaces/{stage.namespace}/resourceclaims")[1]["items"]
+    return {
+        claim["metadata"]["ownerReferences"][0]["name"]: user["uid"]
+        for claim in found
+        for user in claim.get("status", {}).get("reservedFor", ())
+    }
+
+
+def late(stage: Stage, pods: Sequence[PodRef]) -> list[str]:
+    """The members that kube-scheduler accepted while others were missing, by its Events."""
+    return [pod.name for pod in pods if any("none is bound before all" in text for _, text in stage.site.events(pod))]
+
+
+def assert_devices_of_slurm(stage: Stage, pods: Sequence[PodRef]) -> None:
+    """Hold that each container has the device of its job on its node, and that its ResourceClaim is its own."""
+    site = stage.site
+    (job,) = stage.jobs()
+    given = [f"gpu-{index}" for index in _INDEX.findall(" ".join(site.rest_job(job.job_id)["gres_detail"]))]
+    assert sorted(given) == ["gpu-0"] * (SIZE - 1) + ["gpu-1"], "the native job has the first device of one node"
+    assert nodes_of(stage, pods) == list(NAMES)
+
+    def shown(pod: PodRef) -> list[str]:
+        text = site.kube.kubectl("logs", "-n", pod.namespace, pod.name) if stage.phase(pod) == "Running" else ""
+        return _DEVICE.findall(text)
+
+    for pod, device in zip(pods, given, strict=True):
+        found = site.wait_for(lambda one=pod: shown(one), f"Pod {pod.name} shows its device")  # type: ignore[misc]
+        assert found == [device]
+    assert reserved(stage) == {pod.name: pod.uid for pod in pods}
+
+
+def test_a_gang_of_which_two_members_voted_early_is_bound_with_the_devices_of_each(claims: Stage) -> None:
+    site = claims.site
+    with ExitStack() as unusable:
+        with granted_gang(claims) as (pods, job):
+            unusable.enter_context(changed(site, dict.fromkeys(NAMES[2:], TAINT)))
+        site.wait_for(lambda: late(claims, pods) == [pod.name for pod in pods[:2]], "two members voted early")
+        site.wait_for(lambda: not reserved(claims), "kube-scheduler has undone their reservations", every_s=0.05)
+        assert not any(nodes_of(claims, pods))
+    all_bound(claims, pods)
+    assert claims.made() == [job.job_id]
+    assert_devices_of_slurm(claims, pods)
+
+
+def test_no_claim_stays_reserved_for_a_gang_whose_barrier_broke(claims: Stage) -> None:
+    site = claims.site
+    with ExitStack() as unusable:
+        with granted_gang(claims) as (pods, job):
+            unusable.enter_context(changed(site, dict.fromkeys(NAMES[-1:], TAINT)))
+        site.wait_for(lambda: len(late(claims, pods)) == SIZE - 1, "the others have voted")
+        site.wait_for(
+            lambda: job.job_id not in [one.job_id for one in claims.jobs()],
+            "the job is released",
+            timeout_s=BIND_WITHIN_S + 30,
+        )
+        site.wait_for(lambda: not reserved(claims), "no ResourceClaim is reserved")
+        assert_none_bound(claims, pods, 3)
+        assert reserved(claims) == {}
+    all_bound(claims, pods, timeout_s=120)
+    assert_devices_of_slurm(claims, pods)
