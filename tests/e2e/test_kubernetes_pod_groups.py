@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from extender.domain.gangs.group_status import SCHEDULED
-from extender.domain.wellknown import GROUP_STATUS_MANAGER
+from extender.domain.timestamp import timestamp
+from extender.domain.wellknown import GROUP_STATUS_MANAGER, Reason
 from lab import manifests
 from lab.build_kubernetes import newest_minor, proved_minors
 from lab.build_slurm import RELEASES
+from lab.clock import now
 from lab.process import Daemon
 from lab.site import ApiOptions, PodRef, Site
 from lab.topology import small
@@ -23,6 +25,12 @@ from tests.e2e.conftest import CONFIG, PROVED
 pytestmark = pytest.mark.lab
 SIZE = 3
 QUICK = "26.05"
+ANOTHER = "another-controller"
+LONG_AGO_S = 7200.0
+"""Longer than the extender leaves the status to another controller without a try of its own."""
+
+STEADY_S = 12.0
+"""Longer than the extender lets a Pod wait before the condition says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +115,7 @@ def path_of(stage: Stage, name: str = "") -> str:
 
 def add_group(stage: Stage, least: int) -> None:
     spec = {"schedulingPolicy": {"gang": {"minCount": least}}}
-    body = {"apiVersion": api_of(stage), "kind": "PodGroup", "metadata": {"name": "ring"}, "spec": spec}
+    body: dict[str, Any] = {"apiVersion": api_of(stage), "kind": "PodGroup", "metadata": {"name": "ring"}, "spec": spec}
     stage.site.create(path_of(stage), body)
 
 
@@ -124,6 +132,37 @@ def condition(stage: Stage) -> dict[str, str]:
     wanted = SERVED[stage.site.kube.minor].condition
     found = [one for one in group.get("status", {}).get("conditions", ()) if one["type"] == wanted]
     return found[0] if found else {}
+
+
+def version(stage: Stage) -> str:
+    return str(stage.site.kube.api("GET", path_of(stage, "ring"))[1]["metadata"]["resourceVersion"])
+
+
+def told(stage: Stage, pods: list[PodRef]) -> list[str]:
+    """The Events that say that another controller writes the status."""
+    return [text for pod in pods for reason, text in stage.site.events(pod) if reason == Reason.GROUP_STATUS]
+
+
+def write_as_another(stage: Stage, *, ago_s: float) -> dict[str, str]:
+    """Write the condition by server-side apply in the name of another controller, so long ago; return it.
+
+    The API server takes over the time of a write in `managedFields` from a request that changes something else, too.
+    """
+    kube, path = stage.site.kube, path_of(stage, "ring")
+    at = timestamp(now() - ago_s)
+    said = {"type": SERVED[kube.minor].condition, "status": "False", "reason": "Unschedulable", "message": "not yet"}
+    said["lastTransitionTime"] = at
+    body: dict[str, Any] = {"apiVersion": api_of(stage), "kind": "PodGroup", "metadata": {"name": "ring"}}
+    body["status"] = {"conditions": [said]}
+    apply = "application/apply-patch+yaml"
+    status, answer = kube.api("PATCH", f"{path}/status?fieldManager={ANOTHER}", body, content_type=apply)
+    assert status == 200, answer
+    fields = answer["metadata"]["managedFields"]
+    for entry in fields:
+        entry["time"] = at
+    found = stage.site.merge(path, {"metadata": {"managedFields": fields, "labels": {"backdated": "yes"}}})
+    assert [one["time"] for one in found["metadata"]["managedFields"] if one["manager"] == ANOTHER] == [at]
+    return said
 
 
 def writers(stage: Stage) -> set[str]:
@@ -163,12 +202,46 @@ def test_a_scheduling_group_that_waits_says_so_in_its_condition(grouped: Stage) 
 
 
 @pytest.mark.slow
-def test_a_kube_scheduler_with_gang_scheduling_of_its_own_binds_the_same_gang(
+def test_a_kube_scheduler_with_gang_scheduling_of_its_own_binds_the_same_gang_and_alone_writes_its_condition(
     grouped: Stage, scheduler_with_gates: Daemon
 ) -> None:
+    site = grouped.site
     add_group(grouped, SIZE)
     pods = members(grouped)
     all_bound(grouped, pods, timeout_s=120)
     assert_in_rank_order(grouped, pods)
     assert scheduler_with_gates.running
     assert len(grouped.made()) == 1
+    site.wait_for(lambda: condition(grouped).get("status") == "True", "the condition says that it is scheduled")
+    written = version(grouped)
+    site.elapse(STEADY_S)
+    assert writers(grouped) == {"kube-scheduler"}
+    assert version(grouped) == written, "two controllers write in turn"
+    assert told(grouped, pods) == []
+
+
+@pytest.mark.slow
+def test_a_condition_that_another_controller_wrote_is_not_overwritten_and_one_event_says_so(grouped: Stage) -> None:
+    site = grouped.site
+    add_group(grouped, SIZE)
+    theirs = write_as_another(grouped, ago_s=LONG_AGO_S)
+    pods = members(grouped)
+    all_bound(grouped, pods)
+    site.wait_for(lambda: told(grouped, pods), "an Event says that another controller writes the status")
+    site.elapse(STEADY_S)
+    (text,) = told(grouped, pods)
+    assert ANOTHER in text
+    assert writers(grouped) == {ANOTHER}
+    assert condition(grouped)["reason"] == theirs["reason"]
+    assert condition(grouped)["status"] == "False"
+
+
+@pytest.mark.slow
+def test_a_condition_just_written_by_another_controller_is_left_to_it_without_an_event(grouped: Stage) -> None:
+    add_group(grouped, SIZE)
+    write_as_another(grouped, ago_s=0)
+    pods = members(grouped)
+    all_bound(grouped, pods)
+    grouped.site.elapse(STEADY_S)
+    assert told(grouped, pods) == []
+    assert writers(grouped) == {ANOTHER}
