@@ -6,7 +6,7 @@ a barrier that needs all calls to be open at once was never passed by 96 Pods in
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 VOTE_VALID_S = 20.0
@@ -37,28 +37,45 @@ class Ballot:
     job_id: int
     size: int = 0
     votes: tuple[Vote, ...] = ()
+    undone: tuple[Vote, ...] = ()
+    """Votes that an error of `/bind` ended: kube-scheduler accepts these members, and has to do so again."""
 
     def cast(self, uid: str, node: str, now: float) -> Ballot:
         """Count a vote, in place of an earlier one of the same member; votes that expired are dropped."""
-        others = tuple(one for one in self.valid(now) if one.uid != uid)
-        return replace(self, votes=(*others, Vote(uid, node, now)))
+        kept = self.without_pod(uid)
+        return replace(kept, votes=(*kept.valid(now), Vote(uid, node, now)))
+
+    def undo(self, uid: str) -> Ballot:
+        """End the vote of a member for which kube-scheduler gets an error that undoes its reservations."""
+        kept = self.without_pod(uid)
+        return replace(kept, undone=(*kept.undone, *(one for one in self.votes if one.uid == uid)))
 
     def without_node(self, node: str) -> Ballot:
         """Void the votes for a Node of which something changed."""
-        return replace(self, votes=tuple(one for one in self.votes if one.node != node))
+        return self._with(lambda one: one.node != node)
 
     def without_pod(self, uid: str) -> Ballot:
         """Void the vote of a Pod of which something changed."""
-        return replace(self, votes=tuple(one for one in self.votes if one.uid != uid))
+        return self._with(lambda one: one.uid != uid)
 
     def valid(self, now: float) -> tuple[Vote, ...]:
         """Return the votes that count now."""
-        return tuple(one for one in self.votes if now - one.at < VOTE_VALID_S + turn_s(self.size))
+        return tuple(one for one in self.votes if self._is_recent(one, now))
 
     def missing(self, members: Collection[str], now: float) -> frozenset[str]:
         """Return which of these members have not voted."""
         return frozenset(members) - {one.uid for one in self.valid(now)}
 
+    def refused(self, members: Collection[str], now: float) -> frozenset[str]:
+        """Return which of these members kube-scheduler has not accepted lately."""
+        return self.missing(members, now) - {one.uid for one in self.undone if self._is_recent(one, now)}
+
     def is_complete(self, members: Collection[str], now: float) -> bool:
         """Return whether each of these members has voted, so that all of them may be bound."""
         return bool(members) and not self.missing(members, now)
+
+    def _is_recent(self, vote: Vote, now: float) -> bool:
+        return now - vote.at < VOTE_VALID_S + turn_s(self.size)
+
+    def _with(self, kept: Callable[[Vote], bool]) -> Ballot:
+        return replace(self, votes=tuple(filter(kept, self.votes)), undone=tuple(filter(kept, self.undone)))

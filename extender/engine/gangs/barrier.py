@@ -315,7 +315,8 @@ class GangBarrier:
             self._release(key, job_id, absent, self._within_s(p))
             return
         ballot = self._ballots.get(key, Ballot(job_id))
-        missing = sorted(ballot.missing(self._awaited(p), self._clock.now()))
+        awaited, now = self._awaited(p), self._clock.now()
+        missing = sorted(ballot.missing(awaited, now))
         if self._is_in_queue(key, missing):
             self._prolonged[key] += 1
             self._start_time(p)
@@ -324,7 +325,8 @@ class GangBarrier:
             self._continue_without(p, missing)
             self._start_time(p)
             return
-        node, text = self._refusal(p, missing[0] if missing else next(iter(sorted(_wanting(p))), ""))
+        refused = sorted(ballot.refused(awaited, now)) or missing or sorted(_wanting(p))
+        node, text = self._refusal(p, refused[0])
         if any(member.placed for member in p.members):
             self.outcomes[BarrierOutcome.BROKEN] += 1
             self._engine.handle(key, e.NodeRefused(node, text), "gang barrier")  # the next job excludes it
@@ -444,7 +446,7 @@ class GangBarrier:
             return "Slurm has no allocation for this Pod"
         if pod is not None and self._undone_by_errors(pod):
             # The error that this call gets undoes what kube-scheduler has set aside for the Pod.
-            ballot = self._ballots[key] = ballot.without_pod(uid)
+            ballot = self._ballots[key] = ballot.undo(uid)
         if absent := self._absent_lately(p):
             return f"{absent} None is bound before all are"
         if len(p.members) > COUNTED:

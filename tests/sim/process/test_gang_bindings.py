@@ -79,3 +79,20 @@ async def test_a_refused_binding_does_not_undo_that_of_another_member(site: Devi
         site.kube.faults.add(KubeFault("POST", "/p1/binding", code=None, delay_s=1.0))
         pair(site)
         await bound_with_their_devices(site)
+
+
+@pytest.mark.parametrize("refused", NAMES)
+async def test_the_next_job_excludes_the_node_that_refused_a_member_and_not_one_whose_vote_was_undone(
+    site: DeviceSite, refused: str
+) -> None:
+    site.config = site.config.replace("unfenced: allow", "unfenced: allow, bindWithin: 15s")
+    site.scheduler.judge = lambda pod, _node: "not here" if pod["metadata"]["name"] == refused else ""
+    async with site.running():
+        pair(site)
+        await site.until(lambda: bool(released(site)), "the barrier broke")
+        assert all(f"did not accept default/{refused} " in text for text in released(site))
+
+
+def released(site: DeviceSite) -> list[str]:
+    """The Events that say which member kept a gang from its job."""
+    return [text for name in NAMES for text in site.notes(name) if "did not accept" in text]
