@@ -6,7 +6,7 @@ An error of `/bind` makes kube-scheduler undo the reservations of a Pod: a membe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lab.build_slurm import RELEASES
-from lab.devices import API, GRES, MAP, grant_devices, template
+from lab.devices import API, GRES, MAP, RESOURCE, grant_devices, template
 from lab.dra_example import dra_example
 from lab.kubelet_site import KubeletSite
 from lab.pods import container
@@ -36,6 +36,7 @@ TAINT = {"spec": {"taints": [{"key": "e2e/gang", "value": "x", "effect": "NoSche
 SHOW = "env | grep -E '^GPU_DEVICE_[0-9]+='; exec sleep 600"
 _DEVICE = re.compile(r"^GPU_DEVICE_[0-9]+=(gpu-[0-9]+)$", re.MULTILINE)
 _INDEX = re.compile(r"\(IDX:(\d+)\)")
+Requesting = Callable[[], dict[str, Any]]
 
 _numbers = count(1)
 
@@ -77,13 +78,25 @@ def claims(four: KubeletSite) -> Iterator[Stage]:
     stage.finish()
 
 
-@contextmanager
-def granted_gang(stage: Stage) -> Iterator[tuple[list[PodRef], QueuedJob]]:
-    """A gang with a ResourceClaim for each member, granted and not bound: kube-scheduler stands still in the block."""
+def by_claim() -> dict[str, Any]:
+    """Fields of a Pod that names a ResourceClaim for one device."""
     made = container(SHOW, cpus=2, memory="64Mi")
     made["resources"]["claims"] = [{"name": "g"}]
-    claims = [{"name": "g", "resourceClaimTemplateName": "of-1"}]
-    with before_binding(stage, "ring", SIZE, containers=[made], resourceClaims=claims, grace_s=1) as granted:
+    return {"containers": [made], "resourceClaims": [{"name": "g", "resourceClaimTemplateName": "of-1"}]}
+
+
+def by_extended_resource() -> dict[str, Any]:
+    """Fields of a Pod for which kube-scheduler creates a ResourceClaim and deletes it after an error."""
+    made = container(SHOW, cpus=2, memory="64Mi")
+    for kind in ("requests", "limits"):
+        made["resources"][kind] = {**made["resources"][kind], RESOURCE: "1"}
+    return {"containers": [made]}
+
+
+@contextmanager
+def granted_gang(stage: Stage, requesting: Requesting) -> Iterator[tuple[list[PodRef], QueuedJob]]:
+    """A gang of which each member requests one device, granted, and not bound: kube-scheduler stands still."""
+    with before_binding(stage, "ring", SIZE, grace_s=1, **requesting()) as granted:
         yield granted
 
 
@@ -120,23 +133,27 @@ def assert_devices_of_slurm(stage: Stage, pods: Sequence[PodRef]) -> None:
     assert reserved(stage) == {pod.name: pod.uid for pod in pods}
 
 
-def test_a_gang_of_which_two_members_voted_early_is_bound_with_the_devices_of_each(claims: Stage) -> None:
+@pytest.mark.parametrize("requesting", [by_claim, by_extended_resource])
+def test_a_gang_of_which_two_members_voted_early_is_bound_with_the_devices_of_each(
+    claims: Stage, requesting: Requesting
+) -> None:
     site = claims.site
     with ExitStack() as unusable:
-        with granted_gang(claims) as (pods, job):
+        with granted_gang(claims, requesting) as (pods, job):
             unusable.enter_context(changed(site, dict.fromkeys(NAMES[2:], TAINT)))
         site.wait_for(lambda: late(claims, pods) == [pod.name for pod in pods[:2]], "two members voted early")
         site.wait_for(lambda: not reserved(claims), "kube-scheduler has undone their reservations", every_s=0.05)
         assert not any(nodes_of(claims, pods))
     all_bound(claims, pods)
-    assert claims.made() == [job.job_id]
+    if requesting is by_claim:
+        assert claims.made() == [job.job_id]
     assert_devices_of_slurm(claims, pods)
 
 
-def test_no_claim_stays_reserved_for_a_gang_whose_barrier_broke(claims: Stage) -> None:
+def test_no_claim_stays_reserved_for_a_gang_whose_barrier_broke(claims: Stage, requesting: Requesting) -> None:
     site = claims.site
     with ExitStack() as unusable:
-        with granted_gang(claims) as (pods, job):
+        with granted_gang(claims, by_claim) as (pods, job):
             unusable.enter_context(changed(site, dict.fromkeys(NAMES[-1:], TAINT)))
         site.wait_for(lambda: len(late(claims, pods)) == SIZE - 1, "the others have voted")
         site.wait_for(
