@@ -9,6 +9,10 @@ from tests.builders.changed_nodes import changed
 from tests.builders.stage import Stage
 
 SIZE = 3
+
+REFUSED_OF = 8
+"""Members of a gang of which the API server refuses one Binding."""
+
 CPUS_OF_NODE = 64
 HELD_S = 3.0
 """So long the cause lasts. It is longer than a call of `/bind` is held, and shorter than `gangs.bindWithin`."""

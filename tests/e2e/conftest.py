@@ -112,6 +112,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         proved = proved_parts()
     said = definition.get_closest_marker("modes")
     only, slow = (said.args, said.kwargs.get("slow", ())) if said else ((), ())
+    if idle := set(slow) - _names_of_cases(only):
+        raise pytest.UsageError(f"{definition.nodeid}: slow={sorted(idle)} names no case of this test")
     if "stage" in metafunc.fixturenames:
         cases = [
             pytest.param(one, mode, marks=[*_marks(one.slurm, mode, slow), *late], id=f"{one.slurm}-{mode}")
@@ -149,6 +151,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return item.get_closest_marker("older_kubernetes") is not None, of_a_site, longest
 
     items.sort(key=place)
+
+
+def _names_of_cases(only: Sequence[str]) -> set[str]:
+    """Return what `slow` may name of a test that runs in these modes, or in all."""
+    cases = [(release, mode) for release in RELEASES for mode in modes_of(release) if not only or mode in only]
+    return {"older", *RELEASES, *(mode for _, mode in cases), *(f"{release}-{mode}" for release, mode in cases)}
 
 
 def _marks(release: str, mode: str, slow: Sequence[str]) -> list[pytest.MarkDecorator]:

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from lab.site import PodRef
-from tests.builders.gang_causes import CAUSES, HELD_S, KNOWN_S, SIZE, refused_binding
+from tests.builders.gang_causes import CAUSES, HELD_S, KNOWN_S, REFUSED_OF, SIZE, refused_binding
 from tests.builders.stage import Stage
 from tests.builders.staged_gangs import (
     BARRIER_S,
@@ -45,7 +45,7 @@ def assert_not_in_part(stage: Stage, pods: list[PodRef], node: str, seconds: flo
 @pytest.mark.parametrize(
     "cause", [pytest.param(one, marks=() if one == IN_EVERY_RUN else pytest.mark.slow) for one in CAUSES]
 )
-@pytest.mark.modes("batch", slow=("24.11",))
+@pytest.mark.modes("batch", "allocation", "external", slow=("24.11", "allocation", "external"))
 def test_no_member_is_bound_beside_a_node_that_refuses_one_and_all_are_in_the_end(
     stage: Stage, cause: str, record_property: Callable[[str, object], None]
 ) -> None:
@@ -65,7 +65,7 @@ def test_no_member_is_bound_beside_a_node_that_refuses_one_and_all_are_in_the_en
     stage.finish()
 
 
-@pytest.mark.modes("batch", slow=("24.11",))
+@pytest.mark.modes("batch", "allocation", "external", slow=("24.11", "allocation", "external"))
 def test_a_member_deleted_after_the_grant_leaves_the_others_unbound_until_its_successor_exists(stage: Stage) -> None:
     site = stage.site
     with before_binding(stage, "lost", SIZE) as (pods, job):
@@ -80,14 +80,14 @@ def test_a_member_deleted_after_the_grant_leaves_the_others_unbound_until_its_su
     stage.finish()
 
 
-@pytest.mark.parametrize("k", [pytest.param(k, marks=() if k == 1 else pytest.mark.slow) for k in range(SIZE)])
+@pytest.mark.parametrize("k", [pytest.param(k, marks=() if k == 1 else pytest.mark.slow) for k in range(REFUSED_OF)])
 @pytest.mark.modes("batch", slow=("24.11",))
 def test_a_gang_whose_kth_binding_is_refused_for_a_while_is_whole_on_the_same_job_afterwards(
     stage: Stage, k: int
 ) -> None:
-    site, others = stage.site, [rank for rank in range(SIZE) if rank != k]
+    site, others = stage.site, [rank for rank in range(REFUSED_OF) if rank != k]
     with refused_binding(stage, f"part-{k}"):
-        with before_binding(stage, "part", SIZE) as (pods, job):
+        with before_binding(stage, "part", REFUSED_OF) as (pods, job):
             pass
         all_bound(stage, [pods[rank] for rank in others])
         site.elapse(HELD_S)

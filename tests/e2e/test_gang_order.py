@@ -36,7 +36,7 @@ def few(stage: Stage) -> Iterator[Stage]:
         stage.finish()
 
 
-@pytest.mark.modes("batch", slow=("24.11",))
+@pytest.mark.modes("batch", "allocation", "external", slow=("24.11", "allocation", "external"))
 def test_of_two_gangs_that_each_need_more_than_half_of_the_nodes_one_runs_after_the_other(few: Stage) -> None:
     site = few.site
     gangs = {
@@ -65,7 +65,7 @@ def test_of_two_gangs_that_each_need_more_than_half_of_the_nodes_one_runs_after_
 
 
 @pytest.mark.slow
-@pytest.mark.modes("batch")
+@pytest.mark.modes("batch", "allocation", "external")
 def test_a_gang_starts_after_single_pods_of_higher_priority_and_before_those_of_lower(few: Stage) -> None:
     site, family = few.site, few.family
     native = [few.submit(family.main, cpus=WHOLE_NODE, nodes=[node]) for node in family.nodes[:NODES]]

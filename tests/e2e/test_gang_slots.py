@@ -131,7 +131,7 @@ def test_the_external_node_of_a_member_that_succeeded_stays_usable(stage: Stage)
     stage.finish()
 
 
-@pytest.mark.modes("batch", "external", slow=("24.11", "26.05-external"))
+@pytest.mark.modes("batch", "allocation", "external", slow=("24.11", "allocation", "external"))
 def test_the_successor_of_a_removed_member_is_bound_to_its_slot_of_the_same_job(
     stage: Stage, record_property: Callable[[str, object], None]
 ) -> None:

@@ -15,7 +15,7 @@ TAINT = {"spec": {"taints": [{"key": "e2e/gang", "value": "x", "effect": "NoSche
 
 @pytest.mark.parametrize("gated", [False, True])
 @pytest.mark.proved_on_each_kubernetes
-@pytest.mark.modes("batch", slow=("auto", "24.11"))
+@pytest.mark.modes(slow=("24.11", "allocation", "external", "auto"))
 def test_the_members_of_a_gang_are_bound_in_the_order_of_the_nodes_of_one_job(
     stage: Stage, gated: bool, measured: Callable[[str], None]
 ) -> None:
@@ -28,7 +28,7 @@ def test_the_members_of_a_gang_are_bound_in_the_order_of_the_nodes_of_one_job(
     stage.finish()
 
 
-@pytest.mark.modes("batch", slow=("24.11",))
+@pytest.mark.modes("batch", "allocation", "external", slow=("24.11", "allocation", "external"))
 def test_a_taint_that_comes_after_the_grant_binds_no_member_of_a_gang(stage: Stage) -> None:
     site = stage.site
     pods = gang(stage, "held", 3)

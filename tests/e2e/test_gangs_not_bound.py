@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from lab.site import PodRef, QueuedJob, Site
-from tests.builders.gang_causes import CAUSES, HELD_S, KNOWN_S, SIZE, refused_binding
+from tests.builders.gang_causes import CAUSES, HELD_S, KNOWN_S, REFUSED_OF, SIZE, refused_binding
 from tests.builders.stage import Stage
 from tests.builders.staged_gangs import (
     all_bound,
@@ -25,7 +25,9 @@ from tests.builders.staged_gangs import (
 
 BIND_WITHIN_S = 5
 
-pytestmark = [pytest.mark.slow, pytest.mark.modes("batch"), pytest.mark.usefixtures("hasty")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("hasty")]
+
+each_mode = pytest.mark.modes("batch", "allocation", "external")
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +38,7 @@ def hasty(site: Site) -> Iterator[None]:
     site.reconfigure()
 
 
+@each_mode
 @pytest.mark.parametrize("cause", CAUSES)
 def test_a_gang_of_which_one_node_stays_unusable_is_placed_on_other_nodes(stage: Stage, cause: str) -> None:
     site = stage.site
@@ -50,6 +53,7 @@ def test_a_gang_of_which_one_node_stays_unusable_is_placed_on_other_nodes(stage:
     assert job.job_id not in [one.job_id for one in stage.jobs()]
 
 
+@each_mode
 def test_a_gang_whose_deleted_member_gets_no_successor_gives_its_nodes_back_unbound(stage: Stage) -> None:
     site = stage.site
     with before_binding(stage, "lost", SIZE) as (pods, _):
@@ -63,13 +67,14 @@ def test_a_gang_whose_deleted_member_gets_no_successor_gives_its_nodes_back_unbo
     assert_in_rank_order(stage, pods)
 
 
-@pytest.mark.parametrize("k", range(SIZE))
+@pytest.mark.modes("batch")
+@pytest.mark.parametrize("k", range(REFUSED_OF))
 def test_a_gang_whose_kth_binding_stays_refused_ends_as_a_whole_and_its_successor_is_placed_elsewhere(
     stage: Stage, k: int
 ) -> None:
-    site, others = stage.site, [rank for rank in range(SIZE) if rank != k]
+    site, others = stage.site, [rank for rank in range(REFUSED_OF) if rank != k]
     with refused_binding(stage, f"part-{k}"):
-        with before_binding(stage, "part", SIZE) as (pods, job):
+        with before_binding(stage, "part", REFUSED_OF) as (pods, job):
             pass
         refused = node_left(stage, job, [pods[rank] for rank in others])
         for rank in others:
@@ -78,7 +83,7 @@ def test_a_gang_whose_kth_binding_stays_refused_ends_as_a_whole_and_its_successo
             site.gone(pods[rank], timeout_s=60)
         assert nodes_of(stage, [pods[k]]) == [""]
     for rank in others:
-        pods[rank : rank + 1] = gang(stage, "part", SIZE, ranks=[rank])
+        pods[rank : rank + 1] = gang(stage, "part", REFUSED_OF, ranks=[rank])
     assert refused not in all_bound(stage, pods)
     assert_in_rank_order(stage, pods)
 

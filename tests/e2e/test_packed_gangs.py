@@ -55,7 +55,7 @@ def own_packing(stage: Stage, size: int, cpus: int) -> int:
 
 
 @pytest.mark.parametrize(("size", "cpus"), SHAPES)
-@pytest.mark.modes("batch", "external", slow=("24.11", "external"))
+@pytest.mark.modes("batch", "allocation", "external", slow=("24.11", "allocation", "external"))
 def test_packed_gangs_use_no_more_nodes_than_slurms_own_packing(
     stage: Stage, size: int, cpus: int, record_property: Callable[[str, object], None]
 ) -> None:
