@@ -31,7 +31,9 @@ pytestmark = [pytest.mark.lab, pytest.mark.kubelet, pytest.mark.slow]
 
 SIZE, EACH = 4, 2
 NAMES = tuple(f"node-{number}" for number in range(1, SIZE + 1))
-BIND_WITHIN_S = 15
+BIND_WITHIN_S = 30
+"""`gangs.bindWithin` by default."""
+
 TAINT = {"spec": {"taints": [{"key": "e2e/gang", "value": "x", "effect": "NoSchedule"}]}}
 SHOW = "env | grep -E '^GPU_DEVICE_[0-9]+='; exec sleep 600"
 _DEVICE = re.compile(r"^GPU_DEVICE_[0-9]+=(gpu-[0-9]+)$", re.MULTILINE)
@@ -54,7 +56,7 @@ def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     )
     config: dict[str, dict[str, Any]] = {
         "slurm": {"killWait": "10s", "defaultPartition": "batch"},
-        "gangs": {"unfenced": "allow", "bindWithin": f"{BIND_WITHIN_S}s"},
+        "gangs": {"unfenced": "allow"},
     }
     workdir = tmp_path_factory.mktemp("gang-devices")
     with KubeletSite(request.param, topology=topology, real=NAMES, config=config, workdir=workdir) as found:
@@ -150,7 +152,7 @@ def test_a_gang_of_which_two_members_voted_early_is_bound_with_the_devices_of_ea
     assert_devices_of_slurm(claims, pods)
 
 
-def test_no_claim_stays_reserved_for_a_gang_whose_barrier_broke(claims: Stage, requesting: Requesting) -> None:
+def test_no_claim_stays_reserved_for_a_gang_whose_barrier_broke(claims: Stage) -> None:
     site = claims.site
     with ExitStack() as unusable:
         with granted_gang(claims, by_claim) as (pods, job):
