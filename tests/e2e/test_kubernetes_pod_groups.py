@@ -202,7 +202,7 @@ def test_a_scheduling_group_that_waits_says_so_in_its_condition(grouped: Stage) 
 
 
 @pytest.mark.slow
-def test_a_kube_scheduler_with_gang_scheduling_of_its_own_binds_the_same_gang_and_alone_writes_its_condition(
+def test_a_kube_scheduler_with_gang_scheduling_of_its_own_binds_the_same_gang(
     grouped: Stage, scheduler_with_gates: Daemon
 ) -> None:
     site = grouped.site
