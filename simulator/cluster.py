@@ -204,7 +204,7 @@ class SimCluster:
             return "the extenders are processes of their own"
         engine = self.extender.engine
         return "\n".join(
-            f"{p.key} {p.state}\n  " + "\n  ".join(engine.story(p.key).lines())
+            f"{p.key} {p.state}\n  " + "\n  ".join(engine.histories.of(p.key).lines())
             for p in engine.placeholders.all.values()
         )
 

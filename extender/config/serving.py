@@ -163,8 +163,8 @@ class Observability(Group):
     )
     debug_bind: Bind | None = Field(
         BindAddress(LOOPBACK, 8083),
-        description="Address of `/debug`, which shows every placeholder's story and this configuration. Keep it on the "
-        "loopback interface: `kubectl port-forward` reaches it there. null: off.",
+        description="Address of `/debug`, which shows every placeholder's history and this configuration. Keep it on "
+        "the loopback interface: `kubectl port-forward` reaches it there. null: off.",
     )
     console: Console = Console()
     log_level: LogLevel = Field(LogLevel.INFO, description="Minimum severity of the log.")

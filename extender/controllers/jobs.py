@@ -139,7 +139,7 @@ class JobController:
             health.answers,
             self._options.refresh,
             room=self._room,
-            busy=engine.is_busy,
+            busy=engine.pending_commands.busy,
         )
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from extender.domain import commands as c
 from extender.domain.placeholder import Placeholder, State
@@ -20,6 +21,19 @@ Execute = Callable[[str, c.Command], Awaitable[None]]
 """Execute a command of a workload, by its key. Never raises for what the other side does."""
 
 _Work = tuple[str, c.Command]
+
+
+class PendingCommands(Protocol):
+    """The commands that wait for their turn, to be read."""
+
+    @property
+    def waiting(self) -> Mapping[str, int]:
+        """Return how many commands wait, by the side that they are for."""
+        ...
+
+    def busy(self) -> bool:
+        """Return whether more commands wait for Slurm than can be under way."""
+        ...
 
 
 class CommandDispatcher:

@@ -22,11 +22,11 @@ from extender.domain.pods.why import Why
 from extender.domain.policy.named import guarded_partitions
 from extender.engine.allocation_checker import AllocationChecker
 from extender.engine.cluster_snapshot import ClusterSnapshot, NodeChangeNotifier
-from extender.engine.command_dispatcher import CommandDispatcher
+from extender.engine.command_dispatcher import CommandDispatcher, PendingCommands
 from extender.engine.command_executor import CommandExecutor
 from extender.engine.engine_context import EngineOptions, EnginePorts, EngineState
 from extender.engine.gangs.unknown_members import unknown_members
-from extender.engine.history import Chapter, Story, note, with_log_context
+from extender.engine.history import Histories, HistoryEntry, note, with_log_context
 from extender.engine.jobs.reader import JobReader
 from extender.engine.submission.pod_coverage import PodCoverage
 from extender.engine.wait_reasons import QueuePositions, WaitReasons
@@ -55,6 +55,9 @@ class Engine:
         self._state = state
         self.placeholders = state.placeholders
         """Every placeholder, to be read."""
+
+        self.histories = Histories()
+        """What happened to each workload, to be read."""
 
         self._clock = ports.clock
         self._cache = ports.cache
@@ -86,11 +89,13 @@ class Engine:
             explain=lambda p: self.explain(p).text,
             workers=options.workers,
         )
+        self.pending_commands: PendingCommands = self._dispatcher
+        """The commands that wait for their turn, to be read."""
+
         self._node_changes = NodeChangeNotifier(
             ports.clock, state.placeholders, self.handle, self._dispatcher.ask_slurm
         )
         self._timers = Timers(ports.clock)
-        self._stories: dict[str, Story] = {}
         self._inbox: deque[tuple[str, e.Event, str]] = deque()
         self._busy = False
         self._failure: asyncio.Future[None] | None = None
@@ -105,11 +110,6 @@ class Engine:
     def snapshot(self) -> ClusterSnapshot:
         """Return the nodes of both sides as they were last read."""
         return self._state.snapshot
-
-    @property
-    def waiting_commands(self) -> Mapping[str, int]:
-        """Return how many commands wait for their turn, by whom they are for."""
-        return self._dispatcher.waiting
 
     async def run(self) -> None:
         """Execute commands and wake placeholders until cancelled."""
@@ -164,7 +164,7 @@ class Engine:
         """Drop everything about a workload that is over, or that never was."""
         self.placeholders.forget(p)
         self._timers.set(p.key, None)
-        self._stories.pop(p.key, None)
+        self.histories.forget(p.key)
         self._state.missing_jobs.seen(p.key)
         self._reader.forget(p.key)
         self._events.publish(PlaceholderForgotten(p.key))
@@ -203,14 +203,6 @@ class Engine:
         """Return why the Pods of a workload wait now."""
         return self._wait_reasons.of(p)
 
-    def story(self, key: str) -> Story:
-        """Return what happened to a workload."""
-        return self._stories.get(key, Story())
-
-    def is_busy(self) -> bool:
-        """Return whether more commands wait for Slurm than can be under way."""
-        return self._dispatcher.busy()
-
     def _job_states_answered(self, event: JobStatesAnswered) -> None:
         """Check the allocations that waited until it was known whether the jobs beside them live."""
         for p in self._allocations.states_answered(event):
@@ -243,10 +235,10 @@ class Engine:
         after, commands = step(before, event, self._clock.now(), self._options.timing)
         if self._options.validate:
             validate(after)
-        chapter = Chapter(self._clock.wall(), cause, event, before.state, after.state, tuple(commands))
-        self._stories.setdefault(key, Story()).add(chapter)
+        entry = HistoryEntry(self._clock.wall(), cause, event, before.state, after.state, tuple(commands))
+        self.histories.add(key, entry)
         if _steps.isEnabledFor(logging.DEBUG) and (after.state is not before.state or commands):
-            _log.debug("step", uid=key, line=chapter)
+            _log.debug("step", uid=key, line=entry)
         note(before, after, event, cause)
         self._allocations.stepped(before, after)
         self._queue.stepped(before, after)
@@ -261,7 +253,7 @@ class Engine:
     def _fail(self, error: Exception) -> None:
         """Log the steps that led to a fault of the program, and end the process."""
         key = getattr(getattr(error, "placeholder", None), "key", "")
-        _log.critical("step_failed", uid=key, error=str(error), story=self.story(key).lines())
+        _log.critical("step_failed", uid=key, error=str(error), history=self.histories.of(key).lines())
         if self._failure is not None and not self._failure.done():
             self._failure.set_exception(error)
 

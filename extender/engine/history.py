@@ -18,14 +18,14 @@ from extender.domain.events import CandidatesChanged, Event
 from extender.domain.placeholder import Placeholder, State
 
 LENGTH = 50
-"""Chapters that are kept of one workload."""
+"""Entries that are kept of one workload."""
 
 FEW = 8
 """Names of nodes that are written out."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Chapter:
+class HistoryEntry:
     """One event, what it changed and what followed. `wall` is seconds since the epoch. Its text is made when read."""
 
     wall: float
@@ -36,7 +36,7 @@ class Chapter:
     commands: tuple[Command, ...]
 
     def line(self) -> str:
-        """Return the chapter as one readable line."""
+        """Return the entry as one readable line."""
         move = f"{self.before} -> {self.after}" if self.before is not self.after else f"{self.before}"
         done = ", ".join(type(command).__name__ for command in self.commands)
         return f"{move}  {_said(self.event)}  [{self.cause}]" + (f"  then {done}" if done else "")
@@ -52,22 +52,41 @@ def _said(event: Event) -> str:
 
 
 @dataclass(slots=True)
-class Story:
-    """The last chapters of one workload. An event that repeats the previous one and changes nothing is only counted."""
+class History:
+    """The last entries of one workload. An event that repeats the previous one and changes nothing is left out."""
 
-    chapters: deque[Chapter] = field(default_factory=lambda: deque(maxlen=LENGTH))
+    entries: deque[HistoryEntry] = field(default_factory=lambda: deque(maxlen=LENGTH))
 
-    def add(self, chapter: Chapter) -> None:
+    def add(self, entry: HistoryEntry) -> None:
         """Append, unless it says the same as the last one."""
-        last = self.chapters[-1] if self.chapters else None
-        quiet = not chapter.commands and chapter.before is chapter.after
-        if quiet and last is not None and last.event == chapter.event:
+        last = self.entries[-1] if self.entries else None
+        quiet = not entry.commands and entry.before is entry.after
+        if quiet and last is not None and last.event == entry.event:
             return
-        self.chapters.append(chapter)
+        self.entries.append(entry)
 
     def lines(self) -> Sequence[str]:
         """Return the lines, oldest first."""
-        return [chapter.line() for chapter in self.chapters]
+        return [entry.line() for entry in self.entries]
+
+
+class Histories:
+    """The history of each workload. The engine writes them."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, History] = {}
+
+    def of(self, key: str) -> History:
+        """Return what happened to a workload."""
+        return self._of.get(key, History())
+
+    def add(self, key: str, entry: HistoryEntry) -> None:
+        """Append to the history of a workload."""
+        self._of.setdefault(key, History()).add(entry)
+
+    def forget(self, key: str) -> None:
+        """Drop the history of a workload."""
+        self._of.pop(key, None)
 
 
 _log = structlog.get_logger(__name__)

@@ -13,7 +13,7 @@ from extender.assembly import Assembly
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.printable import printable
 from extender.domain.views import PodView
-from extender.engine.history import Chapter
+from extender.engine.history import HistoryEntry
 from extender.http.queue_inspection import QueueInspection, gpus_of
 from extender.http.service import ConsoleQuery
 from extender.runtime.cooperative_yield import CooperativeYield
@@ -110,7 +110,7 @@ class ConsoleInspection:
             "names": [cut(ref.name) for ref in p.refs[:MOST_ON_NODE]],
             "facts": [{"name": name, "value": cut(value)} for name, value in facts.items() if value],
             "faults": [cut(one) for one in p.faults[:MOST_NAMES]],
-            "timeline": [_step(chapter) for chapter in engine.story(p.key).chapters],
+            "timeline": [_step(entry) for entry in engine.histories.of(p.key).entries],
         }
 
     def _shows(self, p: Placeholder) -> bool:
@@ -230,17 +230,17 @@ def _on_node(p: Placeholder) -> dict[str, Any]:
     return {"uid": uid, "jobId": p.job_id, "pods": f"{names[0] if names else ''}{more}", "kind": kind_of(p)}
 
 
-def _step(chapter: Chapter) -> dict[str, Any]:
-    line = chapter.line()
-    move = f"{chapter.before} → {chapter.after}" if chapter.before is not chapter.after else str(chapter.after)
-    event = type(chapter.event).__name__
-    commands = [type(command).__name__ for command in chapter.commands[:MOST_NAMES]]
+def _step(entry: HistoryEntry) -> dict[str, Any]:
+    line = entry.line()
+    move = f"{entry.before} → {entry.after}" if entry.before is not entry.after else str(entry.after)
+    event = type(entry.event).__name__
+    commands = [type(command).__name__ for command in entry.commands[:MOST_NAMES]]
     return {
-        "at": chapter.wall,
+        "at": entry.wall,
         "move": move,
-        "moved": chapter.before is not chapter.after,
+        "moved": entry.before is not entry.after,
         "event": event,
-        "cause": cut(chapter.cause),
+        "cause": cut(entry.cause),
         "commands": commands,
         "line": cut(line, LONGEST_STEP),
     }

@@ -62,7 +62,7 @@ def _add_workloads(routes: APIRouter, service: DebugService) -> None:
 
     @routes.get("/placeholders/{uid}", operation_id="placeholder")
     async def placeholder(uid: str) -> JSONResponse:
-        """Return the placeholder of the Pod with this UID, with its story."""
+        """Return the placeholder of the Pod with this UID, with its hihistory."""
         found = service.placeholder(uid)
         if found is None:
             return _not_leader(service) or JSONResponse(

@@ -71,7 +71,7 @@ class Inspection:
         return map(_short, sorted(self._assembly.engine.placeholders.all.values(), key=_by_names))
 
     def placeholder(self, uid: str) -> Mapping[str, Any] | None:
-        """Return the placeholder of the Pod with this UID, and its story."""
+        """Return the placeholder of the Pod with this UID, and its hihistory."""
         engine = self._assembly.engine
         p = engine.placeholders.by_pod(uid)
         if p is None:
@@ -88,7 +88,7 @@ class Inspection:
             "excluded": list(p.job.excluded_sent) if p.job is not None else [],
             "refusedNodes": sorted(p.refused_nodes),
             "duplicateJobs": sorted(p.duplicate_jobs),
-            "history": [{"at": chapter.wall, "line": chapter.line()} for chapter in engine.story(p.key).chapters],
+            "history": [{"at": entry.wall, "line": entry.line()} for entry in engine.histories.of(p.key).entries],
         }
 
     def gangs(self, namespace: str) -> Iterator[Mapping[str, Any]]:

@@ -218,7 +218,7 @@ TABLE: Mapping[Described, Read] = {
         lambda assembly: {"": assembly.node_controllers.native_jobs.by_lock()["nodes"]}
     ),
     _gauge("pending_commands", "Commands that wait in a work queue, by the API that they are for.", "target"): (
-        lambda assembly: assembly.engine.waiting_commands
+        lambda assembly: assembly.engine.pending_commands.waiting
     ),
     _gauge("deferred_pods", "Pods of the start that are not adopted, because their owner cannot be read."): (
         lambda assembly: {"": len(assembly.deferred)}

@@ -17,7 +17,7 @@ from extender import __version__
 from extender.domain.events import CandidatesChanged
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock
-from extender.engine.history import Chapter, Story
+from extender.engine.history import History, HistoryEntry
 
 SERVICE = "slurm-extender"
 
@@ -45,12 +45,12 @@ class _Try:
 
 
 class Traces:
-    """Listen to the engine. `story` returns the last steps of a workload."""
+    """Listen to the engine. `history` returns the last steps of a workload."""
 
-    def __init__(self, tracer: trace.Tracer, clock: Clock, story: Callable[[str], Story]) -> None:
+    def __init__(self, tracer: trace.Tracer, clock: Clock, history: Callable[[str], History]) -> None:
         self._tracer = tracer
         self._clock = clock
-        self._story = story
+        self._history = history
         self._tries: dict[str, _Try] = {}
 
     @property
@@ -60,20 +60,20 @@ class Traces:
 
     def moved(self, before: Placeholder, after: Placeholder) -> None:
         """Record a change of a placeholder."""
-        chapters = self._story(after.key).chapters
-        chapter = chapters[-1] if chapters else None
+        entries = self._history(after.key).entries
+        entry = entries[-1] if entries else None
         now = int(self._clock.wall() * 1e9)
-        asked = chapter is not None and isinstance(chapter.event, CandidatesChanged)
+        asked = entry is not None and isinstance(entry.event, CandidatesChanged)
         begins = before.state is State.ABSENT and (asked or after.state is State.SUBMITTING)
         one = self._tries.get(after.key)
         if one is None and begins:
             one = self._tries[after.key] = self._begin(after, now)
         if one is None:
             return
-        if asked and chapter is not None:
-            self._filtered(one, after, chapter, now)
+        if asked and entry is not None:
+            self._filtered(one, after, entry, now)
         if after.state is not before.state:
-            self._turned(one, after, chapter.cause if chapter is not None else "", now)
+            self._turned(one, after, entry.cause if entry is not None else "", now)
 
     def forgotten(self, key: str) -> None:
         """Forget a workload; where a try of it is open, there was no such Pod."""
@@ -88,10 +88,10 @@ class Traces:
         }
         return _Try(self._tracer.start_span("place", attributes=said, start_time=now))
 
-    def _filtered(self, one: _Try, p: Placeholder, chapter: Chapter, now: int) -> None:
+    def _filtered(self, one: _Try, p: Placeholder, entry: HistoryEntry, now: int) -> None:
         """Record that kube-scheduler offered its nodes, or that the extender computed them."""
         said: dict[str, str | int] = {
-            "slurm_extender.cause": chapter.cause,
+            "slurm_extender.cause": entry.cause,
             "slurm_extender.nodes": len(p.candidates or ()),
         }
         self._part(one, "filter", now, said).end(now)

@@ -97,7 +97,7 @@ async def _traced(config: ExtenderConfiguration, io_context: IoContext, orders: 
         raise StartError(str(error)) from error
 
     def trace(assembly: Assembly) -> None:
-        traces = Traces(exporter.tracer, io_context.clock, assembly.engine.story)
+        traces = Traces(exporter.tracer, io_context.clock, assembly.engine.histories.of)
         assembly.events.subscribe(PlaceholderChanged, lambda event: traces.moved(event.before, event.after))
         assembly.events.subscribe(PlaceholderForgotten, lambda event: traces.forgotten(event.key))
 

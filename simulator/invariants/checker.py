@@ -356,8 +356,8 @@ class InvariantChecker:
                 continue
             placeholder = engine.placeholders.by_pod(pod["metadata"]["uid"])
             if placeholder is not None:
-                lines.append(f"  the extender's own story of {pod['metadata']['name']}, {placeholder.state}:")
-                lines += [f"    {line}" for line in engine.story(placeholder.key).lines()]
+                lines.append(f"  the extender's own history of {pod['metadata']['name']}, {placeholder.state}:")
+                lines += [f"    {line}" for line in engine.histories.of(placeholder.key).lines()]
         return lines
 
 

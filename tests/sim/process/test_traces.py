@@ -35,7 +35,7 @@ class Traced:
         provider = TracerProvider(shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(self._exporter))
         engine = site.extender.engine
-        self.traces = Traces(provider.get_tracer("test"), site.extender.io_context.clock, engine.story)
+        self.traces = Traces(provider.get_tracer("test"), site.extender.io_context.clock, engine.histories.of)
         follow(site.extender, self.traces)
 
     def spans(self, name: str = "") -> Sequence[ReadableSpan]:
