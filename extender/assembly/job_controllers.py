@@ -14,6 +14,7 @@ from extender.controllers.gang_node_failures import GangNodeFailures
 from extender.controllers.hook_reads import HookReads
 from extender.controllers.job_records import JobRecordController
 from extender.controllers.jobs import JobController, PollOptions
+from extender.controllers.orphaned_jobs import OrphanedJobs
 from extender.controllers.orphans import OrphanController, OrphanOptions
 from extender.controllers.pod_absence_judge import PodAbsenceJudge
 from extender.controllers.refresh import RefreshOptions
@@ -36,6 +37,7 @@ class JobControllers:
         workloads: WorkloadResolver,
         nodes: NodeControllers,
         *,
+        orphaned: OrphanedJobs,
         fresh: Callable[[], bool],
         observe_poll: Callable[[float, bool], None],
     ) -> None:
@@ -70,6 +72,7 @@ class JobControllers:
             state,
             adapters.jobs,
             adapters.terminator,
+            orphaned=orphaned,
             workloads=workloads,
             pods=adapters.pod_reader,
             settle=timing(config).settle,

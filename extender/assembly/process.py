@@ -22,6 +22,7 @@ from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.gang_intake import GangIntake
 from extender.controllers.gang_vacancies import GangVacancies, VacancyTimes
 from extender.controllers.one_by_one_warnings import OneByOneWarnings
+from extender.controllers.orphaned_jobs import OrphanedJobs
 from extender.controllers.orphans import OrphanController
 from extender.controllers.pods import PodController
 from extender.controllers.restore_reports import RestoreReports
@@ -106,7 +107,7 @@ class Assembly:
         self.slurm_health, self.guard, self.shares = adapters.slurm_health, adapters.guard, adapters.shares
         self.informers, self.policy_file, self.announcer = adapters.informers, adapters.policy_file, adapters.announcer
         claims = Claims(self.hook_keys, cluster)
-        self.state = self._state(adapters, placeholders)
+        self.state, self.orphaned_jobs = self._state(adapters, placeholders), OrphanedJobs()
         self.checkpoints = checkpoint_writer(adapters)
         self.pod_devices, self.member_devices = devices = self._devices(adapters, placeholders)
         self.engine = self._engine(adapters, claims, validate)
@@ -147,6 +148,7 @@ class Assembly:
             adapters,
             workloads,
             self.node_controllers,
+            orphaned=self.orphaned_jobs,
             fresh=self._fresh,
             observe_poll=observe_poll,
         )
@@ -203,7 +205,7 @@ class Assembly:
                 kept_from=adapters.drains.kept_from,
                 devices=self.member_devices,
                 on_no_node=self._is_on_no_node,
-                has_left_job=lambda key: self.job_controllers.orphans.has_job_of(key),  # noqa: PLW0108 - made later
+                has_left_job=self.orphaned_jobs.has_job_of,
                 fenced=lambda: adapters.fence_ledger.fenced(self.io_context.clock.now()),
                 gangs_need_fence=self.config.gangs.unfenced is UnfencedGangs.REFUSE,
                 gang_waits_for=self._gang_waits_for,
@@ -230,7 +232,6 @@ class Assembly:
             scheduler=self.config.scheduler.name,
         )
         cpus = CpuOrders(devices.device_map, informers.nodes.named, self._slurm_node_of, self.announcer)
-        devices.judge_holders(pods.pod_of, pods.is_provisional, pods.is_leaving, cpus.order)
         members = MemberDevices(
             pods,
             devices,
@@ -244,8 +245,8 @@ class Assembly:
 
     def _slurm_node_of(self, node: str) -> SlurmNode | None:
         """Return the Slurm node of a Node, as last seen."""
-        world = self.engine.snapshot
-        return world.picture.nodes.get(world.node_map.slurm.get(node, ""))
+        snapshot = self.state.snapshot
+        return snapshot.picture.nodes.get(snapshot.node_map.slurm.get(node, ""))
 
     def _pod_controller(
         self,

@@ -79,7 +79,7 @@ class DeviceReminderController:
 
         A reminder that stays is freed only in order to be allocated again.
         """
-        holders = self._devices.stock.holders
+        holders = self._devices.holders
         for reminder in holders.reminders(claim.uid):
             self._controller.add(reminder)
         for device in claim.devices if gone or claim.deleted or not claim.reminds_of else ():

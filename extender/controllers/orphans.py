@@ -20,6 +20,7 @@ from typing import Any
 
 import structlog
 
+from extender.controllers.orphaned_jobs import OrphanedJob, OrphanedJobs
 from extender.controllers.pod_absence_judge import TEXTS, PodAbsenceJudge
 from extender.controllers.refresh import OTHERS_EVERY
 from extender.domain.events import JobFound, ProbeAnswered
@@ -83,47 +84,6 @@ _UNDECIDED = {State.SUBMITTING, State.UNSURE}
 """In these a workload may be about to learn of the job by itself."""
 
 
-@dataclass(slots=True)
-class _Orphan:
-    """A live placeholder job without a workload. `finished`: its Pod exists and has ended."""
-
-    workload: str
-    since: float
-    found: JobFound
-    finished: bool = False
-    left: bool = False
-    """Its Pod was seen to leave."""
-
-    excused: bool = False
-    """An administrator confirmed its end."""
-
-    logged: str = ""
-    """The last state in the log."""
-
-    asked: int = 0
-    """How often its end was asked."""
-
-    namespace: str = ""
-    """That of its Pod, as the job says; "": not known."""
-
-    nodes: tuple[str, ...] = ()
-    """The Slurm nodes of the job, as it was read."""
-
-    checkpoint: Checkpoint | None = None
-    """The one that its mark names, where no owner of a job can write it."""
-
-    absence: PodAbsence | None = None
-    """The reason why its Pod is absent; `None`: not judged yet."""
-
-    not_before: float = 0.0
-    """When it may be tried again."""
-
-    @property
-    def explained(self) -> bool:
-        """Return whether its end needs no checkpoint."""
-        return self.finished or self.left or self.excused
-
-
 @dataclass(frozen=True, slots=True)
 class OrphanOptions:
     """`in_turn`: seconds between two reads of jobs that were read before."""
@@ -147,6 +107,7 @@ class OrphanController:
         jobs: SlurmJobs,
         terminator: JobTerminator,
         *,
+        orphaned: OrphanedJobs,
         workloads: WorkloadResolver,
         pods: PodReads,
         settle: float,
@@ -187,7 +148,7 @@ class OrphanController:
 
         self._in_turn_at = 0.0
 
-        self._orphans: dict[int, _Orphan] = {}
+        self._orphans = orphaned.by_id
         self._events = events
         self._known_otherwise = known_otherwise
         self._judge = judge
@@ -282,7 +243,7 @@ class OrphanController:
             older = mark.epoch != self._state.identity.epoch
             found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older, mark.wishes)
             namespace = next((ref.namespace for ref in self._workloads.members_of_job(job, mark)), "")
-            orphan = _Orphan(mark.workload, self._clock.now(), found, namespace=namespace, nodes=job.nodes)
+            orphan = OrphanedJob(mark.workload, self._clock.now(), found, namespace=namespace, nodes=job.nodes)
             orphan.checkpoint = _checkpoint_of(job)
             self._orphans[job_id] = orphan
 
@@ -302,10 +263,6 @@ class OrphanController:
             orphan.excused = True
         if self._orphans:
             _log.warning("orphaned_jobs_released", why="an administrator confirmed", jobs=sorted(self._orphans))
-
-    def has_job_of(self, workload: str) -> bool:
-        """Return whether a job of this workload was found that it does not have."""
-        return any(orphan.workload == workload for orphan in self._orphans.values())
 
     def shown(self) -> list[dict[str, Any]]:
         """Return the jobs that have no Pod, for `/debug`."""
@@ -340,7 +297,7 @@ class OrphanController:
         now, without_pod, limits = self._clock.now(), self._without_pod(), self._guard.options
         missing = sum(not (orphan.explained or orphan.absence is PodAbsence.DELETED) for orphan in without_pod.values())
         total = len(self._engine.placeholders.jobs) + len(without_pod)
-        due: list[tuple[int, _Orphan]] = []
+        due: list[tuple[int, OrphanedJob]] = []
         for job_id, orphan in without_pod.items():
             if not orphan.logged:
                 self._say(job_id, orphan, "found")
@@ -354,7 +311,7 @@ class OrphanController:
                 due.append((job_id, orphan))
         await asyncio.gather(*(self._try_end(job_id, orphan) for job_id, orphan in due[:AT_ONCE]))
 
-    def _wait(self, orphan: _Orphan, missing: int, total: int) -> float:
+    def _wait(self, orphan: OrphanedJob, missing: int, total: int) -> float:
         """Return for how many seconds its Pod must be absent, where `missing` of `total` jobs lack their Pods."""
         if orphan.finished or orphan.excused:
             return 0.0
@@ -362,16 +319,16 @@ class OrphanController:
             return 0.0 if orphan.absence is PodAbsence.DELETED else self._guard.options.grace
         return self._guard.grace(missing, total, orphan.absence or PodAbsence.UNREADABLE)
 
-    def _say_held(self, job_id: int, orphan: _Orphan, missing: int, wait: float) -> None:
+    def _say_held(self, job_id: int, orphan: OrphanedJob, missing: int, wait: float) -> None:
         what = HOW_TO_RELEASE if orphan.absence is None else TEXTS.get(orphan.absence, HOW_TO_RELEASE)
         self._say(job_id, orphan, "held", orphans=missing, seconds=wait, what=what)
 
-    async def _try_end(self, job_id: int, orphan: _Orphan) -> None:
+    async def _try_end(self, job_id: int, orphan: OrphanedJob) -> None:
         """End it; where its nodes are not drained yet, try again soon."""
         fenced = await self._end(job_id, orphan)
         orphan.not_before = self._clock.now() + (AGAIN_AFTER if fenced else FENCED_AFTER)
 
-    async def _end(self, job_id: int, orphan: _Orphan) -> bool:
+    async def _end(self, job_id: int, orphan: OrphanedJob) -> bool:
         """Cancel it, if it is what it was and its Pod is surely gone. False: its nodes are not drained yet."""
         try:
             proved = await self._terminator.prove(job_id, lambda job: self._is_job_of(job, orphan.workload))
@@ -410,7 +367,7 @@ class OrphanController:
             self._orphans.pop(job_id, None)
         return True
 
-    async def _is_explained(self, job: JobView, orphan: _Orphan) -> bool:
+    async def _is_explained(self, job: JobView, orphan: OrphanedJob) -> bool:
         """Return whether the checkpoint is still there, where it alone explains why the Pod is absent.
 
         It is read after the Pod was: a restore between the two would have taken the checkpoint back as well.
@@ -435,7 +392,7 @@ class OrphanController:
         """Return a Pod of a workload that this process saw leave, as it was then."""
         return next((pod for uid in self._workloads.uids(workload) if (pod := self._departed(uid)) is not None), None)
 
-    def _say(self, job_id: int, orphan: _Orphan, word: str, **more: object) -> None:
+    def _say(self, job_id: int, orphan: OrphanedJob, word: str, **more: object) -> None:
         """Log and count what is thought of it, once as long as that stays the same."""
         if orphan.logged == word:
             return
@@ -444,7 +401,7 @@ class OrphanController:
         counts.get(word, self._count.spared)[Orphan.JOB] += 1
         _log.warning(f"orphaned_job_{word}", job_id=job_id, uid=orphan.workload, **more)
 
-    def _without_pod(self) -> dict[int, _Orphan]:
+    def _without_pod(self) -> dict[int, OrphanedJob]:
         """Return the jobs without a workload. An existing workload is notified of its duplicates, and ends them."""
         without_pod = {}
         for job_id, orphan in list(self._orphans.items()):
@@ -466,7 +423,7 @@ class OrphanController:
             without_pod[job_id] = orphan
         return without_pod
 
-    def _may_get(self, p: Placeholder, orphan: _Orphan) -> bool:
+    def _may_get(self, p: Placeholder, orphan: OrphanedJob) -> bool:
         """Return whether a workload may get its job back when it submits for the first time.
 
         Its Pods are new to this process: a restored etcd lacked them when it started, and has them again.

@@ -159,7 +159,7 @@ class ResourceClaimController:
         seen = self._half_released.pop(claim.uid, "")
         if claim.job_id is None or claim.reserved or any(self._holds(claim, pod) for pod in users):
             return None
-        if seen == claim.resource_version and not self._devices.stock.holders.is_being_written(claim.uid):
+        if seen == claim.resource_version and not self._devices.holders.is_being_written(claim.uid):
             await self._members.release(claim)
             return None
         self._half_released[claim.uid] = claim.resource_version
@@ -172,7 +172,7 @@ class ResourceClaimController:
             member = None if p is None else p.member(pod.uid)
             if p is None or member is None or p.state is not State.GRANTED or not p.cleared or not member.wanting:
                 continue
-            if self._devices.stock.holders.is_being_written(claim.uid):
+            if self._devices.holders.is_being_written(claim.uid):
                 return Requeue(RETRY_S)
             if claim.job_id == p.job_id and (why := await self._members.prepare(p, member.ref)):
                 _log.info("resource_claim_not_written_again", claim=claim.full_name, uid=claim.uid, why=why)
@@ -181,7 +181,7 @@ class ResourceClaimController:
 
     def _report_conflicts(self, claim: ResourceClaimView) -> None:
         """Report a device that two bound Pods have: no API can take it from either."""
-        for device, other in conflicts(claim, self._devices.stock):
+        for device, other in conflicts(claim, self._members.stock):
             pair = (min(claim.uid, other.uid), max(claim.uid, other.uid))
             pods = [pod for one in (claim, other) for pod in self._pods.users(one) if pod.uid in one.reserved]
             if pair in self._reported or len(pods) < 2 or not all(pod.node_name for pod in pods):

@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import Protocol
 
 from extender.domain.cluster import SlurmNode, SlurmSnapshot
-from extender.domain.devices.choice import DeviceStock
+from extender.domain.devices.holders import DeviceHolders
+from extender.domain.devices.pools import DevicePools
 from extender.domain.devices.views import DeviceId, ResourceClaimAllocation, ResourceClaimView
 from extender.domain.events import (
     CancelAnswered,
@@ -369,8 +370,13 @@ class DeviceCache(Protocol):
     """ResourceClaims, ResourceSlices and DeviceClasses, as last seen. All are absent where no device is configured."""
 
     @property
-    def stock(self) -> DeviceStock:
-        """Return what is known of devices and of who holds them."""
+    def pools(self) -> DevicePools:
+        """Return the devices that drivers publish."""
+        ...
+
+    @property
+    def holders(self) -> DeviceHolders:
+        """Return the ResourceClaims that hold devices."""
         ...
 
     def claim(self, namespace: str, name: str) -> ResourceClaimView | None:

@@ -79,7 +79,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 transport.abort()
                 return
         else:
-            self._known.end = transport.abort
+            self._known.end_by(transport.abort)
             self._connections.enter(self._known, ConnectionPhase.SILENT)
 
     def connection_lost(self, exc: Exception | None) -> None:

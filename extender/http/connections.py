@@ -99,6 +99,10 @@ class ServedConnection:
     held: int = 0
     over: bool = False
 
+    def end_by(self, end: Callable[[], None]) -> None:
+        """Cut it off by this function from now on."""
+        self.end = end
+
 
 @dataclass(slots=True)
 class _Queues:

@@ -21,10 +21,10 @@ UNREADY = HookAnswer(503, {"error": "the extender has not read the cluster's sta
 class ServiceGate:
     """Implement the services of `http.service`: by itself at first, by those of the process after `activate`.
 
-    `trouble` says what the process waits for until then.
+    `trouble` says what the process waits for until then. `certificates` returns checks of the served certificates.
     """
 
-    def __init__(self, config: ExtenderConfiguration) -> None:
+    def __init__(self, config: ExtenderConfiguration, certificates: Callable[[], Sequence[Check]] = tuple) -> None:
         self.scheduling: SchedulingService = _NoScheduling(config.scheduler.name)
         self.hooks: HooksService = _NoHooks()
         self.debug: DebugService = _NoDebug(config, self)
@@ -32,8 +32,7 @@ class ServiceGate:
         self.warm: Callable[[], bool] = lambda: False
         """Whether a replica that does not lead knows all that it needs to."""
 
-        self.certificates: Callable[[], Sequence[Check]] = tuple
-        """How the certificates are that are served."""
+        self._certificates = certificates
 
     def expose_debug(self, debug: DebugService, *, warm: Callable[[], bool]) -> None:
         """Serve the debug pages from now on; calls are not answered yet."""
@@ -145,7 +144,7 @@ class ServiceGate:
 
     def checks(self) -> Sequence[Check]:
         """Answer as `DebugService`, with the checks of the listeners' certificates."""
-        return [*self.debug.checks(), *self.certificates()]
+        return [*self.debug.checks(), *self._certificates()]
 
 
 class _NoScheduling:

@@ -99,7 +99,7 @@ class TlsListener:
         def end() -> None:
             task.cancel()
 
-        known.end = end
+        known.end_by(end)
 
     def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
+import logging.handlers
 import socket
 import ssl
 import urllib.parse
@@ -135,9 +135,7 @@ class ApiConnection:
         self._bounds = bounds
         self._more_headers = more_headers
         self._answered: Callable[[Mapping[str, str]], None] = lambda _headers: None
-        self.observe: Observe = _unobserved
-        """Called after every `request`."""
-
+        self._observe: Observe = _unobserved
         self._configuration = configuration
         self._load = load
         self._renewing = asyncio.Lock()
@@ -165,6 +163,10 @@ class ApiConnection:
     def on_answer(self, callback: Callable[[Mapping[str, str]], None]) -> None:
         """Call `callback` with the headers of every answer to `request` as soon as it has come."""
         self._answered = callback
+
+    def observe(self, observer: Observe) -> None:
+        """Call `observer` after every `request` with method, path, seconds and status; 0: no answer came."""
+        self._observe = observer
 
     async def request(
         self,
@@ -212,7 +214,7 @@ class ApiConnection:
                 raise ApiUnavailable(f"{name}: not sent, since this process may not write now") from error
             raise no_answer(method, f"{name}: {text_of(error)}", error) from error
         finally:
-            self.observe(method, path, now() - began, status)
+            self._observe(method, path, now() - began, status)
         headers = _lower(response.headers)
         self._answered(headers)
         if response.status >= 400:
@@ -430,16 +432,15 @@ def connect_plainly(
 @contextmanager
 def _complaints_raised() -> Iterator[None]:
     """Raise the errors of credential plugins: the loader only logs them and continues without credentials."""
-    said: list[str] = []
-    complaints = logging.Handler(logging.ERROR)
-    complaints.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    complaints = logging.handlers.BufferingHandler(capacity=1000)
+    complaints.setLevel(logging.ERROR)
     _LOADER_LOG.addHandler(complaints)
     try:
         yield
     finally:
         _LOADER_LOG.removeHandler(complaints)
-    if said:
-        raise ConfigException(f"the credential plugin: {said[0]}")
+    if complaints.buffer:
+        raise ConfigException(f"the credential plugin: {complaints.buffer[0].getMessage()}")
 
 
 def _tcp_connector(configuration: Configuration, acknowledged_s: float | None) -> aiohttp.TCPConnector:

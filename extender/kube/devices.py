@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
 from contextlib import suppress
 
-from extender.domain.devices.choice import DeviceStock
 from extender.domain.devices.device_map import DeviceMap
 from extender.domain.devices.holders import DeviceHolders
 from extender.domain.devices.pools import DevicePools
@@ -76,7 +74,6 @@ class DeviceInformers:
         self.claims = ResourceClaimStore()
         self.slices = ResourceSliceStore()
         self._classes = classes
-        self._stock = DeviceStock(self.slices.pools, self.claims.holders)
         self._news = asyncio.Event()
         self.claims.on_change(self._claim_changed)
         self._reflectors: tuple[Reflector[ResourceClaimView] | Reflector[ResourceSliceView], ...] = (
@@ -88,20 +85,15 @@ class DeviceInformers:
             ),
         )
 
-    def judge_holders(
-        self,
-        pod_of: Callable[[ResourceClaimView], str],
-        provisional: Callable[[ResourceClaimView], bool],
-        leaving: Callable[[ResourceClaimView], bool],
-        cpu_order: Callable[[str], tuple[int, ...]],
-    ) -> None:
-        """Use these functions to name the Pod of a ResourceClaim, to decide whether one yields, and to order CPUs."""
-        self._stock = DeviceStock(self.slices.pools, self.claims.holders, pod_of, provisional, leaving, cpu_order)
+    @property
+    def pools(self) -> DevicePools:
+        """Return the devices that drivers publish."""
+        return self.slices.pools
 
     @property
-    def stock(self) -> DeviceStock:
-        """Return what is known of devices and of who holds them."""
-        return self._stock
+    def holders(self) -> DeviceHolders:
+        """Return the ResourceClaims that hold devices."""
+        return self.claims.holders
 
     @property
     def trouble(self) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 
 from extender.assembly import Assembly
 from extender.engine.jobs.missing import Orphan
@@ -13,7 +14,7 @@ from extender.kube.reflector import ReflectorStatus
 from extender.observability.gangs import empty_slots, gangs_by_state
 from extender.observability.metrics.described import Described, Sort
 from extender.observability.metrics.registry import Metrics
-from extender.observability.metrics.scrape import timestamp
+from extender.observability.metrics.scrape import Sources, Values, timestamp
 from extender.observability.metrics.slurm_labels import SlurmLabels
 from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
 
@@ -239,18 +240,33 @@ def _pending_pods(assembly: Assembly, labels: SlurmLabels) -> Mapping[tuple[str,
     return Counter(labels.values(p.request if p is not None else None, cause) for p, cause in found)
 
 
-def connect(metrics: Metrics, assembly: Assembly) -> None:
+def connect(
+    metrics: Metrics,
+    assembly: Assembly,
+    *,
+    leads: Callable[[], bool],
+    lease_transitions: Callable[[], int] = lambda: 0,
+    further: Mapping[Described, Values] = MappingProxyType({}),
+) -> None:
     """Connect the metrics to this process."""
     assembly.events.subscribe(PlaceholderChanged, lambda event: metrics.moved(event.before, event.after))
     assembly.events.subscribe(PlaceholderForgotten, lambda event: metrics.forgotten(event.key))
-    assembly.io_context.kubernetes.observe = metrics.kube_answered
+    assembly.io_context.kubernetes.observe(metrics.kube_answered)
     assembly.io_context.slurm.observe(metrics.slurm_answered)
-    sources = metrics.sources
-    sources.placeholders = assembly.engine.placeholders.all.values
-    sources.guard_active = lambda: assembly.guard.engaged
-    sources.ready = lambda: assembly.ready
-    sources.last_poll = lambda: assembly.slurm_health.polled_at
-    metrics.labels.snapshot = lambda: assembly.engine.snapshot.picture
     pending = replace(PENDING_PODS, labels=metrics.labels.names(*PENDING_PODS.labels))
-    sources.further[pending] = partial(_pending_pods, assembly, metrics.labels)
-    sources.further |= {one: partial(read, assembly) for one, read in TABLE.items()}
+    metrics.read_from(
+        Sources(
+            placeholders=assembly.engine.placeholders.all.values,
+            guard_active=lambda: assembly.guard.engaged,
+            ready=lambda: assembly.ready,
+            last_poll=lambda: assembly.slurm_health.polled_at,
+            leads=leads,
+            lease_transitions=lease_transitions,
+            snapshot=lambda: assembly.engine.snapshot.picture,
+            further={
+                pending: partial(_pending_pods, assembly, metrics.labels),
+                **{one: partial(read, assembly) for one, read in TABLE.items()},
+                **further,
+            },
+        )
+    )

@@ -46,7 +46,7 @@ async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = Fals
     released last; while a request is unanswered it is left to expire, so that the next leader does not search for the
     result of a request before it is complete.
     """
-    metrics, replica = frontend.metrics, frontend.replica
+    metrics, replica, write_gate = frontend.metrics, frontend.replica, frontend.io_context.write_gate
     assembly = Assembly(
         frontend.config,
         frontend.io_context,
@@ -55,7 +55,7 @@ async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = Fals
         observe_poll=metrics.polled,
         validate=validate,
     )
-    connect(metrics, assembly)
+    connect(metrics, assembly, leads=lambda: write_gate.held, lease_transitions=frontend.lease_transitions)
     hooks = HookService(
         assembly.engine,
         assembly.state,
@@ -75,8 +75,6 @@ async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = Fals
         native=assembly.node_controllers.native_jobs,
         locked=assembly.node_controllers.marks.locked,
     )
-    write_gate = frontend.io_context.write_gate
-    metrics.sources.leads = lambda: write_gate.held
     inspection = Inspection(assembly, replica)
     frontend.service_gate.expose_debug(
         inspection, warm=lambda: assembly.informers.synced and (replica is None or replica.known)
@@ -84,7 +82,6 @@ async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = Fals
     async with asyncio.TaskGroup() as standing:
         election = None
         if replica is not None:
-            metrics.sources.lease_transitions = lambda: replica.election.transitions_seen
             election = standing.create_task(part("election", replica.stand()), name="election")
         try:
             async with asyncio.TaskGroup() as group:

@@ -27,8 +27,6 @@ async def dry_running(frontend: HttpFrontend, cluster: str) -> AsyncIterator[Ass
     """Run a dry run behind the listeners while inside: read the state, and log the requests that would be sent."""
     config, metrics, io_context = frontend.config, frontend.metrics, frontend.io_context
     assembly = Assembly(config, io_context, cluster, observe_request=metrics.slurm_asked)
-    connect(metrics, assembly)
-    metrics.sources.leads = lambda: False
     dry_run = DryRun(
         assembly.informers.pods.all,
         assembly.informers.pods,
@@ -45,7 +43,8 @@ async def dry_running(frontend: HttpFrontend, cluster: str) -> AsyncIterator[Ass
     )
     assembly.events.subscribe(PolicyChanged, lambda _event: dry_run.reconsider())
     assembly.informers.namespaces.on_change(lambda _old, _new: dry_run.reconsider())
-    metrics.sources.further |= {DRY_RUN_TRANSLATIONS: lambda: dict(dry_run.done), DRY_RUN_PODS: dry_run.waiting}
+    further = {DRY_RUN_TRANSLATIONS: lambda: dict(dry_run.done), DRY_RUN_PODS: dry_run.waiting}
+    connect(metrics, assembly, leads=lambda: False, further=further)
     inspection = Inspection(assembly)
     service_gate = frontend.service_gate
     service_gate.activate(

@@ -37,6 +37,10 @@ class HttpFrontend:
     replica: Replica | None = None
     """This process among others; `None` where it is alone."""
 
+    def lease_transitions(self) -> int:
+        """Return how many changes of the Lease's holder this process has seen."""
+        return 0 if self.replica is None else self.replica.election.transitions_seen
+
 
 @asynccontextmanager
 async def http_frontend(
@@ -46,10 +50,21 @@ async def http_frontend(
 
     Raises `CannotListen`, `TlsError`.
     """
-    metrics, service_gate = (
-        Metrics(io_context.clock, by_partition=config.observability.partition_label),
-        ServiceGate(config),
+    certificates: dict[str, ReloadingTls] = {}
+    metrics = Metrics(
+        io_context.clock,
+        by_partition=config.observability.partition_label,
+        further={
+            CERTIFICATES: lambda: {
+                name: end for name, tls in certificates.items() if (end := tls.expires_at) is not None
+            }
+        },
     )
+
+    def certificate_checks() -> list[Check]:
+        return [_certificate(name, tls, io_context.clock.wall()) for name, tls in certificates.items()]
+
+    service_gate = ServiceGate(config, certificate_checks)
     replica = Replica(config, io_context, service_gate) if config.leader_election.enabled else None
     open_endpoints = endpoints(
         config,
@@ -66,13 +81,6 @@ async def http_frontend(
     )
     if io_context.listen is None:
         open_endpoints = within_limit(config, open_endpoints)
-    certificates: dict[str, ReloadingTls] = {}
-    metrics.sources.further[CERTIFICATES] = lambda: {
-        name: end for name, tls in certificates.items() if (end := tls.expires_at) is not None
-    }
-    service_gate.certificates = lambda: [
-        _certificate(name, tls, io_context.clock.wall()) for name, tls in certificates.items()
-    ]
     async with AsyncExitStack() as stack:
         if replica is not None:
             stack.push_async_callback(replica.close)
@@ -84,7 +92,7 @@ async def http_frontend(
             refused=metrics.refused,
         )
         await stack.enter_async_context(opening)
-        for check in service_gate.certificates():
+        for check in certificate_checks():
             if not check.ok:
                 _log.error("certificate_check_failed", check=check.name, error=check.text)
         yield HttpFrontend(config, io_context, metrics, service_gate, stack.aclose, replica)

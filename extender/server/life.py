@@ -64,8 +64,8 @@ async def serve(
             if cluster is not None:
                 async with dry_running(frontend, cluster) if dry else working(frontend, cluster) as assembly:
                     trace(assembly)
-                    orders.confirm = assembly.guard.confirm
-                    await orders.stop.wait()
+                    with orders.confirming(assembly.guard.confirm):
+                        await orders.stop.wait()
                     _log.info("stopping")
     except* (KeyFileError, CannotListen, TlsError) as group:
         raise StartError("; ".join(str(error) for error in group.exceptions)) from group

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
-@dataclass(slots=True)
 class SignalHandlers:
     """Record the signals received so far, and call their functions."""
 
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
-    """SIGTERM, SIGINT."""
+    def __init__(self) -> None:
+        self.stop = asyncio.Event()
+        """SIGTERM, SIGINT."""
 
-    confirm: Callable[[], None] | None = None
-    """What SIGUSR1 does once the process is up: an administrator confirms that what is missing is gone."""
+        self._confirm: Callable[[], None] | None = None
+
+    @contextmanager
+    def confirming(self, confirm: Callable[[], None]) -> Iterator[None]:
+        """Call `confirm` for each SIGUSR1 while inside: an administrator confirms that what is missing is gone."""
+        self._confirm = confirm
+        try:
+            yield
+        finally:
+            self._confirm = None
 
     def confirm_mass_deletion(self) -> None:
         """Confirm the mass deletion, since SIGUSR1 was received."""
-        if self.confirm is not None:
-            self.confirm()
+        if self._confirm is not None:
+            self._confirm()

@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 import structlog
 
 from extender.domain import events as e
-from extender.domain.devices.choice import ChosenDevices, DevicesUnknown, DevicesUnusable, choose, conflicts
+from extender.domain.devices.choice import (
+    ChosenDevices,
+    DeviceStock,
+    DevicesUnknown,
+    DevicesUnusable,
+    choose,
+    conflicts,
+)
 from extender.domain.devices.views import AllocatedDevice, ResourceClaimAllocation, ResourceClaimView
 from extender.domain.events import MemberRef
 from extender.domain.placeholder import Placeholder
@@ -46,10 +53,10 @@ class _Order:
     node: str
     claims: tuple[ResourceClaimView, ...]
 
-    def choice(self, devices: DeviceCache, pods: PodDevices) -> ChosenDevices | DevicesUnknown | DevicesUnusable:
+    def choice(self, stock: DeviceStock, pods: PodDevices) -> ChosenDevices | DevicesUnknown | DevicesUnusable:
         """Return the device of each request."""
         given = self.p.devices_of(self.ref.uid)
-        return choose(self.claims, given, self.node, devices.stock, pods.device_map)
+        return choose(self.claims, given, self.node, stock, pods.device_map)
 
 
 class MemberDevices:
@@ -73,6 +80,11 @@ class MemberDevices:
         self._cache = cache
         self._reads = reads
         self._clock = clock
+        self.stock = DeviceStock(
+            devices.pools, devices.holders, pods.pod_of, pods.is_provisional, pods.is_leaving, cpus.order
+        )
+        """What is known of devices and of who holds them."""
+
         self.conflicts = 0
         """Devices of grants that others held, since the start of the process."""
 
@@ -107,7 +119,7 @@ class MemberDevices:
             if reading.missing:
                 return e.AllocationBusy(self._pods.waits_for(pod.uid))
             found = _Order(p, member.ref, node, (*reading.translated, *self._behind_resources(pod, node))).choice(
-                self._devices, self._pods
+                self.stock, self._pods
             )
             if isinstance(found, DevicesUnusable):
                 self._note(p, found)
@@ -128,7 +140,7 @@ class MemberDevices:
         reading = self._pods.reading(pod)
         if reading.missing:
             return self._pods.waits_for(pod.uid)
-        found = _Order(p, ref, node, reading.translated).choice(self._devices, self._pods)
+        found = _Order(p, ref, node, reading.translated).choice(self.stock, self._pods)
         if not isinstance(found, ChosenDevices):
             return found.text
         open_ones = tuple(one for one in reading.translated if not one.reserved)
@@ -153,7 +165,7 @@ class MemberDevices:
         except PortError as error:
             return str(error)
         order = _Order(p, ref, node, tuple(claims))
-        found = order.choice(self._devices, self._pods)
+        found = order.choice(self.stock, self._pods)
         if not isinstance(found, ChosenDevices):
             return found.text
         return await self._write(order, found, reserve=True)
@@ -192,7 +204,7 @@ class MemberDevices:
         if found.left:
             self._cpus.report(order.node, found.left)
         written: list[ResourceClaimView] = []
-        holders = self._devices.stock.holders
+        holders = self.stock.holders
         try:
             for claim in order.claims:
                 chosen = found.by_claim.get(claim.uid)
@@ -212,8 +224,8 @@ class MemberDevices:
 
     def _conflict(self, p: Placeholder, claims: Sequence[ResourceClaimView]) -> str:
         for claim in claims:
-            for device, other in conflicts(claim, self._devices.stock):
-                holder = self._devices.stock.holder_text(other.uid)
+            for device, other in conflicts(claim, self.stock):
+                holder = self.stock.holder_text(other.uid)
                 found = DevicesUnusable(f"{holder} holds {device.text} too, which Slurm gave this Pod", conflict=True)
                 self._note(p, found)
                 return found.text

@@ -5,17 +5,22 @@ Durations are seconds. What changes is counted as it happens; what stands still 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
 import prometheus_client as prometheus
 from prometheus_client.registry import CollectorRegistry
 
 from extender import __version__
+from extender.domain.cluster import SlurmSnapshot
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock
 from extender.observability.metrics.described import PREFIX, Described, Sort
 from extender.observability.metrics.endpoints import kube_endpoint, slurm_endpoint
 from extender.observability.metrics.gang_waits import GangWaits
 from extender.observability.metrics.lives import Life, PlacementPhase
-from extender.observability.metrics.scrape import ALWAYS, AtScrape, Sources
+from extender.observability.metrics.scrape import ALWAYS, AtScrape, Sources, Values
 from extender.observability.metrics.slurm_labels import SlurmLabels
 
 ANSWER_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -27,23 +32,29 @@ REQUEST_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 LIFE_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0, 43200.0, 259200.0)
 """A placeholder's way: from milliseconds on a free cluster to days in a queue."""
 
+Further = Mapping[Described, Values]
+"""Gauges and counters that a scrape reads, with their values."""
+
 NO_ANSWER = "none"
 """The code of a request to which no answer came."""
 
 
 class Metrics:
-    """Everything that is counted. `registry` is what `/metrics` shows."""
+    """Everything that is counted. `registry` is what `/metrics` shows.
 
-    def __init__(self, clock: Clock, *, by_partition: bool = False) -> None:
-        self.labels = SlurmLabels(by_partition=by_partition)
+    `further` are gauges and counters that exist before the rest of the process.
+    """
+
+    def __init__(self, clock: Clock, *, by_partition: bool = False, further: Further = MappingProxyType({})) -> None:
+        self._further = further
+        self._sources = Sources(further=further)
+        self.labels = SlurmLabels(self._slurm_snapshot, by_partition=by_partition)
         self.registry = CollectorRegistry()
-        self.sources = Sources()
         self._described: list[Described] = []
         self._clock = clock
         self._lives: dict[str, Life] = {}
         self._gang_waits = GangWaits()
         self._asked_at: float | None = None
-        self.sources.last_filter = lambda: self._asked_at
         self._filter = self._histogram(
             "filter_duration_seconds", "Time to answer /filter, by the answer.", ("result",), ANSWER_BUCKETS
         )
@@ -112,12 +123,16 @@ class Metrics:
         self._build.labels(__version__).set(1)
         prometheus.ProcessCollector(registry=self.registry)
         prometheus.GCCollector(registry=self.registry)
-        self.registry.register(AtScrape(self.sources, clock, self.labels))
+        self.registry.register(AtScrape(lambda: self._sources, lambda: self._asked_at, clock, self.labels))
 
     @property
     def described(self) -> tuple[Described, ...]:
         """Return every metric of the extender."""
-        return (*self._described, *ALWAYS, *self.sources.further)
+        return (*self._described, *ALWAYS, *self._sources.further)
+
+    def read_from(self, sources: Sources) -> None:
+        """Show these values from now on, and those that were given at construction."""
+        self._sources = replace(sources, further={**self._further, **sources.further})
 
     def answers(self) -> None:
         """Record that this process is the one that kube-scheduler should be calling."""
@@ -194,6 +209,9 @@ class Metrics:
     def render(self) -> tuple[bytes, str]:
         """Return the text of `/metrics` and its content type."""
         return prometheus.generate_latest(self.registry), prometheus.CONTENT_TYPE_PLAIN_0_0_4
+
+    def _slurm_snapshot(self) -> SlurmSnapshot:
+        return self._sources.snapshot()
 
     def _histogram(
         self, name: str, text: str, labels: tuple[str, ...], buckets: tuple[float, ...]

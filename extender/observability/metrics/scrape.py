@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from extender.domain.cluster import SlurmSnapshot
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock
 from extender.observability.metrics.demand import demand_of
@@ -54,9 +55,9 @@ ALWAYS = (PLACEHOLDERS, GUARD, READY, LEADER, TRANSITIONS, LAST_POLL, LAST_FILTE
 """What `AtScrape` shows by itself."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Sources:
-    """The values collected at a scrape. Each is a function of no arguments; set when its source exists."""
+    """The values collected at a scrape. Each is a function of no arguments."""
 
     placeholders: Callable[[], Iterable[Placeholder]] = tuple
     guard_active: Callable[[], bool] = lambda: False
@@ -64,33 +65,43 @@ class Sources:
     last_poll: Callable[[], float | None] = lambda: None
     """When Slurm's job states were last read, on the clock."""
 
-    last_filter: Callable[[], float | None] = lambda: None
-    """When /filter was last called, or could be first, on the clock."""
-
     leads: Callable[[], bool] = lambda: False
     lease_transitions: Callable[[], int] = lambda: 0
-    further: dict[Described, Values] = field(default_factory=dict)
+    snapshot: Callable[[], SlurmSnapshot] = SlurmSnapshot
+    """What was last read of Slurm."""
+
+    further: Mapping[Described, Values] = field(default_factory=dict)
     """More gauges and counters; the values of counters never fall."""
 
 
 class AtScrape(Collector):
-    """Call each source at a scrape."""
+    """Call each source at a scrape.
 
-    def __init__(self, sources: Sources, clock: Clock, labels: SlurmLabels) -> None:
+    `sources` returns those of now. `last_filter` returns when /filter was last called, or could be first, on the clock.
+    """
+
+    def __init__(
+        self,
+        sources: Callable[[], Sources],
+        last_filter: Callable[[], float | None],
+        clock: Clock,
+        labels: SlurmLabels,
+    ) -> None:
         self._sources = sources
+        self._last_filter = last_filter
         self._clock = clock
         self._labels = labels
 
     def collect(self) -> Iterable[Metric]:
         """Ask each source."""
-        sources = self._sources
+        sources = self._sources()
         tally = Tally(p.state for p in sources.placeholders())
         yield _family(PLACEHOLDERS, {state.value: tally[state] for state in State})
         yield _family(GUARD, {"": sources.guard_active()})
         yield _family(READY, {"": sources.ready()})
         yield _family(LEADER, {"": sources.leads()})
         yield _family(TRANSITIONS, {"": sources.lease_transitions()})
-        for one, last in ((LAST_POLL, sources.last_poll()), (LAST_FILTER, sources.last_filter())):
+        for one, last in ((LAST_POLL, sources.last_poll()), (LAST_FILTER, self._last_filter())):
             if last is not None:
                 yield _family(one, {"": timestamp(last, self._clock)})
         demand = demand_of(sources.placeholders(), self._labels)

@@ -23,9 +23,9 @@ UNTYPED = "untyped"
 class SlurmLabels:
     """Give labels and their values. `snapshot` returns what was last read of Slurm."""
 
-    def __init__(self, *, by_partition: bool = False) -> None:
+    def __init__(self, snapshot: Callable[[], SlurmSnapshot] = SlurmSnapshot, *, by_partition: bool = False) -> None:
         self.by_partition = by_partition
-        self.snapshot: Callable[[], SlurmSnapshot] = SlurmSnapshot
+        self._snapshot = snapshot
         self._partitions: set[str] = set()
         self._gpu_types: set[str] = set()
 
@@ -41,12 +41,12 @@ class SlurmLabels:
         """Return the value for a type of GPUs."""
         if name and name not in self._gpu_types:
             return _bounded(
-                name, any(f"gpu:{name}" in node.gres for node in self.snapshot().nodes.values()), self._gpu_types
+                name, any(f"gpu:{name}" in node.gres for node in self._snapshot().nodes.values()), self._gpu_types
             )
         return name or UNTYPED
 
     def _partition(self, request: JobRequest | None) -> str:
-        slurm = self.snapshot()
+        slurm = self._snapshot()
         if request is None or not slurm.known:
             return UNKNOWN
         found = slurm.partition_names(request.partition)

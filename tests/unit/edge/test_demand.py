@@ -15,8 +15,7 @@ from tests.builders.placeholders import in_state
 
 ASKED = JobRequest("team/pod", cpus=4, memory_mb=1024, gres={"gpu:h100": 2, "gpu": 1, "shard": 8})
 NODE = SlurmNode("s1", gres={"gpu:h100": 8, "gpu:a100": 4})
-OFF = SlurmLabels()
-OFF.snapshot = lambda: SlurmSnapshot(nodes={"s1": NODE}, known=True)
+OFF = SlurmLabels(lambda: SlurmSnapshot(nodes={"s1": NODE}, known=True))
 
 
 def known(*names: str, default: str = "") -> SlurmSnapshot:
@@ -25,9 +24,7 @@ def known(*names: str, default: str = "") -> SlurmSnapshot:
 
 
 def by_partition(*names: str, default: str = "") -> SlurmLabels:
-    label = SlurmLabels(by_partition=True)
-    label.snapshot = lambda: known(*names, default=default)
-    return label
+    return SlurmLabels(lambda: known(*names, default=default), by_partition=True)
 
 
 def placed(state: State, request: JobRequest | None = ASKED) -> Placeholder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from extender.domain.placeholder import Member, Placeholder, State
 from extender.observability.metrics.described import PREFIX, Described, Sort
 from extender.observability.metrics.endpoints import kube_endpoint, slurm_endpoint
 from extender.observability.metrics.registry import Metrics
+from extender.observability.metrics.scrape import Sources, Values
 from tests.builders.placeholders import in_state
 from tests.builders.services import StillClock
 
@@ -241,7 +243,7 @@ def test_a_path_of_kubernetes_is_an_endpoint_without_its_names(path: str, endpoi
 
 def test_what_is_described_is_what_is_shown() -> None:
     counted = Counted()
-    counted.metrics.sources.last_poll = lambda: 0.0
+    counted.metrics.read_from(Sources(last_poll=lambda: 0.0))
     counted.metrics.answers()
     shown = {family.name for family in counted.metrics.registry.collect() if family.name.startswith(PREFIX)}
     described = {f"{PREFIX}_{one.name}".removesuffix("_total") for one in counted.metrics.described}
@@ -261,7 +263,7 @@ def test_moves_duplicate_jobs_and_returned_grants_are_counted() -> None:
 
 def test_placeholders_are_shown_by_state_with_zeroes() -> None:
     counted = Counted()
-    counted.metrics.sources.placeholders = lambda: [in_state(State.WAITING, "a"), in_state(State.WAITING, "b")]
+    counted.metrics.read_from(Sources(lambda: [in_state(State.WAITING, "a"), in_state(State.WAITING, "b")]))
     assert counted.value("placeholders", state="WAITING") == 2
     assert counted.value("placeholders", state="BOUND") == 0
     text = counted.metrics.render()[0].decode()
@@ -271,9 +273,8 @@ def test_placeholders_are_shown_by_state_with_zeroes() -> None:
 def test_the_time_of_the_last_poll_is_absent_before_the_first_and_stays() -> None:
     counted = Counted()
     assert "last_poll" not in counted.metrics.render()[0].decode()
-    counted.metrics.sources.last_poll = lambda: counted.clock.time
     polled = counted.clock.time
-    counted.metrics.sources.last_poll = lambda: polled
+    counted.metrics.read_from(Sources(last_poll=lambda: polled))
     wall = counted.clock.wall()
     counted.clock.time += 42
     assert counted.value("last_poll_timestamp_seconds") == wall
@@ -295,7 +296,7 @@ def test_the_last_call_of_kube_scheduler_is_shown_by_who_answers_and_counted_fro
 def test_the_mass_deletion_guard_and_readiness_are_shown() -> None:
     counted = Counted()
     assert (counted.value("mass_deletion_guard_active"), counted.value("ready")) == (0, 0)
-    counted.metrics.sources.guard_active = counted.metrics.sources.ready = lambda: True
+    counted.metrics.read_from(Sources(guard_active=lambda: True, ready=lambda: True))
     assert (counted.value("mass_deletion_guard_active"), counted.value("ready")) == (1, 1)
 
 
@@ -318,9 +319,10 @@ def test_requests_polls_hooks_and_answers_are_counted() -> None:
 
 def test_further_gauges_and_counters_can_be_given() -> None:
     counted = Counted()
-    further = counted.metrics.sources.further
-    further[Described("known", Sort.GAUGE, "Objects known.", ("kind",))] = lambda: {"pods": 7.0}
-    further[Described("relists_total", Sort.COUNTER, "Lists made again.", ("kind",))] = lambda: {"expired": 3.0}
+    known = Described("known", Sort.GAUGE, "Objects known.", ("kind",))
+    relists = Described("relists_total", Sort.COUNTER, "Lists made again.", ("kind",))
+    further: Mapping[Described, Values] = {known: lambda: {"pods": 7.0}, relists: lambda: {"expired": 3.0}}
+    counted.metrics.read_from(Sources(further=further))
     assert counted.value("known", kind="pods") == 7
     assert counted.value("relists_total", kind="expired") == 3
 
@@ -329,7 +331,7 @@ def test_no_label_names_a_pod() -> None:
     counted = Counted()
     counted.move(State.SUBMITTING)
     counted.move(State.WAITING)
-    counted.metrics.sources.placeholders = lambda: [counted.now]
+    counted.metrics.read_from(Sources(lambda: [counted.now]))
     text = counted.metrics.render()[0].decode()
     assert "pod-with-a-name" not in text
     assert "4711" not in text

@@ -58,15 +58,80 @@ def test_no_controller_writes_a_loop_or_a_queue_of_its_own(room: str) -> None:
     assert found == []
 
 
+def functions(tree: ast.Module) -> set[str]:
+    """The names of functions and methods of a module; a property is none."""
+    return {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if not any(ast.unparse(one).endswith("property") for one in node.decorator_list)
+    }
+
+
+def variables(tree: ast.Module) -> set[str]:
+    """The names of all variables and arguments of a module."""
+    stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return stored | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+
+
+def is_callback(value: ast.expr, methods: set[str], own: set[str]) -> bool:
+    """Return whether a value is a function, or a mapping to functions. `own`: the functions of its module."""
+    match value:
+        case ast.Lambda():
+            return True
+        case ast.Attribute(attr=name):
+            return name in methods
+        case ast.Name(id=name):
+            return name in own
+        case ast.Dict(values=values):
+            return any(is_callback(one, methods, own) for one in values)
+        case ast.DictComp(value=one):
+            return is_callback(one, methods, own)
+        case ast.Call(func=ast.Name(id="partial")):
+            return True
+        case _:
+            return False
+
+
+def assignments(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr, ast.stmt]]:
+    """Every target of an assignment with its value."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            yield from ((target, node.value, node) for target in node.targets)
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign) and node.value is not None:
+            yield node.target, node.value, node
+
+
+THE_ONLY_WAY = {"self.context.sni_callback"}
+"""Callbacks that the standard library takes in no other way."""
+
+
 def test_no_callback_is_patched_in_after_construction() -> None:
     """An attribute of another object that is set to a method or a lambda is a subscription that nobody can find."""
-    found = [
-        f"{name}:{node.lineno} {ast.unparse(node)}"
-        for name, tree in modules("assembly", "controllers", "engine")
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Attribute) and ast.unparse(target.value) != "self"
-        if isinstance(node.value, ast.Lambda | ast.Attribute)
-    ]
+    parsed = dict(modules(""))
+    methods = set[str]().union(*(functions(tree) for tree in parsed.values()))
+    found = []
+    for name, tree in parsed.items():
+        own = functions(tree) - variables(tree)
+        for target, value, node in assignments(tree):
+            owner = target.value if isinstance(target, ast.Subscript) else target
+            if not isinstance(owner, ast.Attribute) or ast.unparse(owner.value) == "self":
+                continue
+            if is_callback(value, methods, own) and ast.unparse(target) not in THE_ONLY_WAY:
+                found.append(f"{name}:{node.lineno} {ast.unparse(node)}")
     assert found == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "metrics.ready = lambda: True",
+        "metrics.labels.snapshot = engine.handle",
+        "metrics.more |= {A: partial(f, x)}",
+        "metrics.more[A] = lambda: {}",
+        "known.end = end\ndef end(): ...",
+    ],
+)
+def test_a_callback_that_is_patched_in_is_found(code: str) -> None:
+    [(_, value, _)] = assignments(tree := ast.parse(code))
+    assert is_callback(value, {"handle"}, functions(tree) - variables(tree))
