@@ -8,6 +8,8 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import cast
 
 import httpx
 
@@ -18,6 +20,7 @@ from extender.domain.verdict import FilterVerdict, filter_verdict
 from extender.domain.views import PodView
 from extender.http.app import application
 from extender.http.scheduling import router
+from extender.http.service import CurrentServices
 from extender.observability.metrics.registry import Metrics
 from simulator.kube.objects import a_pod
 
@@ -85,7 +88,8 @@ async def measure() -> tuple[Figure, Figure]:
     """The floor and ours, in alternating rounds."""
     body = _body()
     clock = _Clock()
-    app = application([router(_Service(), Metrics(clock), clock, MOST)])
+    services = cast("CurrentServices", SimpleNamespace(scheduling=_Service()))
+    app = application([router(services, Metrics(clock), clock, MOST)])
     transport = httpx.ASGITransport(app)
     headers = {"Content-Type": "application/json"}
     async with httpx.AsyncClient(transport=transport, base_url="http://extender") as client:

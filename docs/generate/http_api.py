@@ -13,7 +13,7 @@ from extender.config.load import parse
 from extender.domain.ports import Clock
 from extender.http.app import Services, endpoints
 from extender.http.openapi import LISTENER, described
-from extender.http.service import DebugService, HooksService, SchedulingService
+from extender.http.service import CurrentServices
 from extender.observability.metrics.registry import Metrics
 
 _CONFIG = """\
@@ -73,25 +73,14 @@ class _NoClock:
 def document() -> dict[str, Any]:
     """Return the OpenAPI document of a process that has every listener."""
     clock: Clock = _NoClock()
-    services = Services(
-        cast("SchedulingService", None),
-        cast("DebugService", _NoDebug()),
-        Metrics(clock),
-        clock,
-        cast("HooksService", _NoHooks()),
-        ready=lambda: True,
-    )
+    services = Services(cast("CurrentServices", _NoServices()), Metrics(clock), clock, ready=lambda: True)
     faces = [(one.names[0], one.app) for one in endpoints(parse(_CONFIG, "docs"), services)]
     return described((name, app.router) for name, app in faces)
 
 
-class _NoDebug:
+class _NoServices:
     def __getattr__(self, _name: str) -> object:
         return None
-
-
-class _NoHooks(_NoDebug):
-    pass
 
 
 def render() -> str:

@@ -22,7 +22,7 @@ from extender.http import admission, debug, health, hooks, openapi, scheduling
 from extender.http.browser_rules import BrowserRefused
 from extender.http.connections import DEFAULT_BOUNDS, ListenerLimits
 from extender.http.forward import App
-from extender.http.service import DebugService, HooksService, SchedulingService
+from extender.http.service import CurrentServices
 from extender.observability.metrics.registry import Metrics
 
 _log = structlog.get_logger(__name__)
@@ -33,18 +33,16 @@ LARGE_HELD = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The services behind the routes. Without `hooks` or `debug` their routes do not exist."""
+    """What the routes use."""
 
-    scheduling: SchedulingService
-    debug: DebugService
+    current: CurrentServices
     metrics: Metrics
     clock: Clock
-    hooks: HooksService | None = None
     gates: bool = True
     """Whether new Pods get the gate and tolerations; else they are admitted as they come."""
 
     ready: Callable[[], bool] | None = None
-    """What `/readyz` says; `None`: what `scheduling` says of itself."""
+    """What `/readyz` says; `None`: what the scheduling service says of itself."""
 
     wrap: Callable[[App], App] = lambda app: app
     """Put around each application."""
@@ -73,7 +71,7 @@ def endpoints(configuration: ExtenderConfiguration, services: Services) -> list[
             "http.bind",
             http.bind,
             http.tls,
-            scheduling.router(services.scheduling, services.metrics, services.clock, http.max_request_bytes),
+            scheduling.router(services.current, services.metrics, services.clock, http.max_request_bytes),
         )
     ]
     gate, scope = configuration.admission, configuration.scope.namespaces
@@ -86,16 +84,16 @@ def endpoints(configuration: ExtenderConfiguration, services: Services) -> list[
             schedulers, scope, http.max_request_bytes, services.clock, tolerated=tolerated, gates_claims=gates_claims
         )
         faces.append(("admission.bind", gate.bind, gate.tls, face))
-    if hook.bind is not None and services.hooks is not None:
-        faces.append(("hooks.bind", hook.bind, hook.tls, hooks.router(services.hooks, services.metrics, hook.wait)))
-    probes = health.router(services.ready or (lambda: services.scheduling.ready), services.debug.checks)
+    if hook.bind is not None:
+        faces.append(("hooks.bind", hook.bind, hook.tls, hooks.router(services.current, services.metrics, hook.wait)))
+    probes = health.router(services.ready or (lambda: services.current.scheduling.ready), services.current.checks)
     faces.append(("observability.healthBind", shown.health_bind, None, probes))
     faces.append(("observability.metricsBind", shown.metrics_bind, None, metrics_router(services.metrics)))
     if shown.debug_bind is not None:
         description = openapi.once(lambda: [(face[0], face[3]) for face in faces])
         console = services.clock if shown.console.is_served(scope) else None
         loopback = is_loopback(shown.debug_bind.host)
-        face = debug.router(services.debug, description, console=console, loopback=loopback)
+        face = debug.router(services.current, description, console=console, loopback=loopback)
         faces.append(("observability.debugBind", shown.debug_bind, None, face))
     found: list[Endpoint] = []
     for bind in dict.fromkeys(face[1] for face in faces):

@@ -18,7 +18,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from extender.domain.ports import Clock
-from extender.http.service import ConsoleQuery, DebugService
+from extender.http.service import ConsoleQuery, CurrentServices
 
 LONGEST_SEARCH = 100
 """Characters of a search."""
@@ -60,9 +60,9 @@ def content_security_policy() -> str:
     )
 
 
-def add_console(routes: APIRouter, service: DebugService, clock: Clock) -> None:
+def add_console(routes: APIRouter, services: CurrentServices, clock: Clock) -> None:
     """Add the page and the answers that it reads."""
-    answers = _Answers(service, clock)
+    answers = _Answers(services, clock)
 
     @routes.get("/console", operation_id="console", response_class=HTMLResponse)
     async def console() -> HTMLResponse:
@@ -85,9 +85,9 @@ def add_console(routes: APIRouter, service: DebugService, clock: Clock) -> None:
     @routes.get("/console/pods/{uid}", operation_id="console_pod")
     async def pod(uid: str) -> JSONResponse:
         """Return the timeline of the Pod with this UID."""
-        if service.leader_hint:
-            return JSONResponse({"error": service.leader_hint}, 503, headers=HEADERS)
-        found = service.console_pod(uid)
+        if services.debug.leader_hint:
+            return JSONResponse({"error": services.debug.leader_hint}, 503, headers=HEADERS)
+        found = services.debug.console_pod(uid)
         if found is None:
             return JSONResponse({"error": "the extender knows no such Pod: it is gone"}, 404, headers=HEADERS)
         return JSONResponse(dict(found), headers=HEADERS)
@@ -96,8 +96,8 @@ def add_console(routes: APIRouter, service: DebugService, clock: Clock) -> None:
 class _Answers:
     """Keeps answers for a second, and makes no more than `RATE` a second: each reads all workloads."""
 
-    def __init__(self, service: DebugService, clock: Clock) -> None:
-        self._service = service
+    def __init__(self, services: CurrentServices, clock: Clock) -> None:
+        self._services = services
         self._clock = clock
         self._kept: dict[ConsoleQuery, tuple[float, bytes]] = {}
         self._allowed, self._at = float(BURST), clock.now()
@@ -112,7 +112,10 @@ class _Answers:
         if self._allowed < 1:
             return None
         self._allowed -= 1
-        found = {**await self._service.console(query), "checks": [asdict(check) for check in self._service.checks()]}
+        found = {
+            **await self._services.debug.console(query),
+            "checks": [asdict(check) for check in self._services.checks()],
+        }
         body = bytes(JSONResponse(found).body)
         self._kept.pop(query, None)
         self._kept[query] = (now, body)

@@ -24,7 +24,7 @@ import structlog
 from fastapi import APIRouter, Header, Path, Query
 from fastapi.responses import JSONResponse, Response
 
-from extender.http.service import HookAnswer, HooksService
+from extender.http.service import CurrentServices, HookAnswer
 from extender.observability.metrics.registry import Metrics
 
 _log = structlog.get_logger(__name__)
@@ -59,9 +59,9 @@ NodeJob = Annotated[int, Query(ge=1, le=MOST_JOBS, description="Slurm's job id, 
 Authorization = Annotated[str, Header(max_length=4096, description="`Bearer TOKEN`")]
 
 
-def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> APIRouter:
+def router(services: CurrentServices, metrics: Metrics, longest_wait_s: float) -> APIRouter:
     """Return the routes. No wait is longer than `longest_wait_s`, whatever is asked for."""
-    hooks = _Hooks(service, metrics, longest_wait_s)
+    hooks = _Hooks(services, metrics, longest_wait_s)
     routes = APIRouter(prefix=PREFIX, tags=["hooks"])
     for path, hook in (
         ("/jobs/{job_id}/started", hooks.started),
@@ -79,8 +79,8 @@ def router(service: HooksService, metrics: Metrics, longest_wait_s: float) -> AP
 class _Hooks:
     """Read the arguments of each hook, bound the time for its answer, and turn the answer into HTTP."""
 
-    def __init__(self, service: HooksService, metrics: Metrics, longest_wait_s: float) -> None:
-        self._service = service
+    def __init__(self, services: CurrentServices, metrics: Metrics, longest_wait_s: float) -> None:
+        self._services = services
         self._metrics = metrics
         self._longest_wait_s = longest_wait_s
         self._refusals = _Refusals()
@@ -88,7 +88,7 @@ class _Hooks:
     async def started(self, job_id: JobId, authorization: Authorization = "") -> Response:
         """Record that the script of the placeholder job runs."""
         token = bearer(authorization)
-        return await self._reply("started", token, self._service.started(job_id, token))
+        return await self._reply("started", token, self._services.hooks.started(job_id, token))
 
     async def teardown(
         self,
@@ -106,7 +106,7 @@ class _Hooks:
         """
         token = bearer(authorization)
         wait_s = min(wait, self._longest_wait_s) if math.isfinite(wait) else 0.0
-        return await self._reply("teardown", token, self._service.teardown(job_id, token, wait_s, node), wait_s)
+        return await self._reply("teardown", token, self._services.hooks.teardown(job_id, token, wait_s, node), wait_s)
 
     async def drain(
         self,
@@ -126,7 +126,7 @@ class _Hooks:
         extender's own sentence; blanks and unusual characters become `_`.
         """
         token = bearer(authorization)
-        return await self._reply("drain", token, self._service.drain(slurm_node, token, reason), DRAIN_S)
+        return await self._reply("drain", token, self._services.hooks.drain(slurm_node, token, reason), DRAIN_S)
 
     async def clear(
         self,
@@ -144,7 +144,7 @@ class _Hooks:
         token = bearer(authorization)
         wait_s = min(wait, self._longest_wait_s) if math.isfinite(wait) else 0.0
         named = [int(job) for job in jobs.split(",") if job]
-        answering = self._service.clear(slurm_node, token, wait_s, named, limit)
+        answering = self._services.hooks.clear(slurm_node, token, wait_s, named, limit)
         return await self._reply("clear", token, answering, wait_s + READ_S)
 
     async def empty(self, slurm_node: SlurmNode, authorization: Authorization = "") -> Response:
@@ -153,7 +153,7 @@ class _Hooks:
         The node is no longer held for such Pods. If the statement is wrong, Slurm starts jobs beside them.
         """
         token = bearer(authorization)
-        return await self._reply("empty", token, self._service.empty(slurm_node, token))
+        return await self._reply("empty", token, self._services.hooks.empty(slurm_node, token))
 
     async def lock(self, slurm_node: SlurmNode, job: NodeJob, authorization: Authorization = "") -> Response:
         """Lock the Node for the Prolog of a job on this node; the site key is needed.
@@ -161,12 +161,12 @@ class _Hooks:
         200: the Node is locked, or `locked` is false and `why` says why it need not be; 503: ask again.
         """
         token = bearer(authorization)
-        return await self._reply("lock", token, self._service.lock(slurm_node, token, job), LOCK_S)
+        return await self._reply("lock", token, self._services.hooks.lock(slurm_node, token, job), LOCK_S)
 
     async def unlock(self, slurm_node: SlurmNode, job: NodeJob, authorization: Authorization = "") -> Response:
         """Unlock the Node for the Epilog of the last such job on this node; the site key is needed."""
         token = bearer(authorization)
-        return await self._reply("unlock", token, self._service.unlock(slurm_node, token, job))
+        return await self._reply("unlock", token, self._services.hooks.unlock(slurm_node, token, job))
 
     async def _reply(self, hook: str, token: str, answering: Awaitable[HookAnswer], wait_s: float = 0.0) -> Response:
         try:

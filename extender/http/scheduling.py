@@ -23,7 +23,7 @@ from extender.http.schemas import (
     ExtenderFilterResult,
     NodeList,
 )
-from extender.http.service import SchedulingService
+from extender.http.service import CurrentServices
 from extender.observability.metrics.registry import Metrics
 
 _log = structlog.get_logger(__name__)
@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 PREFIX = "/scheduler"
 
 
-def router(service: SchedulingService, metrics: Metrics, clock: Clock, max_body: int) -> APIRouter:
+def router(services: CurrentServices, metrics: Metrics, clock: Clock, max_body: int) -> APIRouter:
     """Return the routes that an entry of `KubeSchedulerConfiguration.extenders` names. `max_body` is in bytes."""
     routes = APIRouter(prefix=PREFIX, route_class=go_route(max_body, clock), tags=["kube-scheduler"])
 
@@ -47,7 +47,7 @@ def router(service: SchedulingService, metrics: Metrics, clock: Clock, max_body:
             return ExtenderFilterResult(error=f"malformed request: {unnamed} of Nodes.items have no metadata.name")
         # A nominated Pod is first tried with that one node, and with the full list afterwards (evaluateNominatedNode).
         tried_out = bool(pod.nominated_node) and names == [pod.nominated_node]
-        verdict = service.offer(pod, names, full=not tried_out)
+        verdict = services.scheduling.offer(pod, names, full=not tried_out)
         metrics.filtered(type(verdict).__name__, clock.now() - began)
         return answer(args, names, verdict)
 
@@ -57,9 +57,9 @@ def router(service: SchedulingService, metrics: Metrics, clock: Clock, max_body:
         began = clock.now()
         if not (args.pod_uid and args.pod_namespace and args.pod_name and args.node):
             return ExtenderBindingResult(error="malformed request: PodName, PodNamespace, PodUID and Node are required")
-        if not service.ready:
+        if not services.scheduling.ready:
             return ExtenderBindingResult(error="the extender has not read the cluster's state yet")
-        error = await service.bind(MemberRef(args.pod_uid, args.pod_namespace, args.pod_name), args.node)
+        error = await services.scheduling.bind(MemberRef(args.pod_uid, args.pod_namespace, args.pod_name), args.node)
         metrics.bound(not error, clock.now() - began)
         return ExtenderBindingResult(error=error)
 

@@ -146,3 +146,26 @@ class DebugService(Protocol):
     def checks(self) -> Sequence[Check]:
         """Return the health checks."""
         ...
+
+
+class CurrentServices(Protocol):
+    """The services in force now. They change when this process begins to answer, so routes read them at each call."""
+
+    @property
+    def scheduling(self) -> SchedulingService:
+        """Return what answers kube-scheduler."""
+        ...
+
+    @property
+    def hooks(self) -> HooksService:
+        """Return what answers the scripts on Slurm's nodes."""
+        ...
+
+    @property
+    def debug(self) -> DebugService:
+        """Return what shows the state to operators."""
+        ...
+
+    def checks(self) -> Sequence[Check]:
+        """Return the health of the process and its listeners."""
+        ...

@@ -1,4 +1,4 @@
-"""Answer calls while the process does not know its cluster yet, and pass them on afterwards.
+"""Answer calls while the process does not know its cluster yet, and hold the services that answer afterwards.
 
 Until the process is assembled every caller is asked to retry. `/livez` succeeds: otherwise the kubelet would end a
 process that only waits for the API server.
@@ -19,132 +19,58 @@ UNREADY = HookAnswer(503, {"error": "the extender has not read the cluster's sta
 
 
 class ServiceGate:
-    """Implement the services of `http.service`: by itself at first, by those of the process after `activate`.
+    """Hold the services in force: stand-ins that ask callers to retry at first, those of the process after `activate`.
 
     `trouble` says what the process waits for until then. `certificates` returns checks of the served certificates.
     """
 
     def __init__(self, config: ExtenderConfiguration, certificates: Callable[[], Sequence[Check]] = tuple) -> None:
-        self.scheduling: SchedulingService = _NoScheduling(config.scheduler.name)
-        self.hooks: HooksService = _NoHooks()
-        self.debug: DebugService = _NoDebug(config, self)
-        self.trouble = "its identity is being read"
-        self.warm: Callable[[], bool] = lambda: False
-        """Whether a replica that does not lead knows all that it needs to."""
-
+        self._scheduling: SchedulingService = _NoScheduling(config.scheduler.name)
+        self._hooks: HooksService = _NoHooks()
+        self._debug: DebugService = _NoDebug(config, self)
         self._certificates = certificates
+        self._warm: Callable[[], bool] = lambda: False
+        self.trouble = "its identity is being read"
 
     def expose_debug(self, debug: DebugService, *, warm: Callable[[], bool]) -> None:
-        """Serve the debug pages from now on; calls are not answered yet."""
-        self.debug, self.warm = debug, warm
+        """Serve the debug pages from now on; calls are not answered yet.
+
+        `warm` returns whether a replica that does not lead knows all that it needs to.
+        """
+        self._debug, self._warm = debug, warm
 
     def activate(self, scheduling: SchedulingService, hooks: HooksService, debug: DebugService) -> None:
         """Answer calls with these services from now on."""
-        self.scheduling, self.hooks, self.debug = scheduling, hooks, debug
+        self._scheduling, self._hooks, self._debug = scheduling, hooks, debug
 
     @property
-    def ready(self) -> bool:
-        """Answer as `SchedulingService`."""
-        return self.scheduling.ready
+    def scheduling(self) -> SchedulingService:
+        """Return what answers kube-scheduler now."""
+        return self._scheduling
 
     @property
-    def staffed(self) -> bool:
+    def hooks(self) -> HooksService:
+        """Return what answers the scripts on Slurm's nodes now."""
+        return self._hooks
+
+    @property
+    def debug(self) -> DebugService:
+        """Return what shows the state to operators now."""
+        return self._debug
+
+    def checks(self) -> Sequence[Check]:
+        """Return the health of the process, and of the certificates of its listeners."""
+        return [*self._debug.checks(), *self._certificates()]
+
+    @property
+    def active(self) -> bool:
         """Return whether calls are answered here."""
-        return not isinstance(self.scheduling, _NoScheduling)
+        return not isinstance(self._scheduling, _NoScheduling)
 
     @property
     def useful(self) -> bool:
         """Return the state for `/readyz`: this replica answers calls, or knows the one that does."""
-        return self.ready if self.staffed else self.warm()
-
-    def offer(self, pod: PodView, nodes: Sequence[str], full: bool) -> FilterVerdict:
-        """Answer as `SchedulingService`."""
-        return self.scheduling.offer(pod, nodes, full)
-
-    async def bind(self, pod: MemberRef, node: str) -> str:
-        """Answer as `SchedulingService`."""
-        return await self.scheduling.bind(pod, node)
-
-    async def started(self, job_id: int, token: str) -> HookAnswer:
-        """Answer as `HooksService`."""
-        return await self.hooks.started(job_id, token)
-
-    async def teardown(self, job_id: int, token: str, wait_s: float, slurm_node: str = "") -> HookAnswer:
-        """Answer as `HooksService`."""
-        return await self.hooks.teardown(job_id, token, wait_s, slurm_node)
-
-    async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
-        """Answer as `HooksService`."""
-        return await self.hooks.drain(slurm_node, token, reason)
-
-    async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int], limit_s: int) -> HookAnswer:
-        """Answer as `HooksService`."""
-        return await self.hooks.clear(slurm_node, token, wait_s, jobs, limit_s)
-
-    async def empty(self, slurm_node: str, token: str) -> HookAnswer:
-        """Answer as `HooksService`."""
-        return await self.hooks.empty(slurm_node, token)
-
-    async def lock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
-        """Answer as `HooksService`."""
-        return await self.hooks.lock(slurm_node, token, job_id)
-
-    async def unlock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
-        """Answer as `HooksService`."""
-        return await self.hooks.unlock(slurm_node, token, job_id)
-
-    @property
-    def leader_hint(self) -> str:
-        """Answer as `DebugService`."""
-        return self.debug.leader_hint
-
-    def placeholders(self) -> Iterable[Mapping[str, Any]]:
-        """Answer as `DebugService`."""
-        return self.debug.placeholders()
-
-    def placeholder(self, uid: str) -> Mapping[str, Any] | None:
-        """Answer as `DebugService`."""
-        return self.debug.placeholder(uid)
-
-    def gangs(self, namespace: str) -> Iterable[Mapping[str, Any]]:
-        """Answer as `DebugService`."""
-        return self.debug.gangs(namespace)
-
-    def gang(self, uid: str) -> Mapping[str, Any] | None:
-        """Answer as `DebugService`."""
-        return self.debug.gang(uid)
-
-    def nodes(self) -> Mapping[str, Any]:
-        """Answer as `DebugService`."""
-        return self.debug.nodes()
-
-    def orphans(self) -> Mapping[str, Any]:
-        """Answer as `DebugService`."""
-        return self.debug.orphans()
-
-    async def queue(self) -> Mapping[str, Any]:
-        """Answer as `DebugService`."""
-        return await self.debug.queue()
-
-    async def shares(self, accounts: Sequence[str]) -> Mapping[str, Any]:
-        """Answer as `DebugService`."""
-        return await self.debug.shares(accounts)
-
-    async def console(self, query: ConsoleQuery) -> Mapping[str, Any]:
-        """Answer as `DebugService`."""
-        return await self.debug.console(query)
-
-    def console_pod(self, uid: str) -> Mapping[str, Any] | None:
-        """Answer as `DebugService`."""
-        return self.debug.console_pod(uid)
-
-    def configuration(self) -> Mapping[str, Any]:
-        """Answer as `DebugService`."""
-        return self.debug.configuration()
-
-    def checks(self) -> Sequence[Check]:
-        """Answer as `DebugService`, with the checks of the listeners' certificates."""
-        return [*self.debug.checks(), *self._certificates()]
+        return self._scheduling.ready if self.active else self._warm()
 
 
 class _NoScheduling:

@@ -70,10 +70,8 @@ async def http_frontend(
         config,
         Services(
             service_gate,
-            service_gate,
             metrics,
             io_context.clock,
-            service_gate,
             gates=gates,
             ready=lambda: service_gate.useful,
             wrap=replica.wrap if replica is not None else lambda app: app,

@@ -51,7 +51,7 @@ class Replica:
     @property
     def here(self) -> bool:
         """Answer as `Leadership`."""
-        return self.election.leading and self._service_gate.staffed and self._service_gate.ready
+        return self.election.leading and self._service_gate.active and self._service_gate.scheduling.ready
 
     def address(self, endpoint: str) -> str:
         """Answer as `Leadership`."""

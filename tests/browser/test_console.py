@@ -16,7 +16,7 @@ from extender.http.app import Services, endpoints
 from extender.observability.metrics.registry import Metrics
 from tests.builders.browser import browser
 from tests.builders.console_pictures import Recorded, record
-from tests.builders.services import FakeHooks, FakeScheduling, StillClock
+from tests.builders.services import FakeServices, StillClock
 
 pytestmark = pytest.mark.browser
 
@@ -64,7 +64,7 @@ def debug(recorded: Recorded) -> Recorded:
 def address(debug: Recorded) -> Iterator[str]:
     """The debug port of a process of its own thread."""
     clock = MovingClock()
-    services = Services(FakeScheduling(), debug, Metrics(clock), clock, FakeHooks())
+    services = Services(FakeServices(debug=debug), Metrics(clock), clock)
     app = next(one.app for one in endpoints(parse(HEAD, "c.yaml"), services) if "observability.debugBind" in one.names)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()))

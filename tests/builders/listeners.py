@@ -9,7 +9,7 @@ from extender.config.load import parse
 from extender.config.values import BindAddress
 from extender.http.app import Endpoint, Services, endpoints
 from extender.observability.metrics.registry import Metrics
-from tests.builders.services import FakeDebug, FakeHooks, FakeScheduling, StillClock
+from tests.builders.services import FakeServices, StillClock
 
 _CONFIGURATION = """\
 apiVersion: slurm-extender.io/v1alpha1
@@ -40,7 +40,7 @@ QUERIES = {
 def every_route(bind: BindAddress) -> Endpoint:
     """Scheduling, admission, hooks, probes, metrics, `/debug` and the console at one address, with fakes behind."""
     clock = StillClock()
-    services = Services(FakeScheduling(), FakeDebug(), Metrics(clock), clock, FakeHooks())
+    services = Services(FakeServices(), Metrics(clock), clock)
     (found,) = endpoints(parse(_CONFIGURATION, "listener.yaml"), services)
     return replace(found, bind=bind)
 

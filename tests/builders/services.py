@@ -14,7 +14,14 @@ from extender.domain.events import MemberRef
 from extender.domain.ports import PortError
 from extender.domain.verdict import FilterVerdict, Wait
 from extender.domain.views import PodView
-from extender.http.service import Check, ConsoleQuery, HookAnswer
+from extender.http.service import (
+    Check,
+    ConsoleQuery,
+    DebugService,
+    HookAnswer,
+    HooksService,
+    SchedulingService,
+)
 
 WAITING = "waiting for Slurm to allocate a node"
 
@@ -139,6 +146,18 @@ class FakeDebug:
 
     def checks(self) -> Sequence[Check]:
         return self.health
+
+
+@dataclass
+class FakeServices:
+    """Services that stay as they are."""
+
+    scheduling: SchedulingService = field(default_factory=FakeScheduling)
+    hooks: HooksService = field(default_factory=FakeHooks)
+    debug: DebugService = field(default_factory=FakeDebug)
+
+    def checks(self) -> Sequence[Check]:
+        return self.debug.checks()
 
 
 def client(app: FastAPI) -> httpx.AsyncClient:

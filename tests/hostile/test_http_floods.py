@@ -29,7 +29,7 @@ from extender.http.scheduling import router
 from extender.http.server import serving
 from extender.observability.metrics.registry import Metrics
 from tests.builders.flooder import ENDLESS, FLOODS, Send, connected, half_handshake
-from tests.builders.services import FakeScheduling, StillClock
+from tests.builders.services import FakeScheduling, FakeServices, StillClock
 
 TOP = Path(__file__).parents[2]
 PROBES = 100
@@ -43,7 +43,7 @@ FLOOD = 80
 
 def endpoint(tls: ServerTls | None = None) -> Endpoint:
     clock = StillClock()
-    scheduling = router(FakeScheduling(Place("n1")), Metrics(clock), clock, SMALL.body_bytes)
+    scheduling = router(FakeServices(FakeScheduling(Place("n1"))), Metrics(clock), clock, SMALL.body_bytes)
     big = APIRouter()
 
     @big.get("/big")

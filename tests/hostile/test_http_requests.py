@@ -21,7 +21,7 @@ from extender.http.server import serving
 from extender.observability.metrics.registry import Metrics
 from tests.builders.flooder import connected
 from tests.builders.listeners import every_route, requests_of
-from tests.builders.services import FakeHooks, FakeScheduling, StillClock
+from tests.builders.services import FakeScheduling, FakeServices, StillClock
 
 MAX_BODY = 64 * 1024
 LOOPBACK = BindAddress("127.0.0.1", 0)
@@ -33,8 +33,8 @@ def endpoint() -> Endpoint:
     clock = StillClock()
     metrics = Metrics(clock)
     routers: list[APIRouter] = [
-        scheduling_router(FakeScheduling(Wait("waits")), metrics, clock, MAX_BODY),
-        hooks_router(FakeHooks(), metrics, 1.0),
+        scheduling_router(FakeServices(FakeScheduling(Wait("waits"))), metrics, clock, MAX_BODY),
+        hooks_router(FakeServices(), metrics, 1.0),
         admission_router(["slurm"], None, MAX_BODY, clock),
         health_router(lambda: True, lambda: []),
     ]

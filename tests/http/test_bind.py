@@ -10,14 +10,14 @@ from extender.domain.events import MemberRef
 from extender.http.app import application
 from extender.http.scheduling import router
 from extender.observability.metrics.registry import Metrics
-from tests.builders.services import FakeScheduling, StillClock, client
+from tests.builders.services import FakeScheduling, FakeServices, StillClock, client
 
 ARGS = {"PodName": "p", "PodNamespace": "ns", "PodUID": "u1", "Node": "n2"}
 
 
 async def ask(service: FakeScheduling, body: Any) -> dict[str, Any]:
     clock = StillClock()
-    async with client(application([router(service, Metrics(clock), clock, 1 << 20)])) as http:
+    async with client(application([router(FakeServices(service), Metrics(clock), clock, 1 << 20)])) as http:
         reply = await http.post("/scheduler/bind", json=body)
     assert reply.status_code == 200
     assert int(reply.headers["content-length"]) == len(reply.content)

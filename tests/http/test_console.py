@@ -13,7 +13,7 @@ from extender.config.load import parse
 from extender.http.app import Services, endpoints
 from extender.http.console import BURST, page
 from extender.observability.metrics.registry import Metrics
-from tests.builders.services import FakeDebug, FakeHooks, FakeScheduling, StillClock, client
+from tests.builders.services import FakeDebug, FakeServices, StillClock, client
 
 HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: hush}\n"
 READS = ("console", "console/state", "console/pods/u1", "openapi.json")
@@ -21,7 +21,7 @@ READS = ("console", "console/state", "console/pods/u1", "openapi.json")
 
 def debug_port(body: str = "", *, debug: FakeDebug | None = None, clock: StillClock | None = None) -> FastAPI:
     clock = clock or StillClock()
-    services = Services(FakeScheduling(), debug or FakeDebug(), Metrics(clock), clock, FakeHooks())
+    services = Services(FakeServices(debug=debug or FakeDebug()), Metrics(clock), clock)
     found = endpoints(parse(HEAD + body, "c.yaml"), services)
     return next(one.app for one in found if "observability.debugBind" in one.names)
 

@@ -10,12 +10,12 @@ from extender.domain.verdict import NOT_OFFERED_TEXT, UNREADY_TEXT, Pass, Place,
 from extender.http.app import application
 from extender.http.scheduling import router
 from extender.observability.metrics.registry import Metrics
-from tests.builders.services import WAITING, FakeScheduling, StillClock, args, client, pod_json
+from tests.builders.services import WAITING, FakeScheduling, FakeServices, StillClock, args, client, pod_json
 
 
 async def ask(service: FakeScheduling, body: Any, metrics: Metrics | None = None) -> dict[str, Any]:
     clock = StillClock()
-    app = application([router(service, metrics or Metrics(clock), clock, 1 << 20)])
+    app = application([router(FakeServices(service), metrics or Metrics(clock), clock, 1 << 20)])
     async with client(app) as http:
         reply = await http.post("/scheduler/filter", json=body)
     assert reply.status_code == 200

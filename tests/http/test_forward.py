@@ -24,7 +24,7 @@ from extender.http.forward import Forwarding, Peers
 from extender.http.scheduling import router
 from extender.http.server import serving
 from extender.observability.metrics.registry import Metrics
-from tests.builders.services import FakeScheduling, StillClock, args
+from tests.builders.services import FakeScheduling, FakeServices, StillClock, args
 
 LOOPBACK = BindAddress("127.0.0.1", 0)
 GENEROUS_S = 60.0
@@ -59,7 +59,9 @@ def _nobody_is_held_for_long_and_a_handshake_may_take_long(monkeypatch: pytest.M
 def scheduling(node: str) -> Endpoint:
     clock = StillClock()
     service = FakeScheduling(Place(node))
-    return Endpoint(LOOPBACK, application([router(service, Metrics(clock), clock, 1 << 20)]), None, ("http.bind",))
+    return Endpoint(
+        LOOPBACK, application([router(FakeServices(service), Metrics(clock), clock, 1 << 20)]), None, ("http.bind",)
+    )
 
 
 def files(authority: trustme.CA, folder: Path, name: str = "127.0.0.1") -> ServerTls:

@@ -14,7 +14,7 @@ from extender.domain.verdict import Pass
 from extender.http.app import application
 from extender.http.scheduling import router
 from extender.observability.metrics.registry import Metrics
-from tests.builders.services import FakeScheduling, StillClock, args, client
+from tests.builders.services import FakeScheduling, FakeServices, StillClock, args, client
 
 ROUTES = ["/scheduler/filter", "/scheduler/bind"]
 MAX_BODY = 4096
@@ -22,7 +22,7 @@ MAX_BODY = 4096
 
 def app(service: FakeScheduling | None = None) -> FastAPI:
     clock = StillClock()
-    return application([router(service or FakeScheduling(), Metrics(clock), clock, MAX_BODY)])
+    return application([router(FakeServices(service or FakeScheduling()), Metrics(clock), clock, MAX_BODY)])
 
 
 async def error_of(route: str, content: bytes, content_type: str = "application/json") -> str:

@@ -14,7 +14,7 @@ from extender.http.app import application
 from extender.http.hooks import bearer, router
 from extender.http.service import HookAnswer
 from extender.observability.metrics.registry import Metrics
-from tests.builders.services import FakeHooks, StillClock, client
+from tests.builders.services import FakeHooks, FakeServices, StillClock, client
 
 LONGEST = 8.0
 
@@ -22,7 +22,7 @@ LONGEST = 8.0
 async def post(
     hooks: FakeHooks, path: str, token: str | None = "t0k", metrics: Metrics | None = None
 ) -> httpx.Response:
-    app = application([router(hooks, metrics or Metrics(StillClock()), LONGEST)])
+    app = application([router(FakeServices(hooks=hooks), metrics or Metrics(StillClock()), LONGEST)])
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     async with client(app) as http:
         return await http.post(path, headers=headers)
@@ -160,7 +160,7 @@ def test_the_token_of_a_header(header: str, token: str) -> None:
 @pytest.mark.parametrize("kind", ["application/json", "text/plain", "multipart/form-data"])
 async def test_a_body_changes_nothing(body: bytes, kind: str) -> None:
     hooks = FakeHooks(HookAnswer(202, {"job": 7}))
-    app = application([router(hooks, Metrics(StillClock()), LONGEST)])
+    app = application([router(FakeServices(hooks=hooks), Metrics(StillClock()), LONGEST)])
     async with client(app) as http:
         headers = {"Authorization": "Bearer t0k", "Content-Type": kind}
         reply = await http.post("/hooks/jobs/7/started", content=body, headers=headers)

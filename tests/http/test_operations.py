@@ -16,7 +16,7 @@ from extender.http.app import Services, application, endpoints
 from extender.http.health import router
 from extender.http.service import Check
 from extender.observability.metrics.registry import Metrics
-from tests.builders.services import FakeDebug, FakeHooks, FakeScheduling, StillClock, client
+from tests.builders.services import FakeDebug, FakeScheduling, FakeServices, StillClock, client
 
 HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: hush}\n"
 ONE_ADDRESS = (
@@ -31,7 +31,7 @@ def configuration(body: str = "") -> ExtenderConfiguration:
 
 def services(ready: bool = True, debug: FakeDebug | None = None) -> Services:
     clock = StillClock()
-    return Services(FakeScheduling(ready=ready), debug or FakeDebug(), Metrics(clock), clock, FakeHooks())
+    return Services(FakeServices(FakeScheduling(ready=ready), debug=debug or FakeDebug()), Metrics(clock), clock)
 
 
 def whole(ready: bool = True, debug: FakeDebug | None = None) -> FastAPI:

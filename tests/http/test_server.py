@@ -30,7 +30,7 @@ from extender.http.server import CannotListen, serving
 from extender.observability.metrics.registry import Metrics
 from simulator.network.httpcore_backend import http_transport
 from simulator.network.memory import Network
-from tests.builders.services import FakeScheduling, StillClock, args
+from tests.builders.services import FakeScheduling, FakeServices, StillClock, args
 
 LOOPBACK = BindAddress("127.0.0.1", 0)
 HERE = BindAddress("extender", 8080)
@@ -40,7 +40,7 @@ GENEROUS_S = 60.0
 
 def endpoint(app: FastAPI | None = None, bind: BindAddress = LOOPBACK, tls: ServerTls | None = None) -> Endpoint:
     clock = StillClock()
-    scheduling = router(FakeScheduling(Place("n1")), Metrics(clock), clock, 1 << 20)
+    scheduling = router(FakeServices(FakeScheduling(Place("n1"))), Metrics(clock), clock, 1 << 20)
     return Endpoint(bind, app or application([scheduling]), tls, ("http.bind",))
 
 

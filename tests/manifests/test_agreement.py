@@ -19,7 +19,7 @@ from extender.observability.metrics.registry import Metrics
 from extender.server.active_role import ANSWERED_WITHIN, FLUSH_WITHIN
 from extender.server.election import RELEASE_WITHIN_S
 from tests.builders.kustomize import COMPONENTS, CORE, ROOT, TLS, documents, of_kind, pod_spec, render
-from tests.builders.services import FakeScheduling, StillClock
+from tests.builders.services import FakeServices, StillClock
 
 NAMESPACE = "slurm-extender"
 POD_SAYS = {
@@ -210,7 +210,7 @@ def test_the_profile_s_pods_are_the_extender_s() -> None:
 
 def test_the_profile_calls_routes_that_exist() -> None:
     clock = StillClock()
-    served = {getattr(route, "path", "") for route in router(FakeScheduling(), Metrics(clock), clock, 1).routes}
+    served = {getattr(route, "path", "") for route in router(FakeServices(), Metrics(clock), clock, 1).routes}
     prefix = urlsplit(EXTENDER["urlPrefix"])
     assert prefix.path == PREFIX
     assert {f"{prefix.path}/{EXTENDER[verb]}" for verb in ("filterVerb", "bindVerb")} == served
