@@ -13,7 +13,7 @@ from extender.domain.pods.claim import Claims
 from extender.engine.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
 from extender.engine.gangs.members import GangMembers
-from extender.engine.placeholder_index import PlaceholderIndex
+from extender.engine.placeholders import Placeholders
 from extender.engine.submission.checkpoint_writer import CheckpointWriter
 
 
@@ -23,7 +23,7 @@ def checkpoint_writer(adapters: Adapters) -> CheckpointWriter:
     return CheckpointWriter(adapters.checkpoints, clock, lambda: writer_id(clock.wall(), rng.getrandbits(32)))
 
 
-def absent_pods(adapters: Adapters, placeholders: PlaceholderIndex) -> AbsentPods:
+def absent_pods(adapters: Adapters, placeholders: Placeholders) -> AbsentPods:
     """Return what decides when Pods that a list lacks count as deleted."""
     return AbsentPods(
         adapters.clock,

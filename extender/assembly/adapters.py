@@ -12,7 +12,7 @@ from extender.domain.nodes.drains import drainer
 from extender.domain.nodes.fence_evidence import FenceLedger
 from extender.engine.job_terminator import JobTerminator
 from extender.engine.mass_deletion_guard import MassDeletionGuard
-from extender.engine.placeholder_index import PlaceholderIndex
+from extender.engine.placeholders import Placeholders
 from extender.engine.slurm_health import SlurmHealth
 from extender.kube.announce import EventWriter
 from extender.kube.api_clock import ApiClock
@@ -41,7 +41,7 @@ class Adapters:
         *,
         hooks: HookSettings,
         events: EventBus,
-        placeholders: PlaceholderIndex,
+        placeholders: Placeholders,
         observe_request: ObserveRequest,
     ) -> None:
         kubernetes, clock = io_context.kubernetes, io_context.clock

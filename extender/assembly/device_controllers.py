@@ -11,7 +11,7 @@ from extender.domain.views import PodView
 from extender.engine.deferred_pods import DeferredPods
 from extender.engine.devices.member_devices import MemberDevices
 from extender.engine.devices.pod_devices import PodDevices
-from extender.engine.placeholder_index import PlaceholderIndex
+from extender.engine.placeholders import Placeholders
 
 
 class DeviceControllers:
@@ -20,7 +20,7 @@ class DeviceControllers:
     def __init__(
         self,
         adapters: Adapters,
-        placeholders: PlaceholderIndex,
+        placeholders: Placeholders,
         pods: PodDevices,
         members: MemberDevices,
         *,

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from extender.config.document import ExtenderConfiguration
 from extender.config.serving import Claiming
+from extender.domain.jobs.identity import hook_token
+from extender.slurm.placeholder import HookSettings
 
 
 class KeyFileError(Exception):
@@ -76,3 +78,14 @@ def _check(line: bytes, where: str) -> None:
         raise KeyFileError(f"{where} is not text: write the key in hexadecimal, such as of `openssl rand -hex 32`")
     if line and len(line) < SHORTEST_KEY:
         raise KeyFileError(f"{where} has {len(line)} characters: a key must have at least {SHORTEST_KEY}")
+
+
+def hook_settings(config: ExtenderConfiguration, key: bytes) -> HookSettings:
+    """Return what placeholder scripts need to call the hooks, with tokens of this key."""
+    hooks = config.hooks
+    return HookSettings(
+        url=str(hooks.url or ""),
+        wait_s=int(hooks.wait),
+        token=lambda mark: hook_token(key, mark),
+        warning_s=int(hooks.warning),
+    )

@@ -12,7 +12,7 @@ from extender.assembly.controllers import parts, subscribe
 from extender.assembly.device_controllers import DeviceControllers
 from extender.assembly.io_context import IoContext
 from extender.assembly.job_controllers import JobControllers
-from extender.assembly.keys import hook_keys, site_key
+from extender.assembly.keys import hook_keys, hook_settings, site_key
 from extender.assembly.node_controllers import NodeControllers
 from extender.assembly.pod_controllers import PodControllers
 from extender.config.derive import mark_rules, timing
@@ -29,7 +29,6 @@ from extender.controllers.restore_reports import RestoreReports
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain.cluster import SlurmNode
 from extender.domain.gangs.context import GangContext
-from extender.domain.jobs.identity import hook_token
 from extender.domain.nodes.fence_evidence import FenceProofs
 from extender.domain.placeholder import State
 from extender.domain.pods.claim import Claims
@@ -51,6 +50,7 @@ from extender.engine.jobs.identity import JobIdentity
 from extender.engine.jobs.missing import MissingJobTracker
 from extender.engine.jobs.read_versions import JobReadVersions
 from extender.engine.placeholder_index import PlaceholderIndex
+from extender.engine.placeholders import Placeholders
 from extender.engine.scheduling import FilterCandidates, Scheduling
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.kube.owners import OwnerReader
@@ -68,7 +68,6 @@ from extender.runtime.topics import (
     ResourceClaimChanged,
 )
 from extender.slurm.asking import ObserveRequest, unobserved
-from extender.slurm.placeholder import HookSettings
 
 NAMESPACES_WITHIN = 10.0
 """Seconds for which a start waits for the first list of Namespaces, where the policy asks for their labels."""
@@ -99,7 +98,7 @@ class Assembly:
             config,
             io_context,
             cluster,
-            hooks=_hook_settings(config, self.hook_keys[0]),
+            hooks=hook_settings(config, self.hook_keys[0]),
             events=self.events,
             placeholders=placeholders,
             observe_request=observe_request,
@@ -110,7 +109,7 @@ class Assembly:
         self.state, self.orphaned_jobs = self._state(adapters, placeholders), OrphanedJobs()
         self.checkpoints = checkpoint_writer(adapters)
         self.pod_devices, self.member_devices = devices = self._devices(adapters, placeholders)
-        self.engine = self._engine(adapters, claims, validate)
+        self.engine = self._engine(adapters, claims, placeholders, validate)
         self.gangs = GangMembers(self.engine, self.informers.pods, self.announcer, [GATE], self.deferred)
         workloads = WorkloadResolver(placeholders, self.informers.pods, self.gangs, self.deferred)
         one_by_one = OneByOneWarnings(self.announcer, [config.scheduler.name], self.informers.pod_groups.sources)
@@ -176,7 +175,7 @@ class Assembly:
         """Return what keeps jobs and slots whose Pods a restore of etcd may have taken back."""
         return self.job_controllers.orphans, self.pod_controller.missing, self.unknown_members.missing
 
-    def _state(self, adapters: Adapters, placeholders: PlaceholderIndex) -> EngineState:
+    def _state(self, adapters: Adapters, placeholders: Placeholders) -> EngineState:
         """Return what the engine knows, and how it recognises the jobs of this cluster."""
         clock, caller = self.io_context.clock, self.config.slurm.caller
         return EngineState(
@@ -187,11 +186,12 @@ class Assembly:
             deferred=self.deferred,
         )
 
-    def _engine(self, adapters: Adapters, claims: Claims, validate: bool) -> Engine:
+    def _engine(self, adapters: Adapters, claims: Claims, placeholders: PlaceholderIndex, validate: bool) -> Engine:
         """Return the engine with its ports."""
         return Engine(
             EngineOptions(claims, timing(self.config), self.config.limits.requests, validate),
             self.state,
+            placeholders,
             EnginePorts(
                 clock=self.io_context.clock,
                 jobs=adapters.jobs,
@@ -213,7 +213,7 @@ class Assembly:
             ),
         )
 
-    def _devices(self, adapters: Adapters, placeholders: PlaceholderIndex) -> tuple[PodDevices, MemberDevices]:
+    def _devices(self, adapters: Adapters, placeholders: Placeholders) -> tuple[PodDevices, MemberDevices]:
         """Return what reads and what writes the devices of Pods."""
         informers = self.informers
         devices = informers.devices
@@ -489,13 +489,3 @@ class Assembly:
             and not self.engine.placeholders.in_state(State.UNSURE)
             and self.job_controllers.foreign_pods.settled
         )
-
-
-def _hook_settings(config: ExtenderConfiguration, key: bytes) -> HookSettings:
-    hooks = config.hooks
-    return HookSettings(
-        url=str(hooks.url or ""),
-        wait_s=int(hooks.wait),
-        token=lambda mark: hook_token(key, mark),
-        warning_s=int(hooks.warning),
-    )

@@ -23,7 +23,7 @@ from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock, PodReads, PortError, SlurmJobs
 from extender.domain.views import PodView
 from extender.engine.mass_deletion_guard import MassDeletionGuard
-from extender.engine.placeholder_index import PlaceholderIndex
+from extender.engine.placeholders import Placeholders
 
 _log = structlog.get_logger(__name__)
 
@@ -63,7 +63,7 @@ class AbsentPods:
         self,
         clock: Clock,
         guard: MassDeletionGuard,
-        placeholders: PlaceholderIndex,
+        placeholders: Placeholders,
         *,
         jobs: SlurmJobs,
         pods: PodReads,

@@ -15,7 +15,7 @@ from extender.domain.wellknown import Reason
 from extender.engine.deferred_pods import DeferredPods
 from extender.engine.devices.member_devices import MemberDevices
 from extender.engine.devices.pod_devices import PodDevices
-from extender.engine.placeholder_index import PlaceholderIndex
+from extender.engine.placeholders import Placeholders
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten, PodChanged, ResourceClaimChanged
 
@@ -40,7 +40,7 @@ class ResourceClaimController:
 
     def __init__(
         self,
-        placeholders: PlaceholderIndex,
+        placeholders: Placeholders,
         pods: PodDevices,
         members: MemberDevices,
         devices: DeviceCache,

@@ -185,7 +185,7 @@ class CoLocatedJobChecks:
         """The last instant for which Slurm reported each placeholder job as alive."""
 
         self._waiting: set[str] = set()
-        """PlaceholderIndex whose nodes are looked at when it is known how the other Pods' jobs there are."""
+        """Workloads whose nodes are looked at when it is known how the other Pods' jobs there are."""
 
     def stepped(self, before: Placeholder, after: Placeholder) -> None:
         """Record when the workload was granted its nodes."""

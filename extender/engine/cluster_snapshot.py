@@ -16,7 +16,7 @@ from extender.domain.placeholder import Placeholder, State
 from extender.domain.placing.fit import Busy, Fits, Misfits, fit
 from extender.domain.ports import Clock
 from extender.domain.views import NodeView, PodView
-from extender.engine.placeholder_index import EmitEvent, PlaceholderIndex
+from extender.engine.placeholders import EmitEvent, Placeholders
 from extender.runtime.controller import Controller
 from extender.runtime.cooperative_yield import CooperativeYield
 
@@ -118,7 +118,7 @@ class NodeChangeNotifier:
     """Notify whom a change concerns. `ask` queues a command for Slurm. Keys are those of workloads."""
 
     def __init__(
-        self, clock: Clock, workloads: PlaceholderIndex, notify: EmitEvent, ask: Callable[[str, c.Command], None]
+        self, clock: Clock, workloads: Placeholders, notify: EmitEvent, ask: Callable[[str, c.Command], None]
     ) -> None:
         self._clock = clock
         self._workloads = workloads

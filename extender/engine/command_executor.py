@@ -16,7 +16,7 @@ from extender.domain.wellknown import CANCELLED
 from extender.engine.engine_context import EnginePorts, EngineState
 from extender.engine.job_terminator import ProvedJob
 from extender.engine.jobs.reader import JobReader
-from extender.engine.placeholder_index import EmitEvent
+from extender.engine.placeholders import EmitEvent
 from extender.engine.submission.pod_coverage import PodCoverage
 from extender.engine.submission.submissions import Submissions
 

@@ -28,6 +28,8 @@ from extender.engine.engine_context import EngineOptions, EnginePorts, EngineSta
 from extender.engine.gangs.unknown_members import unknown_members
 from extender.engine.history import Histories, HistoryEntry, note, with_log_context
 from extender.engine.jobs.reader import JobReader
+from extender.engine.placeholder_index import PlaceholderIndex
+from extender.engine.placeholders import Placeholders
 from extender.engine.submission.pod_coverage import PodCoverage
 from extender.engine.wait_reasons import QueuePositions, WaitReasons
 from extender.runtime.timers import Timers
@@ -48,12 +50,16 @@ _steps = logging.getLogger(__name__)
 
 
 class Engine:
-    """Take steps, execute the commands that follow, and publish each change."""
+    """Take steps, execute the commands that follow, and publish each change.
 
-    def __init__(self, options: EngineOptions, state: EngineState, ports: EnginePorts) -> None:
+    `index` keeps the placeholders that `state` shows to others.
+    """
+
+    def __init__(self, options: EngineOptions, state: EngineState, index: PlaceholderIndex, ports: EnginePorts) -> None:
         self._options = options
         self._state = state
-        self.placeholders = state.placeholders
+        self._index = index
+        self.placeholders: Placeholders = index
         """Every placeholder, to be read."""
 
         self.histories = Histories()
@@ -162,7 +168,7 @@ class Engine:
 
     def forget(self, p: Placeholder) -> None:
         """Drop everything about a workload that is over, or that never was."""
-        self.placeholders.forget(p)
+        self._index.forget(p)
         self._timers.set(p.key, None)
         self.histories.forget(p.key)
         self._state.missing_jobs.seen(p.key)
@@ -263,5 +269,5 @@ class Engine:
         await self._failure
 
     def _put(self, p: Placeholder) -> None:
-        self.placeholders.put(p)
+        self._index.put(p)
         self._timers.set(p.key, p.wake_at)

@@ -17,7 +17,7 @@ from extender.engine.job_terminator import JobTerminator
 from extender.engine.jobs.identity import JobIdentity
 from extender.engine.jobs.missing import MissingJobTracker
 from extender.engine.jobs.read_versions import JobReadVersions
-from extender.engine.placeholder_index import PlaceholderIndex
+from extender.engine.placeholders import Placeholders
 from extender.engine.slurm_health import SlurmHealth
 from extender.engine.submission.checkpoint_writer import CheckpointWriter
 from extender.runtime.event_bus import EventBus
@@ -38,9 +38,9 @@ class EngineOptions:
 
 @dataclass(slots=True)
 class EngineState:
-    """The shared state. The engine writes `placeholders` and `snapshot`; all other components only read them."""
+    """The shared state. The engine writes `snapshot`; all other components only read it."""
 
-    placeholders: PlaceholderIndex
+    placeholders: Placeholders
     identity: JobIdentity
     job_reads: JobReadVersions
     missing_jobs: MissingJobTracker

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Mapping, Set
 
-from extender.domain.events import Event
 from extender.domain.jobs.job import Mode
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.states import WaitingState
-
-EmitEvent = Callable[[str, Event, str], None]
-"""Send an event to a placeholder: the workload's key, what happened, and how it is known, for the history.
-
-It is the type of `Engine.handle`. What follows from the event is handled before that returns, or right after the event
-that is being handled.
-"""
+from extender.engine.placeholders import Placeholders
 
 MANY_AT_ONCE = 16
-"""PlaceholderIndex: more than are being placed when Pods come one by one, fewer than in any burst."""
+"""Workloads: more than are being placed when Pods come one by one, fewer than in any burst."""
 
 
 class PlaceholderIndex:
-    """Placeholders by workload, Pod, job and state. The engine alone calls `put` and `forget`."""
+    """Keep placeholders by workload, Pod, job and state. Only the engine has it: others have `Placeholders`."""
 
     def __init__(self) -> None:
         self._workloads: dict[str, Placeholder] = {}
@@ -164,3 +157,6 @@ def _has_read(p: Placeholder) -> tuple[bool, bool]:
 
 def _jobs(p: Placeholder) -> frozenset[int]:
     return p.duplicate_jobs if p.job_id is None else p.duplicate_jobs | {p.job_id}
+
+
+_THE_INDEX_IS_READ_AS_PLACEHOLDERS: type[Placeholders] = PlaceholderIndex

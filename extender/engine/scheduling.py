@@ -20,7 +20,7 @@ from extender.engine.engine import Engine
 from extender.engine.gangs.barrier import GangBarrier
 from extender.engine.gangs.bindings import MemberBindings
 from extender.engine.gangs.candidates import MemberCandidates
-from extender.engine.placeholder_index import PlaceholderIndex
+from extender.engine.placeholders import Placeholders
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PlaceholderForgotten, PodRemoved
@@ -40,7 +40,7 @@ class Scheduling:
     def __init__(
         self,
         engine: Engine,
-        placeholders: PlaceholderIndex,
+        placeholders: Placeholders,
         candidates: FilterCandidates,
         pods: Pods,
         cache: PodCache,
@@ -120,7 +120,7 @@ class FilterCandidates:
     def __init__(
         self,
         engine: Engine,
-        placeholders: PlaceholderIndex,
+        placeholders: Placeholders,
         workloads: WorkloadResolver,
         members: MemberCandidates,
         events: EventBus,

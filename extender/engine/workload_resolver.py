@@ -15,15 +15,13 @@ from extender.domain.ports import PodCache
 from extender.domain.views import PodView
 from extender.engine.deferred_pods import DeferredPods, may_have_older_job
 from extender.engine.gangs.members import GangMembers
-from extender.engine.placeholder_index import PlaceholderIndex
+from extender.engine.placeholders import Placeholders
 
 
 class WorkloadResolver:
     """Resolve in both directions, for workloads that the engine knows and for those of jobs that it does not."""
 
-    def __init__(
-        self, placeholders: PlaceholderIndex, cache: PodCache, gangs: GangMembers, deferred: DeferredPods
-    ) -> None:
+    def __init__(self, placeholders: Placeholders, cache: PodCache, gangs: GangMembers, deferred: DeferredPods) -> None:
         self._placeholders = placeholders
         self._cache = cache
         self._gangs = gangs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from extender.engine.placeholder_index import PlaceholderIndex
+from extender.engine.placeholders import Placeholders
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PlaceholderChanged
 
@@ -12,7 +12,7 @@ from extender.runtime.topics import PlaceholderChanged
 class PodDrainWaiters:
     """Keep one event for each workload that a hook waits for."""
 
-    def __init__(self, placeholders: PlaceholderIndex, events: EventBus) -> None:
+    def __init__(self, placeholders: Placeholders, events: EventBus) -> None:
         self._placeholders = placeholders
         self._left: dict[str, asyncio.Event] = {}
         events.subscribe(PlaceholderChanged, self._placeholder_changed)

@@ -15,7 +15,7 @@ from extender.domain.devices.resource_claims import (
 from extender.domain.devices.views import DeviceRequest, ResourceClaimView
 from extender.domain.ports import DeviceCache, PodCache
 from extender.domain.views import RESOURCE_CLAIMS, ClaimedGres, PodView
-from extender.engine.placeholder_index import PlaceholderIndex
+from extender.engine.placeholders import Placeholders
 
 
 class PodDevices:
@@ -29,7 +29,7 @@ class PodDevices:
         device_map: DeviceMap,
         devices: DeviceCache,
         cache: PodCache,
-        placeholders: PlaceholderIndex,
+        placeholders: Placeholders,
         *,
         claiming: Callable[[str, str], Sequence[PodView]],
         node_offers: Callable[[str, str], bool],

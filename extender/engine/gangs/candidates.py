@@ -5,7 +5,7 @@ from __future__ import annotations
 from extender.domain import events as e
 from extender.domain.placeholder import Placeholder, State
 from extender.engine.gangs.members import GangMembers
-from extender.engine.placeholder_index import EmitEvent, PlaceholderIndex
+from extender.engine.placeholders import EmitEvent, Placeholders
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
 
@@ -13,7 +13,7 @@ from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
 class MemberCandidates:
     """Keep the last list of each member of a gang, and report the nodes that are in all of them."""
 
-    def __init__(self, placeholders: PlaceholderIndex, emit: EmitEvent, gangs: GangMembers, events: EventBus) -> None:
+    def __init__(self, placeholders: Placeholders, emit: EmitEvent, gangs: GangMembers, events: EventBus) -> None:
         self._placeholders = placeholders
         self._emit = emit
         self._gangs = gangs

@@ -20,7 +20,7 @@ from extender.domain.ports import Announcement, Announcer, Clock
 from extender.domain.states import WaitingState
 from extender.domain.wellknown import Reason
 from extender.engine.mass_deletion_guard import MassDeletionGuard
-from extender.engine.placeholder_index import EmitEvent, PlaceholderIndex
+from extender.engine.placeholders import EmitEvent, Placeholders
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import JobMissing, MassDeletionConfirmed
 
@@ -80,13 +80,13 @@ class MissingJobTracker:
         """When the end of a workload was asked for first, and neither was it allowed nor did its job come back."""
 
         self._doubted: set[str] = set()
-        """PlaceholderIndex with Pods on nodes whose job was not there when Slurm was last asked."""
+        """Workloads with Pods on nodes whose job was not there when Slurm was last asked."""
 
         self._held: set[str] = set()
-        """PlaceholderIndex whose end the guard holds back."""
+        """Workloads whose end the guard holds back."""
 
         self._excused: set[str] = set()
-        """PlaceholderIndex whose end an administrator has confirmed."""
+        """Workloads whose end an administrator has confirmed."""
 
         events.subscribe(MassDeletionConfirmed, self._confirmed)
 
@@ -216,7 +216,7 @@ class OrphanCount:
 class PolledJobStates:
     """Answers for every workload that takes a job for its own: an id may be given out again."""
 
-    def __init__(self, workloads: PlaceholderIndex, missing_jobs: MissingJobTracker, notify: EmitEvent) -> None:
+    def __init__(self, workloads: Placeholders, missing_jobs: MissingJobTracker, notify: EmitEvent) -> None:
         self._workloads = workloads
         self._missing_jobs = missing_jobs
         self._notify = notify

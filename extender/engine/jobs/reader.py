@@ -23,7 +23,7 @@ from extender.domain.wellknown import Reason
 from extender.engine.engine_context import EnginePorts, EngineState
 from extender.engine.gangs.unknown_members import left_by_all
 from extender.engine.jobs.read_versions import Asked
-from extender.engine.placeholder_index import EmitEvent
+from extender.engine.placeholders import EmitEvent
 from extender.engine.wait_reasons import QueuePositions
 from extender.runtime.topics import MembersUnknown
 

@@ -18,7 +18,7 @@ from extender.domain.ports import Clock, PortError
 from extender.domain.renewal import replace
 from extender.domain.rules import REFUSED_FOR, NoPlan, QueuedPlaceholders, SubmissionPlan, must_queue
 from extender.engine.engine_context import EnginePorts, EngineState
-from extender.engine.placeholder_index import PlaceholderIndex
+from extender.engine.placeholders import Placeholders
 from extender.engine.submission.planning import Planner
 from extender.engine.submission.pod_coverage import PodCoverage
 
@@ -185,7 +185,7 @@ def _explained(event: e.Event, request: JobRequest) -> e.Event:
 class PartitionBackpressure:
     """Keyed by the names that partitions have in `picture`."""
 
-    def __init__(self, clock: Clock, workloads: PlaceholderIndex, picture: Callable[[], SlurmSnapshot]) -> None:
+    def __init__(self, clock: Clock, workloads: Placeholders, picture: Callable[[], SlurmSnapshot]) -> None:
         self._clock = clock
         self._workloads = workloads
         self._picture = picture

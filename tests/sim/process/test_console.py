@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from extender.assembly import Assembly
 from extender.domain.events import MemberRef
 from extender.domain.placeholder import Member, Placeholder
+from extender.engine.placeholder_index import PlaceholderIndex
 from extender.http.console_inspection import LONGEST_STEP, LONGEST_TEXT, MOST_WORKLOADS
 from simulator.kube.objects import Json
 from tests.builders.process_site import CONFIG, Site
@@ -59,11 +61,17 @@ async def test_a_search_finds_pods_jobs_and_nodes(site: Site) -> None:
         assert (await read(site, "state?search=nothing"))["workloadsFound"] == 0
 
 
+def put(extender: Assembly, p: Placeholder) -> None:
+    """Make the extender know a placeholder that no event has led to."""
+    assert isinstance(extender.engine.placeholders, PlaceholderIndex)
+    extender.engine.placeholders.put(p)
+
+
 @pytest.mark.parametrize("name", [SCRIPT, BIDI, LONG], ids=["script", "bidi", "long"])
 async def test_hostile_names_are_bounded_and_visible(site: Site, name: str) -> None:
     async with site.running() as extender:
         ref = MemberRef("hostile", "default", name)
-        extender.engine.placeholders.put(Placeholder("hostile", members=(Member(ref),), faults=(name,)))
+        put(extender, Placeholder("hostile", members=(Member(ref),), faults=(name,)))
         shown = await read(site, "state?search=default/")
         row = next(row for row in shown["workloads"] if row["uid"] == "hostile")
         pod = await read(site, "pods/hostile")
@@ -85,7 +93,7 @@ async def test_ten_thousand_workloads_are_counted_and_few_are_shown(site: Site) 
     async with site.running() as extender:
         for number in range(10_000):
             ref = MemberRef(f"u{number}", "default", f"p{number}")
-            extender.engine.placeholders.put(Placeholder(ref.uid, members=(Member(ref),)))
+            put(extender, Placeholder(ref.uid, members=(Member(ref),)))
         shown = await read(site, "state")
         narrowed = await read(site, "state?search=p9999")
     assert len(shown["workloads"]) == MOST_WORKLOADS
@@ -99,7 +107,7 @@ async def test_only_pods_of_its_namespaces_are_shown(site: Site) -> None:
     async with site.running() as extender:
         await site.fill()
         ref = MemberRef("theirs", "team-a", "web")
-        extender.engine.placeholders.put(Placeholder(ref.uid, members=(Member(ref),)))
+        put(extender, Placeholder(ref.uid, members=(Member(ref),)))
         shown = await read(site, "state")
         assert [row["pods"] for row in shown["workloads"]] == [["team-a/web"]]
         assert "first-" not in json.dumps(shown)
