@@ -12,8 +12,7 @@ from extender.domain.placeholder import Timing
 from extender.domain.pods.requests import CLASS_RESOURCE
 from extender.domain.policy.named import Nameable
 from extender.domain.policy.site import GresRule, TranslationPolicy
-from extender.domain.rules import MassDeletionLimits
-from extender.engine.mass_deletion_guard import GuardOptions
+from extender.engine.mass_deletion_guard import GuardOptions, MassDeletionLimits
 
 
 def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolicy:

@@ -186,37 +186,3 @@ def rank(command: c.Command) -> int:
             return 3
         case _:
             return 2
-
-
-@dataclass(frozen=True, slots=True)
-class MassDeletionLimits:
-    """Limit the ends that rest on missing information: at most `max(least, share)` in `window` s.
-
-    This is the arithmetic of the mass-deletion guard (`engine.mass_deletion_guard`).
-    """
-
-    least: int = 5
-    share: float = 0.1
-    window: float = 60.0
-    held: bool = False
-    ends: tuple[float, ...] = ()
-
-    def many(self, missing: int, total: int) -> bool:
-        """Return whether so many of `total` are too many to be missing for ordinary reasons."""
-        return missing > max(self.least, int(total * self.share))
-
-    def ask(self, now: float, total: int, missing: int = 1) -> tuple[MassDeletionLimits, bool]:
-        """Count one more end because something vanished. Return the limits after it, and whether it may happen.
-
-        `total` is the number of workloads alive, `missing` of how many of them the same may have to be asked, this one
-        included. Once held it stays held until an administrator
-        releases it.
-        """
-        recent = tuple(at for at in self.ends if now - at < self.window)
-        if self.held or self.many(len(recent) + missing, total):
-            return MassDeletionLimits(self.least, self.share, self.window, True, recent), False
-        return MassDeletionLimits(self.least, self.share, self.window, False, (*recent, now)), True
-
-    def release(self) -> MassDeletionLimits:
-        """Forget that too many were missing."""
-        return MassDeletionLimits(self.least, self.share, self.window)

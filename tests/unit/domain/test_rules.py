@@ -12,7 +12,6 @@ from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, Sl
 from extender.domain.jobs.job import JobRequest, Mode, RunAs
 from extender.domain.nodes.fence_evidence import FencedNodes
 from extender.domain.rules import (
-    MassDeletionLimits,
     NoPlan,
     QueuedPlaceholders,
     SubmissionPlan,
@@ -245,43 +244,3 @@ def test_ends_go_out_before_questions_and_questions_before_new_jobs() -> None:
     assert order[:2] == [c.CancelJob, c.EndPod]
     assert order[2:4] == [c.ReadJob, c.ProbeJob]
     assert order[-1] is c.SubmitJob
-
-
-def ends(limits: MassDeletionLimits, count: int, total: int, at: float = 0.0) -> tuple[MassDeletionLimits, list[bool]]:
-    allowed = []
-    for _ in range(count):
-        limits, may = limits.ask(at, total)
-        allowed.append(may)
-    return limits, allowed
-
-
-def test_a_few_vanished_jobs_may_end_their_pods() -> None:
-    assert ends(MassDeletionLimits(), 6, total=10)[1] == [True] * 5 + [False]
-
-
-def test_of_many_workloads_a_tenth_may() -> None:
-    assert ends(MassDeletionLimits(), 21, total=200)[1] == [True] * 20 + [False]
-
-
-def test_of_more_that_are_missing_than_may_end_none_may() -> None:
-    assert MassDeletionLimits().ask(0.0, 10, missing=6)[1] is False
-    assert MassDeletionLimits().ask(0.0, 10, missing=5)[1] is True
-
-
-def test_the_limits_stay_on_until_an_administrator_confirms() -> None:
-    limits, _ = ends(MassDeletionLimits(), 6, total=10)
-    assert limits.ask(10_000.0, 10)[1] is False
-    assert limits.release().ask(10_000.0, 10)[1] is True
-
-
-def test_ends_that_are_spread_over_time_do_not_add_up() -> None:
-    limits = MassDeletionLimits()
-    for minute in range(20):
-        limits, allowed = ends(limits, 5, total=10, at=minute * 60.0)
-        assert all(allowed)
-
-
-def test_what_the_limits_was_configured_to_survives_its_release() -> None:
-    limits, allowed = ends(MassDeletionLimits(least=1, share=0.5, window=5.0), 2, total=2)
-    assert allowed == [True, False]
-    assert limits.release() == MassDeletionLimits(least=1, share=0.5, window=5.0)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from extender.domain.ports import Announcement
-from extender.domain.rules import MassDeletionLimits
 from extender.engine.jobs.missing import GATHER, MissingJobTracker
-from extender.engine.mass_deletion_guard import GuardOptions, MassDeletionGuard
+from extender.engine.mass_deletion_guard import GuardOptions, MassDeletionGuard, MassDeletionLimits
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import JobMissing
 from tests.builders.services import StillClock
