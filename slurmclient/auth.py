@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-import jwt
-
 from slurmclient.errors import AuthenticationError
 
 
@@ -114,6 +112,10 @@ class MintedToken:
             raise ValueError(f"lifetime_s={lifetime_s}: a token must live for at least 4 seconds")
         if not user:
             raise ValueError("user='': a token needs the name of a Slurm user")
+        # PyJWT imports cryptography, which takes long to load, and which processes with other tokens do not need.
+        from jwt import encode  # noqa: PLC0415
+
+        self._encode = encode
         self._key_file = Path(key_file)
         self._user = user
         self._lifetime_s = lifetime_s
@@ -149,7 +151,7 @@ class MintedToken:
         if not key:
             raise AuthenticationError(f"key file {self._key_file} is empty")
         claims = {"iat": int(now), "exp": int(now) + self._lifetime_s, "sun": self._user}
-        self._token = jwt.encode(claims, key, algorithm="HS256")
+        self._token = self._encode(claims, key, algorithm="HS256")
         self._renew_at = now + self._lifetime_s * 3 / 4
 
 
