@@ -4,7 +4,8 @@
 and jobs have one file each; a new controller is added there, with the tasks that it runs.
 """
 
+from extender.assembly.controllers import parts
 from extender.assembly.keys import KeyFileError, require_key
 from extender.assembly.process import Assembly
 
-__all__ = ["Assembly", "KeyFileError", "require_key"]
+__all__ = ["Assembly", "KeyFileError", "parts", "require_key"]

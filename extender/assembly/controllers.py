@@ -7,31 +7,9 @@ to several controllers in a fixed order. Before the list come the subscriptions 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
+from extender.assembly.parts import Part
+from extender.assembly.process import Assembly
 from extender.runtime import topics as t
-from extender.runtime.event_bus import EventBus
-
-if TYPE_CHECKING:
-    from extender.assembly.process import Assembly
-
-Run = Callable[[], Coroutine[None, None, None]]
-Subscription = tuple[type, Callable[[Any], None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One background task. `on`: the events that it handles. `everywhere`: it also runs where nothing may be written.
-
-    `run` `None`: it only handles events.
-    """
-
-    name: str
-    run: Run | None
-    on: tuple[Subscription, ...] = ()
-    everywhere: bool = False
 
 
 def parts(a: Assembly) -> tuple[Part, ...]:
@@ -322,10 +300,3 @@ def _changes(a: Assembly) -> tuple[Part, ...]:
         ),
         Part("events", a.announcer.run, ((t.PolicyFileRead, a.policy_file_read),)),
     )
-
-
-def subscribe(events: EventBus, listed: tuple[Part, ...]) -> None:
-    """Make the subscriptions of all parts, in their order."""
-    for part in listed:
-        for topic, handler in part.on:
-            events.subscribe(topic, handler)

@@ -8,12 +8,12 @@ from contextlib import suppress
 
 from extender.assembly.absences import absent_pods, checkpoint_writer, unknown_members
 from extender.assembly.adapters import Adapters
-from extender.assembly.controllers import parts, subscribe
 from extender.assembly.device_controllers import DeviceControllers
 from extender.assembly.io_context import IoContext
 from extender.assembly.job_controllers import JobControllers
 from extender.assembly.keys import hook_keys, hook_settings, site_key
 from extender.assembly.node_controllers import NodeControllers
+from extender.assembly.parts import Part, subscribe
 from extender.assembly.pod_controllers import PodControllers
 from extender.config.derive import mark_rules, timing
 from extender.config.document import ExtenderConfiguration
@@ -27,6 +27,7 @@ from extender.controllers.orphans import OrphanController
 from extender.controllers.pods import PodController
 from extender.controllers.restore_reports import RestoreReports
 from extender.controllers.translations import NO_POLICY, Translations
+from extender.controllers.unknown_members import UnknownMembers
 from extender.domain.cluster import SlurmNode
 from extender.domain.gangs.context import GangContext
 from extender.domain.nodes.fence_evidence import FenceProofs
@@ -76,8 +77,8 @@ NAMESPACES_WITHIN = 10.0
 class Assembly:
     """Assemble everything that runs, and connect its parts.
 
-    `cluster` separates the jobs of this cluster from others. `validate` checks the invariants after every step, for
-    tests.
+    `parts` lists what runs: `extender.assembly.controllers.parts`. `cluster` separates the jobs of this cluster from
+    others. `validate` checks the invariants after every step, for tests.
     """
 
     def __init__(
@@ -86,13 +87,13 @@ class Assembly:
         io_context: IoContext,
         cluster: str,
         *,
+        parts: Callable[[Assembly], tuple[Part, ...]],
         observe_request: ObserveRequest = unobserved,
         observe_poll: Callable[[float, bool], None] = lambda _duration, _ok: None,
         validate: bool = False,
     ) -> None:
         self.config, self.io_context, self.cluster = config, io_context, cluster
-        self.hook_keys = hook_keys(config) or (io_context.fresh_key,)
-        self.site_key = site_key(config)
+        self.hook_keys, self.site_key = hook_keys(config) or (io_context.fresh_key,), site_key(config)
         self.events, self.deferred, placeholders = EventBus(), DeferredPods(), PlaceholderIndex()
         adapters = Adapters(
             config,
@@ -151,15 +152,18 @@ class Assembly:
             fresh=self._fresh,
             observe_poll=observe_poll,
         )
-        self.unknown_members = unknown_members(
-            adapters, self.engine, self.gangs, claims, deferred=self.deferred, fresh=self._fresh
-        )
+        self.unknown_members = self._unknown_members(adapters, claims)
         self.restore_reports = self._restore_reports()
         self.device_controllers = DeviceControllers(
             adapters, placeholders, *devices, reconsider=self._reconsider, fresh=self._fresh, deferred=self.deferred
         )
         self.gang_barrier, self.gang_vacancies, self.scheduling = self._scheduling(adapters, claims, candidates)
-        self._subscribe()
+        self._publish()
+        self.parts = parts(self)
+        subscribe(self.events, self.parts)
+
+    def _unknown_members(self, adapters: Adapters, claims: Claims) -> UnknownMembers:
+        return unknown_members(adapters, self.engine, self.gangs, claims, deferred=self.deferred, fresh=self._fresh)
 
     def _restore_reports(self) -> RestoreReports:
         """Return the reports of a suspected restore, which name the Nodes of its jobs and Pods."""
@@ -332,8 +336,8 @@ class Assembly:
         vacancies = GangVacancies(self.engine, self.gangs, self.announcer, clock, times=times, is_held=is_held)
         return barrier, vacancies, scheduling
 
-    def _subscribe(self) -> None:
-        """Publish what the informers see, and subscribe the parts.
+    def _publish(self) -> None:
+        """Publish what the informers see.
 
         Nothing is published before the first lists are complete: half a list of Nodes is no list of Nodes.
         """
@@ -350,8 +354,6 @@ class Assembly:
         informers.device_classes.on_change(lambda old, new: events.publish(DeviceClassChanged(old, new)))
         informers.devices.claims.on_change(lambda old, new: events.publish(ResourceClaimChanged(old, new)))
         informers.pod_groups.on_change(lambda group: events.publish(PodGroupChanged(group)))
-        self.parts = parts(self)
-        subscribe(events, self.parts)
 
     def watchers(self) -> dict[str, Coroutine[None, None, None]]:
         """Return what every replica runs: it keeps the caches up to date, and changes nothing."""

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from extender.assembly import Assembly
+from extender.assembly import Assembly, parts
 from extender.assembly.io_context import IoContext
 from extender.config.document import ExtenderConfiguration
 from extender.http.hook_service import HookService
@@ -51,6 +51,7 @@ async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = Fals
         frontend.config,
         frontend.io_context,
         cluster,
+        parts=parts,
         observe_request=metrics.slurm_asked,
         observe_poll=metrics.polled,
         validate=validate,
