@@ -1,4 +1,4 @@
-"""Print `docs/reference/annotations.md` from the table of `extender.domain.translation.settings`.
+"""Print `docs/reference/annotations.md` from the table of `extender.domain.translation.annotation_table`.
 
 Run from the top of the repository: `python -m docs.generate.annotations > docs/reference/annotations.md`
 """
@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from extender.domain.policy.site import RESTRICTED_KEYS
-from extender.domain.translation.settings import SETTINGS, Setting
+from extender.domain.translation.annotation_table import SETTINGS, Setting
 from extender.domain.wellknown import (
     BRIDGE_PREFIX,
     JOB_ID_LABEL,
@@ -23,7 +23,7 @@ from extender.domain.wellknown import (
 _HEAD = f"""\
 # Annotations of a Pod
 
-<!-- Printed by `python -m docs.generate.annotations` from `extender/domain/translation/settings.py`. -->
+<!-- Printed by `python -m docs.generate.annotations` from `extender/domain/translation/annotation_table.py`. -->
 
 After reading this page you know every annotation that changes the Slurm job of a Pod, its values, and the
 effect of a later change. All annotations are optional. Without an annotation, the default of the site

@@ -23,7 +23,7 @@ from extender.config.nodes import NodeSettings
 from extender.config.serving import AdmissionWebhook, Hooks, Http, LeaderElection, Observability
 from extender.config.slurm import Slurm
 from extender.config.values import Group
-from extender.domain.translation.settings import GROUP_ID, USER_ID
+from extender.domain.translation.annotation_table import GROUP_ID, USER_ID
 
 
 class ExtenderConfiguration(Group):

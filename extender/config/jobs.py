@@ -32,9 +32,10 @@ from extender.domain.policy.site import (
     UnderAccounting,
     UnknownResources,
 )
-from extender.domain.translation import forms, settings
+from extender.domain.translation import annotation_table as table
+from extender.domain.translation import forms
+from extender.domain.translation.annotation_table import WITH_SITE_DEFAULT
 from extender.domain.translation.forms import Form
-from extender.domain.translation.settings import WITH_SITE_DEFAULT
 
 
 class RestrictedKey(StrEnum):
@@ -176,11 +177,9 @@ def _rules(lines: tuple[GresMapping, ...]) -> tuple[GresMapping, ...]:
 def _types(types: dict[str, str]) -> dict[str, str]:
     for label, name in types.items():
         try:
-            settings.GPU_TYPE.form.read(name)
+            table.GPU_TYPE.form.read(name)
         except ValueError as error:
-            raise ValueError(
-                f"{label}: {name!r} is no GRES type: it must be {settings.GPU_TYPE.form.allowed}"
-            ) from error
+            raise ValueError(f"{label}: {name!r} is no GRES type: it must be {table.GPU_TYPE.form.allowed}") from error
     return types
 
 

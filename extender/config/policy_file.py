@@ -26,7 +26,7 @@ from extender.config.load import Overrides, held_to, read_map, text_of
 from extender.config.values import Group, LabelSelector
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.policy.tenancy import ANY, Allowed, ClassValues, JobOwner, PodMatch, PodPolicy, Range, TenancyRule
-from extender.domain.translation.settings import GROUP_ID, USER_ID
+from extender.domain.translation.annotation_table import GROUP_ID, USER_ID
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PolicyChanged, PolicyFileRead
 

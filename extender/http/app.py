@@ -33,7 +33,7 @@ LARGE_HELD = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the routes use."""
+    """Name what the routes use."""
 
     current: CurrentServices
     metrics: Metrics

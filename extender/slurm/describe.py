@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 from extender.domain.jobs.job import Exclusive, JobOrder, JobRequest, Mode, OnNodeFailure
-from extender.domain.translation.settings import SETTINGS
+from extender.domain.translation.annotation_table import SETTINGS
 from extender.slurm.placeholder import SCRIPT, HookSettings, environment
 from slurmclient import JobDescription, Shared
 

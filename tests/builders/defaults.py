@@ -3,7 +3,7 @@
 from typing import Any
 
 from extender.domain.policy.job_defaults import JobDefaults
-from extender.domain.translation.settings import WITH_SITE_DEFAULT
+from extender.domain.translation.annotation_table import WITH_SITE_DEFAULT
 
 _BY_KEY = {setting.default_key: setting for setting in WITH_SITE_DEFAULT}
 

@@ -35,13 +35,24 @@ from extender.domain.nodes.drains import is_ours, theirs_in, with_earlier_reason
 from extender.domain.nodes.removals import removals_in
 from extender.domain.placing.node_affinity import requires
 from extender.domain.policy.site import TranslationPolicy, is_gres
-from extender.domain.translation.annotations import read_settings
+from extender.domain.translation.annotation_reader import read_settings
+from extender.domain.translation.annotation_table import SETTINGS
 from extender.domain.translation.forms import SECONDS_AS_MINUTES
 from extender.domain.translation.gres import asked_gres
 from extender.domain.translation.licenses import counted
-from extender.domain.translation.settings import SETTINGS
-from extender.domain.views import NodeTerm, NodeView, Requirement
-from extender.domain.wellknown import BRIDGE_PREFIX, OWN_PREFIX, SUNK_PREFIX
+from extender.domain.views import NodeTerm, NodeView, PodView, Requirement
+from extender.domain.wellknown import (
+    ALLOCATION_PROOF,
+    BRIDGE_PREFIX,
+    GANG,
+    GANG_SIZE,
+    JOB_ID,
+    NODE,
+    OWN_PREFIX,
+    POD_SLURM_NODE,
+    POD_UID,
+    SUNK_PREFIX,
+)
 from slurmclient import hostlist, tres
 from slurmclient.capabilities import Release
 from slurmclient.errors import SlurmError

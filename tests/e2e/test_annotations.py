@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from extender.domain.jobs.job import Exclusive
-from extender.domain.translation.settings import BY_NAME, BY_SUNK_NAME
+from extender.domain.translation.annotation_table import BY_NAME, BY_SUNK_NAME
 from lab.site import Site
 from tests.builders.stage import Stage, sharing
 

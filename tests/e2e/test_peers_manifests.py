@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.domain.translation.settings import BY_BRIDGE_NAME
+from extender.domain.translation.annotation_table import BY_BRIDGE_NAME
 from lab.pods import required_affinity
 from lab.topology import GPU_MODEL
 from tests.builders.stage import Stage, sharing

@@ -25,7 +25,7 @@ from extender.domain import wellknown
 from extender.domain.gangs.context import ControllerView
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.printable import printable
-from extender.domain.translation.settings import SETTINGS
+from extender.domain.translation.annotation_table import SETTINGS
 from extender.domain.translation.translate import MOST_SENTENCES, TranslationRefused, translate
 from extender.domain.views import OwnerReference
 from extender.http.bounded_protocol import BoundedProtocol

@@ -5,8 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from extender.domain.translation.settings import SETTINGS
-from tests.builders import stated_keys
+from extender.domain.translation.annotation_table import SETTINGS
 
 TOP = Path(__file__).parents[2]
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import structlog
 
 from extender.controllers.nodes.controller import NodeController
+from extender.controllers.nodes.desired_nodes import DesiredNodes, NodeLister
 from extender.controllers.nodes.drains import NODE_CAUSE
-from extender.controllers.nodes.wishes import NodeLister, NodeWishes
 from extender.domain.backoff import Backoff
 from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.nodes.external_changes import ExternalNodeChange, Step, compare
@@ -106,7 +106,7 @@ class ExternalNodeController:
         self._on_node = on_node
         self._settled = settled
         self._fresh = fresh
-        self._wishes = NodeWishes(rules, kube_nodes, on_node)
+        self._desired = DesiredNodes(rules, kube_nodes, on_node)
         self._unfit: dict[str, tuple[str, float]] = {}
         """Nodes that are meant and cannot be registered: why, and since when."""
 
@@ -134,13 +134,13 @@ class ExternalNodeController:
     def node_changed(self, event: NodeChanged) -> None:
         """Compare this Node with its Slurm node."""
         if (node := event.new or event.old) is not None:
-            self._wishes.changed(node.name)
+            self._desired.changed(node.name)
 
     def pod_changed(self, event: PodChanged) -> None:
         """Compare the Node again whose own Pods (DaemonSets, static Pods) changed."""
         for pod in (event.old, event.new):
             if pod is not None and pod.of_its_node and pod.node_name:
-                self._wishes.changed(pod.node_name)
+                self._desired.changed(pod.node_name)
 
     async def run(self) -> None:
         """Compare and act until cancelled."""
@@ -165,11 +165,11 @@ class ExternalNodeController:
         picture = self._engine.snapshot.picture
         if not (picture.known and self._settled()):
             return []
-        if picture is self._seen and not (self._wishes.read() or self._open or self._unfit):
+        if picture is self._seen and not (self._desired.read() or self._open or self._unfit):
             return []  # nothing is new, and nothing is left to be done
         self._seen = picture
-        self._wishes.read()
-        want, unfit = self._wishes.by_slurm_name(self._engine.snapshot)
+        self._desired.read()
+        want, unfit = self._desired.by_slurm_name(self._engine.snapshot)
         self._note_unfit(unfit)
         ours = {name: node for name, node in picture.nodes.items() if node.registered_for}
         self._names = {}
@@ -188,7 +188,7 @@ class ExternalNodeController:
         now = self._clock.now()
         due += askers({name: one.refused for name, one in self._open.items() if one.refused and one.may_ask(now)}, now)
         self._notify_unfit()
-        for node, text in self._wishes.lacking(self._engine.snapshot).items():
+        for node, text in self._desired.lacking(self._engine.snapshot).items():
             self._notify(f"GRES of {node}", node, text)
         known = want.keys() | ours.keys() | self._open.keys() | self._kube_nodes.names()
         self._notified = {key: text for key, text in self._notified.items() if key.rpartition(" ")[2] in known}
@@ -303,7 +303,7 @@ class ExternalNodeController:
     # Doing it.
 
     async def _take_step(self, name: str, one: _OpenChange) -> None:
-        step, want = one.change.step, self._wishes.of(one.node, name, self._engine.snapshot)
+        step, want = one.change.step, self._desired.of(one.node, name, self._engine.snapshot)
         answer = Updated(None, "the Node no longer needs it")
         if step in {Step.DELETE, Step.RENEW}:
             answer = await self._slurm.delete(name)

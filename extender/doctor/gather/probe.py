@@ -17,7 +17,7 @@ from extender.doctor.gather.process import TIMEOUT_S, local_address
 from extender.doctor.tools import Tools
 from extender.domain.nodes.fence_evidence import FenceScript
 from extender.domain.ports import Clock, PortError
-from extender.domain.translation.settings import ACCOUNT, PARTITION, QOS
+from extender.domain.translation.annotation_table import ACCOUNT, PARTITION, QOS
 from extender.engine.job_terminator import JobTerminator, ProvedJob
 from extender.slurm.jobs import SlurmrestdJobs
 from extender.slurm.probe_script import NAME, probe_script

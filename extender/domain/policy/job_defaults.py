@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from extender.domain.translation.settings import GROUP_ID, USER_ID, Setting
+from extender.domain.translation.annotation_table import GROUP_ID, USER_ID, Setting
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from extender.domain.jobs.job import Mode
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.selectors import Selector, fits
-from extender.domain.translation.settings import ACCOUNT, GROUP_ID, NICE, PRIORITY, QOS, USER_ID
+from extender.domain.translation.annotation_table import ACCOUNT, GROUP_ID, NICE, PRIORITY, QOS, USER_ID
 from extender.domain.views import PodView
 
 DEFAULT_SERVICE_ACCOUNT = "default"

@@ -16,14 +16,14 @@ from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.selectors import fits
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.policy.tenancy import ANY, ClassValues, Range, TenancyRule
-from extender.domain.translation import settings
-from extender.domain.translation.annotations import Chosen
+from extender.domain.translation import annotation_table as table
+from extender.domain.translation.annotation_reader import Chosen
+from extender.domain.translation.annotation_table import Setting
 from extender.domain.translation.forms import Unsent
 from extender.domain.translation.permissions import run_as
-from extender.domain.translation.settings import Setting
 from extender.domain.views import PodView
 
-_LISTS = frozenset({settings.PARTITION.name, settings.QOS.name, settings.RESERVATION.name})
+_LISTS = frozenset({table.PARTITION.name, table.QOS.name, table.RESERVATION.name})
 """Settings that hold several names with commas between them; each must be allowed."""
 
 
@@ -52,10 +52,10 @@ def decided(rule: TenancyRule | None) -> frozenset[str]:
         return frozenset()
     allowed = rule.allowed
     says = {
-        settings.USER_ID.name: allowed.user_id,
-        settings.GROUP_ID.name: allowed.user_id if allowed.group_id is None else allowed.group_id,
-        settings.PRIORITY.name: allowed.priority,
-        settings.NICE.name: allowed.nice,
+        table.USER_ID.name: allowed.user_id,
+        table.GROUP_ID.name: allowed.user_id if allowed.group_id is None else allowed.group_id,
+        table.PRIORITY.name: allowed.priority,
+        table.NICE.name: allowed.nice,
     }
     return frozenset(name for name, said in says.items() if said is not None)
 
@@ -71,17 +71,17 @@ def beyond(rule: TenancyRule, asker: Asker, policy: TranslationPolicy) -> Iterat
 def _names(rule: TenancyRule, asker: Asker) -> Iterator[str]:
     allowed = rule.allowed
     for setting, patterns, by_class in (
-        (settings.ACCOUNT, allowed.account, ""),
-        (settings.PARTITION, allowed.partition, ""),
-        (settings.QOS, allowed.qos, asker.of_class.qos),
-        (settings.RESERVATION, allowed.reservation, ""),
+        (table.ACCOUNT, allowed.account, ""),
+        (table.PARTITION, allowed.partition, ""),
+        (table.QOS, allowed.qos, asker.of_class.qos),
+        (table.RESERVATION, allowed.reservation, ""),
     ):
         if patterns is None:
             continue
         says, text = asker.asks(setting, by_class)
         unasked = asker.defaults.get(setting)
         if text is None or text == unasked:
-            if not (text or unasked or "" in patterns or setting is settings.RESERVATION):
+            if not (text or unasked or "" in patterns or setting is table.RESERVATION):
                 yield _unsaid(rule, setting, patterns)
             continue
         names = text.split(",") if setting.name in _LISTS else [text]
@@ -92,8 +92,8 @@ def _names(rule: TenancyRule, asker: Asker) -> Iterator[str]:
 def _words(rule: TenancyRule, asker: Asker) -> Iterator[str]:
     leave = str(Unsent.AS_THE_PARTITION_SAYS)
     checked: tuple[tuple[Setting[Any], Sequence[str] | None, str], ...] = (
-        (settings.EXCLUSIVE, rule.allowed.exclusive, leave),
-        (settings.MODE, rule.allowed.mode, str(Mode.AUTO)),
+        (table.EXCLUSIVE, rule.allowed.exclusive, leave),
+        (table.MODE, rule.allowed.mode, str(Mode.AUTO)),
     )
     for setting, words, unsaid in checked:
         if words is None:
@@ -110,9 +110,9 @@ def _words(rule: TenancyRule, asker: Asker) -> Iterator[str]:
 def _numbers(rule: TenancyRule, asker: Asker) -> Iterator[str]:
     allowed = rule.allowed
     wanted: tuple[tuple[Setting[int], Range | None, int | None], ...] = (
-        (settings.PRIORITY, allowed.priority, asker.of_class.priority),
-        (settings.NICE, allowed.nice, asker.of_class.nice),
-        (settings.TIME_LIMIT, allowed.time_limit_minutes, None),
+        (table.PRIORITY, allowed.priority, asker.of_class.priority),
+        (table.NICE, allowed.nice, asker.of_class.nice),
+        (table.TIME_LIMIT, allowed.time_limit_minutes, None),
     )
     for setting, bounds, by_class in wanted:
         says, value = asker.asks(setting, by_class)
@@ -129,7 +129,7 @@ def _people(rule: TenancyRule, asker: Asker, policy: TranslationPolicy) -> Itera
     """
     chosen, defaults = asker.chosen, asker.defaults
     users, groups = rule.allowed.user_id, rule.allowed.group_id
-    user, group = chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID)
+    user, group = chosen.get(table.USER_ID), chosen.get(table.GROUP_ID)
     person, unasked = run_as(user, group, defaults, policy), run_as(None, None, defaults, policy)
     if person is None or person == unasked:
         return
@@ -138,24 +138,24 @@ def _people(rule: TenancyRule, asker: Asker, policy: TranslationPolicy) -> Itera
     own_groups = {one.gid for one in same} | ({unasked.gid} if own and unasked is not None else set())
     others = {policy.group(name) for name in groups or ()}
     if not own and users is not None and not same and ANY not in users:
-        yield _not_allowed(rule, chosen.says(settings.USER_ID), _listed(users))
+        yield _not_allowed(rule, chosen.says(table.USER_ID), _listed(users))
     elif person.gid in own_groups | others or ANY in (groups or ()):
         return
     elif group is not None and (groups is not None or users is not None):
-        yield _not_allowed(rule, chosen.says(settings.GROUP_ID), _listed(groups or ()))
+        yield _not_allowed(rule, chosen.says(table.GROUP_ID), _listed(groups or ()))
     elif group is None and users is not None and ANY not in users:
-        by_number = f"{chosen.says(settings.USER_ID)} brings group {person.gid} with it; the number alone"
+        by_number = f"{chosen.says(table.USER_ID)} brings group {person.gid} with it; the number alone"
         yield _not_allowed(rule, by_number, f"{_listed(users)}, by the name or with group-id")
 
 
 def may_have_whole_node(rule: TenancyRule | None, chosen: Chosen, defaults: JobDefaults) -> bool:
     """Return whether the job of a Pod without requests may have a node for itself: its author and its rule agree."""
     alone = str(Exclusive.NONE)
-    asked = chosen.get(settings.EXCLUSIVE)
+    asked = chosen.get(table.EXCLUSIVE)
     if asked is not None and asked != alone:
         return False
     words = None if rule is None else rule.allowed.exclusive
-    return words is None or alone in words or defaults.get(settings.EXCLUSIVE) == alone
+    return words is None or alone in words or defaults.get(table.EXCLUSIVE) == alone
 
 
 def too_long(rule: TenancyRule | None, least: int) -> Iterator[str]:

@@ -12,8 +12,8 @@ from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.named import Nameable
 from extender.domain.policy.selectors import fits
 from extender.domain.policy.tenancy import Allowed
-from extender.domain.translation import settings
-from extender.domain.translation.annotations import Chosen
+from extender.domain.translation import annotation_table as table
+from extender.domain.translation.annotation_reader import Chosen
 
 _NOTHING = Allowed()
 
@@ -34,11 +34,11 @@ def unlisted(
         return
     rule = allowed or _NOTHING
     for setting, ruled, patterns, key in (
-        (settings.PARTITION, rule.partition, nameable.partitions, "partitions"),
-        (settings.ACCOUNT, rule.account, nameable.accounts, "accounts"),
-        (settings.QOS, rule.qos, nameable.qos, "qos"),
-        (settings.RESERVATION, rule.reservation, nameable.reservations, "reservations"),
-        (settings.MCS_LABEL, None, nameable.mcs_labels, "mcsLabels"),
+        (table.PARTITION, rule.partition, nameable.partitions, "partitions"),
+        (table.ACCOUNT, rule.account, nameable.accounts, "accounts"),
+        (table.QOS, rule.qos, nameable.qos, "qos"),
+        (table.RESERVATION, rule.reservation, nameable.reservations, "reservations"),
+        (table.MCS_LABEL, None, nameable.mcs_labels, "mcsLabels"),
     ):
         text, unasked = chosen.get(setting), defaults.get(setting)
         if ruled is not None or text is None or text == unasked:
@@ -47,7 +47,7 @@ def unlisted(
         for name in dict.fromkeys(text.split(",")):
             if name in given or fits(name, patterns):
                 continue
-            if setting is settings.PARTITION:
+            if setting is table.PARTITION:
                 if name in guarded:
                     yield (
                         f"{chosen.says(setting)} is not allowed: Slurm restricts partition {name} "

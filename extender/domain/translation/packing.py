@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 from extender.domain.jobs.job import GangLayout
 from extender.domain.placing.fit import host_ports
-from extender.domain.translation import settings
-from extender.domain.translation.annotations import Chosen
+from extender.domain.translation import annotation_table as table
+from extender.domain.translation.annotation_reader import Chosen
 from extender.domain.translation.size import Size
 from extender.domain.views import PodView
 
 
 def unpackable(pod: PodView, chosen: Chosen, size: Size) -> Iterator[str]:
     """Yield a fault for each reason why another Pod like this one cannot be on its node, if it is to be packed."""
-    if chosen.get(settings.GANG_LAYOUT) is not GangLayout.PACK:
+    if chosen.get(table.GANG_LAYOUT) is not GangLayout.PACK:
         return
-    says = chosen.says(settings.GANG_LAYOUT)
+    says = chosen.says(table.GANG_LAYOUT)
     if size.whole_node:
         yield f"{says} needs requests for CPU and memory: Pod {pod.full_name} gets a whole node without them"
     if port := next((one.port for one in host_ports(pod) if one.port > 0), None):

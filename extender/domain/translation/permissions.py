@@ -8,8 +8,8 @@ from extender.domain.jobs.job import RunAs
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.site import RESTRICTED_KEYS, TranslationPolicy
 from extender.domain.policy.tenancy import JobOwner
-from extender.domain.translation import settings
-from extender.domain.translation.annotations import Chosen
+from extender.domain.translation import annotation_table as table
+from extender.domain.translation.annotation_reader import Chosen
 from extender.domain.translation.forms import UINT32_LARGEST
 from extender.domain.views import PodView
 
@@ -23,12 +23,12 @@ def run_as(user: str | None, group: str | None, defaults: JobDefaults, policy: T
     The site's group belongs to the site's user: another user does not get it, and the same user, asked for by the Pod,
     keeps it.
     """
-    site = policy.user(defaults.get(settings.USER_ID) or "")
+    site = policy.user(defaults.get(table.USER_ID) or "")
     asked = site if user is None else policy.user(user)
     if asked is None:
         return None
     gid: int | None = asked.gid
-    site_group = defaults.get(settings.GROUP_ID)
+    site_group = defaults.get(table.GROUP_ID)
     if group is not None:
         gid = policy.group(group)
     elif site is not None and asked.uid == site.uid:
@@ -38,10 +38,10 @@ def run_as(user: str | None, group: str | None, defaults: JobDefaults, policy: T
 
 def misnamed(chosen: Chosen, defaults: JobDefaults, policy: TranslationPolicy) -> Iterator[str]:
     """Yield a fault for each name of a user or group that the site does not know, and for a group without a user."""
-    user, group = chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID)
-    site_user, site_group = defaults.get(settings.USER_ID), defaults.get(settings.GROUP_ID)
-    says_user = f'the site\'s userId: "{site_user}"' if user is None else chosen.says(settings.USER_ID)
-    says_group = f'the site\'s groupId: "{site_group}"' if group is None else chosen.says(settings.GROUP_ID)
+    user, group = chosen.get(table.USER_ID), chosen.get(table.GROUP_ID)
+    site_user, site_group = defaults.get(table.USER_ID), defaults.get(table.GROUP_ID)
+    says_user = f'the site\'s userId: "{site_user}"' if user is None else chosen.says(table.USER_ID)
+    says_group = f'the site\'s groupId: "{site_group}"' if group is None else chosen.says(table.GROUP_ID)
     user = site_user if user is None else user
     group = site_group if group is None else group
     if user and policy.user(user) is None:
@@ -59,7 +59,7 @@ def usurped(owner: JobOwner | None, pod: PodView, policy: TranslationPolicy) -> 
     """
     if owner is None or not owner.named_after_pod:
         return
-    name = owner.defaults(pod).get(settings.USER_ID) or ""
+    name = owner.defaults(pod).get(table.USER_ID) or ""
     person = None if name.isdecimal() else policy.users.get(name)
     if person is None:
         yield f'the policy makes "{name}" the owner of Pod {pod.full_name}; it must be one of the names in slurm.users'
@@ -78,17 +78,21 @@ def not_allowed(
 
     For the settings in `decided` the policy's `rule` lists the allowed values.
     """
-    user, group = chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID)
-    priority, nice = chosen.get(settings.PRIORITY), chosen.get(settings.NICE)
+    user, group = chosen.get(table.USER_ID), chosen.get(table.GROUP_ID)
+    priority, nice = chosen.get(table.PRIORITY), chosen.get(table.NICE)
     without_user, without_group = run_as(None, None, defaults, policy), run_as(user, None, defaults, policy)
     asks_user, asks_group = policy.user(user or ""), policy.group(group or "")
     other_user = asks_user is None or without_user is None or asks_user.uid != without_user.uid
     other_group = asks_group is None or without_group is None or asks_group != without_group.gid
     wanted = (
-        (settings.USER_ID, "user-id", user is not None and other_user),
-        (settings.GROUP_ID, "group-id", group is not None and other_group),
-        (settings.PRIORITY, "priority", priority not in (None, defaults.get(settings.PRIORITY))),
-        (settings.NICE, "priority", nice is not None and nice < min(0, defaults.get(settings.NICE) or 0)),
+        (table.USER_ID, "user-id", user is not None and other_user),
+        (table.GROUP_ID, "group-id", group is not None and other_group),
+        (table.PRIORITY, "priority", priority not in (None, defaults.get(table.PRIORITY))),
+        (
+            table.NICE,
+            "priority",
+            nice is not None and nice < min(0, defaults.get(table.NICE) or 0),
+        ),
     )
     given = ", ".join(sorted(policy.allowed & RESTRICTED_KEYS)) or "none"
     silent = f', since rule "{rule}" of the policy does not list it' if rule else ""

@@ -14,8 +14,8 @@ from extender.domain.policy.site import (
     UnknownResources,
 )
 from extender.domain.quantity import cpus_up, mebibytes_up
-from extender.domain.translation import settings
-from extender.domain.translation.annotations import Chosen
+from extender.domain.translation import annotation_table as table
+from extender.domain.translation.annotation_reader import Chosen
 from extender.domain.translation.gres import GPU, asked_gres, by_name, gpu_type, to_gres, with_type
 from extender.domain.translation.notice import Notice
 from extender.domain.views import ClaimedGres, PodView
@@ -49,17 +49,17 @@ def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy, 
     sizes = [_size_of_one(pod, chosen, policy, may_be_whole) for pod in pods]
     whole = any(size.whole_node for size in sizes)
     types = {gpu_type(pod, policy).name for pod in pods}
-    asked_type = chosen.get(settings.GPU_TYPE) or (types.pop() if len(types) == 1 else "")
+    asked_type = chosen.get(table.GPU_TYPE) or (types.pop() if len(types) == 1 else "")
     gres = _largest(size.gres for size in sizes)
     faults = [fault for size in sizes for fault in size.faults]
     notices = [notice for size in sizes for notice in size.notices]
     if GPU in gres:
-        if not chosen.get(settings.GPU_TYPE):
+        if not chosen.get(table.GPU_TYPE):
             notices += [notice for pod in pods for notice in gpu_type(pod, policy).notices]
-    elif chosen.get(settings.GPU_TYPE):
-        said = f"{chosen.says(settings.GPU_TYPE)} has no effect: the Pod requests no GPU without a type"
+    elif chosen.get(table.GPU_TYPE):
+        said = f"{chosen.says(table.GPU_TYPE)} has no effect: the Pod requests no GPU without a type"
         notices.append(Notice(Reason.WITHOUT_EFFECT, said))
-    if chosen.get(settings.GRES):
+    if chosen.get(table.GRES):
         faults += _too_few(chosen, gres)
         if policy.under_accounting is UnderAccounting.REFUSE:
             faults += [
@@ -88,7 +88,10 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy, may_be
     notices: list[Notice] = []
     cpus, memory_mb = cpus_up(requests.get(CPU, 0)), mebibytes_up(requests.get(MEMORY, 0))
     refuses = policy.under_accounting is UnderAccounting.REFUSE
-    for setting, requested, unit in ((settings.CPUS, cpus, "CPUs"), (settings.MEMORY, memory_mb, "MiB")):
+    for setting, requested, unit in (
+        (table.CPUS, cpus, "CPUs"),
+        (table.MEMORY, memory_mb, "MiB"),
+    ):
         asked = chosen.get(setting)
         if asked is not None and asked < requested:
             said = f"{chosen.says(setting)} is less than the {requested} {unit} that the Pod requests"
@@ -96,7 +99,7 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy, may_be
                 faults.append(f"{said}; it must be at least that much (jobs.underAccounting is refuse)")
             else:
                 notices.append(Notice(Reason.UNACCOUNTED, f"{said}; Slurm accounts for less than Kubernetes does"))
-    cpus, memory_mb = chosen.get(settings.CPUS) or cpus, chosen.get(settings.MEMORY) or memory_mb
+    cpus, memory_mb = chosen.get(table.CPUS) or cpus, chosen.get(table.MEMORY) or memory_mb
     missing = policy.missing_requests
     whole = missing is MissingRequests.WHOLE_NODE and may_be_whole and (cpus <= 0 or memory_mb <= 0)
     if whole:
@@ -107,7 +110,7 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy, may_be
     if not whole:
         faults += _missing(pod, cpus, memory_mb)
     reading = to_gres(requests, policy)
-    if not chosen.get(settings.GRES):  # what an unmapped resource is in Slurm, the author has said
+    if not chosen.get(table.GRES):  # what an unmapped resource is in Slurm, the author has said
         faults += reading.faults
         if policy.unknown_resources is UnknownResources.REFUSE:
             known = ", ".join(rule.resource for rule in policy.gres_rules) or "nothing"
@@ -131,16 +134,19 @@ def _missing(pod: PodView, cpus: int, memory_mb: int) -> list[str]:
     return [
         f"Pod {pod.full_name} requests no {resource}; resources.requests.{resource} of its containers together "
         f"must be above 0, or {OWN_PREFIX}{setting.name} must set the amount"
-        for resource, size, setting in ((CPU, cpus, settings.CPUS), (MEMORY, memory_mb, settings.MEMORY))
+        for resource, size, setting in (
+            (CPU, cpus, table.CPUS),
+            (MEMORY, memory_mb, table.MEMORY),
+        )
         if size <= 0
     ]
 
 
 def _too_few(chosen: Chosen, needed: Mapping[str, int]) -> list[str]:
     """Return faults where the author's GRES are fewer than the devices of the same name that kubelet will hand out."""
-    asked = by_name(asked_gres(chosen.get(settings.GRES) or ""))
+    asked = by_name(asked_gres(chosen.get(table.GRES) or ""))
     return [
-        f"{chosen.says(settings.GRES)} requests {asked[name]} {name}, but the Pod's resources request {count}; "
+        f"{chosen.says(table.GRES)} requests {asked[name]} {name}, but the Pod's resources request {count}; "
         "it must be at least as many"
         for name, count in by_name(needed).items()
         if name in asked and asked[name] < count
@@ -149,9 +155,9 @@ def _too_few(chosen: Chosen, needed: Mapping[str, int]) -> list[str]:
 
 def _others(chosen: Chosen, needed: Mapping[str, int]) -> list[str]:
     """Return sentences about devices that kubelet will hand out and that the author's GRES do not name."""
-    asked = by_name(asked_gres(chosen.get(settings.GRES) or ""))
+    asked = by_name(asked_gres(chosen.get(table.GRES) or ""))
     return [
-        f"{chosen.says(settings.GRES)} names no {name}, but the Pod's resources request {count}"
+        f"{chosen.says(table.GRES)} names no {name}, but the Pod's resources request {count}"
         for name, count in by_name(needed).items()
         if name not in asked
     ]

@@ -18,9 +18,9 @@ from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.policy.tenancy import Range, TenancyRule
 from extender.domain.renewal import replace
-from extender.domain.translation import settings
+from extender.domain.translation import annotation_table as table
 from extender.domain.translation.allowance import Asker, beyond, decided, may_have_whole_node, too_long
-from extender.domain.translation.annotations import Chosen, read_settings
+from extender.domain.translation.annotation_reader import Chosen, read_settings
 from extender.domain.translation.forms import Instant, Switches, Unsent
 from extender.domain.translation.licenses import Licenses, combined
 from extender.domain.translation.names import unlisted
@@ -101,7 +101,7 @@ def translate(
     size = size_of(pods, chosen, policy, may_be_whole=may_have_whole_node(rule, chosen, unasked))
     licenses = _licenses(chosen, defaults, size)
     created = min((pod.created_at for pod in pods if pod.created_at), default=now_wall)
-    deadline = chosen.get(settings.DEADLINE)
+    deadline = chosen.get(table.DEADLINE)
     faults = [
         *(fault for reading in readings for fault in reading.faults),
         *_disagreements(pods, [reading.chosen for reading in readings]),
@@ -119,7 +119,7 @@ def translate(
         *_grace(pods, policy),
     ]
     if deadline is not None and deadline.at(created) <= now_wall:
-        faults.append(f"{chosen.says(settings.DEADLINE)} has passed; it must be in the future")
+        faults.append(f"{chosen.says(table.DEADLINE)} has passed; it must be in the future")
     if faults:
         return TranslationRefused(_once(faults))
     notices = [*(notice for reading in readings for notice in reading.notices), *size.notices]
@@ -140,15 +140,15 @@ def charged_to(
     account, qos = (
         default if (own := chosen.get(setting)) is None else own
         for setting, default in (
-            (settings.ACCOUNT, defaults.get(settings.ACCOUNT)),
-            (settings.QOS, defaults.get(settings.QOS)),
+            (table.ACCOUNT, defaults.get(table.ACCOUNT)),
+            (table.QOS, defaults.get(table.QOS)),
         )
     )
     return Charge(_person(chosen, defaults, policy), account or "", qos or "")
 
 
 def _person(chosen: Chosen, defaults: JobDefaults, policy: TranslationPolicy) -> RunAs | None:
-    person = run_as(chosen.get(settings.USER_ID), chosen.get(settings.GROUP_ID), defaults, policy)
+    person = run_as(chosen.get(table.USER_ID), chosen.get(table.GROUP_ID), defaults, policy)
     # `job/allocate` runs as its caller and ignores `user_id` (slurmrestd): so an immediate allocation is possible.
     return None if person == policy.caller else person
 
@@ -179,19 +179,19 @@ def defaults_for(
 
 def title_of(pod: PodView, root_annotations: Mapping[str, str], policy: TranslationPolicy) -> str:
     """Return the readable part of the name of the Pod's job, also where it gets none."""
-    return read_settings(pod.annotations, root_annotations, policy).chosen.get(settings.JOB_NAME) or pod.full_name
+    return read_settings(pod.annotations, root_annotations, policy).chosen.get(table.JOB_NAME) or pod.full_name
 
 
 def names_partition(pod: PodView, root_annotations: Mapping[str, str], policy: TranslationPolicy) -> bool:
     """Return whether the Pod names a partition, so that restrictions of partitions matter."""
     asks = policy.nameable is not None
-    return asks and read_settings(pod.annotations, root_annotations, policy).chosen.get(settings.PARTITION) is not None
+    return asks and read_settings(pod.annotations, root_annotations, policy).chosen.get(table.PARTITION) is not None
 
 
 def _request(pods: Sequence[PodView], chosen: Chosen, size: Size, defaults: JobDefaults, created: float) -> JobRequest:
     """Return the request with every setting that is given or has a default, and with the size of the Pods."""
     said: dict[str, Any] = {"title": pods[0].full_name}
-    for setting in settings.SETTINGS:
+    for setting in table.SETTINGS:
         asked = chosen.get(setting)
         value = defaults.get(setting) if asked is None else asked
         if setting.request and value is not None and not isinstance(value, Unsent):
@@ -203,9 +203,9 @@ def _request(pods: Sequence[PodView], chosen: Chosen, size: Size, defaults: JobD
 
 
 def _licenses(chosen: Chosen, defaults: JobDefaults, size: Size) -> Licenses:
-    own = chosen.get(settings.LICENSES)
-    default = defaults.get(settings.LICENSES) or ""
-    where = f'the default licences "{default}"' if own is None else chosen.says(settings.LICENSES)
+    own = chosen.get(table.LICENSES)
+    default = defaults.get(table.LICENSES) or ""
+    where = f'the default licences "{default}"' if own is None else chosen.says(table.LICENSES)
     return combined(own or default, size.licenses, where)
 
 
@@ -220,14 +220,14 @@ def _time_limit(
 
     An annotation is sent to Slurm as it is, whatever Kubernetes does earlier.
     """
-    asked = chosen.get(settings.TIME_LIMIT)
+    asked = chosen.get(table.TIME_LIMIT)
     if asked is not None:
         return asked, None, False
     most = None if allowed is None else allowed.at_most
     if own := minutes_for(pods, job_deadline_s):
         limit, least = own
         return (limit, least, False) if most is None or limit <= most else (most, least, True)
-    default = defaults.get(settings.TIME_LIMIT)
+    default = defaults.get(table.TIME_LIMIT)
     limited = most if default is None else default
     return limited, None, limited is not None
 
@@ -235,7 +235,7 @@ def _time_limit(
 def _disagreements(pods: Sequence[PodView], choices: Sequence[Chosen]) -> list[str]:
     return [
         f"{setting.name}: Pods {pods[0].full_name} and {pod.full_name} differ in it; the Pods of one job must agree"
-        for setting in settings.SETTINGS
+        for setting in table.SETTINGS
         for pod, chosen in zip(pods[1:], choices[1:], strict=True)
         if chosen.get(setting) != choices[0].get(setting)
     ]
@@ -252,17 +252,17 @@ def _once(sentences: Sequence[str]) -> tuple[str, ...]:
 def _out_of_bounds(chosen: Chosen, members: int) -> list[str]:
     """Return faults of settings that contradict each other."""
     faults = []
-    fewest, most = chosen.get(settings.MIN_NODES), chosen.get(settings.MAX_NODES)
+    fewest, most = chosen.get(table.MIN_NODES), chosen.get(table.MAX_NODES)
     if fewest is not None and fewest > members:
-        faults.append(f"{chosen.says(settings.MIN_NODES)} is more nodes than Pods; it must be at most {members}")
+        faults.append(f"{chosen.says(table.MIN_NODES)} is more nodes than Pods; it must be at most {members}")
     if fewest is not None and most is not None and fewest > most:
         faults.append(
-            f"{chosen.says(settings.MIN_NODES)} is more than {chosen.says(settings.MAX_NODES)}; it must be at most that"
+            f"{chosen.says(table.MIN_NODES)} is more than {chosen.says(table.MAX_NODES)}; it must be at most that"
         )
-    required, excluded = chosen.get(settings.REQUIRED_NODES), chosen.get(settings.EXCLUDED_NODES)
+    required, excluded = chosen.get(table.REQUIRED_NODES), chosen.get(table.EXCLUDED_NODES)
     if both := sorted(set(required or ()).intersection(excluded or ())):
         faults.append(
-            f"{chosen.says(settings.REQUIRED_NODES)} and {chosen.says(settings.EXCLUDED_NODES)} both name {both[0]}; "
+            f"{chosen.says(table.REQUIRED_NODES)} and {chosen.says(table.EXCLUDED_NODES)} both name {both[0]}; "
             "a node can be in one of them"
         )
     return faults

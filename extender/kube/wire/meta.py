@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from extender.domain.translation.annotations import LONGEST_VALUE
+from extender.domain.translation.annotation_reader import LONGEST_VALUE
 from extender.domain.translation.translate import MOST_KEYS
 from extender.domain.views import OwnerReference
 from extender.domain.wellknown import READ_PREFIXES

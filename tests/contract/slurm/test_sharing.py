@@ -10,7 +10,7 @@ import pytest
 
 from extender.domain.job_outcomes.slurm_states import Running
 from extender.domain.jobs.job import Exclusive, JobOrder, Mode, RunAs
-from extender.domain.translation import settings
+from extender.domain.translation import annotation_table as table
 from extender.domain.translation.forms import Unsent
 from lab.slurm import Partition, Slurm, SlurmNode
 from slurmclient import Job, JobDescription, JobState, Shared, SlurmClient, SlurmError, StaticToken
@@ -90,7 +90,7 @@ async def test_each_word_of_exclusive_lets_those_share_the_node_whom_it_names(
     open_site: OpenSite, word: str, mode: Mode
 ) -> None:
     before, since, cpus, same_user, other_user = WORDS[word]
-    asked = settings.EXCLUSIVE.form.read(word) if word else None
+    asked = table.EXCLUSIVE.form.read(word) if word else None
     async with open_site() as site, site.client() as slurm:
         if mode is Mode.EXTERNAL and site.release < (26, 5):
             pytest.skip("this Slurm has no external jobs")

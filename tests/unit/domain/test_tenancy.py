@@ -14,7 +14,7 @@ from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.selectors import Selector, fits
 from extender.domain.policy.site import RESTRICTED_KEYS, TranslationPolicy
 from extender.domain.policy.tenancy import Allowed, ClassValues, JobOwner, PodMatch, PodPolicy, Range, TenancyRule
-from extender.domain.translation import settings
+from extender.domain.translation import annotation_table as table
 from extender.domain.translation.allowance import too_many
 from extender.domain.translation.translate import Translated, TranslationRefused, translate
 from extender.domain.views import PodView, Requirement
@@ -338,30 +338,25 @@ def test_no_job_has_what_neither_its_rule_allows_nor_the_site_gives_unasked(
         return
     got = said.request
     for names, value, unasked in (
-        (allowed.account, got.account, defaults.get(settings.ACCOUNT)),
-        (allowed.qos, got.qos, defaults.get(settings.QOS)),
+        (allowed.account, got.account, defaults.get(table.ACCOUNT)),
+        (allowed.qos, got.qos, defaults.get(table.QOS)),
         (allowed.partition, got.partition, ""),
     ):
         assert names is None or (value == unasked != "") or all(one in names for one in value.split(","))
     assert allowed.reservation is None or set(filter(None, got.reservation.split(","))) <= set(allowed.reservation)
     assert allowed.mode is None or got.mode in allowed.mode
     assert allowed.exclusive is None or str(got.exclusive or "false") in allowed.exclusive
-    assert got.nice == defaults.get(settings.NICE) or (
-        allowed.nice.holds(got.nice or 0)
-        if allowed.nice
-        else (got.nice or 0) >= min(0, defaults.get(settings.NICE) or 0)
+    assert got.nice == defaults.get(table.NICE) or (
+        allowed.nice.holds(got.nice or 0) if allowed.nice else (got.nice or 0) >= min(0, defaults.get(table.NICE) or 0)
     )
-    assert got.priority == defaults.get(settings.PRIORITY) or (
+    assert got.priority == defaults.get(table.PRIORITY) or (
         allowed.priority is not None and allowed.priority.holds(got.priority or 0)
     )
     bounds, limit = allowed.time_limit_minutes, got.time_limit_minutes
     assert (
-        bounds is None
-        or limit == defaults.get(settings.TIME_LIMIT)
-        or limit == bounds.at_most
-        or bounds.holds(limit or 0)
+        bounds is None or limit == defaults.get(table.TIME_LIMIT) or limit == bounds.at_most or bounds.holds(limit or 0)
     )
-    own = SITE.user(defaults.get(settings.USER_ID) or "") or SITE.caller
+    own = SITE.user(defaults.get(table.USER_ID) or "") or SITE.caller
     person = got.run_as or SITE.caller
     assert person is not None
     users = [SITE.user(name) for name in allowed.user_id or ()]

@@ -15,8 +15,8 @@ from extender.domain.policy.site import (
     UnknownResources,
 )
 from extender.domain.policy.tenancy import Allowed, PodPolicy, TenancyRule
+from extender.domain.translation.annotation_table import BY_NAME
 from extender.domain.translation.gres import asked_gres, by_name
-from extender.domain.translation.settings import BY_NAME
 from extender.domain.translation.translate import MOST_KEYS, Translated, TranslationRefused, translate
 from extender.domain.views import Container, PodView
 from extender.domain.wellknown import Reason

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from extender.cli import main
 from extender.config.load import parse
 from extender.config.peers.recognise import imported
-from extender.domain.translation.settings import BY_BRIDGE_NAME, BY_SUNK_NAME, Setting
+from extender.domain.translation.annotation_table import BY_BRIDGE_NAME, BY_SUNK_NAME, Setting
 from extender.domain.wellknown import BRIDGE_PREFIX, SUNK_PREFIX
 
 AS_BEFORE = {

@@ -1,4 +1,4 @@
-"""Read the settings of one Pod from its annotations and those of its root owner. `settings.py` lists all of them.
+"""Read the settings of one Pod from its annotations and those of its root owner. `annotation_table` lists all of them.
 
 Under one prefix the Pod goes before its owner. Under two prefixes the values must mean the same. An empty value says
 nothing. All of it is written by the author of a Pod: a value is bounded before any form reads it, and so is what is
@@ -16,10 +16,7 @@ from extender.domain import wellknown
 from extender.domain.policy.site import TimeoutUnit, TranslationPolicy
 from extender.domain.printable import printable, shortened
 from extender.domain.translation import forms
-from extender.domain.translation.forms import Form
-from extender.domain.translation.hostnames import HostnamesError
-from extender.domain.translation.notice import Notice
-from extender.domain.translation.settings import (
+from extender.domain.translation.annotation_table import (
     BY_BRIDGE_NAME,
     BY_NAME,
     BY_SUNK_NAME,
@@ -27,6 +24,9 @@ from extender.domain.translation.settings import (
     TIME_LIMIT,
     Setting,
 )
+from extender.domain.translation.forms import Form
+from extender.domain.translation.hostnames import HostnamesError
+from extender.domain.translation.notice import Notice
 
 T = TypeVar("T")
 

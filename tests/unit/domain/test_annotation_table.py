@@ -7,8 +7,8 @@ from pydantic import TypeAdapter
 
 from extender.config.keys import CONFIGURATION
 from extender.domain.jobs.job import Exclusive, JobOrder, JobRequest, Mark, Mode
+from extender.domain.translation.annotation_table import SETTINGS, WITH_SITE_DEFAULT, Setting
 from extender.domain.translation.forms import Instant, Switches
-from extender.domain.translation.settings import SETTINGS, WITH_SITE_DEFAULT, Setting
 from extender.slurm.describe import describe
 from extender.slurm.placeholder import HookSettings
 from slurmclient import JobDescription

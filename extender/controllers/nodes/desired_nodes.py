@@ -22,8 +22,8 @@ class NodeLister(Protocol):
         ...
 
 
-class NodeWishes:
-    """Keeps them. `on_node` gives the Pods of a Node."""
+class DesiredNodes:
+    """Keep the wanted Slurm nodes. `on_node` gives the Pods of a Node."""
 
     def __init__(
         self, rules: ExternalRules, kube_nodes: NodeLister, on_node: Callable[[str], Sequence[PodView]]

@@ -12,10 +12,10 @@ from docs.generate.annotations import render
 from extender.domain.jobs.job import Exclusive, Mode
 from extender.domain.policy.site import RESTRICTED_KEYS, TimeoutUnit, TranslationPolicy
 from extender.domain.printable import printable
-from extender.domain.translation import settings
-from extender.domain.translation.annotations import Reading, read_settings
+from extender.domain.translation import annotation_table as table
+from extender.domain.translation.annotation_reader import Reading, read_settings
+from extender.domain.translation.annotation_table import SETTINGS, Setting
 from extender.domain.translation.forms import Instant, Unsent
-from extender.domain.translation.settings import SETTINGS, Setting
 from extender.domain.wellknown import JOB_ID, NODE, Reason
 
 OWN, SUNK, BRIDGE = "slurm-extender.io/", "sunk.coreweave.com/", "slurmjob.slinky.slurm.net/"
@@ -49,15 +49,15 @@ def fault(setting: Setting[Any], text: str) -> str:
 
 
 def test_every_key_of_either_peer_is_a_setting_and_has_a_key_of_our_own() -> None:
-    assert settings.BY_SUNK_NAME.keys() == SUNK_KEYS
-    assert settings.BY_BRIDGE_NAME.keys() == BRIDGE_KEYS
-    assert len(settings.BY_NAME) == len(SETTINGS)
+    assert table.BY_SUNK_NAME.keys() == SUNK_KEYS
+    assert table.BY_BRIDGE_NAME.keys() == BRIDGE_KEYS
+    assert len(table.BY_NAME) == len(SETTINGS)
     assert {setting.name for setting in SETTINGS} >= RESTRICTED_KEYS
 
 
 @pytest.mark.parametrize("prefix", [OWN, SUNK, BRIDGE])
 def test_one_setting_means_the_same_under_each_prefix(prefix: str) -> None:
-    assert read({prefix + "account": "physics"}).chosen.get(settings.ACCOUNT) == "physics"
+    assert read({prefix + "account": "physics"}).chosen.get(table.ACCOUNT) == "physics"
 
 
 def test_values_that_mean_the_same_agree_across_prefixes() -> None:
@@ -65,8 +65,8 @@ def test_values_that_mean_the_same_agree_across_prefixes() -> None:
         {OWN + "exclusive": "none", SUNK + "exclusive": "true", OWN + "user-id": "007", SUNK + "user-id": "7"}
     )
     assert reading.faults == ()
-    assert reading.chosen.get(settings.EXCLUSIVE) is Exclusive.NONE
-    assert reading.chosen.get(settings.USER_ID) == "7"
+    assert reading.chosen.get(table.EXCLUSIVE) is Exclusive.NONE
+    assert reading.chosen.get(table.USER_ID) == "7"
 
 
 def test_two_values_under_two_prefixes_are_a_fault_that_names_both() -> None:
@@ -77,8 +77,8 @@ def test_two_values_under_two_prefixes_are_a_fault_that_names_both() -> None:
 def test_the_pod_goes_before_its_root_owner_under_the_same_prefix() -> None:
     reading = read({BRIDGE + "qos": "high"}, {BRIDGE + "qos": "low", BRIDGE + "account": "physics"})
     assert reading.faults == ()
-    assert reading.chosen.get(settings.QOS) == "high"
-    assert reading.chosen.get(settings.ACCOUNT) == "physics"
+    assert reading.chosen.get(table.QOS) == "high"
+    assert reading.chosen.get(table.ACCOUNT) == "physics"
 
 
 @pytest.mark.parametrize("prefix", [OWN, SUNK])
@@ -108,7 +108,7 @@ def test_an_empty_value_says_nothing() -> None:
 
 
 def test_space_around_a_value_is_not_part_of_it() -> None:
-    assert value(settings.ACCOUNT, " physics\n") == "physics"
+    assert value(table.ACCOUNT, " physics\n") == "physics"
 
 
 def test_all_faults_are_said_at_once() -> None:
@@ -122,37 +122,37 @@ def test_all_faults_are_said_at_once() -> None:
 
 @pytest.mark.parametrize(("unit", "minutes"), [(TimeoutUnit.MINUTES, 90), (TimeoutUnit.SECONDS, 2)])
 def test_sunks_timeout_counts_what_the_site_says_and_ours_counts_minutes(unit: TimeoutUnit, minutes: int) -> None:
-    assert read({SUNK + "timeout": "90"}, unit=unit).chosen.get(settings.TIME_LIMIT) == minutes
-    assert read({OWN + "time-limit": "90"}, unit=unit).chosen.get(settings.TIME_LIMIT) == 90
+    assert read({SUNK + "timeout": "90"}, unit=unit).chosen.get(table.TIME_LIMIT) == minutes
+    assert read({OWN + "time-limit": "90"}, unit=unit).chosen.get(table.TIME_LIMIT) == 90
 
 
 @pytest.mark.parametrize(
     ("setting", "text", "expected"),
     [
-        (settings.EXCLUSIVE, "mcs", Exclusive.MCS),
-        (settings.EXCLUSIVE, "True", Exclusive.NONE),
-        (settings.EXCLUSIVE, "false", Unsent.AS_THE_PARTITION_SAYS),
-        (settings.USER_ID, "alice", "alice"),
-        (settings.PRIORITY, "0", 0),
-        (settings.NICE, "-100", -100),
-        (settings.CPUS, "2500m", 3),
-        (settings.MEMORY, "16G", 15259),
-        (settings.MODE, "Batch", Mode.BATCH),
-        (settings.REQUIRED_NODES, "b, a,n[1-2]", ("a", "b", "n1", "n2")),
-        (settings.GRES, "gpu:a100:2", "gres/gpu:a100:2"),
-        (settings.GRES, "gres/gpu:2,shard", "gres/gpu:2,gres/shard"),
-        (settings.GRES, "gres:gpu=2, bandwidth:4g", "gres/gpu=2,gres/bandwidth:4g"),
-        (settings.GRES, "gpu:1g.10gb:2", "gres/gpu:1g.10gb:2"),
-        (settings.BEGIN, "1900000000", Instant(1_900_000_000)),
-        (settings.BEGIN, "2030-03-17T17:46:40Z", Instant(1_900_000_000)),
-        (settings.BEGIN, "2030-03-17T19:46:40+02:00", Instant(1_900_000_000)),
-        (settings.BEGIN, "now", Instant(0, relative=True)),
-        (settings.BEGIN, "now+90", Instant(90, relative=True)),
-        (settings.DEADLINE, "now+2days", Instant(172_800, relative=True)),
-        (settings.COMMENT, "größer als üblich", "größer als üblich"),
-        (settings.COMMENT, "x" * 1023, "x" * 1023),
-        (settings.BEGIN, "1970-01-01T00:00:00Z", Instant(0)),
-        (settings.PARTITION, "gpu,batch", "gpu,batch"),
+        (table.EXCLUSIVE, "mcs", Exclusive.MCS),
+        (table.EXCLUSIVE, "True", Exclusive.NONE),
+        (table.EXCLUSIVE, "false", Unsent.AS_THE_PARTITION_SAYS),
+        (table.USER_ID, "alice", "alice"),
+        (table.PRIORITY, "0", 0),
+        (table.NICE, "-100", -100),
+        (table.CPUS, "2500m", 3),
+        (table.MEMORY, "16G", 15259),
+        (table.MODE, "Batch", Mode.BATCH),
+        (table.REQUIRED_NODES, "b, a,n[1-2]", ("a", "b", "n1", "n2")),
+        (table.GRES, "gpu:a100:2", "gres/gpu:a100:2"),
+        (table.GRES, "gres/gpu:2,shard", "gres/gpu:2,gres/shard"),
+        (table.GRES, "gres:gpu=2, bandwidth:4g", "gres/gpu=2,gres/bandwidth:4g"),
+        (table.GRES, "gpu:1g.10gb:2", "gres/gpu:1g.10gb:2"),
+        (table.BEGIN, "1900000000", Instant(1_900_000_000)),
+        (table.BEGIN, "2030-03-17T17:46:40Z", Instant(1_900_000_000)),
+        (table.BEGIN, "2030-03-17T19:46:40+02:00", Instant(1_900_000_000)),
+        (table.BEGIN, "now", Instant(0, relative=True)),
+        (table.BEGIN, "now+90", Instant(90, relative=True)),
+        (table.DEADLINE, "now+2days", Instant(172_800, relative=True)),
+        (table.COMMENT, "größer als üblich", "größer als üblich"),
+        (table.COMMENT, "x" * 1023, "x" * 1023),
+        (table.BEGIN, "1970-01-01T00:00:00Z", Instant(0)),
+        (table.PARTITION, "gpu,batch", "gpu,batch"),
     ],
 )
 def test_a_value_is_read_as_its_form_says(setting: Setting[Any], text: str, expected: object) -> None:
@@ -162,33 +162,33 @@ def test_a_value_is_read_as_its_form_says(setting: Setting[Any], text: str, expe
 @pytest.mark.parametrize(
     ("setting", "text", "allowed"),
     [
-        (settings.TIME_LIMIT, "0", "minutes from 1 to"),
-        (settings.TIME_LIMIT, "1w", "minutes from 1 to"),
-        (settings.PRIORITY, "-1", "from 0 to 4294967293"),
-        (settings.PRIORITY, "4294967294", "from 0 to 4294967293"),
-        (settings.NICE, "2147483646", "from -2147483645 to 2147483645"),
-        (settings.EXCLUSIVE, "yes", "one of none, ok, user, mcs, topo, node, true, false"),
-        (settings.MODE, "array", "one of batch, allocation, external, auto"),
-        (settings.USER_ID, "4294967294", "a number from 0 to"),
-        (settings.USER_ID, "a b", "or a name"),
-        (settings.GROUP_ID, "-1", "or a name"),
-        (settings.CPUS, "0", "a Kubernetes quantity of CPUs above 0"),
-        (settings.MEMORY, "16GB", "such as 16Gi"),
-        (settings.GRES, "gpu:", "gpu:a100:2"),
-        (settings.GRES, "2", "gpu:a100:2"),
-        (settings.GRES, "gpu 2", "gpu:a100:2"),
-        (settings.WORKING_DIR, "home", "an absolute path"),
-        (settings.ACCOUNT, "a b", "without white space"),
-        (settings.PARTITION, "a,,b", "separated by commas"),
-        (settings.COMMENT, "a\x00b", "one line of text"),
-        (settings.COMMENT, "a\nb", "one line of text"),
-        (settings.COMMENT, "ä" * 512, "at most 1023 bytes"),
-        (settings.EXCLUDED_NODES, "n[3-1]", "the range '3-1' runs backwards)"),
-        (settings.BEGIN, "2030-01-31T08:00:00", "a time with its zone"),
-        (settings.BEGIN, "tomorrow", "now+<count>"),
-        (settings.BEGIN, "1969-12-31T23:59:59Z", "seconds since the epoch"),
-        (settings.DEADLINE, "now+1year", "now+<count>"),
-        (settings.GPU_TYPE, "a:b", "letters, digits"),
+        (table.TIME_LIMIT, "0", "minutes from 1 to"),
+        (table.TIME_LIMIT, "1w", "minutes from 1 to"),
+        (table.PRIORITY, "-1", "from 0 to 4294967293"),
+        (table.PRIORITY, "4294967294", "from 0 to 4294967293"),
+        (table.NICE, "2147483646", "from -2147483645 to 2147483645"),
+        (table.EXCLUSIVE, "yes", "one of none, ok, user, mcs, topo, node, true, false"),
+        (table.MODE, "array", "one of batch, allocation, external, auto"),
+        (table.USER_ID, "4294967294", "a number from 0 to"),
+        (table.USER_ID, "a b", "or a name"),
+        (table.GROUP_ID, "-1", "or a name"),
+        (table.CPUS, "0", "a Kubernetes quantity of CPUs above 0"),
+        (table.MEMORY, "16GB", "such as 16Gi"),
+        (table.GRES, "gpu:", "gpu:a100:2"),
+        (table.GRES, "2", "gpu:a100:2"),
+        (table.GRES, "gpu 2", "gpu:a100:2"),
+        (table.WORKING_DIR, "home", "an absolute path"),
+        (table.ACCOUNT, "a b", "without white space"),
+        (table.PARTITION, "a,,b", "separated by commas"),
+        (table.COMMENT, "a\x00b", "one line of text"),
+        (table.COMMENT, "a\nb", "one line of text"),
+        (table.COMMENT, "ä" * 512, "at most 1023 bytes"),
+        (table.EXCLUDED_NODES, "n[3-1]", "the range '3-1' runs backwards)"),
+        (table.BEGIN, "2030-01-31T08:00:00", "a time with its zone"),
+        (table.BEGIN, "tomorrow", "now+<count>"),
+        (table.BEGIN, "1969-12-31T23:59:59Z", "seconds since the epoch"),
+        (table.DEADLINE, "now+1year", "now+<count>"),
+        (table.GPU_TYPE, "a:b", "letters, digits"),
     ],
 )
 def test_a_value_of_another_form_is_a_fault_with_key_value_and_what_is_allowed(
@@ -201,12 +201,19 @@ def test_a_value_of_another_form_is_a_fault_with_key_value_and_what_is_allowed(
 
 @pytest.mark.parametrize(("length", "shown"), [(80, "x" * 80), (81, "x" * 77 + "...")])
 def test_a_long_value_is_shown_by_its_beginning(length: int, shown: str) -> None:
-    assert fault(settings.TIME_LIMIT, "x" * length).startswith(f'{OWN}time-limit: "{shown}" is not allowed')
+    assert fault(table.TIME_LIMIT, "x" * length).startswith(f'{OWN}time-limit: "{shown}" is not allowed')
 
 
 @pytest.mark.parametrize("character", ["\u202e", "\u2066", "\u200b", "\ufeff", "\u00ad", "\u2028", "\x1b", "\u0085"])
 @pytest.mark.parametrize(
-    "setting", [settings.COMMENT, settings.JOB_NAME, settings.ACCOUNT, settings.PARTITION, settings.WORKING_DIR]
+    "setting",
+    [
+        table.COMMENT,
+        table.JOB_NAME,
+        table.ACCOUNT,
+        table.PARTITION,
+        table.WORKING_DIR,
+    ],
 )
 def test_text_that_is_shown_as_another_text_is_refused_and_shown_by_its_escapes(
     setting: Setting[Any], character: str
@@ -290,8 +297,8 @@ def test_the_page_of_annotations_is_printed_from_the_table() -> None:
     ],
 )
 def test_a_time_limit_is_read_as_sbatch_reads_it_or_with_units(text: str, minutes: int) -> None:
-    assert read({OWN + "time-limit": text}).chosen.get(settings.TIME_LIMIT) == minutes
-    assert read({}, {BRIDGE + "timelimit": text}).chosen.get(settings.TIME_LIMIT) == minutes
+    assert read({OWN + "time-limit": text}).chosen.get(table.TIME_LIMIT) == minutes
+    assert read({}, {BRIDGE + "timelimit": text}).chosen.get(table.TIME_LIMIT) == minutes
 
 
 @pytest.mark.parametrize(
@@ -303,7 +310,7 @@ def test_a_time_limit_that_slurm_could_not_have_is_a_fault_with_examples(text: s
 
 
 def test_a_node_for_one_job_can_be_asked_for_in_the_word_of_a_node() -> None:
-    assert read({OWN + "exclusive": "node"}).chosen.get(settings.EXCLUSIVE) is Exclusive.NONE
+    assert read({OWN + "exclusive": "node"}).chosen.get(table.EXCLUSIVE) is Exclusive.NONE
 
 
 def test_the_annotation_for_admission_is_no_setting() -> None:
