@@ -94,7 +94,7 @@ class IoContext:
     """What `kubernetes` and `slurm` have sent to change something, and was not answered yet."""
 
     elapsed: Callable[[], float] = running_time
-    """The clock of `mandate`."""
+    """The clock of leader election."""
 
     host: str = "localhost"
     """The name of the machine or Pod."""

@@ -267,7 +267,7 @@ class JobController:
         living = _living(wanted, states)
         self._events.publish(JobStatesAnswered(asked_at, living, every=False))
         for job_id in wanted - living:
-            self._read_soon(job_id, "check of neighbours")
+            self._read_soon(job_id, "allocation check")
 
     def _read_soon(self, job_id: int, cause: str, rank: int = AT_ONCE) -> None:
         if self._reads.add(job_id, rank) or job_id not in self._causes or self._causes[job_id] == POLL:

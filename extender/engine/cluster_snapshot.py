@@ -53,13 +53,13 @@ def same_sizes(old: ClusterSnapshot, new: ClusterSnapshot) -> bool:
     return _sizes(old) == _sizes(new)
 
 
-def _sizes(world: ClusterSnapshot) -> dict[str, tuple[object, ...]]:
-    nodes = world.picture.nodes.items()
+def _sizes(snapshot: ClusterSnapshot) -> dict[str, tuple[object, ...]]:
+    nodes = snapshot.picture.nodes.items()
     return {name: (node.cpus, node.memory_mb, node.gres, node.features) for name, node in nodes}
 
 
-def _allocatable(world: ClusterSnapshot) -> dict[str, Mapping[str, str]]:
-    return {name: node.allocatable for name, node in world.nodes.items()}
+def _allocatable(snapshot: ClusterSnapshot) -> dict[str, Mapping[str, str]]:
+    return {name: node.allocatable for name, node in snapshot.nodes.items()}
 
 
 Allocation = e.AllocationFits | e.AllocationBusy | e.AllocationMisfits | e.AllocationUnfenced
@@ -68,7 +68,7 @@ Allocation = e.AllocationFits | e.AllocationBusy | e.AllocationMisfits | e.Alloc
 def check_allocation(
     p: Placeholder,
     pods: Mapping[str, PodView],
-    world: ClusterSnapshot,
+    snapshot: ClusterSnapshot,
     on_node: Callable[[str], Sequence[PodView]],
     others: Sequence[Placeholder],
     *,
@@ -93,7 +93,7 @@ def check_allocation(
         pod = pods.get(member.ref.uid)
         if not (member.wanting or member.binding) or not node_name:
             continue
-        node = world.nodes.get(node_name)
+        node = snapshot.nodes.get(node_name)
         if node is None:
             # The Node existed at the grant and may register again; `unclaimed_grants` measures how long it is absent.
             return e.AllocationBusy(f"Node {node_name} does not exist at present.")

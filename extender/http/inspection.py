@@ -101,24 +101,24 @@ class Inspection:
 
     def nodes(self) -> Mapping[str, Any]:
         """Return Slurm's nodes as last read, the Node of each, faults of the mapping, and the drain holds."""
-        world = self._assembly.engine.snapshot
+        snapshot = self._assembly.engine.snapshot
         controller = self._assembly.node_controllers.controller
         return {
             "slurm": [
                 {
                     "name": node.name,
-                    "kubernetes": world.node_map.kubernetes.get(node.name),
+                    "kubernetes": snapshot.node_map.kubernetes.get(node.name),
                     "state": "+".join([node.state, *sorted(node.flags)]),
                     "reason": node.reason,
                     "partitions": list(node.partitions),
                     "fenceCalls": self._assembly.node_controllers.fence_evidence.last_calls(node.name),
                 }
-                for node in sorted(world.picture.nodes.values(), key=lambda node: node.name)
+                for node in sorted(snapshot.picture.nodes.values(), key=lambda node: node.name)
             ],
-            "kubernetesOnly": list(world.node_map.without_slurm),
-            "slurmOnly": list(world.node_map.without_kubernetes),
+            "kubernetesOnly": list(snapshot.node_map.without_slurm),
+            "slurmOnly": list(snapshot.node_map.without_kubernetes),
             "external": self._assembly.node_controllers.external_nodes.shown(),
-            "problems": list(world.node_map.problems),
+            "problems": list(snapshot.node_map.problems),
             "holds": [
                 {"node": hold.name, "state": str(hold.state), "causes": dict(hold.holds)}
                 for hold in controller.holds.values()

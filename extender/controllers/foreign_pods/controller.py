@@ -223,9 +223,9 @@ class ForeignPodController:
 
     def check(self) -> None:
         """Compare everything, and continue what waited for time to pass."""
-        world, now = self._engine.snapshot, self._clock.now()
+        snapshot, now = self._engine.snapshot, self._clock.now()
         self._missing = None
-        if not world.node_map.known or not world.picture.known:
+        if not snapshot.node_map.known or not snapshot.picture.known:
             return
         self._compare()
         for node in self.shortages.nodes():
@@ -246,13 +246,13 @@ class ForeignPodController:
 
     def _compare(self) -> None:
         """Check every Pod whose Node has another Slurm node now, or another size."""
-        world, before = self._engine.snapshot, self._seen
-        if self._policy is None or world is self._checked_at:
+        snapshot, before = self._engine.snapshot, self._seen
+        if self._policy is None or snapshot is self._checked_at:
             return
-        self._checked_at, nodes = world, world.picture.nodes
+        self._checked_at, nodes = snapshot, snapshot.picture.nodes
         now = {
             name: (its, (node.size, node.external) if (node := nodes.get(its)) is not None else None)
-            for name, its in world.node_map.last.items()
+            for name, its in snapshot.node_map.last.items()
         }
         self._seen = now
         if now != before:
@@ -263,16 +263,16 @@ class ForeignPodController:
 
     def _take(self, pod: PodView, *, left: bool) -> None:
         """Check one Pod, as it is or was last."""
-        world, record = self._engine.snapshot, self._records.get(pod.uid)
+        snapshot, record = self._engine.snapshot, self._records.get(pod.uid)
         there = self._cache.get(pod.uid) is not None and not pod.finished
-        node = world.node_map.last.get(pod.node_name, "")
+        node = snapshot.node_map.last.get(pod.node_name, "")
         foreign_pod = None
         if self._policy is not None and there:
-            if not node or not world.picture.known:  # where it is is not known just now: all stays as it is
+            if not node or not snapshot.picture.known:  # where it is is not known just now: all stays as it is
                 if record is not None:
                     record.gone_at, record.left = None, False
                 return
-            foreign_pod = foreign_pod_of(pod, node, world.picture.nodes.get(node), self._policy)
+            foreign_pod = foreign_pod_of(pod, node, snapshot.picture.nodes.get(node), self._policy)
         if record is None:
             if foreign_pod is None:
                 return

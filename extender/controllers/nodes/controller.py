@@ -289,10 +289,10 @@ class NodeController:
             now_map = before
             if was != self._grounds:
                 now_map = map_nodes(nodes.values(), self._picture, on, before, pairing=self._pairing)
-        world = ClusterSnapshot(self._picture, now_map, nodes)
+        snapshot = ClusterSnapshot(self._picture, now_map, nodes)
         if now_map is not before:
             self._news.notify(before, now_map, nodes)
-        self._engine.update_snapshot(world)
+        self._engine.update_snapshot(snapshot)
 
     def _keep_silent(self) -> None:
         """Hold nodes of Pods whose slurmd does not respond: DOWN after SlurmdTimeout, it takes jobs when it returns.

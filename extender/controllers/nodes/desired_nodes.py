@@ -61,12 +61,12 @@ class DesiredNodes:
                     self._unreadable[name] = str(why)
         return bool(dirty)
 
-    def of(self, node: str, slurm_name: str, world: ClusterSnapshot) -> DesiredNode | None:
+    def of(self, node: str, slurm_name: str, snapshot: ClusterSnapshot) -> DesiredNode | None:
         """Return the wanted Slurm node of this Node, under that name."""
         want = self._wanted.get(node)
-        return _as_slurm_can(want, world) if want is not None and want.name == slurm_name else None
+        return _as_slurm_can(want, snapshot) if want is not None and want.name == slurm_name else None
 
-    def by_slurm_name(self, world: ClusterSnapshot) -> tuple[dict[str, DesiredNode], dict[str, str]]:
+    def by_slurm_name(self, snapshot: ClusterSnapshot) -> tuple[dict[str, DesiredNode], dict[str, str]]:
         """Return the wanted nodes by name; and the Nodes that cannot be registered, and why.
 
         Those cannot be read, contradict each other, or are Slurm nodes that the extender did not register.
@@ -74,9 +74,9 @@ class DesiredNodes:
         found: dict[str, list[DesiredNode]] = {}
         unfit = dict(self._unreadable)
         for want in self._wanted.values():
-            one = _as_slurm_can(want, world)
-            is_now = world.node_map.slurm.get(one.node, one.name)
-            has = world.picture.nodes.get(is_now)
+            one = _as_slurm_can(want, snapshot)
+            is_now = snapshot.node_map.slurm.get(one.node, one.name)
+            has = snapshot.picture.nodes.get(is_now)
             if is_now != one.name and has is not None and has.registered_for != one.node:
                 unfit[one.node] = f"it is Slurm node {is_now} already"
             else:
@@ -87,21 +87,21 @@ class DesiredNodes:
                 unfit |= {one.node: f"Nodes {nodes} all state the Slurm name {name}" for one in several}
         return {name: one for name, (one, *others) in found.items() if not others}, unfit
 
-    def lacking(self, world: ClusterSnapshot) -> dict[str, str]:
+    def lacking(self, snapshot: ClusterSnapshot) -> dict[str, str]:
         """Return the Nodes with GRES that slurm.conf does not name, and a sentence about each."""
         found = {}
         for want in self._wanted.values():
-            if names := ", ".join(sorted(_unknown_gres(want, world))):
+            if names := ", ".join(sorted(_unknown_gres(want, snapshot))):
                 found[want.node] = f"GresTypes of slurm.conf must name {names}; Node {want.node} has none in Slurm"
         return found
 
 
-def _unknown_gres(want: DesiredNode, world: ClusterSnapshot) -> set[str]:
-    known = world.picture.features.gres_types
+def _unknown_gres(want: DesiredNode, snapshot: ClusterSnapshot) -> set[str]:
+    known = snapshot.picture.features.gres_types
     return set() if known is None else {full.partition(":")[0] for full in want.gres} - known
 
 
-def _as_slurm_can(want: DesiredNode, world: ClusterSnapshot) -> DesiredNode:
+def _as_slurm_can(want: DesiredNode, snapshot: ClusterSnapshot) -> DesiredNode:
     """Return the Node without GRES that slurm.conf does not name: slurmctld would omit those silently."""
-    unknown = _unknown_gres(want, world)
+    unknown = _unknown_gres(want, snapshot)
     return want.without(unknown) if unknown else want

@@ -156,10 +156,10 @@ class FenceEvidenceController:
 
     def _read_nodes(self) -> None:
         """Take over what processes before this one wrote, once for each Node; forget Slurm nodes that are gone."""
-        world = self._engine.snapshot
-        if not (self._controller.running and world.picture.known and world.node_map.known):
+        snapshot = self._engine.snapshot
+        if not (self._controller.running and snapshot.picture.known and snapshot.node_map.known):
             return
-        for slurm_node, name in world.node_map.kubernetes.items():
+        for slurm_node, name in snapshot.node_map.kubernetes.items():
             node = self._kube_node(name)
             if node is None or self._read.get(slurm_node) == node.uid:
                 continue
@@ -167,10 +167,10 @@ class FenceEvidenceController:
                 self._ledger.drop(slurm_node)
             self._read[slurm_node] = node.uid
             self._adopt(slurm_node, node)
-        for gone in (self._read.keys() | self._ledger.nodes()) - world.picture.nodes.keys():
+        for gone in (self._read.keys() | self._ledger.nodes()) - snapshot.picture.nodes.keys():
             self._ledger.drop(gone)
             self._read.pop(gone, None)
-        for call in [one for one in self._last_calls if one[0] not in world.picture.nodes]:
+        for call in [one for one in self._last_calls if one[0] not in snapshot.picture.nodes]:
             del self._last_calls[call]
 
     def _adopt(self, slurm_node: str, node: NodeView) -> None:

@@ -102,10 +102,10 @@ class MarkController:
 
     def unavailable_by_reason(self) -> Mapping[str, int]:
         """Count the Nodes on which Slurm starts nothing new, by the reason in their condition."""
-        world, now = self._engine.snapshot, self._clock.now()
+        snapshot, now = self._engine.snapshot, self._clock.now()
         found = Counter(dict.fromkeys(REASONS, 0))
-        for its in world.node_map.last.values():
-            slurm = world.picture.nodes.get(its)
+        for its in snapshot.node_map.last.values():
+            slurm = snapshot.picture.nodes.get(its)
             why = None if slurm is None else unavailable(slurm, now - self._silent.get(its, now))
             if why is not None:
                 found[why.reason] += 1
@@ -140,23 +140,23 @@ class MarkController:
 
     def snapshot_changed(self, _event: SnapshotChanged) -> None:
         """Compare the Nodes of which either side is different from the snapshot before."""
-        world = self._engine.snapshot
-        known = world.picture.known and world.node_map.known
-        if self._controller.running and world is not self._seen and known:
-            self._compare(world)
+        snapshot = self._engine.snapshot
+        known = snapshot.picture.known and snapshot.node_map.known
+        if self._controller.running and snapshot is not self._seen and known:
+            self._compare(snapshot)
 
-    def _compare(self, world: ClusterSnapshot) -> None:
+    def _compare(self, snapshot: ClusterSnapshot) -> None:
         """Queue the Nodes whose Slurm node changed: thousands are not compared for one that is busy now."""
-        now, pairs, before = self._clock.now(), world.node_map.last, self._seen
-        nodes = world.picture.nodes
+        now, pairs, before = self._clock.now(), snapshot.node_map.last, self._seen
+        nodes = snapshot.picture.nodes
         silent = {name for name, node in nodes.items() if node.flags and SILENT in node.flags}
         self._silent = {name: self._silent.get(name, now) for name in silent}
         changed = self._slurmds_changed(nodes) | silent
         if before is None:
             self._native.adopt(self._kube_nodes(), lambda name: pairs.get(name, ""))
-        elif world.picture is not before.picture:
+        elif snapshot.picture is not before.picture:
             changed |= _changed(before.picture.nodes, nodes)
-        self._seen = world
+        self._seen = snapshot
         if before is None or pairs != before.node_map.last:
             there = set()
             for one in self._kube_nodes():
@@ -214,8 +214,8 @@ class MarkController:
 
     def _owed(self, node: NodeView) -> tuple[NodePatch | None, Report | None]:
         """Return the write that is due. While the mapping or Slurm's nodes are unknown, everything stays as it is."""
-        world = self._engine.snapshot
-        if not (self._seen is not None and world.picture.known and world.node_map.known):
+        snapshot = self._engine.snapshot
+        if not (self._seen is not None and snapshot.picture.known and snapshot.node_map.known):
             return None, None
         standing = self._standing(node)
         self._notify(node, standing)
@@ -226,14 +226,14 @@ class MarkController:
         return None if node is None else self._owed(node)[0]
 
     def _standing(self, node: NodeView) -> NodeStatus:
-        world, now = self._engine.snapshot, self._clock.now()
-        name = world.node_map.last.get(node.name, "")
-        slurm = world.picture.nodes.get(name)
+        snapshot, now = self._engine.snapshot, self._clock.now()
+        name = snapshot.node_map.last.get(node.name, "")
+        slurm = snapshot.picture.nodes.get(name)
         if slurm is None:
             return NodeStatus()
         silent_s = now - self._silent.get(name, now)
         pods = self._pods.get(name, ()) if self._in_pods else None
-        if node.name not in world.node_map.slurm and not self._in_pods and speaks_no_more(node, slurm):
+        if node.name not in snapshot.node_map.slurm and not self._in_pods and speaks_no_more(node, slurm):
             return NodeStatus(jobs=self._native.on(name))  # jobs that began there while it was that node
         return NodeStatus(True, unavailable(slurm, silent_s), self._native.on(name), pods)
 

@@ -153,11 +153,11 @@ class RemovalController:
         Its name is not known any more, nor on which of several nodes it was: each of these has a removal of its own,
         since the kubelet of another node says nothing about it.
         """
-        world = self._engine.snapshot
+        snapshot = self._engine.snapshot
         uids = [uid for uid in self._workloads.uids(mark.workload) if uid not in self._proven]
         if not job.nodes or not uids:
             return True
-        if not world.node_map.known:
+        if not snapshot.node_map.known:
             return False
         left = dict.fromkeys((uid for uid in uids if uid not in self._open), job.nodes[0])
         if left and len(job.nodes) > 1:
@@ -165,7 +165,7 @@ class RemovalController:
         for uid, slurm_node in left.items():
             if uid in self._open or uid in self._proven:
                 continue
-            node = world.node_map.last_kubernetes(slurm_node) or UNKNOWN_NODE
+            node = snapshot.node_map.last_kubernetes(slurm_node) or UNKNOWN_NODE
             pod = "-".join(job.name.rpartition("-")[0].split()) or "?"
             known = removal(uid, pod, node, mark.longest_grace_s, self._kube_nodes().get(node))
             self._keep(_OpenRemoval(known, "", frozenset({slurm_node})))
@@ -360,15 +360,15 @@ class RemovalController:
         self._engine.handle(workload, e.PodGone(uid, e.PodEnd.REMOVED, outcome), "watch")
 
     def _slurm_nodes(self, workload: str, uid: str, node: str) -> frozenset[str]:
-        p, world = self._engine.placeholders.get(workload), self._engine.snapshot
+        p, snapshot = self._engine.placeholders.get(workload), self._engine.snapshot
         theirs = frozenset[str]()
         if p is not None:
             member = p.member(uid)
-            theirs = frozenset() if member is None else slurm_nodes_of_member(p, member, world.node_map)
-            theirs = theirs or slurm_nodes_of(p, world.node_map)
-        own_name = {node} if world.node_map.last_kubernetes(node) == node else set[str]()
-        given = theirs or world.node_map.last_slurm([node]) or frozenset(p.slurm_nodes if p else ())
-        return given or frozenset(own_name & world.picture.nodes.keys())
+            theirs = frozenset() if member is None else slurm_nodes_of_member(p, member, snapshot.node_map)
+            theirs = theirs or slurm_nodes_of(p, snapshot.node_map)
+        own_name = {node} if snapshot.node_map.last_kubernetes(node) == node else set[str]()
+        given = theirs or snapshot.node_map.last_slurm([node]) or frozenset(p.slurm_nodes if p else ())
+        return given or frozenset(own_name & snapshot.picture.nodes.keys())
 
     def holds(self, slurm_node: str) -> bool:
         """Return whether this Slurm node is held for a removed Pod."""

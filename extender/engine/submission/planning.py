@@ -36,13 +36,13 @@ class Planner:
     def __init__(self, on_no_node: Callable[[str], bool], *, gangs_need_fence: bool = True) -> None:
         self._gangs_need_fence = gangs_need_fence
         self._node_capacity = NodeCapacityIndex(on_no_node)
-        self._world = ClusterSnapshot()
+        self._snapshot = ClusterSnapshot()
         self._known: dict[Hashable, object] = {}
         """Answers that hold as long as nothing changes of what `same_reach` compares."""
 
     def excluded(
         self,
-        world: ClusterSnapshot,
+        snapshot: ClusterSnapshot,
         pods: Sequence[PodView],
         candidates: frozenset[str],
         request: JobRequest,
@@ -53,31 +53,31 @@ class Planner:
 
         A gang must also avoid nodes without a working fence: a batch script holds the first node of a job alone.
         """
-        excluded = self._exclusions(world, candidates, self._node_capacity.too_small(world, pods), request)
-        unfenced = self._unfenced(world, request, fenced)
+        excluded = self._exclusions(snapshot, candidates, self._node_capacity.too_small(snapshot, pods), request)
+        unfenced = self._unfenced(snapshot, request, fenced)
         return tuple(sorted({*excluded, *unfenced})) if unfenced else excluded
 
-    def _unfenced(self, world: ClusterSnapshot, request: JobRequest, fenced: FencedNodes) -> frozenset[str]:
+    def _unfenced(self, snapshot: ClusterSnapshot, request: JobRequest, fenced: FencedNodes) -> frozenset[str]:
         if request.members < 2 or not self._gangs_need_fence:
             return frozenset()
-        nodes, known = frozenset(reach(world.picture, request)), world.picture.nodes
+        nodes, known = frozenset(reach(snapshot.picture, request)), snapshot.picture.nodes
         external = {name for name in nodes if name in known and known[name].external}
         return frozenset(job_safety(Mode.BATCH, request.members, nodes, external, fenced).unfenced)
 
-    def mode_of(self, world: ClusterSnapshot, request: JobRequest, excluded: tuple[str, ...]) -> Mode:
+    def mode_of(self, snapshot: ClusterSnapshot, request: JobRequest, excluded: tuple[str, ...]) -> Mode:
         """Return the likely mode of a queued job whose mode is not recorded, by its excluded nodes."""
         what = ("mode", request.mode, request.partition, excluded)
-        return self._once(world, what, lambda: mode_of(request, world.picture, excluded))
+        return self._once(snapshot, what, lambda: mode_of(request, snapshot.picture, excluded))
 
     def queued(
-        self, world: ClusterSnapshot, request: JobRequest, excluded: tuple[str, ...], mode: Mode
+        self, snapshot: ClusterSnapshot, request: JobRequest, excluded: tuple[str, ...], mode: Mode
     ) -> SubmissionPlan | NoPlan:
         """Return the plan for a job of this mode that is already queued."""
-        return self._planned(world, replace(request, mode=mode), excluded, queue=True)
+        return self._planned(snapshot, replace(request, mode=mode), excluded, queue=True)
 
     def plan(
         self,
-        world: ClusterSnapshot,
+        snapshot: ClusterSnapshot,
         pods: Sequence[PodView],
         candidates: frozenset[str],
         request: JobRequest,
@@ -87,58 +87,59 @@ class Planner:
         fenced: FencedNodes = NO_FENCE,
     ) -> tuple[SubmissionPlan | NoPlan, str]:
         """Return mode and call, and why none of the nodes that are left can ever hold the workload, if that is so."""
-        queue = queue or must_queue(request, world.picture, waiting)
+        queue = queue or must_queue(request, snapshot.picture, waiting)
 
         def planned(excluded: tuple[str, ...]) -> SubmissionPlan | NoPlan:
-            return self._planned(world, request, excluded, queue=queue, fenced=fenced)
+            return self._planned(snapshot, request, excluded, queue=queue, fenced=fenced)
 
-        small = self._node_capacity.too_small(world, pods)
-        excluded = self._exclusions(world, candidates, small, request)
+        excluded = self._exclusions(snapshot, candidates, self._node_capacity.too_small(snapshot, pods), request)
         chosen = planned(excluded)
         if isinstance(chosen, NoPlan):
-            without_sizes = planned(self._exclusions(world, candidates, frozenset(), request))
+            without_sizes = planned(self._exclusions(snapshot, candidates, frozenset(), request))
             if isinstance(without_sizes, NoPlan):
                 return chosen, ""
-            there = [world.node_map.kubernetes.get(name, "") for name in self._left(world, request, without_sizes)]
-            return chosen, self._node_capacity.no_node(world, pods, there)
-        nowhere = self._node_capacity.no_slurm_node(world, request, self._left(world, request, chosen))
+            there = [
+                snapshot.node_map.kubernetes.get(name, "") for name in self._left(snapshot, request, without_sizes)
+            ]
+            return chosen, self._node_capacity.no_node(snapshot, pods, there)
+        nowhere = self._node_capacity.no_slurm_node(snapshot, request, self._left(snapshot, request, chosen))
         if nowhere:  # perhaps nodes of another kind would do, on which it would exist in another mode
-            other = planned(tuple(sorted({*excluded, *self._left(world, request, chosen)})))
+            other = planned(tuple(sorted({*excluded, *self._left(snapshot, request, chosen)})))
             if isinstance(other, SubmissionPlan):
-                again = self._node_capacity.no_slurm_node(world, request, self._left(world, request, other))
+                again = self._node_capacity.no_slurm_node(snapshot, request, self._left(snapshot, request, other))
                 return (chosen, nowhere) if again else (other, "")
-        if not nowhere and (nowhere := self._too_few(world, request, chosen)):
-            left = frozenset(self._left(world, request, chosen))
-            nowhere = f"{nowhere} {_unsuitable(world, request, left, small)}".rstrip()
-        unfenced = self._unfenced(world, request, fenced)
+        nowhere = nowhere or self._too_few(snapshot, request, chosen)
+        unfenced = self._unfenced(snapshot, request, fenced)
         if unfenced:
-            unfenced &= frozenset(self._left(world, request, chosen))
+            unfenced &= frozenset(self._left(snapshot, request, chosen))
         if nowhere or not unfenced:
             return chosen, nowhere
         with_fence = planned(tuple(sorted({*excluded, *unfenced})))
-        if isinstance(with_fence, NoPlan) or self._too_few(world, request, with_fence):
+        if isinstance(with_fence, NoPlan) or self._too_few(snapshot, request, with_fence):
             return NoPlan(f"GangNeedsFence: install the fence script on {few(unfenced)}"), ""
         return with_fence, ""
 
-    def _too_few(self, world: ClusterSnapshot, request: JobRequest, chosen: SubmissionPlan) -> str:
+    def _too_few(self, snapshot: ClusterSnapshot, request: JobRequest, chosen: SubmissionPlan) -> str:
         """Return why the nodes that are left cannot hold every member of a gang, as a sentence; "" if they may."""
         if request.members < 2:
             return ""
-        left = list(self._left(world, request, chosen))
+        left = list(self._left(snapshot, request, chosen))
         if request.packed:
-            return _no_room(world, request, left)
+            return _no_room(snapshot, request, left)
         lacks = len(left) < request.members
         return f"{_suitable(left)}, {request.members} are needed." if lacks else ""
 
     def _exclusions(
-        self, world: ClusterSnapshot, candidates: frozenset[str], refused: frozenset[str], request: JobRequest
+        self, snapshot: ClusterSnapshot, candidates: frozenset[str], refused: frozenset[str], request: JobRequest
     ) -> tuple[str, ...]:
         what = ("avoids", candidates, refused, request.partition, request.excluded_nodes)
-        return self._once(world, what, lambda: exclusions(candidates, refused, world.node_map, world.picture, request))
+        return self._once(
+            snapshot, what, lambda: exclusions(candidates, refused, snapshot.node_map, snapshot.picture, request)
+        )
 
     def _planned(
         self,
-        world: ClusterSnapshot,
+        snapshot: ClusterSnapshot,
         request: JobRequest,
         excluded: tuple[str, ...],
         *,
@@ -160,15 +161,17 @@ class Planner:
             fenced,
         )
         return self._once(
-            world, what, lambda: plan(request, world.picture, excluded, queue, QueuedPlaceholders(), fenced=fenced)
+            snapshot,
+            what,
+            lambda: plan(request, snapshot.picture, excluded, queue, QueuedPlaceholders(), fenced=fenced),
         )
 
-    def _once(self, world: ClusterSnapshot, what: Hashable, work_out: Callable[[], T]) -> T:
+    def _once(self, snapshot: ClusterSnapshot, what: Hashable, work_out: Callable[[], T]) -> T:
         """Return the answer for `what` from the cache, or work it out. `what` names all inputs beside the nodes."""
-        if world is not self._world:
-            if not same_reach(self._world, world):
+        if snapshot is not self._snapshot:
+            if not same_reach(self._snapshot, snapshot):
                 self._known.clear()
-            self._world = world
+            self._snapshot = snapshot
         known = self._known.get(what)
         if known is None:
             if len(self._known) >= ANSWERS_KEPT:
@@ -177,9 +180,9 @@ class Planner:
         return known  # type: ignore[return-value]  # what was kept under this name
 
     @staticmethod
-    def _left(world: ClusterSnapshot, request: JobRequest, chosen: SubmissionPlan) -> Iterator[str]:
+    def _left(snapshot: ClusterSnapshot, request: JobRequest, chosen: SubmissionPlan) -> Iterator[str]:
         avoided = frozenset(chosen.excluded)
-        return (name for name in reach(world.picture, request) if name not in avoided)
+        return (name for name in reach(snapshot.picture, request) if name not in avoided)
 
 
 SIZES_KEPT = 256
@@ -197,15 +200,15 @@ class NodeCapacityIndex:
 
         self._small: dict[frozenset[tuple[str, int]], frozenset[str]] = {}
 
-    def too_small(self, world: ClusterSnapshot, pods: Iterable[PodView]) -> frozenset[str]:
+    def too_small(self, snapshot: ClusterSnapshot, pods: Iterable[PodView]) -> frozenset[str]:
         """Return the Kubernetes Nodes that are too small for one of these Pods."""
-        self._check(world)
+        self._check(snapshot)
         found = [self._too_small(room.of_pod(pod, self._on_no_node)) for pod in pods]
         return found[0] if len(found) == 1 else frozenset[str]().union(*found)
 
-    def no_node(self, world: ClusterSnapshot, pods: Iterable[PodView], nodes: Iterable[str]) -> str:
+    def no_node(self, snapshot: ClusterSnapshot, pods: Iterable[PodView], nodes: Iterable[str]) -> str:
         """Return why none of these Kubernetes Nodes can ever hold one of the Pods, as a sentence; "" where one can."""
-        self._check(world)
+        self._check(snapshot)
         there = frozenset(nodes) & self._nodes.keys()
         for pod in pods:
             asked = room.of_pod(pod, self._on_no_node)
@@ -215,7 +218,7 @@ class NodeCapacityIndex:
         return ""
 
     @staticmethod
-    def no_slurm_node(world: ClusterSnapshot, request: JobRequest, nodes: Iterable[str]) -> str:
+    def no_slurm_node(snapshot: ClusterSnapshot, request: JobRequest, nodes: Iterable[str]) -> str:
         """Return why none of these Slurm nodes can ever hold the job, as a sentence; "" where one can.
 
         An empty list of nodes, or missing information, is not a reason.
@@ -223,7 +226,7 @@ class NodeCapacityIndex:
         asked = room.of_job(request)
         offers: dict[str, Amounts] = {}
         for name in nodes:
-            node = world.picture.nodes.get(name)
+            node = snapshot.picture.nodes.get(name)
             has = None if node is None else room.of_slurm(node)
             if has is None or not room.lacks(asked, has):
                 return ""
@@ -257,8 +260,8 @@ class NodeCapacityIndex:
             known = self._by_amount[resource] = [has for has, _ in pairs], [names for _, names in pairs]
         return chain.from_iterable(known[1][: bisect_left(known[0], amount)])
 
-    def _check(self, world: ClusterSnapshot) -> None:
-        before, now = self._nodes, world.nodes
+    def _check(self, snapshot: ClusterSnapshot) -> None:
+        before, now = self._nodes, snapshot.nodes
         if now is before:
             return
         self._nodes = now
@@ -268,11 +271,11 @@ class NodeCapacityIndex:
         self._small.clear()
 
 
-def _no_room(world: ClusterSnapshot, request: JobRequest, nodes: Sequence[str]) -> str:
+def _no_room(snapshot: ClusterSnapshot, request: JobRequest, nodes: Sequence[str]) -> str:
     """Return why these nodes cannot hold all members of a packed gang, as a sentence; "" where they may."""
     asked, found = room.of_job(request), 0
     for name in nodes:
-        node = world.picture.nodes.get(name)
+        node = snapshot.picture.nodes.get(name)
         has = None if node is None else room.of_slurm(node)
         if has is None:
             return ""

@@ -45,7 +45,7 @@ class Submissions:
 
     async def submit(self, p: Placeholder, command: c.SubmitJob) -> list[e.Event]:
         """Have a job made, unless its Pod left or changed meanwhile, its gang lacks one, or it could run nowhere."""
-        attempt, request, world = command.attempt, command.request, self._state.snapshot
+        attempt, request, snapshot = command.attempt, command.request, self._state.snapshot
         lacking = self._ports.gang_waits_for(p.key)  # since it was complete, as during a search for its job
         if lacking or not p.wants or p.request != request:
             return [e.SubmitRefused(attempt, permanent=False, text=lacking or NOT_WANTED)]
@@ -81,10 +81,10 @@ class Submissions:
         )
         name = job_name(request.title, mark.cluster, mark.scheduler, p.key)
         order = JobOrder(
-            within_partition(request, world.picture), name, mark, chosen.mode, chosen.immediate, chosen.excluded
+            within_partition(request, snapshot.picture), name, mark, chosen.mode, chosen.immediate, chosen.excluded
         )
         before = self._partitions.waiting()
-        behind = not chosen.immediate and (command.queue or must_queue(request, world.picture, before))
+        behind = not chosen.immediate and (command.queue or must_queue(request, snapshot.picture, before))
         answer = await self._ports.jobs.submit(order)
         if chosen.immediate and any(isinstance(event, e.SubmitRefused) and event.queue for event in answer):
             self._partitions.refused_at_once(order.request.partition)
@@ -115,20 +115,20 @@ class Submissions:
 
     async def update(self, p: Placeholder, command: c.UpdateJob) -> e.UpdateAnswered:
         """Send settings and exclusions in one request, so that the job never asks for half of either."""
-        job_id, request, world = command.job_id, command.request, self._state.snapshot
-        if not world.picture.known:
+        job_id, request, snapshot = command.job_id, command.request, self._state.snapshot
+        if not snapshot.picture.known:
             return e.UpdateAnswered(job_id, request, None)
         excluded: tuple[str, ...] | None = None
         if command.candidates is not None:
             unwanted = self._excluded(p, command.candidates, request)
-            mode = command.mode or self._planner.mode_of(world, command.was, command.excluded_sent)
-            chosen = self._planner.queued(world, request, unwanted, mode)
+            mode = command.mode or self._planner.mode_of(snapshot, command.was, command.excluded_sent)
+            chosen = self._planner.queued(snapshot, request, unwanted, mode)
             if isinstance(chosen, NoPlan):
                 return e.UpdateAnswered(job_id, request, False, f"{chosen.text[0].upper()}{chosen.text[1:]}.")
             excluded = chosen.excluded
-        limited = within_partition(request, world.picture)
+        limited = within_partition(request, snapshot.picture)
         names = changed(command.was, request) & FOLLOWED
-        if within_partition(command.was, world.picture).time_limit_minutes != limited.time_limit_minutes:
+        if within_partition(command.was, snapshot.picture).time_limit_minutes != limited.time_limit_minutes:
             names |= {"time_limit_minutes"}
         async with self._coverage.editing(job_id):
             try:
@@ -144,14 +144,14 @@ class Submissions:
 
     async def follow(self, p: Placeholder, command: c.FollowCandidates) -> e.FollowAnswered:
         """Have a waiting job avoid other nodes."""
-        world = self._state.snapshot
+        snapshot = self._state.snapshot
         excluded = self._excluded(p, command.candidates, command.request)
-        mode = command.mode or self._planner.mode_of(world, command.request, command.excluded_sent)
-        chosen = self._planner.queued(world, command.request, excluded, mode)
+        mode = command.mode or self._planner.mode_of(snapshot, command.request, command.excluded_sent)
+        chosen = self._planner.queued(snapshot, command.request, excluded, mode)
         if isinstance(chosen, NoPlan):
             # No usable node is left. slurmctld sets a pending job aside that excludes all of them (BadConstraints, in
             # 24.11.5 and 26.05.5); it resumes when the job excludes fewer.
-            known = world.picture.known and world.node_map.known
+            known = snapshot.picture.known and snapshot.node_map.known
             wanted = self._excluded(p, frozenset(), command.request) if known else command.excluded_sent
         else:
             wanted = chosen.excluded

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.generate import rooms
+from docs.generate import layers
 from docs.generate.state_diagram import BEGIN, END, PAGE, redrawn, render
 from extender.domain.lifecycle.machine import edges
 from extender.domain.placeholder import State
@@ -19,7 +19,7 @@ def page() -> str:
 
 
 def packages_page() -> str:
-    return (TOP / rooms.PAGE).read_text(encoding="utf-8")
+    return (TOP / layers.PAGE).read_text(encoding="utf-8")
 
 
 def test_the_drawing_in_the_page_is_the_table() -> None:
@@ -27,7 +27,7 @@ def test_the_drawing_in_the_page_is_the_table() -> None:
 
 
 def test_the_layers_in_the_page_are_those_that_import_linter_holds() -> None:
-    assert rooms.redrawn(packages_page()) == packages_page(), f"{rooms.PAGE} is stale: python -m docs.generate.rooms"
+    assert layers.redrawn(packages_page()) == packages_page(), f"{layers.PAGE} is stale: python -m docs.generate.layers"
 
 
 def test_every_change_of_state_is_drawn_with_its_event() -> None:

@@ -14,9 +14,9 @@ PACKAGE = Path(__file__).parents[3] / "extender"
 OWN_QUEUES = {"asyncio.Queue", "asyncio.Semaphore", "FairQueue"}
 
 
-def modules(*rooms: str) -> Iterator[tuple[str, ast.Module]]:
-    for room in rooms:
-        for path in sorted((PACKAGE / room).rglob("*.py")):
+def modules(*packages: str) -> Iterator[tuple[str, ast.Module]]:
+    for package in packages:
+        for path in sorted((PACKAGE / package).rglob("*.py")):
             yield str(path.relative_to(PACKAGE)), ast.parse(path.read_text(encoding="utf-8"))
 
 
@@ -46,11 +46,11 @@ def test_only_the_terminator_ends_jobs_and_only_it_proves_them() -> None:
     assert provers == {"engine/job_terminator.py"}
 
 
-@pytest.mark.parametrize("room", ["controllers", "engine"])
-def test_no_controller_writes_a_loop_or_a_queue_of_its_own(room: str) -> None:
+@pytest.mark.parametrize("package", ["controllers", "engine"])
+def test_no_controller_writes_a_loop_or_a_queue_of_its_own(package: str) -> None:
     found = [
         f"{name}:{node.lineno}"
-        for name, tree in modules(room)
+        for name, tree in modules(package)
         for node in ast.walk(tree)
         if (isinstance(node, ast.While) and isinstance(node.test, ast.Constant))
         or (isinstance(node, ast.Call) and ast.unparse(node.func) in OWN_QUEUES)

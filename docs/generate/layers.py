@@ -1,6 +1,6 @@
-"""Draw the layers of the house in `CONTRIBUTING.md` from the contract that import-linter holds, in `pyproject.toml`.
+"""Draw the layers of the packages in `CONTRIBUTING.md` from the contract that import-linter holds, in `pyproject.toml`.
 
-Run from the top of the repository: `python -m docs.generate.rooms` writes the page with a fresh drawing.
+Run from the top of the repository: `python -m docs.generate.layers` writes the page with a fresh drawing.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 from docs.generate.marked import renewed
 
 PAGE = Path("CONTRIBUTING.md")
-BEGIN = "<!-- Drawn by `python -m docs.generate.rooms` from `pyproject.toml`. -->"
-END = "<!-- The rooms end here. -->"
+BEGIN = "<!-- Drawn by `python -m docs.generate.layers` from `pyproject.toml`. -->"
+END = "<!-- The layers end here. -->"
 CONTRACT = "Dependencies point inwards"
 
 _PROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -22,10 +22,10 @@ def render() -> str:
     """A box for each layer, the outermost on top."""
     contracts = tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
     [layers] = [one["layers"] for one in contracts if one["name"] == CONTRACT]
-    shown = ["  ".join(room.strip().removeprefix("extender.") for room in layer.split("|")) for layer in layers]
+    shown = ["  ".join(package.strip().removeprefix("extender.") for package in layer.split("|")) for layer in layers]
     wide = max(map(len, shown))
     edge = f"+-{'-' * wide}-+"
-    rows = [line for rooms in shown for line in (f"| {rooms.center(wide)} |", edge)]
+    rows = [line for names in shown for line in (f"| {names.center(wide)} |", edge)]
     return "\n".join(["```", edge, *rows, "```"])
 
 
