@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.generate import layers, pod_ends, schemas, slurm_states, state_diagram
+from docs.generate import gang_manifests, layers, pod_ends, schemas, slurm_states, state_diagram
 from docs.generate.alerts import render as alerts_page
 from docs.generate.annotations import render as annotations_page
 from docs.generate.chart_readme import render as chart_readme
@@ -41,6 +41,6 @@ PAGES = {
 if __name__ == "__main__":
     for page, render in PAGES.items():
         page.write_text(render(), encoding="utf-8")
-    for part in (slurm_states, pod_ends, state_diagram, layers):
+    for part in (slurm_states, pod_ends, state_diagram, layers, gang_manifests):
         part.draw()
     write_performance()

@@ -46,7 +46,10 @@ class HttpFrontend:
 async def http_frontend(
     config: ExtenderConfiguration, io_context: IoContext, *, gates: bool = True
 ) -> AsyncIterator[HttpFrontend]:
-    """Open every listener first of all. `gates`: new Pods are changed. Raises `CannotListen`, `TlsError`."""
+    """Open all listeners before the cluster is known. `gates`: new Pods are changed.
+
+    Raises `CannotListen`, `TlsError`.
+    """
     certificates: dict[str, ReloadingTls] = {}
     metrics = Metrics(
         io_context.clock,

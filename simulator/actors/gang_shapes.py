@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from extender.domain.jobs.job import GangLayout, GangRestart, OnNodeFailure
-from extender.domain.translation.settings import ON_NODE_FAILURE
+from extender.domain.translation.annotation_table import ON_NODE_FAILURE
 from extender.domain.wellknown import GANG_LAYOUT, GANG_RESTART, OWN_PREFIX
 from simulator.kube.kubelet import STOP_FOR
 from simulator.kube.objects import Json

@@ -40,19 +40,8 @@ from extender.domain.translation.annotation_table import SETTINGS
 from extender.domain.translation.forms import SECONDS_AS_MINUTES
 from extender.domain.translation.gres import asked_gres
 from extender.domain.translation.licenses import counted
-from extender.domain.views import NodeTerm, NodeView, PodView, Requirement
-from extender.domain.wellknown import (
-    ALLOCATION_PROOF,
-    BRIDGE_PREFIX,
-    GANG,
-    GANG_SIZE,
-    JOB_ID,
-    NODE,
-    OWN_PREFIX,
-    POD_SLURM_NODE,
-    POD_UID,
-    SUNK_PREFIX,
-)
+from extender.domain.views import NodeTerm, NodeView, Requirement
+from extender.domain.wellknown import BRIDGE_PREFIX, OWN_PREFIX, SUNK_PREFIX
 from slurmclient import hostlist, tres
 from slurmclient.capabilities import Release
 from slurmclient.errors import SlurmError

@@ -27,7 +27,7 @@ from extender.domain.nodes.mapping import map_nodes
 from extender.domain.nodes.marks import MarkRules, NodeStatus, change, marked, native_jobs_in, report
 from extender.domain.pods.admission import opted_in
 from extender.domain.pods.claim import Claims, GangPlace
-from extender.domain.translation.settings import SETTINGS
+from extender.domain.translation.annotation_table import SETTINGS
 from extender.domain.views import NodeView, OwnerReference, PodView
 from extender.kube.wire.controllers import has_size
 from extender.kube.wire.fields import Fields

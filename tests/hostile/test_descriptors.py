@@ -19,7 +19,7 @@ from extender.observability.metrics.registry import Metrics
 from extender.server.descriptors import LEAST, within_limit
 from tests.builders.flooder import ATTACKER
 from tests.builders.served_process import HEAD, free_ports, served, written_config
-from tests.builders.services import FakeDebug, FakeHooks, FakeScheduling, StillClock
+from tests.builders.services import FakeServices, StillClock
 
 GENEROUS_S = 60.0
 PROBE_S = 5.0
@@ -32,7 +32,7 @@ def listeners(body: str = "", limit: int = 10**6) -> dict[str, Endpoint]:
     """The endpoints of a configuration, within a number of descriptors, by their first name."""
     config = parse(f"{HEAD}slurm: {{token: hush}}\nhooks: {{bind: ':8000'}}\n{body}", "c.yaml")
     clock = StillClock()
-    services = Services(FakeScheduling(), FakeDebug(), Metrics(clock), clock, FakeHooks())
+    services = Services(FakeServices(), Metrics(clock), clock)
     return {one.names[0]: one for one in within_limit(config, endpoints(config, services), limit)}
 
 

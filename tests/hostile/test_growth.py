@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from extender.domain.translation.annotation_table import SETTINGS
+from tests.builders import stated_keys
 
 TOP = Path(__file__).parents[2]
 

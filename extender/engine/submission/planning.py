@@ -92,7 +92,8 @@ class Planner:
         def planned(excluded: tuple[str, ...]) -> SubmissionPlan | NoPlan:
             return self._planned(snapshot, request, excluded, queue=queue, fenced=fenced)
 
-        excluded = self._exclusions(snapshot, candidates, self._node_capacity.too_small(snapshot, pods), request)
+        small = self._node_capacity.too_small(snapshot, pods)
+        excluded = self._exclusions(snapshot, candidates, small, request)
         chosen = planned(excluded)
         if isinstance(chosen, NoPlan):
             without_sizes = planned(self._exclusions(snapshot, candidates, frozenset(), request))
@@ -108,7 +109,9 @@ class Planner:
             if isinstance(other, SubmissionPlan):
                 again = self._node_capacity.no_slurm_node(snapshot, request, self._left(snapshot, request, other))
                 return (chosen, nowhere) if again else (other, "")
-        nowhere = nowhere or self._too_few(snapshot, request, chosen)
+        if not nowhere and (nowhere := self._too_few(snapshot, request, chosen)):
+            left = frozenset(self._left(snapshot, request, chosen))
+            nowhere = f"{nowhere} {_unsuitable(snapshot, request, left, small)}".rstrip()
         unfenced = self._unfenced(snapshot, request, fenced)
         if unfenced:
             unfenced &= frozenset(self._left(snapshot, request, chosen))
@@ -285,9 +288,11 @@ def _no_room(snapshot: ClusterSnapshot, request: JobRequest, nodes: Sequence[str
     return f"{_suitable(nodes)}, with room for {found} members; the gang has {request.members}."
 
 
-def _unsuitable(world: ClusterSnapshot, request: JobRequest, left: Collection[str], small: Collection[str]) -> str:
+def _unsuitable(snapshot: ClusterSnapshot, request: JobRequest, left: Collection[str], small: Collection[str]) -> str:
     """Return why the other nodes that the job may reach are not suitable, as a sentence; "" if there are no others."""
-    nodes = [world.node_map.kubernetes.get(name, "") for name in reach(world.picture, request) if name not in left]
+    nodes = [
+        snapshot.node_map.kubernetes.get(name, "") for name in reach(snapshot.picture, request) if name not in left
+    ]
     unmapped, too_small = nodes.count(""), sum(node in small for node in nodes)
     counts = {
         "without a Kubernetes Node": unmapped,
