@@ -116,10 +116,10 @@ def up(release: str, minor: str, nodes: int, external: int, scheduler_config: Pa
 @click.option("--kubelet", is_flag=True, help="Run its container, by a real kubelet, beside a slurmd.")
 def show_first_pod(*, release: str, stay: bool, kubelet: bool) -> None:
     """Take one Pod through Slurm, telling each step, and clean up."""
-    first_pod(release, _told, stay=stay, kubelet=kubelet)
+    first_pod(release, _print_line, stay=stay, kubelet=kubelet)
 
 
-def _told(line: str) -> None:
+def _print_line(line: str) -> None:
     # At once, also into a pipe: what happens is to be seen while it happens.
     click.echo(line)
     sys.stdout.flush()

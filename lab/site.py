@@ -389,13 +389,13 @@ class Site(Standing):
         """
         found: list[T] = []
 
-        def looked() -> bool:
+        def has_value() -> bool:
             value = look()
             if value:
                 found.append(value)
             return bool(value)
 
-        wait_until(looked, what, timeout_s=timeout_s, every_s=every_s, detail=self.picture)
+        wait_until(has_value, what, timeout_s=timeout_s, every_s=every_s, detail=self.picture)
         return found[0]
 
     def bound(self, ref: PodRef, *, timeout_s: float = 30) -> str:

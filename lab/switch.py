@@ -66,7 +66,7 @@ class Switch:
                 if called is None:
                     caller.close()
                 else:
-                    self._run(self._carry, caller, called)
+                    self._run(self._forward, caller, called)
 
     def _dial(self) -> socket.socket | None:
         for _ in tuple(self._behind):
@@ -81,7 +81,7 @@ class Switch:
                 break
         return None
 
-    def _carry(self, one: socket.socket, other: socket.socket) -> None:
+    def _forward(self, one: socket.socket, other: socket.socket) -> None:
         """Bytes in both directions until either side ends."""
         with one, other, contextlib.suppress(OSError):
             while not self._over.is_set():

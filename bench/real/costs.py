@@ -34,7 +34,7 @@ _WRITE = re.compile(
 
 async def measure_cost(load: Load, slurm: SlurmClient, site: Site, count: int) -> Json:
     """Pods that are placed at once, and others that wait until a job ends; from creation to Binding."""
-    with _seldom_refreshed(site):
+    with _rarely_refreshed(site):
 
         async def at_once() -> None:
             await load.burst(count, OURS, SETTINGS["external"], gated=True)
@@ -54,7 +54,7 @@ async def measure_cost(load: Load, slurm: SlurmClient, site: Site, count: int) -
 
 
 @contextmanager
-def _seldom_refreshed(site: Site) -> Iterator[None]:
+def _rarely_refreshed(site: Site) -> Iterator[None]:
     site.reconfigure({"limits": {"refreshRate": SELDOM}})
     try:
         yield

@@ -108,7 +108,7 @@ async def run_load_test(strain: Callable[[SimCluster], None], new: int, old: int
             _add(cluster, "new", new)
             await cluster.until(lambda: watch.over, "all is done", LONGEST_S, 1.0)
         await asyncio.sleep(SETTLE_S)
-        return watch.told()
+        return watch.measured()
 
 
 def _add(cluster: SimCluster, name: str, count: int) -> None:
@@ -152,7 +152,7 @@ class _LoadMonitor:
             if not self._placed_at and bound == self._new:
                 self._placed_at = loop.time()
 
-    def told(self) -> LoadResult:
+    def measured(self) -> LoadResult:
         """Return the measurements."""
         cluster = self._cluster
         jobs, pods = cluster.live_jobs(), cluster.bound_pods()

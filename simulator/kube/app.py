@@ -138,8 +138,8 @@ class ApiServerApp:
                 return False
             return target.namespace in {"", happening.object["metadata"].get("namespace", "")}
 
-        first, goes_on = self._begin(request, target, concerns, queue)
-        moves = asyncio.create_task(goes_on, name="cache moves")
+        first, continues = self._begin(request, target, concerns, queue)
+        moves = asyncio.create_task(continues, name="cache moves")
         stop_listening = server.storage.listen(lambda each: queue.put_nowait(each) if concerns(each) else None)
         over = loop.time() + float(request.query.get("timeoutSeconds") or 1800)
         begun = int(request.query.get("resourceVersion") or 0)

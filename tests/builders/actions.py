@@ -140,7 +140,7 @@ def name_deeds(patch: pytest.MonkeyPatch, witness: Callable[[], Witness | None])
     patch.setattr(LeaseLock, "write", _notified(LeaseLock.write, (LEASE,), witness))
     patch.setattr(EventWriter, "_create", _notified(EventWriter._create, (Announce.__name__,), witness))
     for name in ("to_slurm", "to_kubernetes"):
-        patch.setattr(CommandExecutor, name, _carried(getattr(CommandExecutor, name), witness))
+        patch.setattr(CommandExecutor, name, _recorded(getattr(CommandExecutor, name), witness))
     patch.setattr(AllocationChecker, "recheck", _thought(AllocationChecker.recheck, CHECK, witness))
 
 
@@ -149,7 +149,7 @@ Waits = Callable[..., Coroutine[Any, Any, Any]]
 
 def _notified(method: Waits, names: tuple[str, ...], witness: Callable[[], Witness | None]) -> Waits:
     @functools.wraps(method)
-    async def told(*args: Any, **options: Any) -> Any:
+    async def called(*args: Any, **options: Any) -> Any:
         one, outer = witness(), DOING.get()
         if one is None:
             return await method(*args, **options)
@@ -164,14 +164,14 @@ def _notified(method: Waits, names: tuple[str, ...], witness: Callable[[], Witne
         finally:
             DOING.reset(before)
 
-    return told
+    return called
 
 
-def _carried(method: Waits, witness: Callable[[], Witness | None]) -> Waits:
+def _recorded(method: Waits, witness: Callable[[], Witness | None]) -> Waits:
     """A command ends with the last of the calls that it makes, before what came of it is recorded."""
 
     @functools.wraps(method)
-    async def carried(executor: CommandExecutor, key: str, command: Command) -> None:
+    async def executed(executor: CommandExecutor, key: str, command: Command) -> None:
         one = witness()
         before = DOING.set((type(command).__name__,))
         try:
@@ -181,7 +181,7 @@ def _carried(method: Waits, witness: Callable[[], Witness | None]) -> Waits:
         finally:
             DOING.reset(before)
 
-    return carried
+    return executed
 
 
 def _thought(method: Callable[..., Any], name: str, witness: Callable[[], Witness | None]) -> Callable[..., Any]:

@@ -215,12 +215,12 @@ class Cluster:
 
     # What the clusters do with requests.
 
-    def carry(self, command: c.Command | Binding, fault: Fault) -> None:
+    def execute_request(self, command: c.Command | Binding, fault: Fault) -> None:
         """One request meets its fate; its answer is put on its way."""
         if fault is Fault.LATE:
             self.late.append(Late(command, self.now + TIMING.settle))
         if isinstance(command, Binding):
-            self._carry_binding(command, fault)
+            self._execute_binding(command, fault)
             return
         if self.slurm_down and isinstance(
             command, c.SubmitJob | c.ProbeJob | c.ReadJob | c.FollowCandidates | c.UpdateJob
@@ -229,7 +229,7 @@ class Cluster:
         done = self.execute(command) if fault in {Fault.NONE, Fault.ANSWER_LOST} else None
         self._answer(command, fault, done)
 
-    def _carry_binding(self, binding: Binding, fault: Fault) -> None:
+    def _execute_binding(self, binding: Binding, fault: Fault) -> None:
         # An unknown outcome is asked for until it is known: the Pod is read, which shows the Binding or its absence.
         if fault is Fault.LATE:
             self.late.pop()
@@ -437,7 +437,7 @@ class Cluster:
         """Everything under way arrives, jobs that wait are granted, Pods that wait are scheduled."""
         while self.calls or self.answers or self.watch:
             while self.calls:
-                self.carry(self.calls.pop(0), Fault.NONE)
+                self.execute_request(self.calls.pop(0), Fault.NONE)
             while self.answers:
                 self.notify(self.answers.pop(0))
             while self.watch:

@@ -41,7 +41,7 @@ class Killer:
         self.die: Callable[[], None] = lambda: None
         self.struck = False
         self.armed = False
-        self.tap = RequestTap(self._asks, self._hears)
+        self.tap = RequestTap(self._asks, self._intercept)
         self._mine: set[TappedRequest] = set()
 
     def arm(self) -> None:
@@ -66,7 +66,7 @@ class Killer:
             self._mine.add(sent)
         return None
 
-    def _hears(self, sent: TappedRequest) -> Interception | None:
+    def _intercept(self, sent: TappedRequest) -> Interception | None:
         if sent in self._mine and self._is_it(self.deed, Moment.SENT):
             self._kill()
             return DROPPED
@@ -87,8 +87,8 @@ class Killer:
 class Orderly(Killer):
     """Tells the process to end in that moment. The deed goes on, and is answered."""
 
-    def _hears(self, sent: TappedRequest) -> Interception | None:
-        super()._hears(sent)
+    def _intercept(self, sent: TappedRequest) -> Interception | None:
+        super()._intercept(sent)
         return None
 
     async def _strike(self) -> None:
@@ -118,7 +118,7 @@ class Liar:
     def __init__(self, deed: str, answer: str, *, done: bool, times: int = 1) -> None:
         self.deed = deed
         self.left = 0
-        self.tap = RequestTap(self._asks, self._hears)
+        self.tap = RequestTap(self._asks, self._intercept)
         self._instead = ANSWERS[answer]
         self._done = done
         self._times = times
@@ -151,5 +151,5 @@ class Liar:
             return None
         return self._instead
 
-    def _hears(self, sent: TappedRequest) -> Interception | None:
+    def _intercept(self, sent: TappedRequest) -> Interception | None:
         return self._instead if sent in self._mine else None

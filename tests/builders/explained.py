@@ -13,7 +13,7 @@ def condition(site: Site, name: str) -> Json:
     return next((one for one in said if one["type"] == ALLOCATED_CONDITION), {})
 
 
-async def told(site: Site, name: str, cause: str, within: float = 120.0) -> str:
+async def message_of(site: Site, name: str, cause: str, within: float = 120.0) -> str:
     """The message of the condition once it has this reason."""
     await site.until(lambda: condition(site, name).get("reason") == cause, f"{name} is told {cause}", within)
     said = condition(site, name)

@@ -59,13 +59,13 @@ class Histories(RuleBasedStateMachine):
     @rule(pick=PICK, fault=st.sampled_from(Fault))
     def a_request_meets_its_fate(self, pick: int, fault: Fault) -> None:
         calls = self.cluster.calls
-        self.cluster.carry(calls.pop(pick % len(calls)), fault)
+        self.cluster.execute_request(calls.pop(pick % len(calls)), fault)
 
     @precondition(lambda self: self.cluster.calls)
     @rule(pick=PICK)
     def a_request_succeeds(self, pick: int) -> None:
         calls = self.cluster.calls
-        self.cluster.carry(calls.pop(pick % len(calls)), Fault.NONE)
+        self.cluster.execute_request(calls.pop(pick % len(calls)), Fault.NONE)
 
     @precondition(lambda self: self.cluster.answers)
     @rule(pick=PICK, twice=st.booleans())
@@ -79,7 +79,7 @@ class Histories(RuleBasedStateMachine):
 
     @precondition(lambda self: self.cluster.late)
     @rule(pick=PICK)
-    def a_late_request_is_carried_out(self, pick: int) -> None:
+    def a_late_request_is_executed(self, pick: int) -> None:
         self.cluster.arrive(pick % len(self.cluster.late))
 
     @rule()
@@ -120,7 +120,7 @@ class Histories(RuleBasedStateMachine):
             self.cluster.remove(pod, how)
 
     @rule(pick=PICK, really=RARELY, calm=CALM)
-    def somebody_else_binds_a_pod(self, pick: int, really: bool, calm: int) -> None:
+    def another_client_binds_a_pod(self, pick: int, really: bool, calm: int) -> None:
         self.all_is_calm(calm)
         pod = self.pod(pick)
         if really and pod.live and not pod.deleting and not pod.node:
@@ -265,12 +265,12 @@ ODDS = {
     "kube_scheduler_offers_nodes": 14,
     "time_passes": 8,
     "all_goes_well": 2,
-    "a_late_request_is_carried_out": 2,
+    "a_late_request_is_executed": 2,
     "another_workload_begins": 6,
     "a_pod_is_deleted": 2,
     "kubelet_has_ended_a_pod": 4,
     "a_pod_finishes": 2,
-    "somebody_else_binds_a_pod": 0.3,
+    "another_client_binds_a_pod": 0.3,
     "settings_are_edited": 2,
     "a_node_fills_or_empties": 2,
     "a_job_ends": 1,
@@ -285,6 +285,6 @@ NEEDS: dict[str, Callable[[Histories], bool]] = {
     "a_request_succeeds": lambda world: bool(world.cluster.calls),
     "a_request_meets_its_fate": lambda world: bool(world.cluster.calls),
     "an_answer_arrives": lambda world: bool(world.cluster.answers),
-    "a_late_request_is_carried_out": lambda world: bool(world.cluster.late),
+    "a_late_request_is_executed": lambda world: bool(world.cluster.late),
     "another_workload_begins": lambda world: not any(pod.live for pod in world.cluster.pods.values()),
 }

@@ -29,7 +29,7 @@ def entries(root: object, names: Collection[str]) -> Counter[str]:
                 found[name] += count
             waiting.extend(inner)
     for module in list(sys.modules.values()):
-        for attribute, value in vars(module).items() if _is_ours(module.__name__) else ():
+        for attribute, value in vars(module).items() if _is_of_extender(module.__name__) else ():
             if f"{module.__name__}.{attribute}" in names and not callable(value):
                 found[f"{module.__name__}.{attribute}"] = _counted(value)[0]
     return found
@@ -42,7 +42,7 @@ def _names(one: object, attribute: str) -> Iterator[str]:
 
 
 def _attributes(one: object) -> Iterator[tuple[str, Any]]:
-    if _is_ours(type(one).__module__):
+    if _is_of_extender(type(one).__module__):
         slots = (name for kind in type(one).__mro__ for name in getattr(kind, "__slots__", ()))
         for name in {*getattr(one, "__dict__", ()), *slots}:
             if hasattr(one, name):
@@ -66,5 +66,5 @@ def _counted(value: object) -> tuple[int, list[object]]:
     return count, inner
 
 
-def _is_ours(module: str) -> bool:
+def _is_of_extender(module: str) -> bool:
     return module.startswith(PACKAGES)

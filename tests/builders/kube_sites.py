@@ -41,7 +41,7 @@ class Site(Protocol):
         """From now on it serves the PodGroups of scheduler-plugins."""
         ...
 
-    def stranger(self) -> AbstractAsyncContextManager[ApiConnection]:
+    def unknown_token(self) -> AbstractAsyncContextManager[ApiConnection]:
         """A connection with a token that nobody knows."""
         ...
 
@@ -68,7 +68,7 @@ class SimSite:
         self._api.server.resources = (*self._api.server.resources, COSCHEDULING_POD_GROUPS)
 
     @asynccontextmanager
-    async def stranger(self) -> AsyncIterator[ApiConnection]:
+    async def unknown_token(self) -> AsyncIterator[ApiConnection]:
         self._api.server.tokens = {"a-token"}
         connection = connect_plainly(URL, lambda: "nobody", lambda: MemoryConnector(self._api.network))
         try:
@@ -125,7 +125,7 @@ class LabSite:
         await until(served, "PodGroups are served")
 
     @asynccontextmanager
-    async def stranger(self) -> AsyncIterator[ApiConnection]:
+    async def unknown_token(self) -> AsyncIterator[ApiConnection]:
         known = self._kubernetes.kubeconfig.read_text()
         with tempfile.NamedTemporaryFile("w") as kubeconfig:
             kubeconfig.write(known.replace(self._kubernetes.token(), "nobody"))

@@ -20,7 +20,7 @@ class Listening:
         self.calls: Counter[str] = Counter()
         self.url = ""
 
-    def hear(self, body: bytes) -> bytes:
+    def answer_filter(self, body: bytes) -> bytes:
         """One call of `/filter`."""
         asked = json.loads(body)
         names = asked["NodeNames"] or []
@@ -41,7 +41,7 @@ def listening() -> Iterator[Listening]:
         wbufsize = -1  # head and body leave together: kube-scheduler waits 40 ms for a second segment
 
         def do_POST(self) -> None:
-            said = ears.hear(self.rfile.read(int(self.headers["Content-Length"])))
+            said = ears.answer_filter(self.rfile.read(int(self.headers["Content-Length"])))
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(said)))

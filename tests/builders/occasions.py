@@ -77,7 +77,7 @@ async def come_and_lose_an_answer(site: Site) -> None:
     await come(site)
 
 
-async def come_while_nobody_answers(site: Site) -> None:
+async def arrive_without_an_answer(site: Site) -> None:
     await come(site)
     await asyncio.sleep(10)
 
@@ -193,7 +193,7 @@ async def its_node_is_free(site: Site) -> None:
     await site.until(lambda: len(site.jobs_of("gang ring")[0].nodes) == 1, "the end of its share", within=200)
 
 
-async def cancelled_by_a_person(site: Site) -> None:
+async def cancelled_by_an_administrator(site: Site) -> None:
     site.slurm.controller.cancel(site.jobs_of("web")[0].job_id)
 
 
@@ -283,7 +283,7 @@ async def never_start(site: Site) -> None:
 
 COMES = Occasion(come, survive=(BYSTANDER, "web"))
 UNSURE = Occasion(come_and_lose_an_answer, survive=(BYSTANDER, "web"))
-WOKEN = Occasion(come_while_nobody_answers, alone=True, survive=(BYSTANDER, "web"))
+WOKEN = Occasion(arrive_without_an_answer, alone=True, survive=(BYSTANDER, "web"))
 OWNED = Occasion(come_with_an_owner, survive=(BYSTANDER, "web"))
 GATED = Occasion(come_gated, survive=(BYSTANDER, "web"))
 UNCOVERED = Occasion(come_gated_with_a_claim, survive=(BYSTANDER, "web"))
@@ -291,7 +291,7 @@ EXPLAINED = Occasion(queue_up, full, give_room, survive=(BYSTANDER, "web", "seco
 STUCK = Occasion(never_start, survive=(BYSTANDER, "web"))
 EXCLUDED = Occasion(exclude, queued, room, survive=(BYSTANDER, "web", "second"))
 CHANGED = Occasion(wish_something_else, queued, give_room, survive=(BYSTANDER, "web", "second"))
-REFUSED = Occasion(cancelled_by_a_person, queued, room_and_another_wish, survive=(BYSTANDER, "web", "second"))
+REFUSED = Occasion(cancelled_by_an_administrator, queued, room_and_another_wish, survive=(BYSTANDER, "web", "second"))
 COMES_WITHOUT_CHECKPOINTS = Occasion(come_without_checkpoints)
 LEAVES = Occasion(leave, bound)
 LEAVES_AN_ALLOCATION = Occasion(leave, bound_at_once)
@@ -303,7 +303,7 @@ SHRINKS = Occasion(a_member_finishes, after=its_node_is_free, survive=(BYSTANDER
 GROUPED = Occasion(a_member_of_a_pod_group_comes, after=the_member_goes, alone=True)
 TIMES_OUT = Occasion(over_its_time, bound)
 DOWN = Occasion(node_lost, bound, node_back)
-EVICTED = Occasion(cancelled_by_a_person, bound)
+EVICTED = Occasion(cancelled_by_an_administrator, bound)
 REGISTERS = Occasion(another_node, after=as_wanted)
 RELABELLED = Occasion(relabelled, registered, as_wanted)
 GROWN = Occasion(grown, registered, as_wanted)

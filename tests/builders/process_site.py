@@ -168,7 +168,7 @@ class Site(SimCluster):
             said: Json = answer.json()
             return said
 
-    async def submit_as_somebody_else(self, number: int = 0, wishes: Json | None = None) -> int:
+    async def submit_as_another_user(self, number: int = 0, wishes: Json | None = None) -> int:
         wishes = wishes or {}
         job: Json = {
             "name": f"somebody-elses-{number}",

@@ -63,7 +63,7 @@ async def take_place(site: Site, recording: Recording) -> None:
     for number in range(1, max(jobs) + 1):
         job = jobs.get(number)
         if job is None:  # one that is over by now
-            assert await site.submit_as_somebody_else() == number
+            assert await site.submit_as_another_user() == number
             site.slurm.controller.cancel(number)
             continue
         answer = await site.ask_slurm("POST", "job/submit", {"job": job["submitted"]})

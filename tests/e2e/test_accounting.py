@@ -115,7 +115,7 @@ UNKNOWN = {"account": ("2045", "Invalid account"), "qos": ("2066", "Invalid qos"
 """What is unknown, and Slurm's number and words for it."""
 
 
-def test_an_unknown_account_or_qos_is_told_in_slurms_words_and_not_asked_for_again(place: Stage) -> None:
+def test_an_unknown_account_or_qos_is_reported_in_slurms_words_and_not_requested_again(place: Stage) -> None:
     site = place.site
     pods = {wrong: place.pod(wrong, annotations={OWN_PREFIX + wrong: "nobody-knows"}) for wrong in UNKNOWN}
     for wrong, (number, words) in UNKNOWN.items():
@@ -177,7 +177,7 @@ def test_settings_that_other_sites_do_not_show(place: Stage) -> None:
         site.slurm.run("scontrol", "delete", "ReservationName=theirs")
 
 
-def test_sacct_tells_which_pod_a_job_was_for_when_both_are_gone(place: Stage) -> None:
+def test_sacct_shows_which_pod_a_job_was_for_when_both_are_gone(place: Stage) -> None:
     site, named = place.site, f"{place.namespace}/past"
     past = place.pod("past")
     site.bound(past)

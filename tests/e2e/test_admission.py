@@ -22,7 +22,7 @@ from lab.ports import Ports
 from lab.secrets_folder import mount
 from lab.site import Site
 from tests.builders.stage import Stage
-from tests.e2e.test_doctor import as_administrator, looked, verdicts
+from tests.e2e.test_doctor import as_administrator, examined, verdicts
 from tests.e2e.test_mutual_tls import NAMESPACE, certificates
 
 OVERLAYS = manifests.BASE.parent / "overlays"
@@ -90,7 +90,7 @@ def gates(found: dict[str, Any] | None) -> list[str]:
 
 @pytest.mark.every_kubernetes
 @pytest.mark.modes("batch", slow=("24.11",))
-def test_a_new_pod_waits_behind_our_gate_until_slurm_has_its_node(stage: Stage) -> None:
+def test_a_new_pod_waits_behind_the_gate_until_slurm_has_its_node(stage: Stage) -> None:
     site, tiny = stage.site, stage.family.tiny
     way = policy if has_policies(site) else webhook
     tried = f"/api/v1/namespaces/{stage.namespace}/pods?dryRun=All"
@@ -108,7 +108,7 @@ def test_a_new_pod_waits_behind_our_gate_until_slurm_has_its_node(stage: Stage) 
         assert gates(site.read(waits)) == [GATE]
         others = site.pod("others", stage.namespace, scheduler="another")
         assert gates(site.read(others)) == []
-        assert verdicts(looked(site, *as_administrator(site)))["gates"] == {"ok"}
+        assert verdicts(examined(site, *as_administrator(site)))["gates"] == {"ok"}
         site.delete(first)
         site.bound(waits, timeout_s=40)
         assert gates(site.read(waits)) == []

@@ -32,7 +32,7 @@ def reservation(site: Site, name: str, node: str) -> Iterator[None]:
 
 
 @pytest.mark.modes(slow=("allocation", "auto"))
-def test_every_setting_of_ours_is_in_the_job(stage: Stage) -> None:
+def test_every_setting_of_the_extender_is_in_the_job(stage: Stage) -> None:
     site, main, (node, avoided, *_) = stage.site, stage.family.main, stage.family.nodes
     before = stage.submit(stage.family.tiny, cpus=1)
     said = {
@@ -154,7 +154,7 @@ def test_who_may_share_the_node(stage: Stage, said: str) -> None:
 
 
 @pytest.mark.modes(slow=("auto",))
-def test_what_an_allocation_made_at_once_can_carry(stage: Stage) -> None:
+def test_what_an_allocation_made_at_once_can_have(stage: Stage) -> None:
     site = stage.site
     said = {
         "account": "physics",

@@ -50,15 +50,15 @@ def test_the_exclusions_of_a_waiting_job_follow_the_nodes(stage: Stage) -> None:
         pod = stage.pod("waits", nodeSelector={SITE: "x"})
         job = stage.job(pod)
 
-        def told() -> set[str]:
+        def excluded_now() -> set[str]:
             return site.expand(site.scontrol_show_job(job.job_id)["ExcNodeList"])
 
-        assert {first, second}.isdisjoint(told())
+        assert {first, second}.isdisjoint(excluded_now())
         site.patch_node(first, {"metadata": {"labels": {SITE: None}}})
-        site.wait_for(lambda: first in told(), "the job avoids the node that the Pod may no longer use")
+        site.wait_for(lambda: first in excluded_now(), "the job avoids the node that the Pod may no longer use")
         stage.cancel(blockers[0])
         with changed(site, {third: {"metadata": {"labels": {SITE: "x"}}}}):
-            site.wait_for(lambda: third not in told(), "the job may use the node that the Pod may use now")
+            site.wait_for(lambda: third not in excluded_now(), "the job may use the node that the Pod may use now")
             assert site.bound(pod) == third
     assert stage.job(pod).job_id == job.job_id, "it was the same job all the time"
 
@@ -74,11 +74,13 @@ def test_a_job_outlives_the_deletion_of_a_node_that_it_avoids(stage: Stage) -> N
             stage.running(blocker)
             pod = stage.pod("waits", partition=EVERYWHERE, nodeSelector={SITE: "y"})
 
-            def told() -> set[str]:
+            def excluded_now() -> set[str]:
                 return site.expand(site.scontrol_show_job(job.job_id)["ExcNodeList"])
 
             job = stage.job(pod)
-            site.wait_for(lambda: "passing-1" in told(), "the job avoids the node that Kubernetes does not know")
+            site.wait_for(
+                lambda: "passing-1" in excluded_now(), "the job avoids the node that Kubernetes does not know"
+            )
             site.slurm.run("scontrol", "delete", "NodeName=passing-1")
             site.slurm.restart_slurmctld()
             site.slurm.wait_nodes_ready()

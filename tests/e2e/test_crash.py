@@ -57,7 +57,7 @@ def test_crashes_in_the_middle_of_submitting_make_one_job_for_each_pod(stage: St
 
 
 @pytest.mark.modes(slow=("allocation", "external", "auto"))
-def test_a_pod_whose_job_was_cancelled_while_nobody_looked_is_ended(stage: Stage) -> None:
+def test_a_pod_whose_job_was_cancelled_while_unwatched_is_ended(stage: Stage) -> None:
     site = stage.site
     pod = stage.pod("orphan")
     site.bound(pod)

@@ -255,11 +255,11 @@ class Rival:
             for change in stream(kube, path, since=version_of(kube, path)):
                 if self._over.is_set():
                     return
-                self._hear(change["object"])
+                self._claim_changed(change["object"])
         except BaseException as error:
             self.faults.append(error)
 
-    def _hear(self, claim: dict[str, Any]) -> None:
+    def _claim_changed(self, claim: dict[str, Any]) -> None:
         meta, allocation = claim["metadata"], claim.get("status", {}).get("allocation")
         if JOB_ID not in meta.get("annotations", {}) or not allocation or meta["uid"] in self.raced or not self._free:
             return

@@ -24,7 +24,7 @@ about_kubernetes = pytest.mark.modes(slow=("24.11", "older"))
 """What is found has nothing to do with the release of Slurm; one of them in every run is enough."""
 
 
-def looked(site: Site, *words: str, stdin: str = "", code: int = 0, config: bool = True) -> Found:
+def examined(site: Site, *words: str, stdin: str = "", code: int = 0, config: bool = True) -> Found:
     """The findings by check."""
     said = ["--config", str(site.config_path)] if config else []
     command = [str(PROGRAM), "doctor", *said, "-o", "json", *words]
@@ -58,7 +58,7 @@ def profile(site: Site, **changed: Any) -> str:
 @pytest.mark.every_kubernetes
 def test_nothing_is_wrong_with_a_site_that_works(site: Site) -> None:
     conf = site.slurm.run("scontrol", "show", "config")
-    found = looked(site, "--slurm-conf", "-", stdin=conf)
+    found = examined(site, "--slurm-conf", "-", stdin=conf)
     said = verdicts(found)
     for check in ("slurmrestd", "token", "clock", "kubernetes", "rights", "nodes", "KillWait", "files"):
         assert said[check] == {"ok"}, found[check]
@@ -71,8 +71,8 @@ def test_nothing_is_wrong_with_a_site_that_works(site: Site) -> None:
 @pytest.mark.every_kubernetes
 @about_kubernetes
 def test_an_administrator_sees_what_the_account_may_not(site: Site) -> None:
-    assert verdicts(looked(site))["gates"] == {"skipped"}
-    found = looked(site, *as_administrator(site))
+    assert verdicts(examined(site))["gates"] == {"skipped"}
+    found = examined(site, *as_administrator(site))
     assert verdicts(found)["gates"] == {"warning"}
     assert "has all" in found["rights"][0]["seen"]
     assert found["rights"][0]["seen"].startswith("system:serviceaccount:slurm-extender:slurm-extender")
@@ -92,7 +92,7 @@ def test_the_configuration_of_the_cluster_is_taken_where_none_is_given(site: Sit
             "--set",
             f"slurm.tokenFile={site.home}/slurm.token",
         ]
-        found = looked(site, *here, *as_administrator(site), "--set", "slurm.user=root", config=False, code=1)
+        found = examined(site, *here, *as_administrator(site), "--set", "slurm.user=root", config=False, code=1)
     finally:
         site.kube.kubectl("-n", "slurm-extender", "delete", "deployments,configmaps,services", "--all")
     assert verdicts(found)["token"] == {"ok"}
@@ -108,7 +108,7 @@ def test_who_puts_the_gate_on_pods_is_known_by_the_real_policy(site: Site) -> No
     policy = str(manifests.BASE.parent / "components" / "gate-policy" / "policy.yaml")
     site.kube.kubectl("apply", "-f", policy)
     try:
-        assert verdicts(looked(site, *as_administrator(site)))["gates"] == {"ok"}
+        assert verdicts(examined(site, *as_administrator(site)))["gates"] == {"ok"}
     finally:
         site.kube.kubectl("delete", "-f", policy)
 
@@ -118,9 +118,9 @@ def test_two_leases_of_one_scheduler_name_are_two_extenders(site: Site) -> None:
     leases = [lease(f"doctor-{number}", f"extender-{number}") for number in (1, 2)]
     try:
         site.kube.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(leases[0]))
-        assert verdicts(looked(site, *as_administrator(site)))["extenders"] == {"ok"}
+        assert verdicts(examined(site, *as_administrator(site)))["extenders"] == {"ok"}
         site.kube.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(leases[1]))
-        found = looked(site, *as_administrator(site), code=1)
+        found = examined(site, *as_administrator(site), code=1)
         assert (
             "default/doctor-1 held by extender-1; default/doctor-2 held by extender-2" in found["extenders"][0]["seen"]
         )
@@ -139,7 +139,7 @@ def lease(name: str, holder: str) -> dict[str, Any]:
 
 
 def test_slurm_conf_is_shown_by_slurmrestd_from_26_05_on(site: Site) -> None:
-    said = verdicts(looked(site))
+    said = verdicts(examined(site))
     if site.release == "26.05":
         assert said["KillWait"] == {"ok"}
         assert said["SelectType"] == {"ok"}
@@ -148,14 +148,14 @@ def test_slurm_conf_is_shown_by_slurmrestd_from_26_05_on(site: Site) -> None:
 
 
 def test_a_job_calls_the_hooks_from_a_node(site: Site) -> None:
-    found = looked(site, "--submit-probe", "--probe-partition", "batch")
+    found = examined(site, "--submit-probe", "--probe-partition", "batch")
     assert verdicts(found)["probe"] == {"ok"}, found["probe"]
     assert not site.squeue()
 
 
 def test_hooks_that_no_node_reaches_are_found_by_the_job(site: Site) -> None:
     nowhere = ["--set", "hooks.url=http://127.0.0.1:9", "--submit-probe", "--probe-partition", "batch"]
-    found = looked(site, *nowhere, code=1)
+    found = examined(site, *nowhere, code=1)
     assert "nothing answered" in found["probe"][0]["seen"]
 
 
@@ -183,24 +183,24 @@ def test_a_probe_is_not_left_behind_by_a_doctor_that_is_ended(site: Site, ends: 
 def test_a_token_of_an_ordinary_user_is_found(site: Site) -> None:
     token = site.home / "alice.token"
     token.write_text(site.slurm.token("alice"))
-    found = looked(site, "--set", f"slurm.tokenFile={token}", "--set", "slurm.user=alice", code=1)
+    found = examined(site, "--set", f"slurm.tokenFile={token}", "--set", "slurm.user=alice", code=1)
     assert "alice may not change nodes and jobs of others" in found["token"][0]["seen"]
 
 
 def test_a_token_that_slurm_refuses_is_found(site: Site) -> None:
     token = site.home / "forged.token"
     token.write_text("forged")
-    found = looked(site, "--set", f"slurm.tokenFile={token}", code=1)
+    found = examined(site, "--set", f"slurm.tokenFile={token}", code=1)
     assert found["token"][0]["verdict"] == "error"
 
 
 @pytest.mark.every_kubernetes
 @about_kubernetes
-def test_a_profile_that_does_not_reach_us_is_found(site: Site) -> None:
+def test_a_profile_that_does_not_reach_the_extender_is_found(site: Site) -> None:
     path = site.home / "kube-scheduler.yaml"
     path.write_text(profile(site))
-    good = looked(site, "--scheduler-config", str(path))
+    good = examined(site, "--scheduler-config", str(path))
     assert verdicts(good)["kube-scheduler"] == {"ok"}
     path.write_text(profile(site, ignorable=True))
-    bad = looked(site, "--scheduler-config", str(path), code=1)
+    bad = examined(site, "--scheduler-config", str(path), code=1)
     assert "ignorable is true" in bad["kube-scheduler"][0]["seen"]

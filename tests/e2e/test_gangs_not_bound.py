@@ -69,7 +69,7 @@ def test_a_gang_whose_deleted_member_gets_no_successor_gives_its_nodes_back_unbo
 
 @pytest.mark.modes("batch")
 @pytest.mark.parametrize("k", range(REFUSED_OF))
-def test_a_gang_whose_kth_binding_stays_refused_ends_as_a_whole_and_its_successor_is_placed_elsewhere(
+def test_a_gang_whose_kth_binding_stays_refused_ends_as_a_whole_and_its_successor_gets_other_nodes(
     stage: Stage, k: int
 ) -> None:
     site, others = stage.site, [rank for rank in range(REFUSED_OF) if rank != k]

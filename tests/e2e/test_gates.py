@@ -46,10 +46,10 @@ def test_a_gated_pod_waits_for_other_gates_and_then_for_slurm_and_its_job_follow
         site.kube.api("PATCH", pod.path, patch, content_type="application/strategic-merge-patch+json")
         job = stage.job(pod)
 
-        def told() -> set[str]:
+        def excluded_now() -> set[str]:
             return site.expand(site.scontrol_show_job(job.job_id)["ExcNodeList"])
 
-        assert second in told()
+        assert second in excluded_now()
         site.patch_node(second, {"spec": {"taints": None}})
         assert site.bound(pod) == second
         assert stage.made(pod) == [job.job_id]
@@ -57,7 +57,7 @@ def test_a_gated_pod_waits_for_other_gates_and_then_for_slurm_and_its_job_follow
 
 @pytest.mark.every_kubernetes
 @pytest.mark.modes("batch", slow=("24.11",))
-def test_a_node_that_kube_scheduler_refuses_after_the_grant_is_given_back(stage: Stage) -> None:
+def test_a_node_that_kube_scheduler_refuses_after_the_grant_is_released(stage: Stage) -> None:
     site, (first, second, *_) = stage.site, stage.family.nodes
     label = {"metadata": {"labels": {TEAM: "y"}}}
     with changed(site, {first: label, second: label}):

@@ -17,7 +17,7 @@ UNSAVED_S = 6.0
 @pytest.mark.slow
 @pytest.mark.modes("batch", "allocation", "external")
 @pytest.mark.parametrize("crash", [False, True], ids=["", "extender-killed"])
-def test_a_submission_that_a_stopped_slurmctld_carries_out_late_makes_one_job(stage: Stage, crash: bool) -> None:
+def test_a_submission_that_a_stopped_slurmctld_executes_late_makes_one_job(stage: Stage, crash: bool) -> None:
     site = stage.site
     with site.slurm.daemon("slurmctld").frozen():
         pod = stage.pod("web")
@@ -42,7 +42,7 @@ def test_a_submission_that_a_stopped_slurmctld_carries_out_late_makes_one_job(st
 
 @pytest.mark.slow
 @pytest.mark.modes("batch", "allocation", "external")
-def test_jobs_that_slurmctld_forgot_right_after_it_acknowledged_them_hurt_nobody(stage: Stage) -> None:
+def test_jobs_that_slurmctld_forgot_right_after_it_acknowledged_them_hurt_no_pod(stage: Stage) -> None:
     """Their ids are given to others, and a job that was cancelled may run again."""
     site, family, slurm = stage.site, stage.family, stage.site.slurm
     full = stage.pod("full", partition=family.tiny, cpus=4)

@@ -194,7 +194,7 @@ def test_a_slurmd_that_is_away_stands_on_the_node_first_as_silent_and_then_as_do
 
 @pytest.mark.slow
 @pytest.mark.modes("batch")
-def test_a_node_that_is_down_keeps_its_words_behind_our_drain_and_comes_back_where_slurm_would_bring_it(
+def test_a_node_that_is_down_keeps_its_words_behind_the_extenders_drain_and_comes_back_where_slurm_would_bring_it(
     stage: Stage,
 ) -> None:
     site, node = stage.site, stage.family.nodes[-1]
@@ -256,7 +256,7 @@ def wishing(site: Site, places: tuple[str, str] = BY_SLURMCTLD) -> Iterator[None
     "places", [pytest.param(BY_SLURMD, marks=pytest.mark.slow), BY_SLURMCTLD], ids=["slurmd", "slurmctld"]
 )
 @pytest.mark.modes("batch", slow=("24.11",))
-def test_the_lock_is_there_before_the_first_line_of_a_job_and_for_no_job_of_ours(
+def test_the_lock_is_there_before_the_first_line_of_a_job_and_for_no_placeholder(
     stage: Stage, places: tuple[str, str]
 ) -> None:
     site, node = stage.site, stage.family.nodes[-1]

@@ -13,7 +13,7 @@ from tests.builders.stage import Stage
 AWAY_S = 60
 
 
-def goes_on(stage: Stage, breaks: Callable[[], None], mends: Callable[[], None], *, seconds: float = 4) -> None:
+def continues(stage: Stage, breaks: Callable[[], None], mends: Callable[[], None], *, seconds: float = 4) -> None:
     """A Pod runs and one waits; through the outage both keep what they have; afterwards new ones are served."""
     site, tiny = stage.site, stage.family.tiny
     runs = stage.pod("runs", partition=tiny, cpus=4)
@@ -37,30 +37,30 @@ def goes_on(stage: Stage, breaks: Callable[[], None], mends: Callable[[], None],
 @pytest.mark.modes(slow=("24.11", "batch", "allocation", "external"))
 def test_slurmrestd_is_away(stage: Stage) -> None:
     slurm = stage.site.slurm
-    goes_on(stage, slurm.kill_slurmrestd, slurm.start_slurmrestd)
+    continues(stage, slurm.kill_slurmrestd, slurm.start_slurmrestd)
 
 
 @pytest.mark.modes(slow=("26.05", "batch", "allocation", "external"))
 def test_slurmctld_is_away(stage: Stage) -> None:
     slurm = stage.site.slurm
 
-    def mend() -> None:
+    def repair() -> None:
         slurm.start_slurmctld()
         slurm.wait_nodes_ready()
 
-    goes_on(stage, slurm.stop_slurmctld, mend)
+    continues(stage, slurm.stop_slurmctld, repair)
 
 
 @pytest.mark.modes(slow=("24.11", "batch", "allocation", "external"))
 def test_the_api_server_is_started_again(stage: Stage) -> None:
     kube = stage.site.kube
-    goes_on(stage, kube.stop_apiserver, kube.start_apiserver, seconds=3)
+    continues(stage, kube.stop_apiserver, kube.start_apiserver, seconds=3)
 
 
 @pytest.mark.modes(slow=("24.11", "batch", "allocation", "external"))
 def test_the_token_has_expired(stage: Stage) -> None:
     site = stage.site
-    goes_on(
+    continues(
         stage,
         lambda: site.write_token(site.slurm.token("root", lifespan_s=-60)),
         lambda: site.write_token(site.slurm.token("root")),

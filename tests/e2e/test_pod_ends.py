@@ -140,7 +140,7 @@ def test_the_cause_stands_on_the_pod_before_its_deletion(stage: Stage) -> None:
 
 @pytest.mark.slow
 @pytest.mark.modes("batch", "allocation", "external")
-def test_a_grace_is_cut_to_the_time_that_slurm_gives_and_the_pod_is_told(stage: Stage) -> None:
+def test_a_grace_is_cut_to_the_time_that_slurm_gives_and_the_pod_gets_an_event(stage: Stage) -> None:
     site, family = stage.site, stage.family
     pod = running(stage, "victim", partition=family.preemptable, cpus=8, grace_s=120)
     stage.submit(family.urgent, cpus=8)
@@ -154,7 +154,7 @@ def test_a_grace_is_cut_to_the_time_that_slurm_gives_and_the_pod_is_told(stage: 
 
 @pytest.mark.slow
 @pytest.mark.modes("batch", "allocation", "external")
-def test_a_pod_that_somebody_ends_slowly_is_hurried_when_its_job_is_preempted(stage: Stage) -> None:
+def test_a_pod_that_ends_slowly_is_hurried_when_its_job_is_preempted(stage: Stage) -> None:
     site, family = stage.site, stage.family
     pod = running(stage, "victim", partition=family.preemptable, cpus=8, grace_s=120)
     site.delete(pod)
@@ -198,7 +198,7 @@ def test_the_deadline_of_a_pod_becomes_the_limit_of_its_job_with_room_for_start_
 
 @pytest.mark.slow
 @pytest.mark.modes("batch", "allocation", "external")
-def test_the_limit_of_a_running_job_is_followed_whoever_changes_it(stage: Stage) -> None:
+def test_the_limit_of_a_running_job_is_followed_independent_of_who_changes_it(stage: Stage) -> None:
     """One minute ends a Pod in time; another one's is raised, which lets it live on, and lowered, which ends it."""
     site = stage.site
     pods = [running(stage, name, annotations={TIME_LIMIT: "1"}, grace_s=5) for name in ("ends", "lives")]

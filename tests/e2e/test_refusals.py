@@ -31,7 +31,7 @@ def no_job(stage: Stage, ref: PodRef) -> None:
     ],
     ids=["two bad values", "an unknown key", "prefixes that disagree", "two prefixes"],
 )
-def test_one_event_names_every_fault_and_a_mended_pod_is_submitted(
+def test_one_event_names_every_fault_and_a_repaired_pod_is_submitted(
     stage: Stage, annotations: dict[str, str], named: list[str]
 ) -> None:
     site = stage.site
@@ -55,7 +55,7 @@ def test_a_pod_without_requests_is_not_submitted(stage: Stage, requests: dict[st
     no_job(stage, bad)
 
 
-def test_an_unknown_key_of_a_peer_is_told_and_does_no_harm(stage: Stage) -> None:
+def test_an_unknown_key_of_a_peer_is_reported_and_does_no_harm(stage: Stage) -> None:
     site = stage.site
     fine = stage.pod("fine", annotations={SUNK + "new-in-their-next-release": "x"})
     assert site.bound(fine)

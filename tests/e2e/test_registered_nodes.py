@@ -139,7 +139,7 @@ def test_a_labelled_node_is_a_node_of_slurm_and_takes_a_pod(fleet: Site, name: s
 
 
 @pytest.mark.slow
-def test_another_size_waits_for_the_pod_and_then_the_node_is_made_anew(fleet: Site, name: str) -> None:
+def test_another_size_waits_for_the_pod_and_then_the_node_is_recreated(fleet: Site, name: str) -> None:
     namespace = fleet.namespace("resized")
     add(fleet, name, gpus=4, model="H100")
     registered(fleet, name)
@@ -207,7 +207,7 @@ def test_what_is_registered_outlives_slurmctld_and_the_extender_and_is_not_made_
     assert not [entry for entry in fleet.extender_log() if entry.get("event") == "external_node_mismatch"]
 
 
-def test_a_node_that_somebody_else_made_is_left_alone(fleet: Site) -> None:
+def test_a_node_that_another_client_made_is_left_alone(fleet: Site) -> None:
     before = slurm_node(fleet, THEIRS)
     assert before is not None
     add(fleet, THEIRS)

@@ -28,7 +28,7 @@ def test_the_gpus_that_slurm_gave_stand_on_the_pod(stage: Stage) -> None:
 
 
 @pytest.mark.modes("auto", slow=("24.11",))
-def test_a_pod_that_fits_nowhere_hears_it_at_once_and_is_placed_where_it_fits(stage: Stage) -> None:
+def test_a_pod_that_fits_nowhere_gets_an_event_at_once_and_is_placed_where_it_fits(stage: Stage) -> None:
     site = stage.site
     pod = stage.pod("large", partition=stage.family.tiny, cpus=5)
     assert f"nearest is {stage.family.tiny_node}" in site.event(pod, "NoSuitableNode")

@@ -35,7 +35,7 @@ def jobs(stage: Stage, pods: dict[str, PodRef]) -> dict[str, list[int]]:
 
 @pytest.mark.slow
 @pytest.mark.modes("batch", "external")
-def test_an_older_state_of_slurm_ends_no_pod_before_an_administrator_looks(stage: Stage) -> None:
+def test_an_older_state_of_slurm_ends_no_pod_before_an_administrator_confirms(stage: Stage) -> None:
     site, family = stage.site, stage.family
     stays = run(stage, "stays")
     before = jobs(stage, stays)
@@ -69,7 +69,7 @@ def test_an_older_state_of_slurm_ends_no_pod_before_an_administrator_looks(stage
 
 @pytest.mark.slow
 @pytest.mark.modes("batch")
-def test_an_older_state_of_etcd_ends_no_job_before_an_administrator_looks(stage: Stage) -> None:
+def test_an_older_state_of_etcd_ends_no_job_before_an_administrator_confirms(stage: Stage) -> None:
     site = stage.site
     old = run(stage, "stays", "left")
     before = jobs(stage, old)

@@ -155,7 +155,7 @@ def marked_node(stage: Stage) -> None:
     site.wait_for(lambda: marks() == [None], "the marks go")
 
 
-def told_twice(stage: Stage) -> None:
+def reported_twice(stage: Stage) -> None:
     """A Pod whose author makes the same mistake again."""
     ref = stage.pod("mistaken", annotations={"slurm-extender.io/time-limit": "soon"})
     stage.site.event(ref, "InvalidSlurmSettings")
@@ -200,7 +200,7 @@ def counted_up(stage: Stage) -> bool:
 def test_every_right_of_the_extender_is_used_and_it_asks_for_no_other(stage: Stage) -> None:
     site = stage.site
     with asking(site, EXTENDER) as asked, everything_wanted(site):
-        told_twice(stage)
+        reported_twice(stage)
         owned_pods(stage)
         ended_pods(stage)
         marked_node(stage)

@@ -27,7 +27,7 @@ from tests.e2e.test_two_replicas import (
     Load,
     holder,
     instead_of_its_own,
-    nobody_lost_or_doubled,
+    no_pod_lost_or_doubled,
     replica,
 )
 
@@ -135,7 +135,7 @@ def test_a_rolling_update_among_flowing_pods_costs_no_call_and_no_pod(
             assert meanwhile, "nothing flowed while the replicas were replaced"
             flow(max(PODS // 4, PODS - len(load.ever)))
             load.rest()
-        nobody_lost_or_doubled(stage, load)
+        no_pod_lost_or_doubled(stage, load)
         assert len(load.ever) >= PODS
         assert holder(site) in {"c", "d"}
         log = site.scheduler.log.read_bytes()[before:].decode(errors="replace")

@@ -31,7 +31,7 @@ def impatient(stage: Stage) -> Iterator[Stage]:
 
 @pytest.mark.slow
 @pytest.mark.modes("batch", "allocation", "external")
-def test_grants_are_given_back_and_had_anew_until_kube_scheduler_is_back(impatient: Stage) -> None:
+def test_grants_are_released_and_allocated_again_until_kube_scheduler_is_back(impatient: Stage) -> None:
     stage, site = impatient, impatient.site
     runs = stage.pod("runs")
     site.bound(runs)

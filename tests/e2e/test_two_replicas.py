@@ -190,10 +190,10 @@ def test_a_leader_that_leaves_in_any_way_is_followed_and_no_pod_is_lost_or_doubl
         site.elapse(2)
 
         load.rest()
-        nobody_lost_or_doubled(stage, load)
+        no_pod_lost_or_doubled(stage, load)
 
 
-def nobody_lost_or_doubled(stage: Stage, load: Load) -> None:
+def no_pod_lost_or_doubled(stage: Stage, load: Load) -> None:
     """Every Pod that stays runs on the one job that was ever made for it; no other Pod has a live one, or had two."""
     site = stage.site
     for pod in load.pods:

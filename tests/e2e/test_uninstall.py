@@ -30,7 +30,7 @@ def gates(stage: Stage, pod: PodRef) -> list[str]:
 
 @pytest.mark.every_kubernetes
 @pytest.mark.modes("batch", slow=("24.11", "older"))
-def test_what_waits_is_let_go_what_runs_goes_on_and_a_new_installation_takes_it_up(stage: Stage) -> None:
+def test_what_waits_is_let_go_what_runs_continues_and_a_new_installation_adopts_it(stage: Stage) -> None:
     site, tiny = stage.site, stage.family.tiny
     runs = stage.pod("runs", partition=tiny, cpus=4)
     site.bound(runs)
@@ -72,7 +72,9 @@ def marked(stage: Stage) -> Iterator[Stage]:
         site.patch_node(cordoned, {"spec": {"unschedulable": True}})
         site.wait_for(lambda: cordoned in ",".join(stage.drained()), "its cordon is told to Slurm", timeout_s=30)
         site.wait_for(
-            lambda: {CORDONED_BY, UNAVAILABLE_REASON} <= ours_on(node(stage, ill)), "its drain is told", timeout_s=30
+            lambda: {CORDONED_BY, UNAVAILABLE_REASON} <= own_marks_on(node(stage, ill)),
+            "its drain is told",
+            timeout_s=30,
         )
         yield stage
     finally:
@@ -81,7 +83,7 @@ def marked(stage: Stage) -> Iterator[Stage]:
         if not site.extender.running:
             site.start_extender()
         site.reconfigure()
-        site.wait_for(lambda: not ours_on(node(stage, ill)), "nothing of ours is on the Node", timeout_s=60)
+        site.wait_for(lambda: not own_marks_on(node(stage, ill)), "nothing of ours is on the Node", timeout_s=60)
         stage.finish()
 
 
@@ -90,7 +92,7 @@ def node(stage: Stage, name: str) -> dict[str, Any]:
     return found
 
 
-def ours_on(one: dict[str, Any]) -> set[str]:
+def own_marks_on(one: dict[str, Any]) -> set[str]:
     """The keys of our taints and annotations, and of our condition where it is True."""
     taints: set[str] = {taint["key"] for taint in one["spec"].get("taints", ()) if taint["key"].startswith(OWN_PREFIX)}
     notes: set[str] = {CORDONED_BY, UNAVAILABLE_REASON} & one["metadata"].get("annotations", {}).keys()
@@ -105,19 +107,19 @@ def test_taints_cordons_conditions_and_drains_of_the_extender_are_removed_and_th
 ) -> None:
     stage, site = marked, marked.site
     ill, cordoned, third = stage.family.nodes[:3]
-    assert MANAGED_TAINT in ours_on(node(stage, third))
+    assert MANAGED_TAINT in own_marks_on(node(stage, third))
     assert node(stage, ill)["spec"]["unschedulable"] is True
     site.stop_extender()
 
     code, said = site.uninstall("--dry-run")
     assert code == 0, said
     assert stage.drained()
-    assert CORDONED_BY in ours_on(node(stage, ill))
+    assert CORDONED_BY in own_marks_on(node(stage, ill))
 
     code, said = site.uninstall()
     assert code == 0, said
     nodes = site.kube.api("GET", "/api/v1/nodes")[1]["items"]
-    assert {one["metadata"]["name"]: ours_on(one) for one in nodes if ours_on(one)} == {}
+    assert {one["metadata"]["name"]: own_marks_on(one) for one in nodes if own_marks_on(one)} == {}
     assert not node(stage, ill)["spec"].get("unschedulable")
     assert node(stage, cordoned)["spec"]["unschedulable"] is True
     assert stage.drained() == []

@@ -14,7 +14,7 @@ THEIRS = DEFAULT_CONFIG + "profiles: [{schedulerName: slurm}]\n"
 
 @pytest.mark.slow
 @pytest.mark.modes("batch", "external")
-def test_the_other_scheduler_takes_what_waits_and_what_runs_goes_on(stage: Stage) -> None:
+def test_the_other_scheduler_takes_what_waits_and_what_runs_continues(stage: Stage) -> None:
     site, tiny = stage.site, stage.family.tiny
     runs = stage.pod("runs", partition=tiny, cpus=4)
     node = site.bound(runs)

@@ -35,7 +35,7 @@ def two_for_one_place(stage: Stage) -> tuple[PodRef, PodRef]:
 
 @pytest.mark.every_kubernetes
 @pytest.mark.modes("batch", "allocation", "external", slow=("24.11", "allocation", "external", "older"))
-def test_a_pod_that_waits_is_told_why_in_the_same_words_everywhere(stage: Stage) -> None:
+def test_a_pod_that_waits_gets_the_cause_in_the_same_words_everywhere(stage: Stage) -> None:
     site = stage.site
     first, second = two_for_one_place(stage)
     job = stage.job(second)
@@ -78,7 +78,7 @@ def test_drain_and_resume_reach_slurm_with_nothing_but_the_api_server(stage: Sta
 
 
 @pytest.mark.modes("batch", slow=("24.11",))
-def test_whoever_may_view_can_ask_everything_and_change_nothing(stage: Stage) -> None:
+def test_a_viewer_can_ask_everything_and_change_nothing(stage: Stage) -> None:
     site = stage.site
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -100,7 +100,7 @@ def test_whoever_may_view_can_ask_everything_and_change_nothing(stage: Stage) ->
 
 
 @pytest.mark.modes("batch", "allocation", "external", slow=("allocation", "external"))
-def test_slurms_own_commands_tell_which_pod_a_job_is_for(stage: Stage) -> None:
+def test_slurms_own_commands_show_which_pod_a_job_is_for(stage: Stage) -> None:
     site = stage.site
     plain = stage.pod("plain")
     said = stage.pod(

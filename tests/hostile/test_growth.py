@@ -11,7 +11,7 @@ from tests.builders import stated_keys
 TOP = Path(__file__).parents[2]
 
 
-def test_every_reader_of_a_strangers_text_takes_proportional_time_and_bounded_memory() -> None:
+def test_every_reader_of_untrusted_text_takes_proportional_time_and_bounded_memory() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.builders.growth"], cwd=TOP, capture_output=True, text=True, check=False
     )

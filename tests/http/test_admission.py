@@ -81,7 +81,7 @@ def with_spec(**spec: Any) -> Any:
     ],
     ids=["ours", "another's gate", "no gates yet", "null", "gated", "another's", "bound", "uncovered", "odd", "no Pod"],
 )
-async def test_a_new_pod_of_ours_gets_the_gate_and_no_other_pod_is_changed(pod: Any, expected: Any) -> None:
+async def test_a_new_pod_of_the_scheduler_gets_the_gate_and_no_other_pod_is_changed(pod: Any, expected: Any) -> None:
     assert await patch(pod) == expected
 
 
@@ -149,7 +149,9 @@ BOTH = [{"key": MANAGED_TAINT, "operator": "Exists"}, {"key": NATIVE_JOB_TAINT, 
     ],
     ids=["none", "one", "all", "another's"],
 )
-async def test_a_pod_of_ours_tolerates_what_keeps_others_off_the_nodes_of_slurm(pod: Any, expected: Any) -> None:
+async def test_a_pod_of_the_scheduler_tolerates_what_keeps_others_off_the_nodes_of_slurm(
+    pod: Any, expected: Any
+) -> None:
     assert await patch(pod, tolerated=TAINTS) == expected
     assert await patch(pod, tolerated=TAINTS, namespaces=("elsewhere",)) == []
 

@@ -44,7 +44,7 @@ async def test_the_page_may_run_its_own_style_and_script_and_nothing_else() -> N
     assert "access-control-allow-origin" not in reply.headers
 
 
-def test_the_page_needs_nothing_from_elsewhere_and_parses_no_html() -> None:
+def test_the_page_needs_nothing_from_other_sites_and_parses_no_html() -> None:
     text = page()
     assert re.findall(r"https?://|//[a-z0-9.-]+\.[a-z]{2,}/|@import|url\(", text) == []
     parsers = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|eval\("

@@ -36,7 +36,7 @@ async def test_a_granted_pod_gets_its_node_and_no_other() -> None:
     }
 
 
-async def test_a_waiting_pod_is_rejected_with_one_entry_that_carries_the_text() -> None:
+async def test_a_waiting_pod_is_rejected_with_one_entry_that_has_the_text() -> None:
     answer = await ask(FakeScheduling(Wait(WAITING)), args("n1", "n2", "n3"))
     assert answer["NodeNames"] == []
     assert answer["FailedAndUnresolvableNodes"] == {"n1": WAITING}

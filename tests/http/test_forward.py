@@ -51,7 +51,7 @@ class Elsewhere:
 
 
 @pytest.fixture(autouse=True)
-def _nobody_is_held_for_long_and_a_handshake_may_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_call_is_held_for_long_and_a_handshake_may_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forward, "HOLD_S", 0.3)
     monkeypatch.setattr(forward, "CONNECT_S", GENEROUS_S)
 
@@ -143,7 +143,7 @@ async def test_a_certificate_is_held_to_the_name_that_was_configured(tmp_path: P
 
 
 @pytest.mark.parametrize("broken", ["missing", "garbage"])
-async def test_certificates_that_cannot_be_used_pass_nothing_on_and_harm_nobody(tmp_path: Path, broken: str) -> None:
+async def test_certificates_that_cannot_be_used_pass_nothing_on_and_harm_no_call(tmp_path: Path, broken: str) -> None:
     authority = trustme.CA()
     tls, own = files(authority, tmp_path / "leader"), files(authority, tmp_path / "caller")
     spoil(own, broken)

@@ -87,7 +87,7 @@ async def test_an_answer_without_content_has_none() -> None:
     assert "content-length" not in reply.headers
 
 
-async def test_who_shows_no_token_is_told_to() -> None:
+async def test_a_caller_without_a_token_is_asked_for_one() -> None:
     reply = await post(
         FakeHooks(HookAnswer(403, {"error": "the token is not this job's"})), "/hooks/jobs/7/teardown", token=None
     )

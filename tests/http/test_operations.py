@@ -207,7 +207,7 @@ def test_what_is_not_configured_is_not_served() -> None:
     assert [str(endpoint.bind) for endpoint in found] == ["127.0.0.1:8080", "127.0.0.1:8081", "127.0.0.1:8082"]
 
 
-def test_a_door_has_the_certificate_of_its_face() -> None:
+def test_a_listener_has_the_certificate_of_its_endpoint() -> None:
     body = "http: {tls: {certificateFile: a, keyFile: b}}\nhooks: {bind: ':1', tls: {certificateFile: c, keyFile: d}}\n"
     found = {endpoint.names[0]: endpoint.tls for endpoint in endpoints(configuration(body), services())}
     assert found["http.bind"] is not None

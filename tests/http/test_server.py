@@ -276,7 +276,7 @@ async def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path)
             await ask(at, trusting(old))
 
 
-async def test_whoever_asked_is_told_of_each_certificate(tmp_path: Path) -> None:
+async def test_every_subscriber_receives_each_certificate(tmp_path: Path) -> None:
     tls = write(trustme.CA().issue_cert("127.0.0.1"), tmp_path)
     told: dict[str, ReloadingTls] = {}
     async with serving([endpoint(tls=tls), endpoint()], stop_within_s=1, certified=told.__setitem__):
@@ -377,7 +377,7 @@ def test_a_caller_that_fails_before_its_first_request_is_logged_with_what_helps(
 
 
 @pytest.mark.looptime
-async def test_failing_handshakes_are_told_once_a_minute_with_their_number() -> None:
+async def test_failing_handshakes_are_reported_once_a_minute_with_their_number() -> None:
     told = RefusedHandshakes(["127.0.0.1:8080"], ["http.bind"])
     with capture_logs() as logs:
         for _ in range(130):

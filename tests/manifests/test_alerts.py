@@ -119,7 +119,7 @@ def test_the_panels_do_not_lie_over_each_other() -> None:
         taken |= cells
 
 
-def test_every_metric_of_ours_that_is_no_detail_is_looked_at_by_somebody() -> None:
+def test_every_metric_of_the_extender_that_is_no_detail_is_on_a_panel_or_alert() -> None:
     asked = {METRICS[one.metric].name for _, text in ASKED for one in selectors(text) if one.metric in METRICS}
     unseen = {one.name for one in described()} - asked
     assert unseen <= {

@@ -96,7 +96,7 @@ def test_the_schema_is_what_the_configuration_and_the_chart_say() -> None:
     assert (CHART / "values.schema.json").read_text() == schema(), stale
 
 
-def test_the_chart_carries_the_version_of_the_program() -> None:
+def test_the_chart_has_the_version_of_the_program() -> None:
     [chart] = documents(CHART / "Chart.yaml")
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
 
@@ -363,7 +363,7 @@ def test_existing_secrets_are_read_by_the_keys_that_they_have() -> None:
 
 
 @pytest.mark.lab
-def test_a_load_balancer_and_monitors_have_what_their_controllers_look_for() -> None:
+def test_a_load_balancer_and_monitors_have_what_their_controllers_require() -> None:
     hooks = {
         "type": "LoadBalancer",
         "annotations": {"internal": "true"},
@@ -485,7 +485,7 @@ def test_values_without_a_default_and_those_that_agree_with_the_chart_render(val
 
 
 @pytest.mark.lab
-def test_a_name_that_looks_like_a_number_stays_a_name() -> None:
+def test_a_name_that_resembles_a_number_stays_a_name() -> None:
     found = template({"config": {"scheduler": {"name": "1.5"}}, "schedulingGate": "policy"})
     [profile] = [one["data"]["kube-scheduler.yaml"] for one in found if "scheduler-config" in one["metadata"]["name"]]
     assert yaml.safe_load(profile)["profiles"][0]["schedulerName"] == "1.5"

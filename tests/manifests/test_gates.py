@@ -33,7 +33,7 @@ def conditions(of: dict[str, Any]) -> dict[str, str]:
     return {one["name"]: one["expression"] for one in of["matchConditions"]}
 
 
-def test_both_are_about_new_pods_of_our_scheduler_and_no_others() -> None:
+def test_both_are_about_new_pods_of_the_scheduler_and_no_others() -> None:
     policy = POLICY["spec"]
     assert conditions(policy)["ours"] == conditions(WEBHOOK)["ours"] == f"object.spec.schedulerName == '{NAME}'"
     [rule] = policy["matchConstraints"]["resourceRules"]
@@ -67,7 +67,7 @@ def test_the_policy_for_namespaces_gives_the_same_as_those_for_pods_of_the_sched
     assert tolerations == TOLERATIONS["spec"]["mutations"]
 
 
-def test_both_fail_open_and_look_again_at_what_others_change() -> None:
+def test_both_fail_open_and_are_called_again_for_what_others_change() -> None:
     for one in (POLICY["spec"], WEBHOOK):
         assert (one["failurePolicy"], one["reinvocationPolicy"]) == ("Ignore", "IfNeeded")
 

@@ -93,7 +93,7 @@ def test_only_what_the_image_needs_is_sent_to_the_builder() -> None:
     assert {line.split()[0] for line in re.findall(r"^COPY (.+)$", first_stage, re.MULTILINE)} == allowed
 
 
-def test_image_and_manifests_carry_the_version_of_the_program() -> None:
+def test_image_and_manifests_have_the_version_of_the_program() -> None:
     [kustomization] = documents(CORE / "kustomization.yaml")
     tags = {image["name"]: image["newTag"] for image in kustomization["images"]}
     assert tags["slurm-extender"] == __version__
@@ -218,7 +218,7 @@ def test_scripts_for_slurms_nodes_are_in_the_packages_that_are_copied() -> None:
 
 
 @pytest.mark.lab
-def test_the_programs_run_in_the_root_as_nobody(tmp_path: Path) -> None:
+def test_the_programs_run_in_the_root_as_an_unprivileged_user(tmp_path: Path) -> None:
     """With this machine's interpreter and packages in the place of the image's."""
     environment, out = Path(sys.prefix), tmp_path / "out"
     assemble(environment, ROOT / "pyproject.toml", out, compiled=False)

@@ -6,7 +6,7 @@ from tests.builders.kustomize import CORE, ROOT, documents
 [POLICY, BINDING] = documents(ROOT / "manifests" / "components" / "no-growth" / "policy.yaml")
 
 
-def test_it_is_about_resizes_of_pods_of_our_scheduler() -> None:
+def test_it_is_about_resizes_of_pods_of_the_scheduler() -> None:
     name = load(CORE / "config.yaml", from_environment({})).scheduler.name
     conditions = {one["name"]: one["expression"] for one in POLICY["spec"]["matchConditions"]}
     assert conditions["ours"] == f"object.spec.schedulerName == '{name}'"

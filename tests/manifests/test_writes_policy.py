@@ -185,7 +185,7 @@ def test_writes_about_an_object_with_ten_thousand_annotations_are_allowed_and_de
 
 
 @pytest.mark.parametrize("path", [PODS, pytest.param("/api/v1/nodes", marks=pytest.mark.slow)])
-def test_with_more_annotations_an_object_is_told_by_its_condition_alone(cluster: Kubernetes, path: str) -> None:
+def test_with_more_annotations_an_object_is_reported_by_its_condition_alone(cluster: Kubernetes, path: str) -> None:
     """To walk over as many as there can be would keep the API server busy for 20 s."""
     key, kind = KINDS[path]
     status, answer = sent(cluster, Write("PATCH", f"{path}/shortest", annotated(key), MERGE))

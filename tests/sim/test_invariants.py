@@ -60,9 +60,9 @@ def broken_by(act: Callable[[Site, InvariantChecker], Awaitable[None]]) -> set[I
     return run_virtual(main())
 
 
-def test_a_job_of_somebody_else_that_a_client_cancels() -> None:
+def test_a_job_of_another_user_that_a_client_cancels() -> None:
     async def act(site: Site, checker: InvariantChecker) -> None:
-        number = await site.submit_as_somebody_else()
+        number = await site.submit_as_another_user()
         await asyncio.sleep(2)
         await site.ask_slurm("DELETE", "jobs", {"jobs": [str(number)]})
 
@@ -84,7 +84,7 @@ def test_a_running_pod_that_a_client_deletes_although_its_job_runs() -> None:
     assert Invariant.TRUTH in broken_by(act)
 
 
-def test_a_drain_of_an_operator_that_somebody_lifts() -> None:
+def test_a_drain_of_an_operator_that_is_lifted() -> None:
     async def act(site: Site, checker: InvariantChecker) -> None:
         site.slurm.controller.drain("n1", "disk")
         checker.operators.drains["n1"] = "disk"
@@ -104,7 +104,7 @@ def test_a_drain_for_want_of_room_that_stays_when_there_is_room(full: bool) -> N
         node = next(name for name in NAMES if name != site.node_of("web"))
         site.kube.add_pod("other", scheduler="default-scheduler", node=node, cpu="1")
         job = site.slurm.controller.jobs[
-            await site.submit_as_somebody_else(0, {"cpus_per_task": 8, "required_nodes": [node]})
+            await site.submit_as_another_user(0, {"cpus_per_task": 8, "required_nodes": [node]})
         ]
         await site.until(lambda: job.running, "its start")
         site.slurm.controller.drain(node, "slurm-extender: [01234567] Slurm has no room for default/other there")
@@ -174,7 +174,7 @@ def test_a_cordon_of_an_operator_that_a_client_lifts() -> None:
 
 @pytest.mark.parametrize("seconds", [60.0, 300.0])
 @pytest.mark.parametrize("side", ["slurm", "kube"])
-def test_a_node_of_which_one_side_does_not_hear(side: str, seconds: float) -> None:
+def test_a_node_whose_state_reaches_one_side_only(side: str, seconds: float) -> None:
     async def act(site: Site, checker: InvariantChecker) -> None:
         checker.cluster.extender.node_controllers.marks._owed = lambda node: (None, None)  # type: ignore[method-assign]
         checker.cluster.extender.node_controllers.health._hold = lambda *_: None  # type: ignore[method-assign]
@@ -224,7 +224,7 @@ def test_a_job_that_starts_beside_a_pod_whose_job_was_given_up_long_ago() -> Non
         assert not checker.violations
         node = site.drained()[0]
         for _ in range(3):
-            job = await site.submit_as_somebody_else()
+            job = await site.submit_as_another_user()
             site.slurm.controller.jobs[job].cpus_per_node = 8
         site.network.refuse("slurm", 6820)  # or the extender would drain the node again at once
         site.network.cut("slurm", 6820)
@@ -234,7 +234,7 @@ def test_a_job_that_starts_beside_a_pod_whose_job_was_given_up_long_ago() -> Non
     assert Invariant.FENCE in broken_by(act)
 
 
-def test_a_pod_that_was_over_and_that_a_restored_etcd_shows_running_is_in_nobodys_way() -> None:
+def test_a_pod_that_was_over_and_that_a_restored_etcd_shows_running_blocks_no_pod() -> None:
     async def act(site: Site, checker: InvariantChecker) -> None:
         saved = site.kube.storage.save()
         job = site.live_jobs()[0]
@@ -299,7 +299,7 @@ def test_what_is_held_for_a_pod_of_another_scheduler_and_a_client_cancels() -> N
             ForeignPodMark("another", "slurm", pod["metadata"]["uid"], "n3", "1/1024", "default/other")
         )
         wishes = {"flags": ["EXTERNAL_JOB"], "required_nodes": ["n3"], "admin_comment": mark}
-        number = await site.submit_as_somebody_else(wishes=wishes)
+        number = await site.submit_as_another_user(wishes=wishes)
         await asyncio.sleep(2)
         await site.ask_slurm("DELETE", "jobs", {"jobs": [str(number)]})
 

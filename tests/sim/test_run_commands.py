@@ -19,7 +19,7 @@ def typed(*words: str) -> Result:
     return CliRunner().invoke(main, ["simulate", "--pods", "1", "--days", "0.001", *words])
 
 
-def test_a_broken_promise_is_told_with_its_story_and_the_command_that_shows_it_again(
+def test_a_violated_invariant_is_reported_with_its_story_and_the_command_that_repeats_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told = Violation(

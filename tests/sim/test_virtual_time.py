@@ -79,7 +79,7 @@ async def test_a_fixture_and_its_test_live_by_one_clock_which_begins_at_0(begun:
     assert asyncio.get_running_loop().time() == begun == 7
 
 
-def test_a_program_that_waits_for_nothing_is_told_so() -> None:
+def test_a_program_that_waits_for_nothing_is_reported() -> None:
     async def main() -> None:
         await asyncio.Event().wait()
 

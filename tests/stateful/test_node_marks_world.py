@@ -62,21 +62,21 @@ class BothSides(RuleBasedStateMachine):
         self.slurm = replace(self.slurm, flags=flags, reason=reason)
 
     @rule()
-    def a_person_drains(self) -> None:
+    def an_administrator_drains(self) -> None:
         self._write_slurm(THEIRS)
 
     @rule()
-    def a_person_resumes(self) -> None:
+    def an_administrator_resumes(self) -> None:
         self._write_slurm("")
 
     @rule()
-    def a_person_cordons(self) -> None:
+    def an_administrator_cordons(self) -> None:
         if not self.kube.unschedulable:  # else kubectl says that it is cordoned already
             self.cordoned_by_them = True
             self._write_kube(unschedulable=True)
 
     @rule()
-    def a_person_uncordons(self) -> None:
+    def an_administrator_uncordons(self) -> None:
         self.cordoned_by_them = False
         self._write_kube(unschedulable=False)
         # The watch brings each change, and in order: what follows is seen as a change of its own.
@@ -98,7 +98,7 @@ class BothSides(RuleBasedStateMachine):
     # We.
 
     @rule()
-    def the_watch_tells(self) -> None:
+    def the_watch_reports(self) -> None:
         self.seen_kube = self.kube
 
     @rule()
@@ -107,7 +107,7 @@ class BothSides(RuleBasedStateMachine):
         self._notify(n.NodeSeen("DRAIN" in self.slurm.flags, self.slurm.reason))
 
     @rule()
-    def we_hold(self) -> None:
+    def the_extender_holds(self) -> None:
         not_ready = None if self.seen_kube.ready else 60.0
         wanted = causes(NodeFacts("k1", self.seen_kube, not_ready), CAUSES)
         for kind in set(self.hold.holds) - wanted.keys():
@@ -116,7 +116,7 @@ class BothSides(RuleBasedStateMachine):
             self._notify(n.HoldAsked(kind, text))
 
     @rule()
-    def we_mark(self) -> None:
+    def the_extender_marks(self) -> None:
         self._marks(self.seen_kube)
 
     def _marks(self, node: NodeView) -> None:
@@ -137,10 +137,10 @@ class BothSides(RuleBasedStateMachine):
             self.writes += 1
 
     @rule()
-    def we_restart(self) -> None:
+    def the_extender_is_restarted(self) -> None:
         self.hold = n.SlurmNodeHold("n1", owner=OWNER)
         self.seen_kube, self.seen_slurm = self.kube, self.slurm
-        self.we_hold()
+        self.the_extender_holds()
         self.slurm_is_read()
 
     @rule(seconds=st.sampled_from((1.0, 5.0)))
@@ -165,14 +165,14 @@ class BothSides(RuleBasedStateMachine):
     def teardown(self) -> None:
         drained_by_them = self.slurm.reason == THEIRS
         for _ in range(ROUNDS):
-            self.the_watch_tells()
-            self.we_hold()
+            self.the_watch_reports()
+            self.the_extender_holds()
             self.slurm_is_read()
             self.time_passes(5.0)
-            self.we_mark()
+            self.the_extender_marks()
             before = self.writes
-        self.we_hold()
-        self.we_mark()
+        self.the_extender_holds()
+        self.the_extender_marks()
         assert self.writes == before, "it does not come to rest"
         assert (self.slurm.reason == THEIRS) == drained_by_them, "a person's drain is touched"
         bad = any(taint.key == "bad" for taint in self.kube.taints)

@@ -44,12 +44,12 @@ class Drains(RuleBasedStateMachine):
     # Us.
 
     @rule(cause=st.sampled_from(CAUSES))
-    def somebody_holds(self, cause: str) -> None:
+    def a_controller_holds(self, cause: str) -> None:
         self.wanted.add(cause)
         self.notify(n.HoldAsked(cause, f"{cause} outlives its job"))
 
     @rule(cause=st.sampled_from(CAUSES))
-    def somebody_lets_go(self, cause: str) -> None:
+    def a_controller_releases(self, cause: str) -> None:
         self.wanted.discard(cause)
         self.notify(n.HoldReleased(cause))
 
@@ -57,13 +57,13 @@ class Drains(RuleBasedStateMachine):
 
     @precondition(lambda self: self.requests)
     @rule(arrives=st.booleans(), answered=st.booleans())
-    def a_request_is_carried_out(self, arrives: bool, answered: bool) -> None:
+    def a_request_is_executed(self, arrives: bool, answered: bool) -> None:
         command = self.requests.pop(0)
         if arrives:
-            self.carry(command)
+            self.execute(command)
         self.notify(n.DrainAnswered(arrives and answered))
 
-    def carry(self, command: n.NodeCommand) -> None:
+    def execute(self, command: n.NodeCommand) -> None:
         match command:
             case n.DrainNode(reason=reason):
                 self.reason = reason
@@ -123,7 +123,7 @@ class Drains(RuleBasedStateMachine):
             while self.requests:
                 command = self.requests.pop(0)
                 if self.reason != THEIRS:  # between our look and our write the operator does nothing any more
-                    self.carry(command)
+                    self.execute(command)
                 self.notify(n.DrainAnswered(True))
             self.looks.clear()
             self.see(self.reason)

@@ -61,7 +61,7 @@ async def test_a_pod_is_woken_bound_and_ended(open_site: OpenSite) -> None:
         assert pod["metadata"]["deletionGracePeriodSeconds"] == 20
 
 
-async def test_an_evicted_pod_names_our_cause(open_site: OpenSite) -> None:
+async def test_an_evicted_pod_names_the_extenders_cause(open_site: OpenSite) -> None:
     async with open_site() as site:
         caller = Caller(site)
         member = ref(await caller.running_pod("p", grace_s=20))

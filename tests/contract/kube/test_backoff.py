@@ -54,7 +54,7 @@ def made(kube: Kubernetes, pod: dict[str, Any]) -> str:
     return str(answer["metadata"]["uid"])
 
 
-def test_what_changes_elsewhere_does_not_end_the_back_off_of_a_rejected_pod(asked: Asked) -> None:
+def test_what_changes_on_other_nodes_does_not_end_the_back_off_of_a_rejected_pod(asked: Asked) -> None:
     kube, ears = asked.kube, asked.ears
     kube.api("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
     made(kube, a_pod("bound", node="node-1"))

@@ -106,7 +106,7 @@ def spec(kube: Kubernetes, pod: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("way", [policy, webhook], ids=["policy", "webhook"])
-def test_new_pods_of_ours_get_the_gate_and_no_others(kube: Kubernetes, tmp_path: Path, way: Way) -> None:
+def test_new_pods_of_the_scheduler_get_the_gate_and_no_others(kube: Kubernetes, tmp_path: Path, way: Way) -> None:
     assert created(kube, a_pod("web")) == []
     with way(kube, tmp_path):
         wait_until(lambda: created(kube, a_pod("web")) == [GATE], "the API server has taken it up", timeout_s=60)
@@ -125,7 +125,7 @@ def with_tolerations(*keys: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("way", [policy, webhook], ids=["policy", "webhook"])
-def test_new_pods_of_ours_tolerate_the_taints_of_slurm_s_nodes_and_no_others(
+def test_new_pods_of_the_scheduler_tolerate_the_taints_of_slurm_s_nodes_and_no_others(
     kube: Kubernetes, tmp_path: Path, way: Way
 ) -> None:
     both = [MANAGED_TAINT, NATIVE_JOB_TAINT]

@@ -56,7 +56,7 @@ async def test_a_released_lease_is_taken_at_once_and_its_epoch_rises(open_site: 
         assert (first.may_write(), second.may_write(), second.epoch) == (False, True, 2)
 
 
-async def test_a_lease_that_nobody_renews_is_taken_after_its_holder_has_fallen_silent(open_site: OpenSite) -> None:
+async def test_a_lease_that_is_not_renewed_is_taken_after_its_holder_has_fallen_silent(open_site: OpenSite) -> None:
     async with open_site() as site:
         (one, first), (two, second) = a_candidate(site, "one"), a_candidate(site, "two")
         await one.campaign()

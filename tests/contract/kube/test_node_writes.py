@@ -92,7 +92,7 @@ async def test_marks_come_and_go_and_what_others_wrote_stays_as_it_was(open_site
             )
 
 
-async def test_nothing_is_marked_on_a_node_that_somebody_has_changed_since(open_site: OpenSite) -> None:
+async def test_nothing_is_marked_on_a_node_that_has_changed_since(open_site: OpenSite) -> None:
     async with open_site() as site:
         caller = Caller(site)
         async with a_fresh_node(caller) as name:

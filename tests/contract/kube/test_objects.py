@@ -56,7 +56,7 @@ async def test_a_name_can_be_taken_once(open_site: OpenSite) -> None:
 
 
 async def test_a_token_that_is_not_known_is_refused(open_site: OpenSite) -> None:
-    async with open_site() as site, site.stranger() as connection:
+    async with open_site() as site, site.unknown_token() as connection:
         with pytest.raises(Unauthorized):
             await connection.request("GET", Caller(site).pods)
         with pytest.raises(Unauthorized):

@@ -65,7 +65,7 @@ async def test_a_page_can_be_requested_again_with_fewer_objects(open_site: OpenS
         assert not rest["metadata"].get("continue")
 
 
-async def test_a_watch_from_a_list_tells_what_follows_it(open_site: OpenSite) -> None:
+async def test_a_watch_from_a_list_reports_what_follows_it(open_site: OpenSite) -> None:
     async with open_site() as site:
         caller = Caller(site)
         await caller.add_pod("before")
@@ -134,7 +134,7 @@ async def test_a_watch_with_no_news_has_no_bookmarks_either(open_site: OpenSite)
             assert [line async for line in lines] == []
 
 
-async def test_a_grace_that_is_cut_short_is_told_before_the_removal(open_site: OpenSite) -> None:
+async def test_a_grace_that_is_cut_short_is_reported_before_the_removal(open_site: OpenSite) -> None:
     async with open_site() as site:
         caller = Caller(site)
         await caller.running_pod("p", grace_s=60)
@@ -147,7 +147,7 @@ async def test_a_grace_that_is_cut_short_is_told_before_the_removal(open_site: O
         assert told == [("MODIFIED", 60), ("MODIFIED", 0), ("DELETED", 0)]
 
 
-async def test_a_watch_from_too_long_ago_is_told_so(open_site: OpenSite) -> None:
+async def test_a_watch_from_too_long_ago_is_refused(open_site: OpenSite) -> None:
     async with open_site() as site:
         caller = Caller(site)
         version = await site.too_old()
@@ -160,7 +160,7 @@ async def test_a_watch_from_too_long_ago_is_told_so(open_site: OpenSite) -> None
         assert caller.pods
 
 
-async def test_a_watch_of_a_namespace_tells_of_no_other(open_site: OpenSite) -> None:
+async def test_a_watch_of_a_namespace_reports_no_other_namespace(open_site: OpenSite) -> None:
     async with open_site() as site:
         caller = Caller(site)
         version = (await listed(caller))["metadata"]["resourceVersion"]

@@ -102,7 +102,7 @@ async def test_a_grace_that_is_shortened_does_not_hurry_containers_that_end(open
         assert state(seen[-1][1])["terminated"]["exitCode"] == TERMINATED
 
 
-async def test_nobody_reports_the_end_of_containers_after_a_forced_deletion(open_bed: OpenBed) -> None:
+async def test_no_client_reports_the_end_of_containers_after_a_forced_deletion(open_bed: OpenBed) -> None:
     async with open_bed() as bed:
         caller = await started(bed, "p", Behaviour(stop_for=5))
         began = bed.clock.now()

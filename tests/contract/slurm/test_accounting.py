@@ -222,7 +222,7 @@ async def test_a_qos_that_denies_at_its_limit_is_no_final_answer_either(slurm: S
             assert raised.value.slurm_errno == 2050
 
 
-async def test_without_slurmdbd_any_account_is_taken_and_nobody_can_be_asked(open_site: OpenSite) -> None:
+async def test_without_slurmdbd_any_account_is_taken_and_no_server_can_be_asked(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as asking:
         made = await asking.allocate(replace(SOME_CPUS, account="nobody", qos="nothing"))
         job = await asking.job(made.job_id)
@@ -232,7 +232,7 @@ async def test_without_slurmdbd_any_account_is_taken_and_nobody_can_be_asked(ope
                 await ask()
 
 
-async def test_a_slurmdbd_that_is_away_is_told(slurm: Slurm) -> None:
+async def test_a_slurmdbd_that_is_away_is_reported(slurm: Slurm) -> None:
     slurmdbd = slurm.daemon("slurmdbd")
     slurmdbd.kill()
     try:

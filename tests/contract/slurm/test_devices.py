@@ -33,7 +33,7 @@ async def granted(jobs: SlurmrestdJobs, order: JobOrder) -> JobView:
     return await read(jobs, job_id)
 
 
-async def told_by_resources(client: SlurmClient, job_id: int) -> list[int]:
+async def named_by_resources(client: SlurmClient, job_id: int) -> list[int]:
     """The same by the request that is made for nothing else."""
     (node,) = await client.resources(job_id)
     return sorted(number for one in node.gres for number in numbers(one.index))
@@ -62,7 +62,7 @@ async def test_the_reading_of_a_job_says_which_devices_it_has(open_site: OpenSit
             of_job = [int(number) for number in written[GPUS].split(",")]
             assert written[DEVICES] == f"gpu:h100:{len(of_job)}(IDX:{written[GPUS]})"
             if site.release >= (26, 5) and isinstance(site, LabSite):
-                assert await told_by_resources(client, job.job_id) == of_job
+                assert await named_by_resources(client, job.job_id) == of_job
             had.append(of_job)
         assert [len(one) for one in had] == [2, 1]
         assert len({number for one in had for number in one} & {0, 1, 2, 3}) == 3
@@ -138,6 +138,6 @@ async def test_controllers_of_a_gpu_say_which_one_it_is(release: str) -> None:
                 job = await granted(jobs, an_order(f"workload-{number}", gres=gres))
                 had.append(written_devices(job.devices["node-1"])[GPUS])
                 if release == "26.05":
-                    assert await told_by_resources(client, job.job_id) == [int(had[-1])]
+                    assert await named_by_resources(client, job.job_id) == [int(had[-1])]
             assert len(set(had)) >= 2  # a GPU that is had whole is in no parts
             assert had[1] not in {had[0], had[2]}

@@ -183,7 +183,7 @@ async def test_drained_nodes_never_make_a_placeholder_impossible(open_site: Open
             assert (found.impossible, found.held) == (False, False), found
 
 
-async def test_the_probe_finds_a_workloads_jobs_of_every_attempt_and_nobody_elses(open_site: OpenSite) -> None:
+async def test_the_probe_finds_a_workloads_jobs_of_every_attempt_and_no_others(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as client:
         jobs = jobs_of(client)
         first = an_allocation("workload-1")
@@ -249,7 +249,7 @@ async def test_exclusions_follow_a_waiting_placeholder_and_no_other(open_site: O
 
 
 @pytest.mark.parametrize("mode", [Mode.ALLOCATION, Mode.BATCH])
-async def test_a_running_job_gives_back_the_nodes_that_are_not_kept_and_another_job_gets_them(
+async def test_a_running_job_releases_the_nodes_that_are_not_kept_and_another_job_gets_them(
     open_site: OpenSite, mode: Mode
 ) -> None:
     async with open_site() as site, site.client() as client:
@@ -463,12 +463,12 @@ async def test_a_waiting_placeholder_is_changed_in_place_and_keeps_its_age(open_
             account="physics", wckey="w", qos="normal", dependency="afterany:999",
         ).request  # fmt: skip
 
-        async def told(names: frozenset[str]) -> Updated:
+        async def update_names(names: frozenset[str]) -> Updated:
             return await jobs.update(job_id, request, names, ("node-2",), {"extra": "anew", "admin_comment": "anew"})
 
         # A change of partition or account is answered with "not now" (11) now and then.
         wanted = FOLLOWED - {"licenses", "dependency"}
-        await until(lambda: told(wanted), lambda answer: answer.done is True, "the change")
+        await until(lambda: update_names(wanted), lambda answer: answer.done is True, "the change")
         job = await client.job(job_id)
         assert (job.partition, job.time_limit_minutes, job.constraints, job.prefer) == ("batch,low", 7, "h100", "h100")
         assert (job.nice, job.comment, job.excluded_nodes) == (5, "mine", ("node-2",))
@@ -512,7 +512,7 @@ async def observed_completing(jobs: SlurmrestdJobs, job_id: int) -> JobView:
     return await until(lambda: read(jobs, job_id), lambda job: "COMPLETING" in job.flags, "COMPLETING")
 
 
-async def test_the_batch_script_tells_of_an_announced_preemption_and_goes_on(open_site: OpenSite) -> None:
+async def test_the_batch_script_reports_an_announced_preemption_and_continues(open_site: OpenSite) -> None:
     async with with_script(open_site) as (jobs, calls, answers):
         answers.append(200)
         low = await accepted(jobs, an_order("low", cpus=8, partition="low", excluded=NODES[1:]))
@@ -544,7 +544,7 @@ async def test_the_picture_shows_nodes_partitions_and_what_this_slurm_can_do(ope
         assert features.send_user_signal
 
 
-async def test_our_drains_are_lifted_and_those_of_others_are_not(open_site: OpenSite) -> None:
+async def test_drains_of_the_extender_are_lifted_and_those_of_others_are_not(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as client:
         nodes = SlurmrestdNodes(client, LoopClock())
         await nodes.drain("node-1", "the Pod team/a is still there")
@@ -562,7 +562,7 @@ async def test_our_drains_are_lifted_and_those_of_others_are_not(open_site: Open
             await nodes.drain("nowhere", "x")
 
 
-async def test_our_drain_of_a_node_that_is_down_gives_back_what_stood_there(open_site: OpenSite) -> None:
+async def test_the_extenders_drain_of_a_node_that_is_down_restores_what_stood_there(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as client:
         nodes = SlurmrestdNodes(client, LoopClock())
         await client.update_node("node-1", NodeUpdate(state=("DOWN",), reason="bad DIMM"))

@@ -111,7 +111,7 @@ async def test_an_allocation_runs_when_it_is_answered(open_site: OpenSite) -> No
         assert [(one.node, one.cpus, one.memory_mb) for one in job.allocations] == [(job.nodes[0], 2, 100)]
 
 
-async def test_what_a_job_was_told_can_be_read_back(open_site: OpenSite) -> None:
+async def test_what_a_job_was_sent_can_be_read_back(open_site: OpenSite) -> None:
     wishes = an_allocation(
         comment="a comment",
         admin_comment='{"mark":1}',
@@ -153,20 +153,20 @@ async def test_each_place_of_the_mark_is_changed_by_itself_as_long_as_the_job_li
         state = JobState.PENDING if waits else JobState.RUNNING
         await until(lambda: slurm.job(job_id), lambda job: job.state is state, "it waits or runs")
 
-        async def told(changes: JobDescription) -> tuple[str, str, str]:
+        async def updated(changes: JobDescription) -> tuple[str, str, str]:
             await slurm.update_job(job_id, changes)
             job = await slurm.job(job_id)
             return job.extra, job.admin_comment, job.comment
 
-        assert await told(JobDescription(extra="x")) == ("x", "admin", "comment")
-        assert await told(JobDescription(admin_comment="y")) == ("x", "y", "comment")
-        assert await told(JobDescription(comment="z")) == ("x", "y", "z")
-        assert await told(JobDescription(extra="e" * 1024, admin_comment="ü" * 512)) == ("e" * 1024, "ü" * 512, "z")
+        assert await updated(JobDescription(extra="x")) == ("x", "admin", "comment")
+        assert await updated(JobDescription(admin_comment="y")) == ("x", "y", "comment")
+        assert await updated(JobDescription(comment="z")) == ("x", "y", "z")
+        assert await updated(JobDescription(extra="e" * 1024, admin_comment="ü" * 512)) == ("e" * 1024, "ü" * 512, "z")
         await slurm.cancel([job_id])
         await until(lambda: slurm.job(job_id), lambda job: job.state is JobState.CANCELLED, "its end")
         for late in (JobDescription(extra="late"), JobDescription(admin_comment="late")):
             with pytest.raises(SlurmError):
-                await told(late)
+                await updated(late)
         job = await slurm.job(job_id)
         assert (job.extra, job.admin_comment) == ("e" * 1024, "ü" * 512)
 
@@ -225,7 +225,7 @@ async def test_a_full_cluster_refuses_an_allocation_and_queues_a_submission(open
         assert raised.value.slurm_errno == 2013
 
 
-async def test_an_allocation_overtakes_nobody_who_waits_for_its_nodes_whatever_his_partition(
+async def test_an_allocation_overtakes_no_job_that_waits_for_its_nodes_whatever_its_partition(
     open_site: OpenSite,
 ) -> None:
     async with open_site() as site, site.client() as slurm:
@@ -264,7 +264,7 @@ async def test_every_way_to_cancel_has_its_number(open_site: OpenSite) -> None:
         assert (await slurm.job(made.job_id)).state is JobState.CANCELLED
 
 
-async def test_a_job_that_nobody_knows_is_not_found(open_site: OpenSite) -> None:
+async def test_an_unknown_job_is_not_found(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as slurm:
         for ask in (slurm.job(999_999), slurm.update_job(999_999, JobDescription(comment="x"))):
             with pytest.raises(NotFoundError) as raised:
@@ -384,8 +384,10 @@ async def test_nodes_and_partitions_are_listed_with_what_the_rules_need(open_sit
         assert (nodes["node-1"].cpus, nodes["node-1"].real_memory_mb) == (8, 16_000)
         parts = {part.name: part for part in await slurm.partitions()}
         assert (parts["high"].priority_tier, parts["low"].grace_time_s, parts["batch"].nodes) == (10, GRACE_S, NODES)
-        told = {name: part.default for name, part in parts.items() if part.default is not None}
-        assert {name for name, default in told.items() if default} == ({"batch"} if site.release >= (26, 5) else set())
+        updated = {name: part.default for name, part in parts.items() if part.default is not None}
+        assert {name for name, default in updated.items() if default} == (
+            {"batch"} if site.release >= (26, 5) else set()
+        )
 
 
 async def test_external_jobs_need_no_slurmd_and_a_late_slurm(open_site: OpenSite) -> None:

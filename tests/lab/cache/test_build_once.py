@@ -30,7 +30,7 @@ def test_another_recipe_is_another_folder(tmp_path: Path) -> None:
     assert one != two
 
 
-def test_a_build_that_fails_leaves_nothing_that_looks_finished(tmp_path: Path) -> None:
+def test_a_build_that_fails_leaves_no_result_that_seems_finished(tmp_path: Path) -> None:
     def fail(folder: Path) -> None:
         (folder / "half").write_text("")
         raise RuntimeError("the network went away")
@@ -66,7 +66,7 @@ def test_builders_of_one_thing_wait_for_each_other(tmp_path: Path) -> None:
     assert built == ["slow"]
 
 
-def test_nobody_else_can_build_a_thing_while_it_is_being_built(tmp_path: Path) -> None:
+def test_no_other_process_can_build_a_thing_while_it_is_being_built(tmp_path: Path) -> None:
     refused: list[bool] = []
 
     def build(folder: Path) -> None:

@@ -48,7 +48,7 @@ def test_the_serving_certificate_is_signed_by_the_authority(tmp_path: Path) -> N
     assert files.key.stat().st_mode & 0o077 == 0
 
 
-def test_a_user_that_nobody_registered_is_refused_with_those_there_are() -> None:
+def test_an_unregistered_user_is_refused_with_those_there_are() -> None:
     with pytest.raises(LabError, match=r"no user 'nobody'.*Registered: admin"):
         Kubernetes().token("nobody")
 

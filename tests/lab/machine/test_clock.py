@@ -39,7 +39,7 @@ def test_it_is_seen_within_a_tenth_of_the_wait_or_half_a_second(watch: Watch, se
     assert watch.now <= seconds + max(0.05, min(seconds / 10, 0.5)) + 1e-9
 
 
-def test_ten_seconds_take_fifty_looks_and_not_two_hundred(watch: Watch) -> None:
+def test_ten_seconds_take_fifty_reads_and_not_two_hundred(watch: Watch) -> None:
     watch.comes_after(10.0)
     assert len(watch.looks) <= 50
 

@@ -44,7 +44,7 @@ def event(verb: str, user: str, code: int, at: str, phase: str = "", **told: str
     )
 
 
-def test_slurmctlds_log_tells_ends_starts_and_drains_of_ours(tmp_path: Path) -> None:
+def test_slurmctlds_log_shows_ends_starts_and_drains_of_the_extender(tmp_path: Path) -> None:
     (tmp_path / "slurmctld.log").write_text(LOG)
     found = slurm_instants(tmp_path / "slurmctld.log")
     assert found.ended == {1: 100.25, 3: 111.0, 4: 112.0, 6: 113.0, 7: 114.004}
@@ -53,7 +53,7 @@ def test_slurmctlds_log_tells_ends_starts_and_drains_of_ours(tmp_path: Path) -> 
     assert found.drained == [(100.3, "arena-1")]
 
 
-def test_slurmctlds_log_tells_who_was_warned_first_for_a_job_that_preempts(tmp_path: Path) -> None:
+def test_slurmctlds_log_shows_who_was_warned_first_for_a_job_that_preempts(tmp_path: Path) -> None:
     line = "debug:  setting 60 sec preemption grace time for JobId={} to reclaim resources for JobId=9"
     stamped = [f"[1970-01-01T00:01:{second}.500] {line.format(job)}\n" for second, job in ((40, 7), (55, 8))]
     (tmp_path / "slurmctld.log").write_text("".join(stamped))

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 
 
-def test_every_test_of_the_real_parts_is_where_make_e2e_looks() -> None:
+def test_every_test_of_the_real_parts_is_where_make_e2e_finds_it() -> None:
     (named,) = re.findall(r"^REAL_PARTS := (.+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     folders = [ROOT / name for name in named.split()]
     mark = "mark" + ".lab"

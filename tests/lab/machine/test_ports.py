@@ -12,7 +12,7 @@ def test_two_labs_never_get_the_same_port(tmp_path: Path) -> None:
     assert len(set(taken)) == 4
 
 
-def test_a_port_that_somebody_listens_on_is_passed_over(tmp_path: Path) -> None:
+def test_a_port_that_is_in_use_is_skipped(tmp_path: Path) -> None:
     with Ports(tmp_path) as first:
         port = first.take()
     with socket.create_server(("127.0.0.1", port)), Ports(tmp_path) as second:

@@ -39,7 +39,7 @@ def test_a_recycled_pid_is_not_the_process_that_was_started(bystander: subproces
     assert not earlier_owner.alive
 
 
-def test_ending_a_lab_whose_pids_were_given_to_others_hurts_nobody(
+def test_ending_a_lab_whose_pids_were_given_to_others_hurts_no_process(
     tmp_path: Path, bystander: subprocess.Popen[bytes]
 ) -> None:
     name = process_name(bystander.pid)

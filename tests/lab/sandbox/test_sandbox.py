@@ -59,7 +59,7 @@ def test_a_script_can_trap_hangups_although_the_lab_runs_under_nohup(sandbox: Sa
         signal.signal(signal.SIGHUP, before)
 
 
-def test_this_thread_goes_on_in_its_own_namespace(sandbox: Sandbox) -> None:
+def test_this_thread_continues_in_its_own_namespace(sandbox: Sandbox) -> None:
     done = subprocess.run(["readlink", "/proc/self/ns/pid"], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == os.readlink("/proc/self/ns/pid")
 
@@ -133,7 +133,7 @@ def test_a_command_that_hangs_is_killed_and_named(sandbox: Sandbox) -> None:
     assert len(sandbox.pids()) == before
 
 
-def test_input_is_given_and_failure_carries_the_programs_words(sandbox: Sandbox) -> None:
+def test_input_is_given_and_failure_has_the_programs_words(sandbox: Sandbox) -> None:
     assert sandbox.run(["tr", "a-z", "A-Z"], stdin="words") == "WORDS"
     with pytest.raises(LabError, match=r"failed \(3\): gone wrong"):
         sandbox.run(["sh", "-c", "echo gone wrong >&2; exit 3"])

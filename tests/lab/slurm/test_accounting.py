@@ -30,7 +30,7 @@ def submit(slurm: Slurm) -> tuple[int, int]:
 
 @pytest.mark.lab
 @pytest.mark.parametrize("release", RELEASES)
-def test_nobody_runs_without_an_association_and_accounts_outlive_slurmdbd(release: str, tmp_path: Path) -> None:
+def test_no_user_runs_without_an_association_and_accounts_outlive_slurmdbd(release: str, tmp_path: Path) -> None:
     with Slurm(release=release, nodes=[SlurmNode("node-1")], accounting=True, workdir=tmp_path) as slurm:
         assert submit(slurm) == (0, 2045)
         slurm.sacctmgr("add", "account", "physics")
@@ -58,5 +58,5 @@ def test_a_cluster_without_accounts_has_no_slurmdbd(tmp_path: Path) -> None:
         assert submit(slurm)[0] > 0
 
 
-def test_slurmdbd_listens_where_it_is_told() -> None:
+def test_slurmdbd_listens_at_the_configured_address() -> None:
     assert "\nDbdPort=20009\n" in slurmdbd_conf(20009)

@@ -52,7 +52,7 @@ def wait_state(slurm: Slurm, job_id: int, state: str) -> None:
     )
 
 
-def test_the_version_is_the_one_that_slurmctld_tells(slurm: Slurm) -> None:
+def test_the_version_is_the_one_that_slurmctld_reports(slurm: Slurm) -> None:
     _, answer = slurm.rest("GET", "ping")
     assert answer["meta"]["slurm"]["release"] == slurm.version
     assert slurm.version.startswith(f"{slurm.release.name}.")

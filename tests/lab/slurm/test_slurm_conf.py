@@ -36,7 +36,7 @@ def test_an_external_node_has_no_slurmd_to_talk_to() -> None:
     assert int(node["SocketsPerBoard"]) * int(node["CoresPerSocket"]) == 3
 
 
-def test_a_partition_carries_its_preemption() -> None:
+def test_a_partition_has_its_preemption() -> None:
     low = Partition("low", nodes="node-1", priority_tier=1, grace_time_s=40, preempt_mode="cancel")
     text = slurm_conf([NODE], [], [Partition("batch", default=True), low], PORTS, {})
     partition = fields(text, "PartitionName=low")

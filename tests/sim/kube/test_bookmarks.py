@@ -23,7 +23,7 @@ def relabel(said: str, node: Json) -> None:
     node["metadata"]["labels"]["round"] = said
 
 
-async def test_a_change_in_the_instant_of_a_bookmark_is_told_before_it() -> None:
+async def test_a_change_in_the_instant_of_a_bookmark_is_reported_before_it() -> None:
     async with fake_api() as api:
         api.server.add_node("n1")
         nodes = NodeStore()

@@ -90,7 +90,7 @@ async def test_each_side_knows_the_other() -> None:
     assert client.transport.get_extra_info("sockname") == server.transport.get_extra_info("peername")
 
 
-async def test_dialling_where_nobody_listens_is_refused() -> None:
+async def test_dialling_where_no_server_listens_is_refused() -> None:
     with pytest.raises(ConnectionRefusedError, match="api:6443"):
         await Network().dial(Recorder, HOST, PORT)
 
@@ -126,7 +126,7 @@ async def test_close_lets_written_bytes_arrive_and_then_ends_both_sides() -> Non
     assert network.connections(HOST, PORT) == 0
 
 
-async def test_a_half_closed_connection_still_carries_the_answer() -> None:
+async def test_a_half_closed_connection_still_returns_the_answer() -> None:
     client, server = await connect(Network(), server=lambda: Recorder(keep_open=True))
     client.transport.write(b"question")
     client.transport.write_eof()
@@ -203,7 +203,7 @@ async def test_bytes_can_be_made_to_arrive_in_pieces() -> None:
     assert server.events == ["abc", "def", "gh"]
 
 
-async def test_a_refusing_address_accepts_again_when_told() -> None:
+async def test_a_refusing_address_accepts_again_when_asked_to() -> None:
     network = Network()
     network.listen(HOST, PORT, Recorder)
     network.refuse(HOST, PORT)
@@ -274,7 +274,7 @@ async def test_a_stall_holds_bytes_and_dials_until_it_ends() -> None:
     assert dial.done()
 
 
-async def test_a_close_during_a_stall_is_not_heard_of() -> None:
+async def test_a_close_during_a_stall_is_not_reported() -> None:
     network = Network()
     client, server = await connect(network)
     network.stall(HOST, PORT)

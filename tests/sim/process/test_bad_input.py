@@ -75,7 +75,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("change", "said"), CHANGES)
-async def test_a_change_of_a_running_job_that_ends_nothing_is_told_once(
+async def test_a_change_of_a_running_job_that_ends_nothing_is_reported_once(
     site: Site, change: Callable[[SimJob], None], said: str
 ) -> None:
     async with site.running():
@@ -91,7 +91,7 @@ async def test_a_change_of_a_running_job_that_ends_nothing_is_told_once(
 
 
 @pytest.mark.parametrize(("change", "said"), CHANGES)
-async def test_a_change_of_a_waiting_job_is_told_and_the_pod_gets_the_node(
+async def test_a_change_of_a_waiting_job_is_reported_to_slurm_and_the_pod_gets_the_node(
     site: Site, change: Callable[[SimJob], None], said: str
 ) -> None:
     async with site.running():
@@ -104,7 +104,7 @@ async def test_a_change_of_a_waiting_job_is_told_and_the_pod_gets_the_node(
         assert not job.ended
 
 
-async def test_a_job_that_was_given_more_nodes_than_asked_for_runs_and_is_told_of(site: Site) -> None:
+async def test_a_job_that_was_given_more_nodes_than_requested_runs_and_is_reported(site: Site) -> None:
     async with site.running():
         job = await waiting(site)
         job.node_count = 2
@@ -118,7 +118,7 @@ async def test_a_job_that_was_given_more_nodes_than_asked_for_runs_and_is_told_o
         assert lives(site, "waits")
 
 
-async def test_a_held_job_waits_says_so_and_goes_on_when_released(site: Site) -> None:
+async def test_a_held_job_waits_says_so_and_continues_when_released(site: Site) -> None:
     async with site.running():
         job = await waiting(site)
         site.slurm.controller.hold(job.job_id)
@@ -146,7 +146,7 @@ async def test_a_running_job_that_loses_its_node_ends_its_pod_with_the_cause(sit
         await site.until(lambda: job.ended and not site.drained(), "no job and no drain")
 
 
-async def test_a_running_job_that_nothing_shows_to_be_ours_any_more_is_left_alone_and_its_pod_is_ended(
+async def test_a_running_job_that_nothing_shows_to_be_the_extenders_is_left_alone_and_its_pod_is_ended(
     site: Site,
 ) -> None:
     async with site.running():
@@ -187,7 +187,9 @@ async def test_a_pod_bound_by_hand_to_another_node_stays_there_outside_of_slurm(
 
 @pytest.mark.parametrize("key", [JOB_ID, NODE, POD])
 @pytest.mark.parametrize("value", [None, "n9", "4711"])
-async def test_what_we_wrote_on_a_running_pod_is_written_again(site: Site, key: str, value: str | None) -> None:
+async def test_what_the_extender_wrote_on_a_running_pod_is_written_again(
+    site: Site, key: str, value: str | None
+) -> None:
     def edit(pod: dict[str, dict[str, dict[str, str]]]) -> None:
         if value is None:
             pod["metadata"]["annotations"].pop(key)
@@ -245,7 +247,7 @@ async def test_a_renamed_waiting_job_is_found_by_its_mark_after_a_restart_and_no
         assert len(site.live_jobs()) == 3
 
 
-async def test_a_pod_that_somebody_binds_elsewhere_while_our_binding_is_under_way_is_theirs(site: Site) -> None:
+async def test_a_pod_that_another_client_binds_while_a_binding_is_under_way_keeps_that_node(site: Site) -> None:
     slow = site.kube.faults.add(KubeFault(method="POST", path="/pods/web/binding$", code=503, times=None))
     async with site.running():
         site.kube.add_pod("web", annotations=ASKS, cpu="2")
@@ -311,7 +313,7 @@ def ask(pod: dict[str, dict[str, dict[str, str]]], comment: str | None) -> None:
 
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("begin", ["now+999999999weeks", "9999-12-31T23:59:59Z", "now+5200weeks"])
-async def test_a_start_in_thousands_of_years_harms_nobody(site: Site, begin: str) -> None:
+async def test_a_start_in_thousands_of_years_harms_no_job(site: Site, begin: str) -> None:
     async with site.running():
         site.kube.add_pod("late", annotations={"slurm-extender.io/begin": begin})
         await asyncio.sleep(120)

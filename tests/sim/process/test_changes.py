@@ -79,7 +79,7 @@ async def left_waiting(site: Site, **settings: str) -> SimJob:
     return job
 
 
-async def test_a_waiting_job_follows_what_changed_while_nobody_watched(site: Site) -> None:
+async def test_a_waiting_job_follows_what_changed_while_unwatched(site: Site) -> None:
     job = await left_waiting(site, time_limit="9", comment="old")
     annotate(site, partition="urgent", time_limit="7", comment="new")
     async with site.running():
@@ -88,7 +88,7 @@ async def test_a_waiting_job_follows_what_changed_while_nobody_watched(site: Sit
         assert [job] == site.jobs_of("second")
 
 
-async def test_a_wish_added_while_nobody_watched_is_told_to_the_waiting_job(site: Site) -> None:
+async def test_a_wish_added_while_unwatched_is_sent_to_the_waiting_job(site: Site) -> None:
     job = await left_waiting(site, time_limit="9", qos="low")
     annotate(site, time_limit="7", constraints="", comment="mine")
     async with site.running():
@@ -143,7 +143,7 @@ async def test_a_mark_that_does_not_say_what_was_asked_changes_nothing(site: Sit
         assert [job] == site.jobs_of("second")
 
 
-async def test_a_running_pod_that_changed_while_nobody_watched_keeps_its_job_and_is_told(site: Site) -> None:
+async def test_a_running_pod_that_changed_while_unwatched_keeps_its_job_and_gets_an_event(site: Site) -> None:
     async with site.dying():
         site.kube.add_pod("second")
         await site.bound("second")
@@ -179,7 +179,7 @@ async def test_a_running_pod_is_not_given_more_time_than_an_operator_gives_it(si
         assert job.time_limit_s == 300.0
 
 
-async def test_a_running_job_follows_what_changed_while_nobody_watched(site: Site) -> None:
+async def test_a_running_job_follows_what_changed_while_unwatched(site: Site) -> None:
     async with site.dying():
         site.kube.add_pod("second", annotations={f"{OURS}time-limit": "60"})
         await site.bound("second")

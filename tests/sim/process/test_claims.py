@@ -38,7 +38,7 @@ async def freed(site: Site, name: str = "web") -> str:
     return node
 
 
-async def test_a_grant_on_a_cordoned_node_is_given_back_although_kube_scheduler_never_asks(site: Site) -> None:
+async def test_a_grant_on_a_cordoned_node_is_released_although_kube_scheduler_never_asks(site: Site) -> None:
     async with site.running():
         await waiting(site)
         node = await freed(site)
@@ -51,7 +51,7 @@ async def test_a_grant_on_a_cordoned_node_is_given_back_although_kube_scheduler_
         assert await site.bound("web") != node
 
 
-async def test_a_node_that_stops_reporting_before_the_binding_is_given_back(site: Site) -> None:
+async def test_a_node_that_stops_reporting_before_the_binding_is_released(site: Site) -> None:
     async with site.running():
         await waiting(site)
         for node in NAMES:
@@ -73,7 +73,7 @@ async def test_a_moment_of_trouble_of_the_node_costs_nothing(site: Site) -> None
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_a_grant_that_is_never_offered_is_given_back_after_a_while(site: Site) -> None:
+async def test_a_grant_that_is_never_offered_is_released_after_a_while(site: Site) -> None:
     async with site.running():
         site.network.refuse("extender", 8080)
         site.kube.add_pod("web", annotations=BATCH)
@@ -89,7 +89,7 @@ async def test_a_grant_that_is_never_offered_is_given_back_after_a_while(site: S
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_nothing_is_given_back_while_the_api_server_is_away(site: Site) -> None:
+async def test_nothing_is_released_while_the_api_server_is_away(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", annotations=BATCH)
         await site.until(lambda: bool(site.jobs_of("web")), "its job")
@@ -105,7 +105,7 @@ async def test_nothing_is_given_back_while_the_api_server_is_away(site: Site) ->
         assert "SlurmAllocationReleased" not in site.events("web")
 
 
-async def test_a_granted_node_that_is_deleted_is_given_back(site: Site) -> None:
+async def test_a_granted_node_that_is_deleted_is_released(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", annotations=BATCH)
         await site.until(lambda: bool(site.jobs_of("web")), "its job")

@@ -114,7 +114,7 @@ def cases_of_two() -> list[object]:
 
 
 @pytest.mark.parametrize(("deed", "occasion", "moment"), cases_of_two())
-async def test_another_replica_goes_on_where_a_leader_was_killed_in_a_deed(
+async def test_another_replica_continues_where_a_leader_was_killed_in_an_action(
     site: Site, lives: Lives, deed: str, occasion: Occasion, moment: Moment
 ) -> None:
     killer = Killer(deed, moment)

@@ -68,7 +68,7 @@ async def test_the_implicit_name_of_a_class_is_asked_of_no_node(site: Site) -> N
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_an_api_server_without_classes_is_asked_seldom_and_missed_by_nobody(site: Site) -> None:
+async def test_an_api_server_without_classes_is_asked_rarely_and_missed_by_no_pod(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", gates=(GATE,))
         await site.bound("web")

@@ -47,7 +47,7 @@ async def test_no_request_is_made_for_it(site: Site) -> None:
         assert written(site, "plain") == (None, None)
 
 
-async def test_what_somebody_wrote_there_before_is_not_left_for_ours(site: Site) -> None:
+async def test_what_was_written_there_before_is_not_taken_for_the_extenders(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", annotations={GPUS: "0,1,2,3", DEVICES: "gpu:4"})
         await site.bound("web")

@@ -91,7 +91,7 @@ async def _installed(changed: str, site_key: str) -> AsyncIterator[Site]:
             yield site
 
 
-async def looked(
+async def examined(
     site: Site,
     given: ExaminationInputs | None = None,
     *,
@@ -129,7 +129,7 @@ def said(findings: Sequence[Finding], check: str) -> list[Finding]:
 
 async def test_an_administrator_finds_everything_in_order() -> None:
     async with installed() as site:
-        findings = await looked(site)
+        findings = await examined(site)
         assert not_ok(findings) == []
         assert {one.check for one in findings} >= {
             *("slurmrestd", "token", "clock", "partitions", "KillWait", "kubernetes", "rights", "gates"),
@@ -139,37 +139,39 @@ async def test_an_administrator_finds_everything_in_order() -> None:
 
 async def test_the_extender_s_own_account_finds_nothing_wrong_and_says_what_it_may_not_see() -> None:
     async with installed() as site:
-        findings = await looked(site, administrator=False)
+        findings = await examined(site, administrator=False)
         assert {one.verdict for one in findings} == {OK, SKIPPED}
         assert {one.check for one in findings if one.verdict is SKIPPED} == {
             *("gates", "extenders", "kube-scheduler", "mounts")
         }
         brought = ExaminationInputs(("f", SLURM_CONF), (("k", (CORE / "kube-scheduler.yaml").read_text()),))
-        assert [one.verdict for one in said(await looked(site, brought, administrator=False), "kube-scheduler")] == [OK]
+        assert [one.verdict for one in said(await examined(site, brought, administrator=False), "kube-scheduler")] == [
+            OK
+        ]
 
 
-async def test_devices_are_compared_where_the_configuration_maps_them_and_not_asked_for_elsewhere() -> None:
+async def test_devices_are_compared_where_the_configuration_maps_them_and_only_there() -> None:
     async with installed() as site:
         seen = len(site.kube.requests)
-        assert not said(await looked(site), "devices")
+        assert not said(await examined(site), "devices")
         asked = {one.path for one in list(site.kube.requests)[seen:]}
         assert not any("resourceslices" in path or "resourceclaims" in path for path in asked)
-        (absent,) = said(await looked(site, more=DEVICE_MAP), "devices")
+        (absent,) = said(await examined(site, more=DEVICE_MAP), "devices")
         assert "does not serve resource.k8s.io/v1" in absent.seen
         with_devices(site)
         agreed = (OK, f"GRES gpu: {4 * len(NAMES)} devices on {len(NAMES)} Nodes have the indexes of Slurm")
-        (base_alone, *rest) = told_of_devices(await looked(site, more=DEVICE_MAP))
+        (base_alone, *rest) = reported_devices(await examined(site, more=DEVICE_MAP))
         assert base_alone[0] is ERROR
         assert "may not create resourceclaims.resource.k8s.io" in base_alone[1]
         assert rest == [agreed]
-        assert told_of_devices(await looked(site, more=DEVICE_MAP, administrator=False)) == [agreed]
+        assert reported_devices(await examined(site, more=DEVICE_MAP, administrator=False)) == [agreed]
         resources_of(site).withdraw(NAMES[0])
-        (lost, _rest) = told_of_devices(await looked(site, more=DEVICE_MAP, administrator=False))
+        (lost, _rest) = reported_devices(await examined(site, more=DEVICE_MAP, administrator=False))
         assert lost[0] is ERROR
         assert lost[1].startswith(f"GRES gpu of {NAMES[0]}: Slurm has 4, and driver {DRIVER} publishes no")
 
 
-def told_of_devices(findings: Sequence[Finding]) -> list[tuple[Verdict, str]]:
+def reported_devices(findings: Sequence[Finding]) -> list[tuple[Verdict, str]]:
     return [(one.verdict, one.seen) for one in said(findings, "devices")]
 
 
@@ -183,17 +185,17 @@ async def test_an_annotation_that_the_extender_does_not_accept_is_no_fence() -> 
 
         for name in NAMES[:2]:
             site.edit_node(name, forge)
-        findings = await looked(site)
+        findings = await examined(site)
         (fences,) = said(findings, "fences")
         assert fences.verdict is WARNING
         assert f"2 of 3 Slurm nodes: {', '.join(NAMES[:2])};" in fences.seen
         assert "1 of 3 Slurm nodes have a working fence" in said(findings, "gangs")[0].seen
 
 
-async def test_nothing_is_changed_by_looking() -> None:
+async def test_nothing_is_changed_by_reading() -> None:
     async with installed() as site:
         jobs, seen = len(site.slurm.controller.known_jobs()), len(site.kube.requests)
-        await looked(site)
+        await examined(site)
         assert len(site.slurm.controller.known_jobs()) == jobs
         mine = list(site.kube.requests)[seen:]
         writes = {one.path.rpartition("/")[2] for one in mine if one.method != "GET"}
@@ -203,7 +205,7 @@ async def test_nothing_is_changed_by_looking() -> None:
 async def test_slurmrestd_that_is_away_is_the_one_thing_that_is_wrong() -> None:
     async with installed() as site:
         site.network.refuse("slurm", 6820)
-        findings = await looked(site)
+        findings = await examined(site)
         assert {one.check for one in findings if one.verdict is ERROR} == {"slurmrestd"}
         assert [one.verdict for one in said(findings, "slurmctld")] == [SKIPPED]
 
@@ -211,7 +213,7 @@ async def test_slurmrestd_that_is_away_is_the_one_thing_that_is_wrong() -> None:
 async def test_slurmctld_that_is_away_is_said() -> None:
     async with installed() as site:
         site.slurm.restd.slurmctld_up = False
-        findings = await looked(site)
+        findings = await examined(site)
         assert "slurmctld does not answer" in said(findings, "slurmrestd")[0].seen
         assert said(findings, "token")[0].verdict is SKIPPED
 
@@ -219,14 +221,14 @@ async def test_slurmctld_that_is_away_is_said() -> None:
 async def test_an_api_server_that_is_away_is_said() -> None:
     async with installed() as site:
         site.network.refuse("kube", 6443)
-        [one] = said(await looked(site), "kubernetes")
+        [one] = said(await examined(site), "kubernetes")
         assert one.verdict is ERROR
 
 
 async def test_a_missing_secret_is_found() -> None:
     async with installed() as site:
         site.kube.storage.remove(ObjectKey(SECRETS, "slurm-extender", "slurm-extender"))
-        [one] = [each for each in said(await looked(site), "mounts") if each.verdict is ERROR]
+        [one] = [each for each in said(await examined(site), "mounts") if each.verdict is ERROR]
         assert (
             "Secret slurm-extender, which slurm-extender mounts at /etc/slurm-extender/secret, does not exist"
             in one.seen
@@ -237,7 +239,7 @@ async def test_an_extender_called_by_http_with_certificates_set_is_found() -> No
     async with installed() as site:
         tls = "http: {bind: 'extender:8080', tls: {certificateFile: /none/tls.crt, keyFile: /none/tls.key}}\n"
         site.config = site.config.replace('http: {bind: "extender:8080"}\n', tls)
-        found = [one for one in said(await looked(site), "kube-scheduler") if one.verdict is ERROR]
+        found = [one for one in said(await examined(site), "kube-scheduler") if one.verdict is ERROR]
         assert "http.tls is set here: every call fails at the first byte" in found[0].seen
 
 
@@ -249,12 +251,12 @@ async def test_two_extenders_on_one_scheduler_name_are_found() -> None:
         for name in ("uid", "resourceVersion", "creationTimestamp", "generation"):
             other["metadata"].pop(name)
         site.kube.create(other)
-        [one] = said(await looked(site), "extenders")
+        [one] = said(await examined(site), "extenders")
         assert one.verdict is ERROR
         assert "default/another held by another-0" in one.seen
 
 
-async def test_a_token_of_somebody_who_may_not_is_found() -> None:
+async def test_a_token_without_the_rights_is_found() -> None:
     async with installed() as site:
         site.config = site.config.replace("user: root", "user: alice")
 
@@ -319,7 +321,7 @@ async def test_a_kube_scheduler_that_never_calls_is_found_where_pods_wait() -> N
             await asyncio.sleep(1)
             site.kube.add_pod("waits")
             await asyncio.sleep(15)
-            [one] = said(await looked(site), "calls")
+            [one] = said(await examined(site), "calls")
             assert one.verdict is ERROR
             assert "kube-scheduler has never called, and 1 Pods of slurm wait for it" in one.seen
 
@@ -327,12 +329,12 @@ async def test_a_kube_scheduler_that_never_calls_is_found_where_pods_wait() -> N
 async def test_a_kube_scheduler_that_calls_no_more_is_found_later_and_one_that_need_not_is_not() -> None:
     async with installed() as site:
         await asyncio.sleep(900)
-        [one] = said(await looked(site), "calls")
+        [one] = said(await examined(site), "calls")
         assert one.verdict is OK
         site.network.refuse("extender", 8080)
         site.kube.add_pod("waits")
         await asyncio.sleep(15)
-        [one] = said(await looked(site), "calls")
+        [one] = said(await examined(site), "calls")
         assert one.verdict is ERROR
         assert "kube-scheduler has not called for 9" in one.seen
         refused = {
@@ -342,7 +344,7 @@ async def test_a_kube_scheduler_that_calls_no_more_is_found_later_and_one_that_n
             "message": "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.",
         }
         site.edit_pod("waits", lambda pod: set_condition(pod["status"], refused, site.kube.wall()))
-        [one] = said(await looked(site), "calls")
+        [one] = said(await examined(site), "calls")
         assert one.verdict is OK
 
 
@@ -351,12 +353,12 @@ async def test_a_service_that_is_called_and_not_there_is_found() -> None:
         key = ObjectKey(SERVICES, "slurm-extender", "slurm-extender")
         moved = site.kube.storage.remove(key)
         lost = "urlPrefix leads to the Service slurm-extender/slurm-extender, which does not exist"
-        assert lost in said(await looked(site), "kube-scheduler")[-1].seen
+        assert lost in said(await examined(site), "kube-scheduler")[-1].seen
         again = {**moved, "spec": {"ports": [{"port": 9090}]}}
         for name in ("uid", "resourceVersion", "creationTimestamp", "generation"):
             again["metadata"].pop(name, None)
         site.kube.create(again)
-        assert "which has no port 8080; it has 9090" in said(await looked(site), "kube-scheduler")[-1].seen
+        assert "which has no port 8080; it has 9090" in said(await examined(site), "kube-scheduler")[-1].seen
 
 
 async def test_what_answers_in_the_place_of_the_extender_is_not_taken_for_it() -> None:
@@ -365,7 +367,7 @@ async def test_what_answers_in_the_place_of_the_extender_is_not_taken_for_it() -
         def answer(request: httpx.Request) -> httpx.Response:
             return httpx.Response(404, text="<html>not here</html>")
 
-        found = await looked(site, http=httpx.MockTransport(answer))
+        found = await examined(site, http=httpx.MockTransport(answer))
         assert [(one.verdict, "is not that of an extender" in one.seen) for one in said(found, "extender")] == [
             (SKIPPED, True)
         ]

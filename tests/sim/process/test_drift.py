@@ -29,7 +29,7 @@ async def test_what_was_written_on_a_running_pod_is_written_again_and_counted_on
         assert await drift(site, "annotations") == (1, 1)
 
 
-async def test_a_drain_that_somebody_lifts_under_a_pod_is_put_on_again_and_counted(site: Site) -> None:
+async def test_a_drain_that_is_lifted_under_a_pod_is_set_again_and_counted(site: Site) -> None:
     async with site.running():
         site.kubelets.stop_s = 500.0
         site.kube.add_pod("web", grace_s=500)
@@ -43,7 +43,7 @@ async def test_a_drain_that_somebody_lifts_under_a_pod_is_put_on_again_and_count
         assert await drift(site, "drain") == (1, 1)
 
 
-async def test_the_job_is_a_label_of_its_pod_and_comes_back_where_somebody_takes_it_away(site: Site) -> None:
+async def test_the_job_is_a_label_of_its_pod_and_comes_back_where_it_is_removed(site: Site) -> None:
     def label() -> object:
         return (site.pod("web")["metadata"].get("labels") or {}).get("slurm-extender.io/job-id")
 

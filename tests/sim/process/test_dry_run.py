@@ -118,7 +118,7 @@ async def test_a_change_is_said_and_what_stays_is_not_said_again(site: Site) -> 
         assert await counted(site, "submitted") == 2
 
 
-async def test_kube_scheduler_is_told_that_pods_wait(site: Site) -> None:
+async def test_kube_scheduler_learns_that_pods_wait(site: Site) -> None:
     async with dry_running(site):
         site.kube.add_pod("web")
         await asyncio.sleep(5)

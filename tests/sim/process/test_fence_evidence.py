@@ -106,7 +106,7 @@ async def test_evidence_survives_a_restart(fenced: UnprovenSite) -> None:
         assert await fenced.place("second") is Mode.ALLOCATION
 
 
-async def test_evidence_is_written_seldom(fenced: UnprovenSite) -> None:
+async def test_evidence_is_written_rarely(fenced: UnprovenSite) -> None:
     async with fenced.running():
         await fenced.place_and_end("web-0")
         fenced.kube.requests.clear()
@@ -238,7 +238,7 @@ async def test_calls_for_jobs_and_nodes_that_do_not_match_are_no_evidence_and_ar
         assert await site.metric('fence_nodes{state="fenced"}') == 0
 
 
-async def test_on_nodes_without_slurmd_the_first_pod_is_told_that_nothing_holds_them(tmp_path: Path) -> None:
+async def test_on_nodes_without_slurmd_the_first_pod_gets_an_event_that_nothing_holds_them(tmp_path: Path) -> None:
     async with new_site(tmp_path, fenced=False, external=True) as site, site.running():
         assert await site.place("first") is Mode.EXTERNAL
         await site.until(lambda: "NoWorkingFence" in site.events("first"), "the Event")

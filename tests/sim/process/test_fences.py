@@ -14,7 +14,7 @@ pytestmark = pytest.mark.looptime
 BY_THE_EPILOG = "slurm-extender: job 1 ended, and the extender did not answer its Epilog"
 
 
-async def test_a_drain_that_an_epilog_put_in_our_name_stays_until_the_pod_is_gone(site: Site) -> None:
+async def test_a_drain_of_an_epilog_in_the_extenders_name_stays_until_the_pod_is_gone(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", grace_s=30)
         node = await site.bound("web")
@@ -35,7 +35,7 @@ async def test_a_drain_that_an_epilog_put_in_our_name_stays_until_the_pod_is_gon
         await site.until(lambda: not site.drained(), "no drain", within=10)
 
 
-async def test_a_drain_that_an_epilog_put_in_our_name_for_nothing_is_lifted(site: Site) -> None:
+async def test_a_needless_drain_of_an_epilog_in_the_extenders_name_is_lifted(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web")
         node = await site.bound("web")
@@ -102,7 +102,7 @@ async def test_a_node_that_an_administrator_resumes_too_early_is_drained_again_b
         await site.until(lambda: not site.drained(), "no drain", within=10)
 
 
-async def test_a_drain_that_slurm_does_not_take_is_asked_again_long_before_the_next_look_at_all_nodes(
+async def test_a_drain_that_slurm_does_not_take_is_repeated_long_before_the_next_read_of_all_nodes(
     site: Site,
 ) -> None:
     site.config = site.config.replace("refreshRate: 2", "refreshRate: 2, nodesInterval: 60s")
@@ -212,7 +212,9 @@ async def test_what_an_administrator_wrote_of_a_node_that_is_down_outlives_the_d
         assert (one.down, one.reason) == (True, "bad DIMM, ticket 4711")
 
 
-async def test_a_node_that_went_down_behind_our_drain_is_down_for_slurm_s_own_reason_after_it(site: Site) -> None:
+async def test_a_node_that_went_down_behind_the_extenders_drain_is_down_for_slurm_s_own_reason_after_it(
+    site: Site,
+) -> None:
     async with site.running():
         site.kube.add_pod("web", grace_s=10)
         node = await site.bound("web")

@@ -32,7 +32,7 @@ async def waiting(site: Site, name: str = "waits") -> SimJob:
 
 async def foreign(site: Site, user: int = 2001) -> SimJob:
     """A running job of somebody else."""
-    job = site.slurm.controller.jobs[await site.submit_as_somebody_else()]
+    job = site.slurm.controller.jobs[await site.submit_as_another_user()]
     job.user_id = user
     await site.until(lambda: job.running, "it runs")
     return job
@@ -63,13 +63,13 @@ async def test_a_waiting_job_of_which_both_marks_were_emptied_is_known_by_its_na
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("marked", [False, True])
 @pytest.mark.parametrize("restart", [False, True])
-async def test_a_foreign_job_with_our_name_and_a_copied_mark_is_not_taken_for_ours(
+async def test_a_foreign_job_with_the_extenders_name_and_a_copied_mark_is_not_adopted(
     site: Site, restart: bool, marked: bool
 ) -> None:
     with capture_logs() as logs:
         async with site.dying() as die:
             job = await waiting(site)
-            twin = site.slurm.controller.jobs[await site.submit_as_somebody_else()]
+            twin = site.slurm.controller.jobs[await site.submit_as_another_user()]
             twin.user_id, twin.name = 2001, job.name
             twin.extra = job.extra if marked else ""
             if restart:
@@ -89,7 +89,7 @@ async def test_a_foreign_job_with_our_name_and_a_copied_mark_is_not_taken_for_ou
 
 
 @pytest.mark.parametrize("workload", ["exists", "left"])
-async def test_a_job_that_bears_a_copied_mark_is_told_of_and_never_ended(site: Site, workload: str) -> None:
+async def test_a_job_that_bears_a_copied_mark_is_reported_and_never_ended(site: Site, workload: str) -> None:
     async with site.dying():
         site.kube.add_pod("web", cpu="2")
         await site.bound("web")
@@ -118,7 +118,7 @@ async def test_an_id_that_was_given_out_again_is_not_cancelled(site: Site) -> No
             await asyncio.sleep(5)
             site.slurm.controller.forget(job.job_id)
             site.slurm.restd.slurmctld_up = True
-            stranger = await site.submit_as_somebody_else()
+            stranger = await site.submit_as_another_user()
             assert stranger == job.job_id
             await asyncio.sleep(20)
         assert not site.slurm.controller.jobs[stranger].ended
@@ -127,7 +127,7 @@ async def test_an_id_that_was_given_out_again_is_not_cancelled(site: Site) -> No
 
 
 @pytest.mark.parametrize("restart", [False, True])
-async def test_a_copy_of_a_bound_pod_is_nobodys_job_and_is_told_so(site: Site, restart: bool) -> None:
+async def test_a_copy_of_a_bound_pod_has_no_job_and_gets_an_event(site: Site, restart: bool) -> None:
     async with site.dying() as die:
         site.kube.add_pod("web", cpu="2")
         node = await site.bound("web")

@@ -102,7 +102,7 @@ async def test_a_pod_that_ended_holds_nothing() -> None:
         await site.until(lambda: not site.live_jobs(), "its end", 10)
 
 
-async def test_without_it_slurm_is_told_nothing_and_what_is_left_of_another_time_is_ended() -> None:
+async def test_without_it_slurm_is_sent_nothing_and_what_is_left_of_another_time_is_ended() -> None:
     async with a_site(config="") as site:
         async with site.running(changed=ON):
             foreign(site)
@@ -138,7 +138,7 @@ async def test_a_placeholder_that_needs_more_than_the_rest_waits_and_starts_when
             assert await site.bound("web", within=60) == "n1"
 
 
-async def test_a_node_without_room_is_drained_and_told_and_lifted_when_room_is_back() -> None:
+async def test_a_node_without_room_is_drained_and_reported_and_lifted_when_room_is_back() -> None:
     async with a_site() as site, site.running():
         theirs = fill(site, cpus=6)
         await site.until(lambda: theirs.running, "their job")
@@ -217,7 +217,7 @@ async def test_a_pod_whose_job_is_refused_as_such_keeps_no_drain_that_another_as
         await held(site, "refused", within=60)
 
 
-async def test_nobody_is_preempted_for_a_pod_that_slurm_did_not_place() -> None:
+async def test_no_job_is_preempted_for_a_pod_that_slurm_did_not_place() -> None:
     async with a_site(config=ON.replace("partition: foreign", "partition: urgent")) as site, site.running():
         theirs = fill(site)
         await site.until(lambda: theirs.running, "their job")
@@ -283,7 +283,7 @@ async def test_a_start_finds_the_jobs_of_pods_that_are_there_and_ends_those_of_p
             assert foreign_pods(site, "stays") == [job]
 
 
-async def test_many_missing_pods_keep_their_jobs_until_an_administrator_looks() -> None:
+async def test_many_missing_pods_keep_their_jobs_until_an_administrator_confirms() -> None:
     async with a_site() as site:
         names = [f"other-{number}" for number in range(12)]
         async with site.dying():
@@ -317,7 +317,7 @@ async def test_a_drain_for_want_of_room_outlives_a_restart() -> None:
             await site.until(lambda: not site.drained(), "the end of the drain", 30)
 
 
-async def test_a_job_that_somebody_cancels_is_asked_for_again() -> None:
+async def test_a_job_that_a_user_cancels_is_requested_again() -> None:
     async with a_site() as site, site.running():
         foreign(site)
         first = await held(site)
@@ -325,7 +325,7 @@ async def test_a_job_that_somebody_cancels_is_asked_for_again() -> None:
         await site.until(lambda: running(site) and foreign_pods(site)[0].job_id != first.job_id, "another job", 30)
 
 
-async def test_jobs_that_end_as_soon_as_they_start_are_asked_for_ever_more_seldom_and_that_is_said() -> None:
+async def test_jobs_that_end_as_soon_as_they_start_are_requested_less_and_less_often_and_that_is_reported() -> None:
     async with a_site() as site, site.running():
         foreign(site)
         made: set[int] = set()

@@ -208,7 +208,7 @@ async def test_with_a_lost_key_a_job_that_its_owner_renamed_is_known_by_its_mark
         assert "BoundWithoutSlurm" not in site.events("web")
 
 
-async def test_while_a_key_is_replaced_either_replica_goes_on_with_the_others_pods(site: Site) -> None:
+async def test_while_a_key_is_replaced_either_replica_continues_with_the_others_pods(site: Site) -> None:
     """The old leader signs with the old key, the new one knows only the new key, as at the end of a rollout."""
     async with replicas(site) as both:
         first, _ = await both.led()

@@ -104,7 +104,7 @@ async def test_a_gang_whose_kth_binding_is_refused_for_good_is_ended_as_a_whole_
         assert bound(site, [f"ring-{k}"]) == 0
 
 
-async def test_a_binding_that_is_refused_for_a_while_is_repeated_and_ends_nobody(site: Site) -> None:
+async def test_a_binding_that_is_refused_for_a_while_is_repeated_and_ends_no_pod(site: Site) -> None:
     async with site.running():
         site.kube.faults.add(KubeFault("POST", "/pods/ring-1/binding", code=403, reason="Forbidden", times=2))
         await whole(site, gang(site, range(SIZE), SIZE))

@@ -155,7 +155,7 @@ async def test_edge_case_22_a_job_that_is_scaled_down_while_its_gang_waits_needs
             await site.bound(name, within=900)
 
 
-async def test_edge_case_22_a_job_that_is_scaled_down_while_it_runs_goes_on_with_the_others(site: Site) -> None:
+async def test_edge_case_22_a_job_that_is_scaled_down_while_it_runs_continues_with_the_others(site: Site) -> None:
     async with site.running():
         job = a_job(site, 3)
         names = job_pods(site, job, range(3))
@@ -260,13 +260,13 @@ async def others_are_tried(site: Site, seconds: int) -> None:
         site.edit_node("n3", lambda node, turn=turn: node["metadata"]["labels"].update(turn))  # type: ignore[misc]
 
 
-def nobody_is_reached(site: Site) -> None:
+def no_server_is_reached(site: Site) -> None:
     site.scheduler.unreached = frozenset(f"ring-{number}" for number in range(3))
 
 
 async def test_a_gang_that_kube_scheduler_has_not_reached_keeps_its_job_while_other_pods_are_tried(site: Site) -> None:
     async with site.running():
-        nobody_is_reached(site)
+        no_server_is_reached(site)
         names = await behind_others(site, 60)
         site.scheduler.unreached = frozenset()
         site.edit_node("n3", lambda node: node["metadata"]["labels"].pop("turn"))
@@ -276,7 +276,7 @@ async def test_a_gang_that_kube_scheduler_has_not_reached_keeps_its_job_while_ot
 
 async def test_a_gang_that_kube_scheduler_never_reaches_gives_its_nodes_back_in_the_end(site: Site) -> None:
     async with site.running():
-        nobody_is_reached(site)
+        no_server_is_reached(site)
         await behind_others(site, 240)
         assert len(site.jobs()) > 1
 
@@ -299,7 +299,7 @@ async def test_a_gang_that_was_tried_before_the_grant_keeps_its_job_until_kube_s
         for name in names:
             site.kube.add_pod(name, cpu="8", annotations={GANG: "ring", GANG_SIZE: "3"})
         await site.until(lambda: all(WAITING_TEXT in str(site.pod(name)["status"]) for name in names), "their turn")
-        nobody_is_reached(site)
+        no_server_is_reached(site)
         site.free_all()
         jobs = len(site.jobs())
         await others_are_tried(site, 90)

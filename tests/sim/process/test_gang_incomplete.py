@@ -219,7 +219,7 @@ async def test_a_gang_that_lacked_a_member_before_a_restored_etcd_lacks_others_k
 
 
 @few
-async def test_the_time_for_a_successor_begins_anew_once_pods_that_were_absent_are_back(site: Site, left: int) -> None:
+async def test_the_time_for_a_successor_begins_again_once_pods_that_were_absent_are_back(site: Site, left: int) -> None:
     async with site.running():
         before, _, there = await wait_in_queue(site, left)
         site.kube.delete_pod("ring-1", grace_s=1)

@@ -61,7 +61,7 @@ async def test_a_successor_that_kube_scheduler_does_not_accept_ends_no_member_an
         assert [job.job_id for job in site.live_jobs()] == jobs
 
 
-async def test_each_successor_of_a_member_is_told_that_it_waits_for_the_node(site: Site) -> None:
+async def test_each_successor_of_a_member_gets_an_event_that_it_waits_for_the_node(site: Site) -> None:
     async with site.running():
         await a_successor_is_refused(site)
         await asyncio.sleep(60)

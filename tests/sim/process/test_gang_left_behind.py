@@ -70,7 +70,7 @@ async def test_the_node_is_held_where_the_extender_dies_before_slurm_could_drain
 
 
 @pytest.mark.parametrize("starts", [1, 2])
-async def test_a_successor_gets_the_slot_once_the_kubelet_has_heard_of_the_removal(site: Site, starts: int) -> None:
+async def test_a_successor_gets_the_slot_once_the_kubelet_has_learned_of_the_removal(site: Site, starts: int) -> None:
     async with site.dying():
         await run_gang(site, grace_s=30)
         jobs = [job.job_id for job in site.live_jobs()]

@@ -50,7 +50,7 @@ async def refused(site: Site, name: str) -> None:
     await site.until(lambda: any(FAULT in note for note in site.notes(name)), "its refusal")
 
 
-async def test_a_gang_beyond_the_rule_gets_no_job_and_each_pod_is_told_the_rule(site: Site, policy: Policy) -> None:
+async def test_a_gang_beyond_the_rule_gets_no_job_and_each_pod_gets_the_rule(site: Site, policy: Policy) -> None:
     async with site.running(changed=policy.given):
         names = gang(site, 3)
         for name in names:

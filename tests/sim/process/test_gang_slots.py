@@ -272,7 +272,7 @@ async def test_edge_case_7_a_job_that_is_granted_while_a_member_is_missing_binds
 
 
 @pytest.mark.parametrize("how", ["failed", "succeeded"])
-async def test_edge_case_13_a_slot_is_kept_for_a_successor_and_then_given_back(site: Site, how: str) -> None:
+async def test_edge_case_13_a_slot_is_kept_for_a_successor_and_then_released(site: Site, how: str) -> None:
     async with site.running():
         if how == "succeeded":  # a Job whose further Pods come when earlier ones have ended
             job = an_owner(site, "Job", "ring", {"parallelism": 3, "completions": 5}, gang="true")
@@ -402,7 +402,7 @@ async def test_edge_case_16_the_failure_of_a_node_ends_the_whole_gang(site: Site
         assert all(any("DOWN" in text or "node" in text for text in site.notes(name)) for name in names)
 
 
-async def test_edge_case_16_a_gang_that_says_so_goes_on_without_the_node_that_failed(site: Site) -> None:
+async def test_edge_case_16_a_gang_that_says_so_continues_without_the_node_that_failed(site: Site) -> None:
     async with site.running():
         names = await running_gang(site, m0=KEEP, m1=KEEP, m2=KEEP)
         jobs = [job.job_id for job in site.live_jobs()]
@@ -441,14 +441,14 @@ async def test_a_pod_on_a_dead_machine_holds_no_node_of_members_that_succeeded(t
             await site.until(lambda: not site.drained(), "the end of the hold")
 
 
-@pytest.mark.parametrize(("release", "goes_on"), [("24.11.5", False), ("26.05.5", True)])
-async def test_edge_case_16_a_batch_job_whose_own_node_fails_ends_before_26_05(release: str, goes_on: bool) -> None:
+@pytest.mark.parametrize(("release", "continues"), [("24.11.5", False), ("26.05.5", True)])
+async def test_edge_case_16_a_batch_job_whose_own_node_fails_ends_before_26_05(release: str, continues: bool) -> None:
     async with a_site(release=release) as site, site.running():
         said = KEEP | {"slurm-extender.io/mode": "batch"}
         names = await running_gang(site, m0=said, m1=said, m2=said)
         site.slurm.controller.set_down("n1")
         await site.gone("ring-0")
-        if not goes_on:
+        if not continues:
             for name in names[1:]:
                 await site.gone(name)
             return

@@ -344,7 +344,7 @@ async def test_a_crash_at_any_step_leaves_no_gang_half_bound_and_no_job_twice(si
         await site.until(lambda: not site.live_jobs(), "the end of its job")
 
 
-async def test_edge_case_26_a_gang_larger_than_the_cluster_is_told_how_many_nodes_are_suitable(site: Site) -> None:
+async def test_edge_case_26_a_gang_larger_than_the_cluster_gets_the_number_of_suitable_nodes(site: Site) -> None:
     async with site.running():
         names = gang(site, range(4), 4)
         await site.until(lambda: "NoSuitableNode" in site.events(names[0]), "the reason")

@@ -60,7 +60,7 @@ async def test_a_gated_pod_is_placed_by_one_call_each_and_two_writes(site: Site)
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_while_it_waits_nobody_is_asked_for_it(site: Site) -> None:
+async def test_while_it_waits_no_server_is_asked_for_it(site: Site) -> None:
     async with site.running():
         await site.fill()
         filters = site.scheduler.status.filters
@@ -75,7 +75,7 @@ async def test_while_it_waits_nobody_is_asked_for_it(site: Site) -> None:
         assert await site.bound("web") == "n2"
 
 
-async def test_whoever_else_holds_the_pod_has_the_first_say(site: Site) -> None:
+async def test_a_gate_of_another_controller_goes_first(site: Site) -> None:
     async with site.running():
         gated(site, "web", "kueue.x-k8s.io/admission")
         await asyncio.sleep(30)
@@ -163,7 +163,7 @@ async def test_no_job_is_made_before_some_node_may_be_used_and_that_is_said(site
         assert await site.bound("web", within=3) == "n2"
 
 
-async def test_a_node_that_kube_scheduler_refuses_after_the_grant_is_given_back(site: Site) -> None:
+async def test_a_node_that_kube_scheduler_refuses_after_the_grant_is_released(site: Site) -> None:
     async with site.running() as extender:
         spoilt: list[str] = []
 
@@ -238,7 +238,7 @@ async def test_a_gate_taken_away_by_hand_lets_kube_scheduler_ask(site: Site) -> 
         assert await site.bound("web") == "n2"
 
 
-async def test_a_pod_of_the_default_scheduler_is_not_kept_behind_our_gate(site: Site) -> None:
+async def test_a_pod_of_the_default_scheduler_is_not_kept_behind_the_gate(site: Site) -> None:
     async with site.running():
         gated(site, scheduler="default-scheduler")
         gated(site, "theirs", scheduler="another-slurm")
@@ -296,7 +296,7 @@ async def test_a_pod_whose_gate_may_not_be_taken_away_gives_its_node_back_and_sa
         await site.bound("web", within=200)
 
 
-async def test_a_pod_that_is_gone_before_its_gate_is_taken_away_is_not_written_to_for_ever(site: Site) -> None:
+async def test_a_pod_that_is_gone_before_its_gate_is_taken_away_is_not_written_to_indefinitely(site: Site) -> None:
     def written() -> list[object]:
         return [one for one in site.kube.requests if one.method == "PATCH" and one.path.endswith("/pods/web")]
 
@@ -311,7 +311,7 @@ async def test_a_pod_that_is_gone_before_its_gate_is_taken_away_is_not_written_t
         assert not written()
 
 
-async def test_a_pod_that_a_list_lacks_is_told_of_nodes_no_more(site: Site) -> None:
+async def test_a_pod_that_a_list_lacks_gets_no_more_news_of_nodes(site: Site) -> None:
     async with site.running() as extender:
         await site.fill()
         gated(site, cpu="8")

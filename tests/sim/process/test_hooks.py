@@ -79,7 +79,7 @@ async def test_all_who_wait_for_a_pod_are_answered_when_it_is_gone(site: Site) -
         assert site.kube.pod("web") is None
 
 
-async def test_after_a_script_heard_that_no_pod_is_there_none_comes_before_slurm_says_that_the_job_lives(
+async def test_after_a_script_learned_that_no_pod_is_there_none_comes_before_slurm_says_that_the_job_lives(
     site: Site,
 ) -> None:
     async with site.running():
@@ -122,7 +122,7 @@ async def test_a_token_of_a_job_that_is_over_opens_nothing(site: Site) -> None:
         assert not site.drained()
 
 
-async def test_whoever_owns_a_running_job_cannot_drain_its_node(site: Site) -> None:
+async def test_the_owner_of_a_running_job_cannot_drain_its_node(site: Site) -> None:
     async with site.running():
         job = await run(site, "web")
         answer = await site.post(f"/hooks/nodes/{job.nodes[0]}/drain", token_of(job))
@@ -189,7 +189,7 @@ async def test_a_script_does_not_wait_when_its_job_is_forgotten_before_it_asks(s
         assert (answer.status_code, answer.json()["gone"]) == (404, True)
 
 
-async def test_nobody_is_told_that_a_pod_is_gone_before_it_is_known_whose_the_job_is(site: Site) -> None:
+async def test_no_hook_says_that_a_pod_is_gone_before_the_owner_of_the_job_is_known(site: Site) -> None:
     async with site.dying():
         job = await run(site, "web")
     site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].pop("status.slurm-extender.io/job-id"))
@@ -200,18 +200,18 @@ async def test_nobody_is_told_that_a_pod_is_gone_before_it_is_known_whose_the_jo
 
 
 @pytest.mark.parametrize("token", ["", "anything", "1.uid.00", "1." * 1900, "9" * 3000 + ".u.00"])
-async def test_who_proves_nothing_is_not_told_which_jobs_are_placeholders(site: Site, token: str) -> None:
+async def test_a_caller_without_a_proof_does_not_learn_which_jobs_are_placeholders(site: Site, token: str) -> None:
     async with site.running():
         job = await run(site, "web")
         answers = []
-        for job_id in (job.job_id, await site.submit_as_somebody_else(), 777):
+        for job_id in (job.job_id, await site.submit_as_another_user(), 777):
             answer = await site.post(f"/hooks/jobs/{job_id}/teardown?wait=5", token)
             answers.append((answer.status_code, answer.json() | {"job": 0}))
         assert answers[0] == answers[1] == answers[2]
         assert answers[0][0] == (403 if token else 401)
 
 
-async def test_calls_without_a_proof_have_a_job_read_seldom(site: Site) -> None:
+async def test_calls_without_a_proof_have_a_job_read_rarely(site: Site) -> None:
     async with site.running():
         job = await run(site, "web")
         await asyncio.sleep(30)
@@ -226,7 +226,7 @@ async def test_calls_without_a_proof_have_a_job_read_seldom(site: Site) -> None:
         assert reads() - before <= 2
 
 
-async def test_an_unknown_job_is_nobodys(site: Site) -> None:
+async def test_an_unknown_job_has_no_workload(site: Site) -> None:
     async with site.running():
         assert (await site.post("/hooks/jobs/777/teardown?wait=5", "anything")).status_code == 403
         assert (await site.post("/hooks/jobs/777/started", "anything")).json() == {"job": 777, "proven": False}
@@ -244,7 +244,7 @@ async def test_a_script_that_starts_before_its_submission_is_answered_does_no_ha
         assert len(site.live_jobs()) == 1
 
 
-async def test_after_a_restart_scripts_are_believed_and_wait_for_their_pods(site: Site) -> None:
+async def test_after_a_restart_scripts_are_trusted_and_wait_for_their_pods(site: Site) -> None:
     async with site.dying():
         job = await run(site, "web", grace_s=6)
     site.kubelets.stop_s = 6.0
@@ -255,7 +255,7 @@ async def test_after_a_restart_scripts_are_believed_and_wait_for_their_pods(site
         assert site.kube.pod("web") is None
 
 
-async def test_before_the_cluster_is_known_nobody_is_told_that_a_pod_is_gone(site: Site) -> None:
+async def test_before_the_cluster_is_known_no_hook_says_that_a_pod_is_gone(site: Site) -> None:
     async with site.dying():
         job = await run(site, "web")
     site.network.refuse("kube", 6443)
@@ -281,7 +281,7 @@ async def test_the_site_key_proves_every_job(keyed: Site) -> None:
         assert keyed.kube.pod("web") is None
 
 
-async def test_without_a_configured_site_key_none_is_believed(site: Site) -> None:
+async def test_without_a_configured_site_key_none_is_trusted(site: Site) -> None:
     async with site.running():
         job = await run(site, "web")
         for token in (SITE_KEY, "secret", "None"):
@@ -349,7 +349,7 @@ async def test_a_pod_that_leaves_while_slurm_is_asked_of_its_neighbour_leaves_no
         assert not keyed.drained()
 
 
-async def test_the_site_key_drains_nothing_where_nobody_would_lift_it(keyed: Site) -> None:
+async def test_the_site_key_drains_nothing_where_it_would_not_be_lifted(keyed: Site) -> None:
     async with keyed.running():
         job = await run(keyed, "web")
         (empty, *_) = sorted({"n1", "n2", "n3"} - set(job.nodes))
@@ -362,7 +362,7 @@ async def test_the_site_key_drains_nothing_where_nobody_would_lift_it(keyed: Sit
         assert not keyed.drained()
 
 
-async def test_while_slurm_does_not_answer_nobody_is_told_that_a_job_runs(keyed: Site) -> None:
+async def test_while_slurm_does_not_answer_no_hook_says_that_a_job_runs(keyed: Site) -> None:
     async with keyed.running():
         job = await run(keyed, "web")
         keyed.slurm.restd.faults.add(SlurmFault.LOSE_REQUEST, "GET", f"/job/{job.job_id}")
@@ -371,7 +371,7 @@ async def test_while_slurm_does_not_answer_nobody_is_told_that_a_job_runs(keyed:
             assert (await keyed.post(path, token)).status_code == 503
 
 
-async def test_after_a_restart_the_site_key_is_not_told_that_a_job_runs_before_it_is_found(keyed: Site) -> None:
+async def test_after_a_restart_the_site_key_does_not_show_that_a_job_runs_before_it_is_found(keyed: Site) -> None:
     async with keyed.dying():
         job = await run(keyed, "web")
     keyed.edit_pod("web", lambda pod: pod["metadata"]["annotations"].pop("status.slurm-extender.io/job-id"))

@@ -141,7 +141,7 @@ async def test_an_allocation_that_is_kept_over_a_start_is_free_for_the_next_pods
         assert site.drained() == []
 
 
-async def test_a_gang_whose_job_gave_back_a_node_gets_another_job_for_all_pods_of_the_next_incarnation(
+async def test_a_gang_whose_job_released_a_node_gets_another_job_for_all_pods_of_the_next_incarnation(
     site: Site,
 ) -> None:
     async with site.running():

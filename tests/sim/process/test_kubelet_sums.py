@@ -11,7 +11,7 @@ from tests.builders.process_site import Site
 pytestmark = pytest.mark.looptime
 
 
-async def test_a_node_that_others_fill_is_given_back_and_the_pod_goes_elsewhere(site: Site) -> None:
+async def test_a_node_that_others_fill_is_released_and_the_pod_gets_another(site: Site) -> None:
     site.kube.add_pod("daemon", scheduler="other", node="n1", cpu="60")
     async with site.running():
         site.kube.add_pod("web", cpu="8")

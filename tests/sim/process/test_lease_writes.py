@@ -95,7 +95,7 @@ def lies() -> list[object]:
 
 
 @pytest.mark.parametrize(("write", "answer", "done"), lies())
-async def test_a_lease_of_which_nobody_knows_who_holds_it_makes_no_second_leader(
+async def test_a_lease_with_an_unknown_holder_makes_no_second_leader(
     site: Site, monkeypatch: pytest.MonkeyPatch, write: Write, answer: str, done: bool
 ) -> None:
     liar, both = Liar(LEASE, answer, done=done, times=2), Replicas(site)

@@ -89,7 +89,7 @@ async def test_a_start_finds_the_jobs_of_waiting_and_running_pods_again(site: Si
         await site.until(lambda: not site.live_jobs(), "every job's end")
 
 
-async def test_faulty_settings_are_told_at_once_and_submitted_when_mended(site: Site) -> None:
+async def test_faulty_settings_are_reported_at_once_and_submitted_when_repaired(site: Site) -> None:
     async with site.running():
         site.kube.add_pod(
             "web", annotations={"slurm-extender.io/time-limit": "soon", "slurm-extender.io/colour": "red"}

@@ -67,7 +67,7 @@ async def live_and_die(site: Site) -> None:
     await site.until(lambda: not site.drained(), "no drain left")
 
 
-async def test_an_answer_that_is_long_on_its_way_does_not_tell_that_there_is_no_job_by_now(site: Site) -> None:
+async def test_a_late_answer_does_not_prove_that_there_is_no_job_by_now(site: Site) -> None:
     """The submission is held up for longer than anybody waits for it, and arrives while its job is looked for."""
     async with site.running():
         site.slurm.restd.faults.add(SlurmFault.LATE, "POST", "/job/submit", times=1, seconds=85)
@@ -102,7 +102,7 @@ async def test_requests_to_the_api_server_may_be_lost(site: Site, method: str, p
         assert not site.kube.faults.rules, "no such request was sent"
 
 
-async def test_new_exclusions_that_were_lost_are_told_again(site: Site) -> None:
+async def test_new_exclusions_that_were_lost_are_sent_again(site: Site) -> None:
     async with site.running():
         await site.fill()
         site.kube.add_pod("waits", cpu="8", annotations={MODE: "batch"})
@@ -113,14 +113,14 @@ async def test_new_exclusions_that_were_lost_are_told_again(site: Site) -> None:
         await site.until(lambda: job.excluded == ("n1",), "its new exclusions")
 
 
-async def test_a_job_id_that_was_given_to_somebody_else_is_not_ours_any_more(site: Site) -> None:
+async def test_a_job_id_that_another_job_got_is_not_the_workloads_any_more(site: Site) -> None:
     """slurmctld was killed and forgot its last instant: another user's job has our job's number."""
     async with site.running():
         site.kube.add_pod("web", annotations={MODE: "batch"}, grace_s=2)
         await site.bound("web")
         (job,) = site.jobs_of("web")
         site.slurm.controller.forget(job.job_id)
-        other = await site.submit_as_somebody_else()
+        other = await site.submit_as_another_user()
         assert other == job.job_id
         await site.gone("web")
         await asyncio.sleep(30)

@@ -50,7 +50,7 @@ async def test_what_a_caller_says_of_a_pod_that_is_there_changes_nothing_of_it(s
         assert site.node_of("waits") == ""
 
 
-async def test_words_of_ours_that_the_author_of_a_pod_wrote_change_nothing(site: Site) -> None:
+async def test_words_of_the_extender_that_the_author_of_a_pod_wrote_change_nothing(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("victim")
         await site.bound("victim")

@@ -62,7 +62,7 @@ async def test_a_pod_that_runs_keeps_its_job_when_its_partition_is_closed(closed
         assert len(closed.live_jobs()) == 1
 
 
-async def test_a_slurm_that_cannot_tell_its_partitions_for_a_while_ends_nothing(closed: Site) -> None:
+async def test_a_slurm_that_cannot_list_its_partitions_for_a_while_ends_nothing(closed: Site) -> None:
     async with closed.running():
         await closed.fill()
         closed.kube.add_pod("web", annotations={PARTITION: "batch"}, cpu="8")

@@ -46,7 +46,7 @@ async def test_the_drain_of_another_extender_stays_while_its_pod_does(site: Site
         assert second.ready
 
 
-async def test_words_of_nobody_in_particular_are_taken_for_ours_on_nodes_of_this_cluster_alone(site: Site) -> None:
+async def test_words_that_name_no_extender_are_taken_for_its_own_on_nodes_of_this_cluster_alone(site: Site) -> None:
     site.delete_node("n3")
     async with site.running():
         for node in NAMES:
@@ -56,7 +56,7 @@ async def test_words_of_nobody_in_particular_are_taken_for_ours_on_nodes_of_this
         assert site.drained() == ["n3"]
 
 
-async def test_a_node_that_somebody_else_drained_is_held_at_once_when_that_ends(site: Site) -> None:
+async def test_a_node_that_another_client_drained_is_held_at_once_when_that_ends(site: Site) -> None:
     async with site.running():
         site.kubelets.stop_s = 60.0
         site.kube.add_pod("web", grace_s=60)

@@ -49,7 +49,7 @@ async def test_the_next_pod_comes_after_one_whose_job_ended(site: Site, how: str
 
 
 @pytest.mark.parametrize("how", ["time limit", "forgotten"])
-async def test_the_next_pod_comes_after_one_whose_job_ended_while_nobody_looked(site: Site, how: str) -> None:
+async def test_the_next_pod_comes_after_one_whose_job_ended_while_unwatched(site: Site, how: str) -> None:
     async with site.dying():
         node = await fill_and_wait(site)
     ENDS[how](site, site.jobs_of("first-0")[0].job_id)

@@ -72,7 +72,7 @@ def drained(site: Site) -> bool:
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-async def test_a_cause_drains_the_node_until_it_is_gone_and_again_where_somebody_lifts_that(cause: str) -> None:
+async def test_a_cause_drains_the_node_until_it_is_gone_and_again_where_the_drain_was_lifted(cause: str) -> None:
     make, within = CAUSES[cause]
     async with unhurried_site(naming=NodeNaming.LABEL) as site, site.running(changed=RULES):
         await asyncio.sleep(10)
@@ -110,7 +110,7 @@ async def test_a_restart_keeps_the_drain_and_lifts_it_when_the_cause_is_gone(cau
             await site.until(lambda: not site.drained(), "the end of the drain", within=60)
 
 
-async def test_a_cordon_waits_behind_somebody_s_fail_and_writes_nothing_over_it() -> None:
+async def test_a_cordon_waits_behind_a_fail_of_another_and_overwrites_nothing() -> None:
     async with unhurried_site() as site, site.running(changed=RULES):
         site.slurm.controller.fail(NAMES[0], "fan")
         await asyncio.sleep(10)
@@ -151,10 +151,10 @@ async def test_a_foreign_drain_is_neither_written_over_nor_lifted() -> None:
         assert (drained(site), reason(site)) == (True, "disk")
 
 
-async def test_no_job_starts_on_a_cordoned_node_and_one_that_runs_goes_on() -> None:
+async def test_no_job_starts_on_a_cordoned_node_and_one_that_runs_continues() -> None:
     async with unhurried_site() as site, site.running(changed=RULES):
         await site.fill()
-        job_id = await site.submit_as_somebody_else()
+        job_id = await site.submit_as_another_user()
         there = next(name for name in site.bound_pods() if site.node_of(name) == NAMES[0])
         site.cordon(NAMES[0])
         await site.until(lambda: drained(site), "the drain", within=0.5)

@@ -32,7 +32,7 @@ def locked(site: Site) -> list[str]:
 async def native(site: Site, number: int = 0) -> tuple[int, str]:
     """A job of somebody else that runs, and its node."""
     memory = {"set": True, "number": 1000}
-    job_id = await site.submit_as_somebody_else(number, {"cpus_per_task": 2, "memory_per_node": memory})
+    job_id = await site.submit_as_another_user(number, {"cpus_per_task": 2, "memory_per_node": memory})
     job = site.slurm.controller.jobs[job_id]
     await site.until(lambda: job.running, "its start")
     return job_id, job.nodes[0]
@@ -64,7 +64,7 @@ async def test_a_prolog_is_answered_when_the_node_is_locked_and_the_last_epilog_
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_a_lock_that_nobody_undoes_goes_with_its_job(keyed: Site) -> None:
+async def test_a_lock_that_is_not_undone_goes_with_its_job(keyed: Site) -> None:
     async with keyed.running(changed=LOCK):
         await asyncio.sleep(10)
         job_id, node = await native(keyed)
@@ -75,7 +75,7 @@ async def test_a_lock_that_nobody_undoes_goes_with_its_job(keyed: Site) -> None:
         await keyed.until(lambda: not locked(keyed), "no lock", within=10)
 
 
-async def test_a_job_of_which_no_prolog_told_locks_its_node_too(site: Site) -> None:
+async def test_a_job_without_a_reported_prolog_locks_its_node_too(site: Site) -> None:
     async with site.running(changed=LOCK):
         _, node = await native(site)
         await site.until(lambda: locked(site) == [node], "the lock", within=15)
@@ -165,7 +165,7 @@ async def test_a_placeholder_of_another_extender_locks_nothing(keyed: Site) -> N
     async with keyed.running(changed=LOCK):
         await asyncio.sleep(10)
         mark = encode_mark(Mark("another-cluster", "slurm", "workload", 1))
-        job_id = await keyed.submit_as_somebody_else(0, {"admin_comment": mark})
+        job_id = await keyed.submit_as_another_user(0, {"admin_comment": mark})
         job = keyed.slurm.controller.jobs[job_id]
         await keyed.until(lambda: job.running, "its start")
         assert await ask(keyed, "lock", job.nodes[0], job_id) == (200, False)
@@ -173,7 +173,7 @@ async def test_a_placeholder_of_another_extender_locks_nothing(keyed: Site) -> N
         assert not locked(keyed)
 
 
-async def test_a_write_is_not_made_again_before_the_watch_can_have_told_of_it(keyed: Site) -> None:
+async def test_a_write_is_not_repeated_before_the_watch_can_have_reported_it(keyed: Site) -> None:
     async with keyed.running(changed=LOCK):
         await asyncio.sleep(10)
         keyed.kube.caches.stand_still(lambda: True)
@@ -189,7 +189,7 @@ async def test_a_write_is_not_made_again_before_the_watch_can_have_told_of_it(ke
         assert await ask(keyed, "lock", node, job_id) == (200, True)
 
 
-async def test_nobody_locks_a_node_without_the_key_or_where_the_site_wants_no_locks(keyed: Site) -> None:
+async def test_no_client_locks_a_node_without_the_key_or_where_the_site_wants_no_locks(keyed: Site) -> None:
     async with keyed.running(changed=LOCK):
         await asyncio.sleep(10)
         job_id, node = await native(keyed)

@@ -118,7 +118,7 @@ async def test_the_condition_says_how_slurm_s_node_is_until_it_is_well_again(sta
         assert writes(site) == 2
 
 
-async def test_our_own_drains_are_told_to_nobody() -> None:
+async def test_drains_of_the_extender_are_announced_to_no_pod() -> None:
     async with unhurried_site() as site, site.running(changed=MARKS):
         site.cordon(FIRST)
         await site.until(lambda: site.drained() == [FIRST], "the drain")
@@ -130,7 +130,7 @@ async def test_our_own_drains_are_told_to_nobody() -> None:
         assert (cordoned(site), site.drained(), writes(site)) == (False, [], 0)
 
 
-async def test_taint_and_cordon_come_and_go_where_the_site_wants_them_and_cause_no_drain_of_ours() -> None:
+async def test_taint_and_cordon_come_and_go_where_the_site_wants_them_and_cause_no_drain_of_the_extender() -> None:
     async with unhurried_site() as site, site.running(changed=MARKS):
         site.slurm.controller.drain(FIRST, "disk")
         await site.until(lambda: cordoned(site) and UNAVAILABLE_TAINT in taints(site), "the marks", within=15)
@@ -165,7 +165,7 @@ async def test_the_cordon_of_an_administrator_stays_and_an_uncordon_of_the_exten
         assert (cordoned(site), marks_in(site)) == (True, {})
 
 
-async def test_a_restart_takes_its_own_marks_away_by_looking() -> None:
+async def test_a_restart_takes_its_own_marks_away_by_reading() -> None:
     async with unhurried_site() as site:
         async with site.running(changed=MARKS):
             site.slurm.controller.drain(FIRST, "disk")
@@ -207,7 +207,7 @@ async def test_while_slurm_does_not_answer_every_mark_stays() -> None:
             assert (cordoned(site), condition(site)[0]) == (True, "False")
 
 
-async def test_a_write_that_fails_is_made_again_and_seldom() -> None:
+async def test_a_write_that_fails_is_repeated_rarely() -> None:
     async with unhurried_site() as site, site.running(changed=MARKS):
         site.kube.faults.add(KubeFault(code=500, method="PATCH", path="/api/v1/nodes", times=1000))
         site.slurm.controller.drain(FIRST, "disk")

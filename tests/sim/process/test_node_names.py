@@ -116,7 +116,7 @@ async def test_a_pod_removed_with_its_node_is_fenced_on_the_slurm_node_that_it_h
 
 
 @pytest.mark.parametrize("told", [False, True])
-async def test_a_job_granted_on_a_node_that_has_no_name_is_given_back_and_another_is_had(told: bool) -> None:
+async def test_a_job_granted_on_a_node_that_has_no_name_is_released_and_another_is_submitted(told: bool) -> None:
     async with labelled() as site, site.running():
         site.network.refuse("extender", 8080)
         site.network.cut("extender", 8080)

@@ -65,7 +65,7 @@ async def wave(site: Site, number: int) -> None:
     await site.until(lambda: all(map(site.node_of, pods)), "Pods on nodes")
     foreign_pod = f"foreign-{number}"
     site.kube.add_pod(foreign_pod, scheduler="another", node=node, cpu="1")
-    jobs = [await site.submit_as_somebody_else(number * 10 + one) for one in range(3)]
+    jobs = [await site.submit_as_another_user(number * 10 + one) for one in range(3)]
     await asyncio.sleep(5)
     for job in jobs:
         site.slurm.controller.cancel(job)

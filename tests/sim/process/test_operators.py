@@ -16,7 +16,7 @@ pytestmark = pytest.mark.looptime
 BATCH = {"slurm-extender.io/mode": "batch"}
 
 
-async def test_the_log_tells_the_life_of_a_pod_in_few_lines(site: Site) -> None:
+async def test_the_log_shows_the_life_of_a_pod_in_few_lines(site: Site) -> None:
     with capture_logs() as logs:
         async with site.running():
             site.kube.add_pod("web", annotations=BATCH, grace_s=2)
@@ -35,7 +35,7 @@ async def test_the_log_tells_the_life_of_a_pod_in_few_lines(site: Site) -> None:
     assert "cancelled" in life[3]["reason"]
 
 
-async def test_the_log_tells_why_a_pod_is_refused_or_has_to_wait(site: Site) -> None:
+async def test_the_log_shows_why_a_pod_is_refused_or_has_to_wait(site: Site) -> None:
     with capture_logs() as logs:
         async with site.running():
             site.kube.add_pod("faulty", annotations={"slurm-extender.io/time-limit": "soon"})
@@ -64,7 +64,7 @@ async def test_an_outage_is_logged_once_at_its_beginning_and_once_at_its_end(sit
     )
 
 
-async def test_a_statement_about_a_node_that_cannot_be_true_is_told_once_everywhere(site: Site) -> None:
+async def test_a_statement_about_a_node_that_cannot_be_true_is_reported_once_everywhere(site: Site) -> None:
     def claim(node: dict[str, object]) -> None:
         node["metadata"]["labels"]["slurm-extender.io/slurm-node"] = "n7"  # type: ignore[index]
 
@@ -96,7 +96,7 @@ async def test_holds_are_shown_while_a_pod_outlives_its_job(site: Site) -> None:
         assert any("default/web" in cause for cause in hold["causes"].values())
 
 
-async def test_a_job_that_slurm_takes_back_before_the_pod_is_bound_is_told_and_replaced(site: Site) -> None:
+async def test_a_job_that_slurm_takes_back_before_the_pod_is_bound_is_reported_and_replaced(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web")
         await site.until(lambda: any(job.state == "RUNNING" for job in site.jobs_of("web")), "its job runs")

@@ -25,7 +25,7 @@ def events(logs: list[dict[str, object]], job_ids: list[int]) -> list[object]:
     return [line["event"] for line in logs if line.get("job_id") in job_ids and "orphaned_job" in str(line["event"])]
 
 
-async def test_a_job_without_a_pod_is_ended_after_the_grace_told_of_and_counted(site: Site) -> None:
+async def test_a_job_without_a_pod_is_ended_after_the_grace_reported_and_counted(site: Site) -> None:
     jobs = await site.left_alone(marked=False)
     with capture_logs() as logs:
         async with site.running(changed="orphans: {gracePeriod: 12s}\n"):
@@ -106,13 +106,13 @@ async def test_a_job_that_was_ended_and_lives_again_in_a_restored_state_is_ended
         await site.until(lambda: not site.live_jobs(), "its end once more", within=30)
 
 
-async def test_a_job_that_comes_back_under_the_id_of_somebody_elses_is_ended(site: Site) -> None:
+async def test_a_job_that_comes_back_under_the_id_of_another_is_ended(site: Site) -> None:
     (job,) = await site.left_alone()
     saved = site.slurm.controller.save()
     async with site.running():
         await site.until(lambda: not site.live_jobs(), "its end")
         site.slurm.controller.forget(job)
-        assert await site.submit_as_somebody_else(0) == job
+        assert await site.submit_as_another_user(0) == job
         await asyncio.sleep(20)
         site.slurm.controller.restore(saved)
         assert [one.job_id for one in site.live_jobs()] == [job]

@@ -19,7 +19,7 @@ async def asked(site: Site, name: str, node: str) -> str:
     return said
 
 
-async def test_a_pod_of_another_scheduler_is_not_bound_for_whoever_asks(site: Site) -> None:
+async def test_a_pod_of_another_scheduler_is_not_bound_for_any_caller(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("other", scheduler=OTHER)
         site.kube.add_pod("placed")
@@ -43,7 +43,7 @@ async def test_pods_of_the_profiles_that_are_listed_are_bound_as_asked_and_outsi
         assert len(site.live_jobs()) == 1
 
 
-async def test_a_pod_of_ours_is_never_bound_to_another_node_than_slurm_gave(site: Site) -> None:
+async def test_a_pod_of_the_scheduler_is_never_bound_to_another_node_than_slurm_gave(site: Site) -> None:
     async with site.running(changed=LISTED):
         await site.fill()
         site.kube.add_pod("waits", cpu="8")

@@ -91,7 +91,9 @@ async def test_a_restore_is_remembered_by_every_later_process_until_the_jobs_end
         await site.until(lambda: len(site.live_jobs()) == 4, "its end", within=120)
 
 
-async def test_pods_deleted_before_and_after_a_restore_are_told_from_those_that_it_took_back(site: Site) -> None:
+async def test_pods_deleted_before_and_after_a_restore_are_distinguished_from_those_that_it_took_back(
+    site: Site,
+) -> None:
     site.config = SOON
     await ran(site, MANY[:3])
     await deleted(site, MANY[:2])

@@ -110,7 +110,7 @@ def _lengths() -> Sequence[object]:
 
 
 @pytest.mark.parametrize(("name", "seconds"), _lengths())
-async def test_an_outage_ends_nothing_and_all_goes_on_afterwards(site: Site, name: str, seconds: float) -> None:
+async def test_an_outage_ends_nothing_and_all_continues_afterwards(site: Site, name: str, seconds: float) -> None:
     outage = OUTAGES[name]
     site.config = RARE_POLLS if seconds > 120 else UNHURRIED
     async with site.running():
@@ -221,8 +221,8 @@ async def test_a_change_whose_read_failed_is_read_again_with_the_next_poll(site:
         ("the API server answers 503", "kubernetes"),
     ],
 )
-async def test_operators_are_told_of_an_outage_and_of_its_end(site: Site, name: str, part: str) -> None:
-    async def told() -> str:
+async def test_operators_learn_of_an_outage_and_of_its_end(site: Site, name: str, part: str) -> None:
+    async def health_line() -> str:
         """The line of `/readyz?verbose` about that part; readiness itself does not suffer."""
         answer = await site.get(8081, "/readyz?verbose")
         assert answer.status_code == 200
@@ -230,15 +230,15 @@ async def test_operators_are_told_of_an_outage_and_of_its_end(site: Site, name: 
         return line
 
     async with site.running():
-        assert (await told()).startswith("[+]")
+        assert (await health_line()).startswith("[+]")
         OUTAGES[name].begin(site)
         await asyncio.sleep(20)
-        assert (await told()).startswith("[-]")
+        assert (await health_line()).startswith("[-]")
         if part == "slurm":
             assert site.kube.wall() - await site.metric("last_poll_timestamp_seconds") > 15
         OUTAGES[name].end(site)
         await asyncio.sleep(60)
-        assert (await told()).startswith("[+]")
+        assert (await health_line()).startswith("[+]")
         assert site.kube.wall() - await site.metric("last_poll_timestamp_seconds") < 15
 
 
@@ -258,7 +258,7 @@ async def test_a_start_that_meets_another_slurm_ends_no_pod(site: Site) -> None:
         assert len(site.live_jobs()) == 3
 
 
-async def test_another_slurm_behind_the_same_address_is_not_believed(site: Site) -> None:
+async def test_another_slurm_behind_the_same_address_is_not_trusted(site: Site) -> None:
     restd, own = site.slurm.restd, site.slurm.controller
     async with site.running():
         await site.fill()

@@ -48,7 +48,7 @@ async def test_the_job_of_a_deleted_pod_is_cancelled_and_says_so(site: Site) -> 
         assert job.comment == "Kubernetes Pod default/work; Pod default/work deleted: exit 143"
 
 
-async def test_a_script_that_hears_no_signal_has_its_job_cancelled(site: Site) -> None:
+async def test_a_script_that_receives_no_signal_has_its_job_cancelled(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("work", annotations={MODE: "batch", RUN_FOR: "5"})
         await site.bound("work")
@@ -82,7 +82,7 @@ async def test_a_comment_that_slurm_does_not_take_holds_no_end_up(site: Site, fa
         assert job.comment.count("Succeeded") == (fault in {SlurmFault.FAIL_AFTER, SlurmFault.LOSE_ANSWER})
 
 
-async def test_comments_that_nobody_waits_for_any_more_keep_nothing_else_from_slurm(site: Site) -> None:
+async def test_comments_without_a_waiter_keep_nothing_else_from_slurm(site: Site) -> None:
     """As many as there are connections to slurmrestd, and some more."""
     names = [f"work-{number}" for number in range(MOST_CONNECTIONS + 2)]
     async with site.running():
@@ -113,7 +113,7 @@ async def test_an_outcome_is_noted_once_whatever_is_repeated(site: Site, fault: 
 
 
 @pytest.mark.parametrize(("mode", "state"), [("batch", "COMPLETED"), ("allocation", "CANCELLED")])
-async def test_a_pod_that_succeeded_while_nobody_watched_ends_its_job_with_the_outcome(
+async def test_a_pod_that_succeeded_while_unwatched_ends_its_job_with_the_outcome(
     site: Site, mode: str, state: str
 ) -> None:
     async with site.dying():

@@ -110,7 +110,7 @@ async def test_edge_case_30_each_of_two_members_on_one_node_gets_devices_of_its_
         assert job.nodes == ("n1", "n2")
 
 
-async def test_a_packed_gang_larger_than_the_nodes_is_told_for_how_many_members_there_is_room(site: Site) -> None:
+async def test_a_packed_gang_larger_than_the_nodes_gets_the_number_of_members_that_fit(site: Site) -> None:
     async with site.running():
         names = packed(site, range(7), 7, cpu="7")
         text = "3 nodes are suitable, with room for 3 members; the gang has 7."

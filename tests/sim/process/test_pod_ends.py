@@ -69,7 +69,7 @@ async def test_a_preempted_pod_has_no_more_than_kill_wait(site: Site) -> None:
         await site.gone("web", within=35)
 
 
-async def test_the_node_of_a_pod_that_somebody_ends_slowly_is_held_when_its_job_is_taken(site: Site) -> None:
+async def test_the_node_of_a_pod_that_ends_slowly_is_held_when_its_job_is_taken(site: Site) -> None:
     """Its grace is shortened, and a kubelet that stops its containers already does not hurry."""
     async with site.running():
         site.kubelets.stop_s = 3600.0
@@ -86,7 +86,7 @@ async def test_the_node_of_a_pod_that_somebody_ends_slowly_is_held_when_its_job_
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_a_pod_whose_node_nobody_waits_for_has_its_own_grace(site: Site) -> None:
+async def test_a_pod_whose_node_no_job_waits_for_has_its_own_grace(site: Site) -> None:
     async with site.running():
         site.kubelets.stop_s = 3600.0
         job = await run_a_pod(site, grace_s=300)
@@ -171,7 +171,7 @@ async def test_a_node_that_is_not_ready_ends_neither_its_pod_nor_the_job(site: S
         assert [one.job_id for one in site.jobs_of("web")] == [job]
 
 
-async def test_a_pod_that_a_budget_holds_and_somebody_deletes_is_gone_before_the_deadline(site: Site) -> None:
+async def test_a_pod_that_a_budget_holds_and_a_user_deletes_is_gone_before_the_deadline(site: Site) -> None:
     limit(site, "evictionDeadline: 600s")
     async with site.running():
         job = await run_a_pod(site, labels={"app": "x"}, grace_s=5)

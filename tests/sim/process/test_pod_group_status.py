@@ -118,7 +118,7 @@ async def test_a_gang_that_starts_at_once_costs_one_write(site: Site) -> None:
         assert (condition(site)["status"], writes(site)) == ("True", 1)
 
 
-async def test_nothing_is_written_while_somebody_else_writes_the_status(site: Site) -> None:
+async def test_nothing_is_written_while_another_client_writes_the_status(site: Site) -> None:
     read_groups(site, COSCHEDULING_POD_GROUPS)
     async with site.running():
         add_group(site, 2)
@@ -129,7 +129,7 @@ async def test_nothing_is_written_while_somebody_else_writes_the_status(site: Si
         assert (status(site)["phase"], writes(site)) == ("Pending", 0)
 
 
-async def test_a_field_of_somebody_else_who_has_stopped_is_an_event_and_no_fight(site: Site) -> None:
+async def test_a_field_of_another_owner_that_stopped_is_an_event_and_no_fight(site: Site) -> None:
     read_groups(site, COSCHEDULING_POD_GROUPS)
     async with site.running():
         add_group(site, 2)

@@ -66,7 +66,7 @@ def label(site: Site, namespace: str, **labels: str) -> None:
     site.kube.change(ObjectKey(NAMESPACES, "", namespace), edit)
 
 
-async def test_a_refused_pod_is_told_the_rule_and_gets_its_job_when_that_changes(site: Site, policy: Policy) -> None:
+async def test_a_refused_pod_gets_the_rule_and_gets_its_job_when_that_changes(site: Site, policy: Policy) -> None:
     policy.says("rules: [{name: interns, allow: {partition: [urgent]}}]\n")
     async with site.running(changed=policy.given):
         site.kube.add_pod("web", annotations={OURS + "partition": "batch"})
@@ -165,7 +165,7 @@ async def test_a_broken_policy_keeps_the_last_good_one_and_says_so(site: Site, p
 
 
 @pytest.mark.parametrize("written", ["", HEAD, HEAD + "rules: []\n", HEAD + "rules: [{name: all}]\nowners: [{us"])
-async def test_half_a_policy_is_neither_taken_up_nor_complained_of(site: Site, policy: Policy, written: str) -> None:
+async def test_half_a_policy_is_neither_loaded_nor_complained_of(site: Site, policy: Policy, written: str) -> None:
     strict, stricter = ("rules: [{name: all, allow: {timeLimitMinutes: {atMost: 60}}}]\n" + f"# {n}\n" for n in "12")
     policy.says(strict)
     async with site.running(changed=policy.given):
@@ -228,7 +228,9 @@ async def test_jobs_run_as_the_owners_of_their_service_accounts(site: Site, poli
         assert (job.user_id, job.group_id, job.account) == (2001, 3001, "")
 
 
-async def test_a_policy_that_breaks_while_it_runs_is_told_on_the_extenders_own_pod(site: Site, policy: Policy) -> None:
+async def test_a_policy_that_breaks_while_it_runs_is_reported_on_the_extenders_own_pod(
+    site: Site, policy: Policy
+) -> None:
     site.kube.add_pod("localhost", "kube-system", scheduler="default-scheduler", node="n1", cpu="0", memory="0")
     async with site.running(changed=policy.given):
         policy.says("rules: {\n")

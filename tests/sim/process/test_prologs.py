@@ -41,7 +41,7 @@ async def external(tmp_path: Path) -> AsyncIterator[Site]:
 async def next_job(site: Site, node: str, cpus: int = 8, **more: object) -> SimJob:
     """A job of somebody else for this very node."""
     wishes = {"cpus_per_task": cpus, "required_nodes": [node], "memory_per_node": MEMORY, **more}
-    number = await site.submit_as_somebody_else(wishes=wishes)
+    number = await site.submit_as_another_user(wishes=wishes)
     return site.slurm.controller.jobs[number]
 
 
@@ -137,7 +137,7 @@ async def test_the_next_external_job_is_configuring_until_the_pod_is_gone(extern
         await no_notes(site)
 
 
-async def test_a_job_on_a_node_without_placeholders_asks_nobody(site: Site) -> None:
+async def test_a_job_on_a_node_without_placeholders_calls_no_hook(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web")
         node = await site.bound("web")

@@ -24,7 +24,7 @@ def refused(site: Site) -> int:
 async def full_of_others(site: Site) -> None:
     """Somebody else's jobs hold every node."""
     for number in range(len(NAMES)):
-        await site.submit_as_somebody_else(number, {"cpus_per_task": 8, "partition": "batch"})
+        await site.submit_as_another_user(number, {"cpus_per_task": 8, "partition": "batch"})
     jobs = site.slurm.controller.known_jobs
     await site.until(lambda: all(job.state == "RUNNING" for job in jobs()), "they run")
 

@@ -114,7 +114,7 @@ async def test_without_the_group_nothing_is_registered_and_nothing_that_was_is_t
 
 
 @pytest.mark.parametrize("cpu", ["4", "16"])
-async def test_another_size_empties_the_node_while_a_pod_runs_on_and_makes_it_anew_after(cpu: str) -> None:
+async def test_another_size_empties_the_node_while_a_pod_runs_on_and_recreates_it_after(cpu: str) -> None:
     async with unhurried_site(nodes=()) as site:
         add(site)
         async with site.running(changed=REGISTERING):
@@ -216,7 +216,7 @@ async def test_a_node_that_is_not_to_be_there_is_emptied_and_deleted_and_comes_b
             await has_cpus(site, 8)
 
 
-async def test_nodes_that_somebody_else_made_are_left_alone_and_that_is_said() -> None:
+async def test_nodes_that_another_client_made_are_left_alone_and_that_is_reported() -> None:
     made = SimNode(NODE, cpus=4, memory_mb=1000, external=True, made=True)
     other = SimNode("k8", cpus=4, memory_mb=1000, external=True, made=True, features=("slurm-extender:x:k8",))
     async with unhurried_site(nodes=(made, other)) as site:
@@ -314,12 +314,12 @@ async def test_a_node_that_is_held_for_a_pod_which_may_still_run_is_not_deleted(
             await site.until(lambda: there(site) is None, "its end in Slurm", within=300)
 
 
-async def test_a_job_of_somebody_else_is_waited_for() -> None:
+async def test_a_job_of_another_user_is_waited_for() -> None:
     async with unhurried_site(nodes=()) as site:
         add(site)
         async with site.running(changed=REGISTERING):
             node = await registered(site)
-            job = await site.submit_as_somebody_else(wishes={"flags": ["EXTERNAL_JOB"]})
+            job = await site.submit_as_another_user(wishes={"flags": ["EXTERNAL_JOB"]})
             await site.until(lambda: site.slurm.controller.jobs[job].running, "its start")
             resize(site, cpu="16")
             await asyncio.sleep(120)
@@ -328,7 +328,7 @@ async def test_a_job_of_somebody_else_is_waited_for() -> None:
             await has_cpus(site, 16)
 
 
-async def test_a_node_that_is_not_ready_is_neither_registered_nor_made_anew() -> None:
+async def test_a_node_that_is_not_ready_is_neither_registered_nor_recreated() -> None:
     async with unhurried_site(nodes=()) as site:
         site.kube.add_node(NODE, cpu="8", memory="16Gi", labels=REGISTERED, ready=False)
         async with site.running(changed=REGISTERING):
@@ -402,7 +402,7 @@ async def test_two_nodes_with_one_name_in_slurm_are_neither() -> None:
             assert any("Nodes k1, k2 all state the Slurm name s1" in text for text in site.notes("k2"))
 
 
-async def test_a_refusal_is_said_with_what_to_do_and_tried_again_ever_more_seldom() -> None:
+async def test_a_refusal_is_reported_with_what_to_do_and_tried_again_less_and_less_often() -> None:
     async with unhurried_site(slurm_config=SimConfig(max_node_count=3)) as site:
         add(site)
         async with site.running(changed=REGISTERING):
@@ -436,7 +436,7 @@ async def test_a_partition_of_a_node_set_has_the_registered_nodes() -> None:
             assert await site.bound("web") == NODE
 
 
-async def test_a_node_that_moves_to_another_node_set_is_made_anew() -> None:
+async def test_a_node_that_moves_to_another_node_set_is_recreated() -> None:
     changed = REGISTERING.replace('"zone-{value}"', '"zone-{value}", nodeSet: true')
     async with unhurried_site(nodes=()) as site:
         site.slurm.controller.partitions["east"] = SimPartition("east", node_set="zone-east")
@@ -461,7 +461,7 @@ async def test_a_resource_that_slurm_conf_does_not_name_is_left_out_and_that_is_
             assert any("GresTypes of slurm.conf must name fpga" in text for text in site.notes(NODE))
 
 
-async def test_what_slurm_silently_makes_otherwise_is_not_made_anew_for_ever_and_that_is_said() -> None:
+async def test_what_slurm_silently_makes_otherwise_is_not_recreated_indefinitely_and_that_is_reported() -> None:
     changed = REGISTERING + 'jobs: {gres: [{resource: "example.com/fpga", gres: fpga}]}\n'
     async with unhurried_site(nodes=()) as site:
         site.slurm.restd.faults.add(SlurmFault.REFUSE, "GET", "/conf", times=10**6, number=-1)
@@ -474,7 +474,7 @@ async def test_what_slurm_silently_makes_otherwise_is_not_made_anew_for_ever_and
             assert any("Slurm creates it with other values" in text for text in site.notes(NODE))
 
 
-async def test_a_node_that_slurmctld_has_as_it_was_once_is_made_anew_again() -> None:
+async def test_a_node_that_slurmctld_has_in_an_old_state_is_recreated_once_more() -> None:
     async with unhurried_site(nodes=()) as site:
         add(site)
         async with site.running(changed=REGISTERING):

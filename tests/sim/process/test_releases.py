@@ -64,7 +64,7 @@ def test_marks_names_claims_and_drains_are_read(version: str) -> None:
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.looptime
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_the_present_code_goes_on_where_that_release_stopped(site: Site, version: str) -> None:
+async def test_the_present_code_continues_where_that_release_stopped(site: Site, version: str) -> None:
     recording = recording_of(version)
     site.kubelets.stop_s = 10**6
     await take_place(site, recording)

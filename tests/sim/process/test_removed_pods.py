@@ -73,7 +73,7 @@ async def test_a_kubelet_that_died_before_it_can_have_ended_the_pod_holds_its_no
         await site.until(lambda: not site.drained(), "kubelet's word and a while", within=50)
 
 
-async def test_the_leases_of_nodes_are_read_where_a_node_is_held_and_seldom(site: Site) -> None:
+async def test_the_leases_of_nodes_are_read_where_a_node_is_held_and_rarely(site: Site) -> None:
     async with site.running():
         await run_a_pod(site, grace_s=30)
         await asyncio.sleep(60)
@@ -100,7 +100,7 @@ async def test_a_pod_that_its_kubelet_ended_holds_nothing(site: Site) -> None:
         assert not site.drained()
 
 
-async def test_a_pod_that_its_kubelet_ends_while_others_are_taken_up_holds_nothing(site: Site) -> None:
+async def test_a_pod_that_its_kubelet_ends_while_others_are_adopted_holds_nothing(site: Site) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "other", "namespace": "default"}}
     async with site.running():
         site.kube.add_pod("other", owner=owner_reference(site.kube.create(owner)))
@@ -234,7 +234,7 @@ async def test_a_pod_removed_before_its_job_could_be_read_holds_its_node_before_
 
 
 @pytest.mark.parametrize(("names", "graces"), [(["a" * 150], [20]), (["web-0", "web-1", "web-2"], [20, 20, 600])])
-async def test_a_restart_holds_the_node_for_whoever_takes_longest(
+async def test_a_restart_holds_the_node_for_the_pod_that_takes_longest(
     site: Site, names: list[str], graces: list[int]
 ) -> None:
     async with site.dying():
@@ -297,15 +297,15 @@ async def test_a_pod_that_leaves_in_the_instant_of_its_binding_holds_nothing(sit
         assert not site.drained()
 
 
-async def removed_while_nobody_watched(site: Site, **fields: Any) -> str:
+async def removed_while_unwatched(site: Site, **fields: Any) -> str:
     async with site.dying():
         node = await run_a_pod(site, **fields)
     site.kube.delete_pod("web", grace_s=0)
     return node
 
 
-async def test_a_pod_that_was_removed_while_nobody_watched_holds_its_node_before_its_job_ends(site: Site) -> None:
-    node = await removed_while_nobody_watched(site, grace_s=70)
+async def test_a_pod_that_was_removed_while_unwatched_holds_its_node_before_its_job_ends(site: Site) -> None:
+    node = await removed_while_unwatched(site, grace_s=70)
     (job,) = site.live_jobs()
     async with site.running():
         drained_with_job = False
@@ -324,8 +324,8 @@ async def test_a_pod_that_was_removed_while_nobody_watched_holds_its_node_before
         assert asyncio.get_running_loop().time() - ended_at >= 70
 
 
-async def test_a_restart_goes_on_to_hold_for_a_pod_that_was_removed_before(site: Site) -> None:
-    node = await removed_while_nobody_watched(site, grace_s=70)
+async def test_a_restart_continues_to_hold_for_a_pod_that_was_removed_before(site: Site) -> None:
+    node = await removed_while_unwatched(site, grace_s=70)
     async with site.dying():
         await site.until(lambda: not site.live_jobs(), "the end of its job", within=30)
     async with site.running():
@@ -338,7 +338,7 @@ async def test_a_node_of_another_name_that_was_deleted_meanwhile_ends_the_hold_w
     labels = {SLURM_NODE: "n1", "kubernetes.io/hostname": "k1"}
     site.delete_node("n1")
     site.kube.add_node("k1", labels=labels)
-    await removed_while_nobody_watched(site, grace_s=30, node_selector={"kubernetes.io/hostname": "k1"})
+    await removed_while_unwatched(site, grace_s=30, node_selector={"kubernetes.io/hostname": "k1"})
     site.kubelets.take_down("k1")
     site.delete_node("k1")
     async with site.running():
@@ -355,7 +355,7 @@ async def test_a_node_of_another_name_that_was_deleted_meanwhile_ends_the_hold_w
 async def test_an_administrator_releases_a_node_that_is_held_for_a_pod_removed_before(
     site: Site, site_key: str
 ) -> None:
-    node = await removed_while_nobody_watched(site, grace_s=3000)
+    node = await removed_while_unwatched(site, grace_s=3000)
     async with site.running():
         await site.until(lambda: not site.live_jobs(), "the end of its job", within=30)
         said = await site.post(f"/hooks/nodes/{node}/empty", site_key)

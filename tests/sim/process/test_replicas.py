@@ -46,7 +46,7 @@ async def test_a_killed_leader_is_followed_within_the_lease_and_two_seconds(site
         assert sorted(both.epochs().values()) == [1, 2]
 
 
-async def test_a_leader_told_to_end_is_followed_within_two_seconds(site: Site) -> None:
+async def test_a_leader_that_is_stopped_is_followed_within_two_seconds(site: Site) -> None:
     async with replicas(site) as both:
         first, _ = await both.led()
         site.kube.add_pod("before")
@@ -122,7 +122,7 @@ async def test_a_write_that_was_to_be_tried_again_when_the_leader_was_stopped_is
 
 
 @pytest.mark.slow
-async def test_a_leader_that_was_stopped_for_less_than_its_lease_goes_on(site: Site) -> None:
+async def test_a_leader_that_was_stopped_for_less_than_its_lease_continues(site: Site) -> None:
     async with under_load(site, 8) as (both, pods, first):
         first.stop()
         await asyncio.sleep(5)
@@ -221,7 +221,7 @@ async def test_a_job_that_a_former_leader_asked_for_and_that_appears_minutes_lat
         assert bool(site.node_of("web")) == pod_stays
 
 
-async def test_a_deleted_lease_takes_nobody_back_to_an_older_epoch(site: Site) -> None:
+async def test_a_deleted_lease_returns_no_replica_to_an_older_epoch(site: Site) -> None:
     async with replicas(site) as both:
         first, _ = await both.led()
         first.terminate()
@@ -301,7 +301,7 @@ async def test_a_call_that_was_passed_on_once_goes_no_further(site: Site) -> Non
         assert answer.headers["x-slurm-extender-not-the-leader"] == "1"
 
 
-async def test_a_call_while_nobody_leads_is_held_and_then_answered_so_that_it_is_asked_again(site: Site) -> None:
+async def test_a_call_without_a_leader_is_held_and_then_answered_so_that_it_is_repeated(site: Site) -> None:
     async with replicas(site) as both:
         first, second = both.processes
         await asyncio.sleep(3)

@@ -92,7 +92,7 @@ async def test_a_pod_that_goes_while_its_checkpoint_is_written_gets_no_job(site:
 
 
 @HOW_TO_WAIT
-async def test_a_pod_that_waits_is_told_why_once_and_its_wait_costs_slurm_three_requests(
+async def test_a_pod_that_waits_gets_the_cause_once_and_its_wait_costs_slurm_three_requests(
     site: Site, gates: Sequence[str]
 ) -> None:
     async with quiet(site):
@@ -122,7 +122,7 @@ async def test_a_pod_that_waits_for_a_moment_costs_slurm_no_read_before_its_job_
 ) -> None:
     async with quiet(site):
         # Jobs that leave their node at once: a Pod would take a part of the two seconds for its own end.
-        theirs = [await site.submit_as_somebody_else(number, {"cpus_per_task": 8}) for number in range(3)]
+        theirs = [await site.submit_as_another_user(number, {"cpus_per_task": 8}) for number in range(3)]
         await site.until(lambda: all(site.slurm.controller.jobs[job_id].running for job_id in theirs), "their start")
         await asyncio.sleep(2)
         forget(site)
@@ -151,7 +151,9 @@ async def test_the_end_of_a_pod_costs_no_write_and_the_end_of_its_job_one_change
         assert kube_writes(site) == []
 
 
-async def test_a_cancelled_job_is_read_once_and_its_pod_is_evicted_and_told_why_without_being_read(site: Site) -> None:
+async def test_a_cancelled_job_is_read_once_and_its_pod_is_evicted_with_the_reason_without_being_read(
+    site: Site,
+) -> None:
     async with quiet(site):
         site.kube.add_pod("web", gates=(GATE,))
         await site.bound("web")

@@ -29,7 +29,7 @@ def granted(site: Site, name: str) -> bool:
     return p is not None and p.state is State.GRANTED
 
 
-async def test_growth_beyond_the_job_is_told_and_ends_nothing(site: Site) -> None:
+async def test_growth_beyond_the_job_is_reported_and_ends_nothing(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", cpu="2")
         await site.bound("web")

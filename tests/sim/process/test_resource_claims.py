@@ -18,7 +18,7 @@ from simulator.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
 from simulator.kube.storage import ObjectKey, WatchEvent
 from tests.builders.claimed_devices import is_reminder
 from tests.builders.device_site import DRIVER, MAP, DeviceSite, device_site
-from tests.builders.explained import debug, told
+from tests.builders.explained import debug, message_of
 from tests.builders.process_site import CONFIG
 from tests.builders.replicas import replicas
 from tests.builders.rights import shipped_rights
@@ -252,7 +252,7 @@ async def test_a_missing_claim_is_named_on_the_pod_and_by_why_until_it_exists(si
     async with site.running():
         claims = [{"name": "g", "resourceClaimName": "own"}]
         site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": claims})
-        said = await told(site, "web", "ResourceClaimMissing")
+        said = await message_of(site, "web", "ResourceClaimMissing")
         assert (
             said
             == "ResourceClaim default/own, which Pod default/web names, does not exist. Create it, or delete the Pod."
@@ -275,7 +275,7 @@ async def test_a_claim_that_is_deleted_after_the_grant_is_named_and_written_once
         site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": claims})
         await site.until(lambda: bool(site.dra.devices_of("own")), "its allocation")
         site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "own"))
-        said = await told(site, "web", "ResourceClaimMissing")
+        said = await message_of(site, "web", "ResourceClaimMissing")
         assert "ResourceClaim default/own, which Pod default/web names, does not exist." in said
         site.dra.add_claim("own", DRIVER)
         site.scheduler.judge = None

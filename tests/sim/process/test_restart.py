@@ -36,7 +36,7 @@ async def test_a_crash_on_the_way_to_the_binding_loses_and_doubles_nothing(site:
         await site.until(lambda: not site.live_jobs(), "the job's end")
 
 
-async def test_a_grant_seen_before_it_is_known_which_node_is_which_is_not_given_back(site: Site) -> None:
+async def test_a_grant_seen_before_it_is_known_which_node_is_which_is_not_released(site: Site) -> None:
     slow(site)
     async with site.dying() as die:
         site.kube.add_pod("web")
@@ -55,7 +55,7 @@ async def test_a_grant_seen_before_it_is_known_which_node_is_which_is_not_given_
 
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("after", [0.1, 0.31, 0.5, 2.0])
-async def test_looking_for_jobs_after_a_crash_does_not_cost_slurm_a_node_without_slurmd(
+async def test_searching_for_jobs_after_a_crash_does_not_cost_slurm_a_node_without_slurmd(
     site: Site, after: float
 ) -> None:
     slow(site)
@@ -128,7 +128,7 @@ async def test_jobs_of_pods_that_left_or_finished_meanwhile_are_ended(site: Site
     site.kube.delete_pod("waits", grace_s=1)
     await asyncio.sleep(15)
     kept = {job.job_id for name in ("stays", "first-0", "first-1", "first-2") for job in site.jobs_of(name)}
-    others = [await site.submit_as_somebody_else(number) for number in range(3)]
+    others = [await site.submit_as_another_user(number) for number in range(3)]
     async with site.running():
         await site.until(lambda: {job.job_id for job in site.live_jobs()} == kept | set(others), "only those")
         await asyncio.sleep(100)

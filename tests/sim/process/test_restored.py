@@ -159,7 +159,7 @@ async def test_many_pods_that_a_restored_etcd_does_not_have_end_nothing_for_long
         assert await missing(site) == 0
 
 
-async def test_many_pods_that_are_missing_before_they_were_taken_up_end_nothing_for_long(site: Site) -> None:
+async def test_many_pods_that_are_missing_before_they_were_adopted_end_nothing_for_long(site: Site) -> None:
     site.config = SOON
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"}}
     async with site.running():
@@ -284,7 +284,7 @@ async def test_a_pod_whose_deletion_is_undone_is_ended_again(site: Site) -> None
         await site.until(lambda: not site.drained(), "no drain")
 
 
-async def test_many_pods_whose_deletion_is_undone_run_until_an_administrator_looks(site: Site) -> None:
+async def test_many_pods_whose_deletion_is_undone_run_until_an_administrator_confirms(site: Site) -> None:
     site.config = PACE
     async with site.running() as extender:
         await run(site, *MANY)
@@ -340,7 +340,7 @@ async def test_a_pod_that_had_finished_and_is_shown_running_again_is_ended(site:
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("stop_s", [4, 12, 45, 90])
 @pytest.mark.parametrize("crash", [False, True])
-async def test_a_submission_that_a_stopped_slurmctld_carries_out_late_makes_one_job(
+async def test_a_submission_that_a_stopped_slurmctld_executes_late_makes_one_job(
     site: Site, stop_s: float, crash: bool
 ) -> None:
     async with site.dying() as die:
@@ -360,7 +360,7 @@ async def test_a_submission_that_a_stopped_slurmctld_carries_out_late_makes_one_
         assert site.jobs_of("web")[0].nodes == (site.node_of("web"),)
 
 
-async def test_jobs_that_slurmctld_forgot_right_after_it_acknowledged_them_are_made_anew(site: Site) -> None:
+async def test_jobs_that_slurmctld_forgot_right_after_it_acknowledged_them_are_recreated(site: Site) -> None:
     site.config = PACE
     async with site.running():
         await site.fill()
@@ -369,7 +369,7 @@ async def test_jobs_that_slurmctld_forgot_right_after_it_acknowledged_them_are_m
             site.kube.add_pod(name, annotations=BATCH, cpu="8")
         await site.until(lambda: all(site.jobs_of(name) for name in names), "acknowledged")
         site.slurm.controller.forget(*[site.jobs_of(name)[0].job_id for name in names])
-        others = [await site.submit_as_somebody_else(number) for number in range(3)]
+        others = [await site.submit_as_another_user(number) for number in range(3)]
         site.free_all()
         await asyncio.sleep(120)
         there = {job.job_id for job in site.live_jobs() if job.name.startswith("somebody")}
@@ -406,15 +406,15 @@ async def test_an_older_state_of_slurm_ends_few_pods_and_leaves_many_to_an_admin
         if restart:
             die()
         site.slurm.controller.restore(saved)
-        others = [await site.submit_as_somebody_else(number) for number in range(2)]
+        others = [await site.submit_as_another_user(number) for number in range(2)]
         if not restart:
-            await looked(site, others)
+            await nothing_ended(site, others)
             return
     async with site.running():
-        await looked(site, others)
+        await nothing_ended(site, others)
 
 
-async def looked(site: Site, others: list[int]) -> None:
+async def nothing_ended(site: Site, others: list[int]) -> None:
     await asyncio.sleep(120)
     assert sorted(site.bound_pods()) == ["stays", *MANY]
     assert {job.job_id for job in site.live_jobs()} >= set(others)

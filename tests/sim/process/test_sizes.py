@@ -25,16 +25,16 @@ def gpus() -> list[SimNode]:
     return [SimNode("n1", cpus=8, memory_mb=64_000, gres={"gpu:h100": 4}), SimNode("n2", cpus=8, memory_mb=64_000)]
 
 
-async def told(site: Site, name: str) -> str:
+async def event_of(site: Site, name: str) -> str:
     await site.until(lambda: NOWHERE in site.events(name), "a word about it", within=5)
     return next(note for note in site.notes(name) if "large enough" in note)
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_a_pod_larger_than_any_node_of_slurm_hears_the_nearest_size(site: Site) -> None:
+async def test_a_pod_larger_than_any_node_of_slurm_gets_the_nearest_size(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", cpu="9")
-        assert "9 CPUs asked, it has 8" in await told(site, "web")
+        assert "9 CPUs asked, it has 8" in await event_of(site, "web")
         await asyncio.sleep(200)
         assert not site.slurm.controller.jobs  # nothing was asked of Slurm, not even once
         site.slurm.controller.nodes["n2"].cpus = 16
@@ -44,38 +44,40 @@ async def test_a_pod_larger_than_any_node_of_slurm_hears_the_nearest_size(site: 
 async def test_a_type_of_gpu_that_no_node_has_is_named_with_those_there_are() -> None:
     async with simulated_cluster(Site, nodes=gpus()) as site, site.running():
         site.kube.add_pod("web", gpus=1, annotations={OURS + "gpu-type": "h200"})
-        assert "there are gpu:h100" in await told(site, "web")
+        assert "there are gpu:h100" in await event_of(site, "web")
         site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].update({OURS + "gpu-type": "h100"}))
         assert await site.bound("web", within=30) == "n1"
 
 
-async def test_more_gpus_than_any_node_has_and_a_gres_that_there_is_not_are_told() -> None:
+async def test_more_gpus_than_any_node_has_and_a_gres_that_there_is_not_are_reported() -> None:
     async with simulated_cluster(Site, nodes=gpus()) as site, site.running():
         site.kube.add_pod("many", annotations={OURS + "gres": "gpu:5"})
         site.kube.add_pod("odd", annotations={OURS + "gres": "fpga:1"})
-        assert "5 of gpu asked, it has 4" in await told(site, "many")
-        assert "1 of fpga asked, it has 0" in await told(site, "odd")
+        assert "5 of gpu asked, it has 4" in await event_of(site, "many")
+        assert "1 of fpga asked, it has 0" in await event_of(site, "odd")
         assert not site.slurm.controller.jobs
 
 
-async def test_what_a_partition_s_nodes_are_too_small_for_is_told_though_others_are_large_enough(site: Site) -> None:
+async def test_what_a_partition_s_nodes_are_too_small_for_is_reported_though_others_are_large_enough(
+    site: Site,
+) -> None:
     controller = site.slurm.controller
     controller.nodes["n3"].cpus = 32
     controller.partitions["urgent"].nodes = ("n1", "n2")
     async with site.running():
         site.kube.add_pod("web", cpu="16", annotations={OURS + "partition": "urgent"})
-        assert "16 CPUs asked, it has 8" in await told(site, "web")
+        assert "16 CPUs asked, it has 8" in await event_of(site, "web")
         site.kube.add_pod("other", cpu="16")
         assert await site.bound("other") == "n3"
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_a_pod_larger_than_any_node_of_kubernetes_hears_it_and_comes_right_by_itself(site: Site) -> None:
+async def test_a_pod_larger_than_any_node_of_kubernetes_gets_an_event_and_recovers_by_itself(site: Site) -> None:
     for node in ("n1", "n2", "n3"):
         site.gives(node, {"cpu": "3500m"})
     async with site.running():
         site.kube.add_pod("web", cpu="4")
-        assert "4000m of cpu asked, it has 3500m" in await told(site, "web")
+        assert "4000m of cpu asked, it has 3500m" in await event_of(site, "web")
         await asyncio.sleep(100)
         assert not site.slurm.controller.jobs
         site.gives("n3", {"cpu": "4"})
@@ -94,7 +96,7 @@ async def test_nodes_that_lack_what_slurm_does_not_count_are_avoided_from_the_st
         assert job.excluded == ("n1", "n3")
 
 
-async def test_a_waiting_job_is_told_of_a_node_whose_devices_came_late(site: Site) -> None:
+async def test_a_waiting_job_gets_a_node_whose_devices_came_late(site: Site) -> None:
     site.gives("n1", {"smarter-devices/fuse": "1"})
     site.config = CONFIG + "jobs: {gres: [{resource: smarter-devices/*, gres: none}]}\n"
     async with site.running():
@@ -107,7 +109,7 @@ async def test_a_waiting_job_is_told_of_a_node_whose_devices_came_late(site: Sit
         await site.until(lambda: job.excluded == ("n3",), "the job is told")
 
 
-async def test_the_one_node_that_is_large_enough_is_asked_for_again_after_it_was_given_back(site: Site) -> None:
+async def test_the_one_node_that_is_large_enough_is_asked_for_again_after_it_was_released(site: Site) -> None:
     site.slurm.controller.nodes["n1"].cpus = 32
     site.kube.add_pod("daemon", scheduler="other", node="n1", cpu="50")
     async with site.running():
@@ -126,7 +128,7 @@ async def test_while_slurm_has_not_been_read_nothing_is_refused(site: Site) -> N
         await asyncio.sleep(60)
         assert NOWHERE not in site.events("web")
         site.network.refuse("slurm", 6820, refused=False)
-        await told(site, "web")
+        await event_of(site, "web")
 
 
 async def test_a_node_that_has_not_said_yet_what_it_gives_is_no_reason_to_refuse(site: Site) -> None:
@@ -171,12 +173,12 @@ async def test_a_node_without_slurmd_that_is_large_enough_is_used_though_those_w
         assert [job.external for job in site.live_jobs()] == [True]
 
 
-async def test_of_a_partition_whose_one_node_is_too_small_in_kubernetes_too_the_size_is_told(site: Site) -> None:
+async def test_of_a_partition_whose_one_node_is_too_small_in_kubernetes_too_the_size_is_reported(site: Site) -> None:
     site.slurm.controller.partitions["urgent"].nodes = ("n1",)
     site.gives("n1", {"cpu": "8"})
     async with site.running():
         site.kube.add_pod("web", cpu="16", annotations={OURS + "partition": "urgent"})
-        assert "nearest is n1: 16000m of cpu asked, it has 8000m" in await told(site, "web")
+        assert "nearest is n1: 16000m of cpu asked, it has 8000m" in await event_of(site, "web")
         site.slurm.controller.nodes["n2"].cpus = 32
         site.slurm.controller.partitions["urgent"].nodes = ("n1", "n2")
         assert await site.bound("web", within=30) == "n2"

@@ -16,7 +16,9 @@ NODE = "status.slurm-extender.io/node"
 
 
 @pytest.mark.parametrize("late_s", [0.5, 2, 6])
-async def test_a_job_read_before_its_start_and_told_after_its_binding_ends_nothing(site: Site, late_s: float) -> None:
+async def test_a_job_read_before_its_start_and_reported_after_its_binding_ends_nothing(
+    site: Site, late_s: float
+) -> None:
     async with site.running():
         await site.fill()
         site.kube.add_pod("waits", cpu="8")
@@ -46,7 +48,7 @@ async def test_a_pod_without_its_annotation_keeps_its_job_although_slurms_nodes_
         assert site.placeholder("web").state == "BOUND"
 
 
-async def test_a_grant_on_a_node_that_slurm_got_since_the_last_look_is_used(site: Site) -> None:
+async def test_a_grant_on_a_node_that_slurm_got_since_the_last_read_is_used(site: Site) -> None:
     async with site.running():
         await site.fill()
         site.kube.add_pod("waits", cpu="8")
@@ -71,7 +73,7 @@ async def test_a_grant_whose_node_is_not_in_kubernetes_yet_waits_for_it_a_while(
         assert site.jobs_of("waits") == [job]
 
 
-async def test_a_granted_node_that_registers_anew_is_not_given_back(site: Site) -> None:
+async def test_a_granted_node_that_registers_again_is_not_released(site: Site) -> None:
     async with site.running():
         await site.fill()
         site.kube.add_pod("waits", cpu="8")
@@ -91,7 +93,7 @@ async def test_a_granted_node_that_registers_anew_is_not_given_back(site: Site) 
 
 
 @pytest.mark.parametrize("restart", [False, True])
-async def test_a_pod_that_somebody_binds_elsewhere_after_its_grant_is_let_be(site: Site, restart: bool) -> None:
+async def test_a_pod_that_is_bound_to_another_node_after_its_grant_is_left_alone(site: Site, restart: bool) -> None:
     async with site.dying() as die:
         site.network.refuse("extender", 8080)
         site.kube.add_pod("web")
@@ -186,7 +188,7 @@ async def test_a_pod_that_can_be_read_again_runs_on_with_its_job(site: Site) -> 
         assert site.placeholder("web").state == "BOUND"
 
 
-async def test_when_kubernetes_shows_no_node_no_grant_is_given_back_and_nobody_ended(site: Site) -> None:
+async def test_when_kubernetes_shows_no_node_no_grant_is_released_and_no_pod_ended(site: Site) -> None:
     async with site.running():
         await site.fill()
         site.kube.add_pod("waits", cpu="8")
@@ -208,7 +210,7 @@ async def test_when_kubernetes_shows_no_node_no_grant_is_given_back_and_nobody_e
         assert site.live_jobs() == jobs
 
 
-async def test_when_slurm_shows_no_node_nobody_is_ended_or_refused(site: Site) -> None:
+async def test_when_slurm_shows_no_node_no_pod_is_ended_or_refused(site: Site) -> None:
     nodes = site.slurm.controller.nodes
     async with site.running():
         await site.fill()

@@ -68,7 +68,7 @@ async def test_a_pod_that_left_before_slurm_came_gets_no_job(site: Site) -> None
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_pods_of_the_process_before_are_taken_up_soon_after_slurm_came(site: Site) -> None:
+async def test_pods_of_the_process_before_are_adopted_soon_after_slurm_came(site: Site) -> None:
     async with site.running():
         await site.fill()
         site.kube.add_pod("waits", cpu="8")
@@ -116,7 +116,7 @@ async def test_it_is_live_and_says_what_it_lacks_while_the_api_server_is_away(si
         assert "[+]cluster" in (await site.get(8081, "/readyz?verbose")).text
 
 
-async def test_kube_scheduler_is_told_to_ask_again_while_the_cluster_is_not_identified(site: Site) -> None:
+async def test_kube_scheduler_is_asked_to_retry_while_the_cluster_is_not_identified(site: Site) -> None:
     site.kube.faults.add(KubeFault("GET", "namespaces/kube-system", code=503, times=None))
     async with serving(site):
         await asyncio.sleep(10)

@@ -44,7 +44,7 @@ async def late(site: Site) -> float:
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_a_pod_that_does_not_start_is_told_of_once_it_is_late_and_keeps_its_node(site: Site) -> None:
+async def test_a_pod_that_does_not_start_is_reported_once_it_is_late_and_keeps_its_node(site: Site) -> None:
     site.config += LIMIT
     async with site.running():
         await never_starting(site)
@@ -167,7 +167,7 @@ async def test_an_init_container_that_runs_may_take_its_time(site: Site) -> None
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_a_clock_that_steps_makes_nobody_late(site: Site) -> None:
+async def test_a_clock_that_steps_makes_no_pod_late(site: Site) -> None:
     site.config += "startupDeadline: {duration: 10m, evict: true}\n"
     wall = site.kube.wall
     async with site.running():
@@ -182,7 +182,7 @@ async def test_a_clock_that_steps_makes_nobody_late(site: Site) -> None:
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_api_servers_whose_clocks_differ_make_nobody_late(site: Site) -> None:
+async def test_api_servers_whose_clocks_differ_make_no_pod_late(site: Site) -> None:
     site.config += LIMIT
     wall = site.kube.wall
     async with site.running():
@@ -233,7 +233,7 @@ async def test_a_late_pod_whose_init_container_is_tried_again_stays_late(site: S
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_a_pod_that_starts_in_the_moment_in_which_it_would_be_evicted_is_let_be(site: Site) -> None:
+async def test_a_pod_that_starts_in_the_moment_in_which_it_would_be_evicted_is_left_alone(site: Site) -> None:
     site.config += "startupDeadline: {duration: 2m, evict: true}\n"
     started = {"phase": "Running", "containerStatuses": [running("main")]}
 

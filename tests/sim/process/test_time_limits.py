@@ -61,7 +61,7 @@ async def test_a_time_limit_that_is_raised_lets_the_pod_live_on(site: Site) -> N
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_nobody_is_ended_on_an_old_reading_of_a_time_limit(site: Site) -> None:
+async def test_no_pod_is_ended_on_an_old_reading_of_a_time_limit(site: Site) -> None:
     async with site.running():
         job = await with_pod(site, 2)
         await asyncio.sleep(70)
@@ -119,7 +119,7 @@ async def test_the_deadline_of_a_pod_is_left_to_kubernetes(site: Site) -> None:
 
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("off", [3600.0, -3600.0])
-async def test_a_time_limit_is_counted_by_slurms_clock_however_wrong_ours_is(site: Site, off: float) -> None:
+async def test_a_time_limit_is_counted_by_slurms_clock_however_wrong_the_extenders_is(site: Site, off: float) -> None:
     site.clock_error_s = off
     async with site.running():
         job = await with_pod(site, 2)
@@ -131,7 +131,7 @@ async def test_a_time_limit_is_counted_by_slurms_clock_however_wrong_ours_is(sit
 
 
 @pytest.mark.parametrize("off", [3600.0, -3600.0])
-async def test_the_grace_of_a_preempted_pod_is_cut_by_slurms_clock_however_wrong_ours_is(
+async def test_the_grace_of_a_preempted_pod_is_cut_by_slurms_clock_however_wrong_the_extenders_is(
     site: Site, off: float
 ) -> None:
     site.clock_error_s = off
@@ -154,7 +154,7 @@ def ends_at(site: Site) -> float:
 
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("off", [300.0, -300.0])
-async def test_the_grace_of_a_pod_that_is_ending_is_cut_by_the_api_servers_clock_however_wrong_ours_is(
+async def test_the_grace_of_a_pod_that_is_ending_is_cut_by_the_api_servers_clock_however_wrong_the_extenders_is(
     site: Site, off: float
 ) -> None:
     site.clock_error_s = off
@@ -167,7 +167,7 @@ async def test_the_grace_of_a_pod_that_is_ending_is_cut_by_the_api_servers_clock
 
 
 @pytest.mark.parametrize("off", [300.0, -300.0])
-async def test_whether_a_deadline_has_passed_is_told_by_the_api_servers_clock(site: Site, off: float) -> None:
+async def test_a_passed_deadline_is_judged_by_the_api_servers_clock(site: Site, off: float) -> None:
     site.clock_error_s = off
     async with site.running():
         for name, deadline in (("late", -120), ("soon", 120)):

@@ -61,7 +61,7 @@ async def test_every_node_that_was_cordoned_meanwhile_is_drained_after_a_start(s
         await site.until(lambda: site.drained() == list(NODES), "every drain", within=10)
 
 
-async def test_every_pod_of_the_process_before_is_taken_up(site: Site) -> None:
+async def test_every_pod_of_the_process_before_is_adopted(site: Site) -> None:
     async with site.running():
         await all_wait(site)
     async with site.running():
@@ -71,7 +71,7 @@ async def test_every_pod_of_the_process_before_is_taken_up(site: Site) -> None:
         await site.until(lambda: any(site.node_of(name) for name in NAMES), "room for one")
 
 
-async def test_a_pod_that_leaves_while_the_others_are_taken_up_is_forgotten(site: Site) -> None:
+async def test_a_pod_that_leaves_while_the_others_are_adopted_is_forgotten(site: Site) -> None:
     async with site.running():
         await all_wait(site)
     async with site.running():
@@ -116,7 +116,7 @@ class Told:
         return longest
 
 
-async def test_the_others_have_their_turn_between_pods_that_changed_while_all_were_taken_up(
+async def test_the_others_have_their_turn_between_pods_that_changed_while_all_were_adopted(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"}}

@@ -74,7 +74,7 @@ def node(site: Site, name: str) -> Json:
     return found
 
 
-def ours_on_nodes(site: Site) -> list[str]:
+def own_marks_on_nodes(site: Site) -> list[str]:
     found = []
     for name in NAMES:
         one = node(site, name)
@@ -88,14 +88,14 @@ def gated(site: Site) -> bool:
     return bool(site.pod("gated")["spec"].get("schedulingGates"))
 
 
-async def test_what_waits_is_let_go_and_what_runs_goes_on(site: Site) -> None:
+async def test_what_waits_is_let_go_and_what_runs_continues(site: Site) -> None:
     await crowded(site)
-    assert ours_on_nodes(site)
+    assert own_marks_on_nodes(site)
     clean, said = await handed_back(site)
     assert clean, "\n".join(said)
     assert sorted(job.name.rpartition("-")[0] for job in site.live_jobs()) == ["default/run-0", "default/run-1"]
     assert not gated(site)
-    assert ours_on_nodes(site) == []
+    assert own_marks_on_nodes(site) == []
     assert site.drained() == ["n3"]  # a person's
     assert [taint["key"] for taint in node(site, "n1")["spec"]["taints"]] == ["team"]
     assert sum(line.startswith("kept: job") for line in said) == 2
@@ -136,12 +136,12 @@ async def test_a_second_run_finds_nothing_and_ends_the_jobs_of_pods_that_ended_m
     await site.until(lambda: len(site.live_jobs()) == 1, "the end of its job")
 
 
-async def test_a_node_that_changes_under_its_hand_is_looked_at_again(site: Site) -> None:
+async def test_a_node_that_changes_during_a_write_is_checked_again(site: Site) -> None:
     await crowded(site)
     busy = site.kube.faults.add(KubeFault("PATCH", "/api/v1/nodes/n3$", code=422, reason="Invalid", times=2))
     clean, said = await handed_back(site)
     assert clean, "\n".join(said)
-    assert ours_on_nodes(site) == []
+    assert own_marks_on_nodes(site) == []
     assert busy.times == 0
 
 
@@ -210,8 +210,8 @@ async def test_jobs_of_pods_that_slurm_did_not_place_are_ended(site: Site) -> No
     await site.until(lambda: not site.live_jobs(), "no job")
 
 
-async def test_jobs_of_others_are_let_be(site: Site) -> None:
-    await site.submit_as_somebody_else()
+async def test_jobs_of_others_are_left_alone(site: Site) -> None:
+    await site.submit_as_another_user()
     await handed_back(site)  # takes the evidence of fences off Nodes
     clean, said = await handed_back(site)
     assert clean
@@ -282,7 +282,7 @@ async def test_a_run_that_broke_off_anywhere_is_gone_on_with_by_the_next(site: S
     assert clean, "\n".join(said)
     assert len(site.live_jobs()) == 2
     assert not gated(site)
-    assert ours_on_nodes(site) == []
+    assert own_marks_on_nodes(site) == []
 
 
 async def test_the_gate_of_a_pod_that_another_extender_may_be_in_charge_of_stays(site: Site) -> None:
@@ -297,7 +297,7 @@ async def test_the_gate_of_a_pod_that_another_extender_may_be_in_charge_of_stays
     assert not site.pod("theirs")["spec"].get("schedulingGates")
 
 
-def told(site: Site, name: str, kind: str) -> tuple[str, str, str]:
+def condition_of(site: Site, name: str, kind: str) -> tuple[str, str, str]:
     conditions: list[Json] = site.pod(name)["status"].get("conditions", [])
     said = next((one for one in conditions if one["type"] == kind), {})
     return said.get("status", ""), said.get("reason", ""), said.get("message", "")
@@ -308,18 +308,18 @@ async def test_what_was_said_of_pods_that_wait_is_taken_back(site: Site) -> None
     async with site.dying():
         for name in ("gated", "queued"):
             await site.until(
-                lambda name=name: told(site, name, ALLOCATED_CONDITION)[1] == "SlurmJobQueued",  # type: ignore[misc]
+                lambda name=name: condition_of(site, name, ALLOCATED_CONDITION)[1] == "SlurmJobQueued",  # type: ignore[misc]
                 "why it waits",
             )
     clean, _ = await handed_back(site)
     assert clean
     for name in ("gated", "queued"):
-        status, reason, message = told(site, name, ALLOCATED_CONDITION)
+        status, reason, message = condition_of(site, name, ALLOCATED_CONDITION)
         assert (status, reason) == ("False", "ExtenderUninstalled")
         assert "job" not in message
     _, said = await handed_back(site)
     assert said[-1] == "0 objects removed, 2 kept, 0 left"
-    assert told(site, "run-0", ALLOCATED_CONDITION) == ("", "", "")
+    assert condition_of(site, "run-0", ALLOCATED_CONDITION) == ("", "", "")
 
 
 async def test_objects_that_cannot_be_read_are_said(site: Site) -> None:
@@ -358,11 +358,11 @@ async def test_what_the_api_server_forbids_is_said_and_the_rest_is_done(site: Si
     site.kube.faults.clear()
     assert (await handed_back(site))[0]
     assert not gated(site)
-    assert ours_on_nodes(site) == []
+    assert own_marks_on_nodes(site) == []
 
 
-async def test_a_job_that_only_its_owner_says_is_ours_is_let_be_and_said(site: Site) -> None:
-    job = site.slurm.controller.jobs[await site.submit_as_somebody_else()]
+async def test_a_job_that_only_its_owner_marks_is_left_alone_and_reported(site: Site) -> None:
+    job = site.slurm.controller.jobs[await site.submit_as_another_user()]
     job.extra = encode_mark(Mark(CLUSTER, "slurm", "nobody", 1))
     clean, said = await handed_back(site)
     assert not clean
@@ -385,7 +385,7 @@ async def test_a_pod_is_not_left_without_the_job_that_it_runs_on_and_another_of_
         site.kube.add_pod("web")
         await site.bound("web")
     [job] = site.live_jobs()
-    twin = site.slurm.controller.jobs[await site.submit_as_somebody_else()]
+    twin = site.slurm.controller.jobs[await site.submit_as_another_user()]
     twin.name, twin.extra, twin.admin_comment = job.name, job.extra, job.admin_comment
     await handed_back(site)
     await site.until(lambda: [one.job_id for one in site.live_jobs()] == [job.job_id], "the end of the other")
@@ -422,7 +422,7 @@ async def test_a_drain_for_a_pod_that_was_removed_without_its_kubelets_word_stay
     assert site.drained() == []
 
 
-async def test_what_another_extender_holds_for_pods_is_let_be(site: Site) -> None:
+async def test_what_another_extender_holds_for_pods_is_left_alone(site: Site) -> None:
     site.config += "foreignPods: {mode: jobs}\n"
     async with site.dying():
         site.kube.create(a_pod("other", scheduler="default-scheduler", cpu="2", memory="1Gi", node="n1"))

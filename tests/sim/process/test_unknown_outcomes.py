@@ -38,7 +38,7 @@ def test_the_adapters_are_those_of_the_ports() -> None:
 
 
 @pytest.mark.parametrize(("deed", "occasion", "answer", "done"), cases())
-async def test_a_write_of_which_nobody_knows_what_came_loses_and_doubles_nothing(
+async def test_a_write_of_unknown_outcome_loses_and_doubles_nothing(
     site: Site, monkeypatch: pytest.MonkeyPatch, deed: str, occasion: Occasion, answer: str, done: bool
 ) -> None:
     site.config = PACE + occasion.config

@@ -342,7 +342,7 @@ async def test_a_pod_that_names_a_job_which_is_not_its_own_drains_no_node_when_t
     namespace = "kube-public" if "namespace" in job else "default"
     async with site.dying():
         if "user" in job:
-            await site.submit_as_somebody_else()
+            await site.submit_as_another_user()
         else:
             site.kube.add_pod("other", namespace)
         await site.until(lambda: any(job.state == "RUNNING" for job in site.live_jobs()), "the job")

@@ -37,7 +37,7 @@ async def test_a_job_that_vanished_ends_its_pod(site: Site) -> None:
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_jobs_that_ended_and_were_purged_while_nobody_looked_are_missing_jobs(site: Site) -> None:
+async def test_jobs_that_ended_and_were_purged_while_unwatched_are_missing_jobs(site: Site) -> None:
     """slurmctld keeps the record of an ended job for MinJobAge."""
     async with site.running():
         await site.fill()
@@ -60,7 +60,7 @@ async def test_jobs_that_ended_and_were_purged_while_nobody_looked_are_missing_j
         await site.until(lambda: not site.drained(), "no drain")
 
 
-async def test_the_node_of_a_job_that_slurm_does_not_know_any_more_is_held_before_that_is_believed(site: Site) -> None:
+async def test_the_node_of_a_job_that_slurm_does_not_know_any_more_is_held_before_that_is_confirmed(site: Site) -> None:
     async with site.running():
         (name,) = await run_many(site, 1)
         await asyncio.sleep(5)
@@ -79,7 +79,7 @@ async def test_the_node_of_a_job_whose_id_another_job_bears_is_held_at_the_first
         await asyncio.sleep(5)
         (job,) = site.jobs_of(name)
         site.slurm.controller.forget(job.job_id)
-        assert await site.submit_as_somebody_else() == job.job_id
+        assert await site.submit_as_another_user() == job.job_id
         await asyncio.sleep(4)
         assert site.drained() == [site.node_of(name)]
         assert alive(site, [name])

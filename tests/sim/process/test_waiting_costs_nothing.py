@@ -88,11 +88,11 @@ async def test_slurm_is_asked_within_the_budget_and_the_api_server_nothing_howev
     assert asked.filters <= (0 if gates else count * (WATCHED / LONGEST_BACKOFF + 1))
 
 
-async def test_jobs_of_others_are_looked_at_within_the_same_budget(site: Site) -> None:
+async def test_jobs_of_others_are_checked_within_the_same_budget(site: Site) -> None:
     """Any of them may be one of ours that came back: they are read in turn, too."""
     async with site.running():
         await crowd(site, 5, (GATE,))
-        others = {await site.submit_as_somebody_else(number) for number in range(3)}
+        others = {await site.submit_as_another_user(number) for number in range(3)}
         await asyncio.sleep(30)
         site.slurm.restd.requests.clear()
         await asyncio.sleep(WATCHED)
@@ -102,7 +102,7 @@ async def test_jobs_of_others_are_looked_at_within_the_same_budget(site: Site) -
 
 
 @HOW_TO_WAIT
-async def test_a_pod_that_waits_hears_of_its_start_within_a_poll_though_nobody_asks_for_it(
+async def test_a_pod_that_waits_learns_of_its_start_within_a_poll_without_a_call(
     site: Site, gates: Sequence[str]
 ) -> None:
     site.config = MUTE

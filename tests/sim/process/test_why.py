@@ -12,7 +12,7 @@ from extender.domain.pods.why import Why
 from extender.domain.wellknown import GATE
 from extender.engine.engine import Engine
 from simulator.kube import pods
-from tests.builders.explained import condition, debug, told
+from tests.builders.explained import condition, debug, message_of
 from tests.builders.gang_pods import gang
 from tests.builders.process_site import CONFIG, Site
 
@@ -26,13 +26,13 @@ def writes_about(site: Site, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("gates", [(GATE,), ()], ids=["gated", "ungated"])
-async def test_a_pod_in_slurms_queue_is_told_the_same_everywhere_and_then_that_it_has_its_node(
+async def test_a_pod_in_slurms_queue_shows_the_same_everywhere_and_then_that_it_has_its_node(
     site: Site, gates: tuple[str, ...]
 ) -> None:
     async with site.running():
         await site.fill()
         site.kube.add_pod("web", cpu="8", gates=gates)
-        said = await told(site, "web", "SlurmJobQueued")
+        said = await message_of(site, "web", "SlurmJobQueued")
         (job,) = site.jobs_of("web")
         assert said.startswith(f"Slurm job {job.job_id} waits: ")
         assert "Partition: batch." in said
@@ -106,7 +106,7 @@ async def _away(site: Site) -> None:
     site.network.cut("slurm", 6820)
 
 
-async def _nobody_asks(site: Site) -> None:
+async def _never_asked(site: Site) -> None:
     site.kube.add_pod("web", node_selector={"no": "such-node"})
 
 
@@ -117,16 +117,16 @@ CAUSES: dict[str, tuple[Callable[[Site], object], str, str]] = {
     "a cancel": (_cancelled, "SlurmJobCancelled", "was cancelled"),
     "a hold": (_held, "SlurmJobHeld", "JobHeld"),
     "Slurm is away": (_away, "SlurmUnreachable", "Slurm has not answered since"),
-    "no node is offered": (_nobody_asks, "NoNodeOffered", "kube-scheduler"),
+    "no node is offered": (_never_asked, "NoNodeOffered", "kube-scheduler"),
 }
 
 
 @pytest.mark.parametrize("name", CAUSES)
-async def test_a_pod_that_waits_is_told_the_cause(site: Site, name: str) -> None:
+async def test_a_pod_that_waits_gets_the_cause(site: Site, name: str) -> None:
     begin, cause, words = CAUSES[name]
     async with site.running():
         await begin(site)  # type: ignore[misc]
-        said = await told(site, "web", cause)
+        said = await message_of(site, "web", cause)
         assert words in said
         shown = (await site.get(8082, "/metrics")).text
         assert f'slurm_extender_pending_pods{{reason="{cause}"}} 1.0' in shown
@@ -134,11 +134,11 @@ async def test_a_pod_that_waits_is_told_the_cause(site: Site, name: str) -> None
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_a_start_tells_nothing_again(site: Site) -> None:
+async def test_a_start_reports_nothing_again(site: Site) -> None:
     async with site.dying():
         await site.fill()
         site.kube.add_pod("web", cpu="8", gates=[GATE])
-        said = await told(site, "web", "SlurmJobQueued")
+        said = await message_of(site, "web", "SlurmJobQueued")
         await asyncio.sleep(40)
     site.kube.requests.clear()
     async with site.running():
@@ -153,7 +153,7 @@ async def test_a_pod_is_written_to_no_more_often_than_every_half_minute_however_
     async with site.running():
         await site.fill()
         site.kube.add_pod("web", cpu="8", gates=[GATE])
-        await told(site, "web", "SlurmJobQueued")
+        await message_of(site, "web", "SlurmJobQueued")
         (job,) = site.jobs_of("web")
         site.kube.requests.clear()
         for turn in range(10):
@@ -162,7 +162,7 @@ async def test_a_pod_is_written_to_no_more_often_than_every_half_minute_however_
         assert len(writes_about(site, "web")) <= 5
 
 
-async def test_many_that_begin_to_wait_are_told_one_after_the_other(site: Site) -> None:
+async def test_many_that_begin_to_wait_get_their_events_one_after_the_other(site: Site) -> None:
     site.config = CONFIG.replace("refreshRate: 2", "refreshRate: 20")
     async with site.running():
         await site.fill()
@@ -195,7 +195,7 @@ async def test_why_a_gang_waits_is_computed_once_for_all_its_members(
         await site.fill()
         names = gang(site, range(3), 3, cpu="8", gates=(GATE,))
         for name in names:
-            await told(site, name, "SlurmJobQueued")
+            await message_of(site, name, "SlurmJobQueued")
         monkeypatch.setattr(Engine, "explain", counted)
         await asyncio.sleep(10)
         assert 0 < len(computed) <= 14, "about once in each round of a second"
@@ -205,7 +205,7 @@ async def test_a_pod_that_is_deleted_while_it_waits_is_counted_no_more(site: Sit
     async with site.running():
         await site.fill()
         site.kube.add_pod("web", cpu="8", gates=[GATE])
-        await told(site, "web", "SlurmJobQueued")
+        await message_of(site, "web", "SlurmJobQueued")
         assert counted_as_waiting((await site.get(8082, "/metrics")).text)
         site.kube.delete_pod("web", grace_s=1)
         await site.gone("web")
@@ -213,14 +213,14 @@ async def test_a_pod_that_is_deleted_while_it_waits_is_counted_no_more(site: Sit
         assert counted_as_waiting((await site.get(8082, "/metrics")).text) == []
 
 
-async def test_a_pod_that_somebody_else_bound_is_not_said_to_wait_for_slurm_any_more(site: Site) -> None:
+async def test_a_pod_that_another_client_bound_does_not_wait_for_slurm_any_more(site: Site) -> None:
     async with site.running():
         await site.fill("6")
         site.kube.add_pod("web", cpu="8")
-        await told(site, "web", "SlurmJobQueued")
+        await message_of(site, "web", "SlurmJobQueued")
         binding = {"metadata": {"name": "web"}, "target": {"name": "n1"}}
         pods.bind(site.kube.storage, pods.pod_key("default", "web"), binding, site.kube.wall())
-        said = await told(site, "web", "BoundWithoutSlurm")
+        said = await message_of(site, "web", "BoundWithoutSlurm")
         assert "does not account for it" in said
 
 
@@ -229,20 +229,20 @@ async def test_a_pod_whose_allocation_ends_is_not_said_to_have_it(site: Site) ->
     async with site.running():
         await site.fill()
         site.kube.add_pod("web", cpu="8", gates=[GATE], labels={"app": "x"})
-        await told(site, "web", "SlurmJobQueued")
+        await message_of(site, "web", "SlurmJobQueued")
         site.kube.delete_pod("first-0", grace_s=1)
         await site.until(lambda: condition(site, "web").get("status") == "True", "it is told of its node")
         await site.until(lambda: site.pod("web")["status"]["phase"] == "Running", "it runs: else no budget counts")
         site.add_budget(allowed=0)
         site.slurm.controller.cancel(site.jobs_of("web")[0].job_id)
-        assert "cancelled" in await told(site, "web", "AllocationEnding")
+        assert "cancelled" in await message_of(site, "web", "AllocationEnding")
 
 
 async def test_the_queue_shows_waiting_pods_by_partition_and_the_use_of_nodes(site: Site) -> None:
     async with site.running():
         await site.fill()
         site.kube.add_pod("web", cpu="8")
-        await told(site, "web", "SlurmJobQueued")
+        await message_of(site, "web", "SlurmJobQueued")
         shown = (await site.get(8083, "/debug/queue")).json()["partitions"]
         batch = next(one for one in shown if one["name"] == "batch")
         assert (batch["waiting"], batch["known"], batch["default"]) == (1, True, True)

@@ -124,7 +124,7 @@ def test_a_certificate_is_renewed_when_a_third_of_its_life_is_left() -> None:
         (KEY, b"-----BEGIN PRIVATE KEY-----\nAAAA", "the key cannot be read"),
     ],
 )
-def test_half_written_pairs_are_made_anew(key: str, value: bytes, words: str) -> None:
+def test_half_written_pairs_are_recreated(key: str, value: bytes, words: str) -> None:
     site, _ = step({})
     mended, [said] = step({**site, "server": {**site["server"], key: value}})
     assert words in said
@@ -137,7 +137,7 @@ def test_the_key_of_another_certificate_is_seen() -> None:
     assert "the key is not that of the certificate" in said
 
 
-def test_a_certificate_for_other_names_is_made_anew() -> None:
+def test_a_certificate_for_other_names_is_recreated() -> None:
     site, _ = step({})
     signs = read(site[""][CERTIFICATE], site[""][KEY])
     other = issue(signs, replace(SERVER, names=("old.svc",)), NOW)
@@ -174,7 +174,7 @@ def test_the_next_authority_is_trusted_everywhere_long_before_it_signs() -> None
     assert signs in bundle(after["client"][TRUSTED])
 
 
-def test_in_every_step_everybody_trusts_who_has_made_the_step_and_who_has_not() -> None:
+def test_in_every_step_old_and_new_certificates_trust_each_other() -> None:
     states = [step({})[0]]
     days = [0.0, 0.7 * AUTHORITY_LIFE.days]
     for days_later in (0, 1, 2, 3, 4):

@@ -74,7 +74,7 @@ def versions(api: FakeApi) -> list[str]:
     return [one["metadata"]["resourceVersion"] for one in api.server.storage.of(SECRETS, "")]
 
 
-async def test_a_run_makes_secrets_and_tells_who_has_to_know() -> None:
+async def test_a_run_makes_secrets_and_lists_who_has_to_know() -> None:
     async with a_cluster() as api:
         said = await run(api)
         made = everything(api)
@@ -174,7 +174,7 @@ async def test_a_run_that_is_cut_off_is_finished_by_the_next_one(lost: int) -> N
         assert await run(api) == []
 
 
-async def test_a_certificate_of_somebody_else_is_left_alone() -> None:
+async def test_a_certificate_of_another_issuer_is_left_alone() -> None:
     async with a_cluster() as api:
         theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "slurm-extender-tls"}}
         theirs["metadata"]["namespace"] = NAMESPACE  # type: ignore[index]
@@ -184,7 +184,7 @@ async def test_a_certificate_of_somebody_else_is_left_alone() -> None:
         assert [one["metadata"]["name"] for one in api.server.storage.of(SECRETS, "")] == ["slurm-extender-tls"]
 
 
-async def test_where_nothing_else_is_there_nobody_else_is_told() -> None:
+async def test_where_nothing_else_is_there_no_other_is_notified() -> None:
     async with fake_api(resources=(NAMESPACES, SECRETS, DEPLOYMENTS, WEBHOOKS)) as api:
         assert len(await run(api)) == 4
         assert await run(api) == []
@@ -210,7 +210,7 @@ async def test_the_shipped_rights_are_what_it_needs_and_all_that_it_has() -> Non
         assert names == NAMES | {"slurm-scheduler", "slurm-extender-gate"}
 
 
-async def test_kube_scheduler_starts_anew_where_the_webhook_may_not_be_told() -> None:
+async def test_kube_scheduler_is_restarted_although_the_webhook_may_not_be_patched() -> None:
     async with a_cluster() as api:
         roles = documents(ROOT / "manifests" / "components" / "certificates" / "rbac.yaml")
         namespaced = [one for one in roles if not one["kind"].startswith("Cluster")]

@@ -59,7 +59,7 @@ async def test_an_end_is_written_a_while_after_the_job_was_ended_and_once() -> N
     assert records.asked == [7]
 
 
-async def test_an_end_that_slurmdbd_does_not_know_yet_is_looked_at_again() -> None:
+async def test_an_end_that_slurmdbd_does_not_know_yet_is_checked_again() -> None:
     records = Records(Recorded.NOT_YET, PortError("away"), Recorded.DONE)
     async with running(records) as controller:
         controller.job_ended(ended(7))

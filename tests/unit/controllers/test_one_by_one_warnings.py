@@ -30,7 +30,7 @@ def pod(uid: str, owner: OwnerReference | None = JOB, **fields: Any) -> PodView:
     return a_pod(uid=uid, name=uid, scheduler_name="slurm", owner=owner, **fields)
 
 
-def told(*changes: tuple[PodView | None, PodView | None]) -> list[Announcement]:
+def announced(*changes: tuple[PodView | None, PodView | None]) -> list[Announcement]:
     announcer = Told()
     warnings = OneByOneWarnings(announcer, ["slurm"])
     for old, new in changes:
@@ -45,7 +45,7 @@ def new(*pods: PodView) -> list[tuple[PodView | None, PodView | None]]:
 
 
 def test_the_second_pod_of_a_job_beside_the_first_is_warned_and_later_ones_are_not() -> None:
-    said = told(*new(pod("a"), pod("b"), pod("c")))
+    said = announced(*new(pod("a"), pod("b"), pod("c")))
     assert [(one.uid, one.reason, one.warning) for one in said] == [("b", Reason.ONE_BY_ONE, True)]
     assert "Each Pod of Job train gets a Slurm job of its own" in said[0].text
 
@@ -60,43 +60,43 @@ def test_the_second_pod_of_a_job_beside_the_first_is_warned_and_later_ones_are_n
     ],
 )
 def test_pods_of_other_controllers_are_not_warned(owner: OwnerReference | None) -> None:
-    assert told(*new(pod("a", owner), pod("b", owner))) == []
+    assert announced(*new(pod("a", owner), pod("b", owner))) == []
 
 
 def test_a_pod_that_replaces_one_that_ended_is_not_beside_it() -> None:
     ended = replace(pod("a"), phase="Failed")
-    assert told((None, pod("a")), (pod("a"), ended), (None, pod("b"))) == []
-    assert told((None, pod("a")), (pod("a"), None), (None, pod("b"))) == []
-    assert told(*new(ended, pod("b"))) == []
+    assert announced((None, pod("a")), (pod("a"), ended), (None, pod("b"))) == []
+    assert announced((None, pod("a")), (pod("a"), None), (None, pod("b"))) == []
+    assert announced(*new(ended, pod("b"))) == []
 
 
 def test_bound_pods_are_not_warned() -> None:
-    assert told(*new(replace(pod("a"), node_name="n1"), replace(pod("b"), node_name="n2"))) == []
+    assert announced(*new(replace(pod("a"), node_name="n1"), replace(pod("b"), node_name="n2"))) == []
 
 
 def test_two_jobs_are_two_owners() -> None:
     other = replace(JOB, uid="job-2", name="other")
-    assert told(*new(pod("a"), pod("x", other))) == []
-    assert [one.uid for one in told(*new(pod("a"), pod("x", other), pod("y", other), pod("b")))] == ["y", "b"]
+    assert announced(*new(pod("a"), pod("x", other))) == []
+    assert [one.uid for one in announced(*new(pod("a"), pod("x", other), pod("y", other), pod("b")))] == ["y", "b"]
 
 
 def test_jobs_of_one_job_set_are_one_owner() -> None:
     name = {labels.JOBSET_NAME: "sweep"}
     other = replace(JOB, uid="job-2")
-    said = told(*new(pod("a", labels=name), pod("b", other, labels=name)))
+    said = announced(*new(pod("a", labels=name), pod("b", other, labels=name)))
     assert ["JobSet sweep" in one.text for one in said] == [True]
 
 
 def test_the_first_pod_of_a_leader_worker_set_says_that_there_are_several() -> None:
     name = {labels.LWS_NAME: "vllm"}
-    assert len(told(*new(pod("a", labels=name, annotations={labels.LWS_SIZE: "4"})))) == 1
-    assert told(*new(pod("a", labels=name, annotations={labels.LWS_SIZE: "1"}))) == []
+    assert len(announced(*new(pod("a", labels=name, annotations={labels.LWS_SIZE: "4"})))) == 1
+    assert announced(*new(pod("a", labels=name, annotations={labels.LWS_SIZE: "1"}))) == []
 
 
 def test_a_kubeflow_job_is_named_by_its_kind() -> None:
     owner = OwnerReference("kubeflow.org/v1", "PyTorchJob", "bert", "pt-1")
     name = {labels.KUBEFLOW_JOB: "bert"}
-    said = told(*new(pod("a", owner, labels=name), pod("b", owner, labels=name)))
+    said = announced(*new(pod("a", owner, labels=name), pod("b", owner, labels=name)))
     assert ["PyTorchJob bert" in one.text for one in said] == [True]
 
 
@@ -114,7 +114,7 @@ def test_a_kubeflow_job_is_named_by_its_kind() -> None:
 def test_the_second_pod_of_a_group_that_is_not_read_is_warned_once_with_what_to_do_instead(
     fields: dict[str, Any], title: str, owner: OwnerReference | None
 ) -> None:
-    said = told(*new(*(pod(uid, owner, **fields) for uid in "abc")))
+    said = announced(*new(*(pod(uid, owner, **fields) for uid in "abc")))
     assert [one.uid for one in said] == ["b"]
     assert f"Each Pod of {title} gets a Slurm job of its own" in said[0].text
     assert f"{GANG} instead of naming the {title.split(maxsplit=1)[0]}, which is not read" in said[0].text
@@ -122,11 +122,11 @@ def test_the_second_pod_of_a_group_that_is_not_read_is_warned_once_with_what_to_
 
 def test_groups_of_one_name_and_different_kinds_are_different_groups() -> None:
     one, other = pod("a", None, scheduling_group="ring"), pod("b", None, labels={labels.COSCHEDULING_GROUP: "ring"})
-    assert told(*new(one, other)) == []
+    assert announced(*new(one, other)) == []
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(one_by_one_warnings, "REMEMBERED", 2)
     owners = [replace(JOB, uid=f"job-{number}") for number in range(3)]
-    assert told(*new(*(pod(owner.uid, owner) for owner in owners), pod("again", owners[0]))) == []
-    assert len(told(*new(*(pod(owner.uid, owner) for owner in owners), pod("again", owners[2])))) == 1
+    assert announced(*new(*(pod(owner.uid, owner) for owner in owners), pod("again", owners[0]))) == []
+    assert len(announced(*new(*(pod(owner.uid, owner) for owner in owners), pod("again", owners[2])))) == 1

@@ -34,7 +34,7 @@ def test_jobs_that_may_be_warned_are_those_that_run_where_a_higher_tier_may_pree
     assert warned(units, picture(BATCH, CALM, URGENT)) == Warned((1, 5), 3.0)
 
 
-def test_who_hears_of_it_by_a_signal_to_its_script_is_read_within_a_quarter_of_the_grace() -> None:
+def test_a_job_whose_script_gets_the_signal_is_read_within_a_quarter_of_the_grace() -> None:
     signalled = replace(picture(BATCH, URGENT), features=SlurmFeatures(send_user_signal=True))
     script = running(1, mode=Mode.BATCH)
     assert warned([script], signalled) == Warned((1,), 10.0)
@@ -47,7 +47,7 @@ def test_the_shortest_grace_among_them_counts() -> None:
     assert warned([running(1), running(2, "short")], picture(BATCH, short, URGENT)).within == 2.0
 
 
-def test_without_grace_nobody_is_warned() -> None:
+def test_without_grace_no_pod_is_warned() -> None:
     assert warned([running(1)], picture(replace(BATCH, grace_time_s=0), URGENT)) == Warned()
 
 
@@ -103,7 +103,9 @@ async def test_while_much_is_to_be_done_fewer_are_read_in_turn_but_those_that_ma
 
 @pytest.mark.looptime
 @pytest.mark.parametrize("shut", ["answers", "room"])
-async def test_jobs_of_others_that_are_read_while_ours_are_not_take_nothing_from_those_afterwards(shut: str) -> None:
+async def test_jobs_of_others_that_are_read_while_placeholders_are_not_take_nothing_from_those_afterwards(
+    shut: str,
+) -> None:
     loop = asyncio.get_running_loop()
     waits = {"answers": asyncio.Event(), "room": asyncio.Event()}
     for name in waits.keys() - {shut}:

@@ -40,7 +40,7 @@ class Looks:
 
 
 @asynccontextmanager
-async def looking(*held: str, closely: float = 0.0) -> AsyncIterator[Looks]:
+async def watching(*held: str, closely: float = 0.0) -> AsyncIterator[Looks]:
     looks = Looks(list(held))
     for node in held:
         looks.watch.closely(node, closely)
@@ -49,15 +49,15 @@ async def looking(*held: str, closely: float = 0.0) -> AsyncIterator[Looks]:
         yield looks
 
 
-async def test_a_node_where_a_pod_may_be_ending_is_looked_at_every_moment_and_seldom_afterwards() -> None:
-    async with looking("n1", closely=60.0) as looks:
+async def test_a_node_where_a_pod_may_be_ending_is_checked_every_moment_and_rarely_afterwards() -> None:
+    async with watching("n1", closely=60.0) as looks:
         assert (await looks.during(30.0))["n1"] >= 30.0 / APART - 2
         await looks.during(31.0)
         assert 8 <= (await looks.during(20.0))["n1"] <= 20.0 / SELDOM
 
 
 async def test_other_nodes_do_not_take_turns_from_one_where_it_hurts() -> None:
-    async with looking(*(f"n{number}" for number in range(100))) as looks:
+    async with watching(*(f"n{number}" for number in range(100))) as looks:
         looks.watch.closely("n50", 3600.0)
         await asyncio.sleep(SELDOM)
         seen = await looks.during(60.0)
@@ -65,9 +65,9 @@ async def test_other_nodes_do_not_take_turns_from_one_where_it_hurts() -> None:
         assert min(seen.values()) >= 20
 
 
-async def test_however_many_are_held_the_looks_are_bounded_and_each_has_its_turn() -> None:
+async def test_however_many_are_held_the_reads_are_bounded_and_each_has_its_turn() -> None:
     names = [f"n{number}" for number in range(1000)]
-    async with looking(*names) as looks:
+    async with watching(*names) as looks:
         seen = await looks.during(120.0)
         assert seen.total() <= AT_ONCE * 120.0 / (SELDOM / 4)
         assert len(seen) == len(names)
@@ -76,8 +76,8 @@ async def test_however_many_are_held_the_looks_are_bounded_and_each_has_its_turn
         assert (await looks.during(30.0)).total() <= AT_ONCE * 30.0 / APART
 
 
-async def test_nobody_is_looked_at_while_no_node_is_held_and_the_next_one_is() -> None:
-    async with looking() as looks:
+async def test_no_node_is_read_while_none_is_held_and_the_next_one_is() -> None:
+    async with watching() as looks:
         assert not await looks.during(100.0)
         looks.held.append("n1")
         looks.watch.closely("n1", 10.0)
@@ -85,7 +85,7 @@ async def test_nobody_is_looked_at_while_no_node_is_held_and_the_next_one_is() -
         assert (await looks.during(2.0))["n1"] >= 2.0 / APART - 2
 
 
-async def test_where_slurm_is_slow_the_pause_after_a_look_stays_short_while_a_pod_may_be_ending() -> None:
-    async with looking("n1", closely=60.0) as looks:
+async def test_where_slurm_is_slow_the_pause_after_a_read_stays_short_while_a_pod_may_be_ending() -> None:
+    async with watching("n1", closely=60.0) as looks:
         looks.takes = 0.3
         assert (await looks.during(30.0))["n1"] >= 30.0 / (looks.takes + LONGEST) - 2

@@ -24,16 +24,16 @@ class Told:
         self.said.append(announcement)
 
 
-def told(old: PodView | None, new: PodView | None, *taints: Taint) -> int:
+def announcements(old: PodView | None, new: PodView | None, *taints: Taint) -> int:
     announcer = Told()
     TolerationCheck(announcer, ["slurm"], taints).pod_changed(old, new)
     return len(announcer.said)
 
 
-def test_a_waiting_pod_without_the_toleration_is_told() -> None:
-    assert told(None, OURS, TAINT) == 1
-    assert told(OURS, replace(OURS, resource_version="2"), TAINT) == 0
-    assert told(OURS, replace(OURS, tolerations=(Toleration(key="x", operator="Exists"),)), TAINT) == 1
+def test_a_waiting_pod_without_the_toleration_is_reported() -> None:
+    assert announcements(None, OURS, TAINT) == 1
+    assert announcements(OURS, replace(OURS, resource_version="2"), TAINT) == 0
+    assert announcements(OURS, replace(OURS, tolerations=(Toleration(key="x", operator="Exists"),)), TAINT) == 1
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,10 @@ def test_a_waiting_pod_without_the_toleration_is_told() -> None:
         replace(OURS, deleted_at=1.0),
     ],
 )
-def test_no_other_pod_is_told(pod: PodView) -> None:
-    assert told(None, pod, TAINT) == 0
+def test_no_other_pod_is_reported(pod: PodView) -> None:
+    assert announcements(None, pod, TAINT) == 0
 
 
-def test_where_there_is_no_taint_nobody_is_told() -> None:
-    assert told(None, OURS) == 0
-    assert told(OURS, None, TAINT) == 0
+def test_where_there_is_no_taint_no_pod_is_reported() -> None:
+    assert announcements(None, OURS) == 0
+    assert announcements(OURS, None, TAINT) == 0

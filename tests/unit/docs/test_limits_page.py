@@ -74,19 +74,19 @@ def test_nothing_has_two_rows() -> None:
 
 
 @pytest.mark.parametrize(("constant", "told"), CONSTANT.findall(PAGE.read_text(encoding="utf-8")))
-def test_a_constant_has_the_value_that_the_page_tells(constant: str, told: str) -> None:
+def test_a_constant_has_the_value_that_the_page_shows(constant: str, told: str) -> None:
     assert value_of(constant) == number(told)
 
 
 @pytest.mark.parametrize(("key", "told"), KEY.findall(PAGE.read_text(encoding="utf-8")))
-def test_a_key_of_the_configuration_has_the_default_that_the_page_tells(key: str, told: str) -> None:
+def test_a_key_of_the_configuration_has_the_default_that_the_page_shows(key: str, told: str) -> None:
     value: Any = parse(MINIMAL, "test")
     for name in key.split("."):
         value = getattr(value, re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name))
     assert value == number(told)
 
 
-def test_a_cache_of_a_function_tells_its_size() -> None:
+def test_a_cache_of_a_function_reports_its_size() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for name, text in containers(TOP).items():
         if size := re.search(r"maxsize=(\d+)", text):

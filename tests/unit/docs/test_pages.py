@@ -42,7 +42,7 @@ def functions(name: str) -> frozenset[str]:
     return frozenset(one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
-def test_the_page_on_versions_tells_everything_that_the_lab_builds() -> None:
+def test_the_page_on_versions_lists_everything_that_the_lab_builds() -> None:
     rows = (TOP / "docs/reference/versions.md").read_text(encoding="utf-8").splitlines()
     for minor in kubernetes_minors():
         part = "" if minor == newest_minor() else ", a part"

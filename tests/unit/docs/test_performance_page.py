@@ -19,7 +19,7 @@ def page() -> str:
     return (TOP / PAGE).read_text(encoding="utf-8")
 
 
-def told(source: str, found: dict[str, Any], number: int = 0) -> str:
+def row_of(source: str, found: dict[str, Any], number: int = 0) -> str:
     """The line of the table that shows a result."""
     lines = render({source: found}).splitlines()[2:]
     return [line for row, line in zip(ROWS, lines, strict=False) if row.source == source][number]
@@ -45,25 +45,25 @@ def test_every_row_has_a_measurement_and_every_measurement_a_row() -> None:
     assert set(BARE_OF) <= set(MEASUREMENTS)
 
 
-def test_a_row_that_nobody_has_measured_says_so() -> None:
+def test_a_row_without_a_measurement_says_so() -> None:
     lines = [line for line in render({}).splitlines() if MISSING in line]
     assert len(lines) == len(ROWS)
 
 
 def test_a_result_of_an_older_bench_is_no_figure() -> None:
-    assert "older bench" in told("cost", {"at_once": {"asked_per_pod": 2.0}})
+    assert "older bench" in row_of("cost", {"at_once": {"asked_per_pod": 2.0}})
 
 
 @pytest.mark.parametrize(("later", "met"), [(0.03, "| +30 ms | yes |"), (0.031, "| +31 ms | **no** |")])
 def test_a_resource_claim_may_cost_30_ms(later: float, met: str) -> None:
     found = {"with_s": summary(0.05 + later), "without_s": summary(0.05), "later_p50_s": later}
-    assert told("placing-claim", found).endswith(met)
+    assert row_of("placing-claim", found).endswith(met)
 
 
 @pytest.mark.parametrize(("ratio", "met"), [(1.5, "| yes |"), (1.51, "| **no** |")])
-def test_a_ratio_over_its_goal_at_p50_or_p99_is_told(ratio: float, met: str) -> None:
+def test_a_ratio_over_its_goal_at_p50_or_p99_is_reported(ratio: float, met: str) -> None:
     found = {"ours_s": summary(0.045, 0.15), "bare_s": summary(0.03, 0.1), "ratio_p50": 1.0, "ratio_p99": ratio}
-    line = told("placing-external", found)
+    line = row_of("placing-external", found)
     assert line.endswith(met)
     assert "45 ms, 150 ms" in line
     assert "30 ms, 100 ms" in line
@@ -72,26 +72,26 @@ def test_a_ratio_over_its_goal_at_p50_or_p99_is_told(ratio: float, met: str) -> 
 @pytest.mark.parametrize(("p99", "met"), [(0.7, "| yes |"), (0.72, "| **no** |")])
 def test_what_a_poll_may_add_is_the_poll_of_that_run(p99: float, met: str) -> None:
     found = {"s": summary(0.2, p99), "busy_s": summary(0.2, 9.0), "poll_s": {"s": 0.41, "busy_s": 0.41}}
-    assert told("granted", found).endswith(met)
-    assert told("granted", found, 1).endswith("| **no** |")
+    assert row_of("granted", found).endswith(met)
+    assert row_of("granted", found, 1).endswith("| **no** |")
 
 
 def test_a_burst_is_held_to_a_floor_that_is_one() -> None:
-    assert told("burst-300", burst(bare=100.0)).endswith("| yes |")
-    assert told("burst-300", burst(bare=110.0)).endswith("| **no** |")
-    assert told("burst-300", burst(bare=50.0, valid=False)).endswith("| - |")
-    assert told("burst-300", burst(bare=50.0, valid=False), 1).endswith("| **no** |")
+    assert row_of("burst-300", burst(bare=100.0)).endswith("| yes |")
+    assert row_of("burst-300", burst(bare=110.0)).endswith("| **no** |")
+    assert row_of("burst-300", burst(bare=50.0, valid=False)).endswith("| - |")
+    assert row_of("burst-300", burst(bare=50.0, valid=False), 1).endswith("| **no** |")
 
 
-def test_a_cost_that_grows_with_the_crowd_is_told_and_drawn() -> None:
+def test_a_cost_that_grows_with_the_crowd_is_reported_and_drawn() -> None:
     def point(times: int, cost: float) -> dict[str, Any]:
         crowd = {"waiting": 50 * times, "running": 50 * times, "nodes": 500 * times}
         return {"times": times, **crowd, "cpu_ms_per_pod": cost, "idle_cpu_share": 0.03, "first_sync_cpu_s": 1.0}
 
     flat = {"points": [point(1, 4.0), point(8, 4.7)], "most_to_least": 1.175}
     grows = {"points": [point(1, 4.0), point(8, 8.0)], "most_to_least": 2.0}
-    assert told("flat", flat).endswith("| yes |")
-    assert told("flat", grows).endswith("| **no** |")
+    assert row_of("flat", flat).endswith("| yes |")
+    assert row_of("flat", grows).endswith("| **no** |")
     bars = [line.count("█") for line in render({"flat": grows}).splitlines() if "█" in line]
     assert bars == [20, 40]
 
@@ -102,7 +102,7 @@ def test_a_cost_that_grows_with_the_crowd_is_told_and_drawn() -> None:
 def test_waiting_gangs_of_another_size_meet_no_goal(size: int, cpu_s: float, met: str) -> None:
     single = {"asked": 600, "filters": 0, "cpu_s": 3.0, "seconds": 60.0}
     found = {"size": size, "gangs": single | {"cpu_s": cpu_s}, "single": single}
-    assert told("gangs-waiting", found).endswith(met)
+    assert row_of("gangs-waiting", found).endswith(met)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_waiting_gangs_of_another_size_meet_no_goal(size: int, cpu_s: float, met
 )
 def test_a_large_gang_is_held_to_the_bare_pipeline_and_to_one_barrier(seconds: float, barriers: int, met: str) -> None:
     found = {"s": [seconds], "single_s": [9.0], "bare_s": [10.0], "barriers": [{"passed": barriers}]}
-    assert told("gang-512", found, 1).endswith(met)
+    assert row_of("gang-512", found, 1).endswith(met)
 
 
 def test_each_result_says_how_it_was_made() -> None:

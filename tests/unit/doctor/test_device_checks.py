@@ -27,7 +27,7 @@ def judged(
     return list(slices(found, DeviceMap(lines or (BY_ATTRIBUTE,)), pairs))
 
 
-def told(found: Sequence[Finding]) -> list[tuple[Verdict, str]]:
+def seen_with_verdicts(found: Sequence[Finding]) -> list[tuple[Verdict, str]]:
     return [(one.verdict, one.seen) for one in found]
 
 
@@ -37,7 +37,7 @@ def indexed(*indexes: int) -> tuple[SliceDevice, ...]:
 
 def test_devices_with_the_indexes_of_slurm_are_counted() -> None:
     found = judged([a_slice(node="n1"), a_slice(node="n2")], {"n1": FOUR, "n2": {"gpu:h100": 4}})
-    assert told(found) == [(OK, "GRES gpu: 8 devices on 2 Nodes have the indexes of Slurm")]
+    assert seen_with_verdicts(found) == [(OK, "GRES gpu: 8 devices on 2 Nodes have the indexes of Slurm")]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_devices_that_slurm_cannot_give_are_named() -> None:
 
 def test_a_line_without_any_gres_is_said() -> None:
     (found,) = judged([], {"n1": {"shard": 8}})
-    assert told([found]) == [(WARNING, "GRES gpu: no Slurm node that is a Node has any")]
+    assert seen_with_verdicts([found]) == [(WARNING, "GRES gpu: no Slurm node that is a Node has any")]
 
 
 def test_a_type_has_some_of_the_indexes_of_its_gres() -> None:
@@ -89,7 +89,7 @@ def test_a_type_has_some_of_the_indexes_of_its_gres() -> None:
     line = DeviceLine("gpu:1g.10gb", DRIVER, frozenset({"mig"}), name="mig-{index}")
     there = a_slice(*(SliceDevice(f"mig-{at}") for at in (2, 3)), SliceDevice("gpu-0"))
     (found,) = judged([there], {"n1": {"gpu:1g.10gb": 2, "gpu:h100": 2}}, line)
-    assert told([found]) == [(OK, "GRES gpu:1g.10gb: 2 devices on 1 Nodes have the indexes of Slurm")]
+    assert seen_with_verdicts([found]) == [(OK, "GRES gpu:1g.10gb: 2 devices on 1 Nodes have the indexes of Slurm")]
 
 
 def test_access_is_judged_before_devices() -> None:

@@ -135,14 +135,14 @@ def test_missing_and_empty_files_are_named_by_their_key(tmp_path: Path, keys: Ex
     assert "Secret" in found[0].advice
 
 
-def test_files_of_the_pod_are_not_looked_for_on_a_laptop(keys: ExtenderConfiguration) -> None:
+def test_files_of_the_pod_are_not_searched_for_on_a_laptop(keys: ExtenderConfiguration) -> None:
     [one] = files(named_files(keys, tools(keys)))
     assert one.verdict is SKIPPED
     assert "kubectl exec" in one.advice
     assert [one.verdict for one in files(named_files(keys, tools(keys, in_a_pod=True)))] == [ERROR, ERROR, ERROR]
 
 
-def test_every_file_that_the_configuration_can_name_is_looked_at() -> None:
+def test_every_file_that_the_configuration_can_name_is_checked() -> None:
     config = of_folder(Path("/f"))
     assert [key for key, _ in named_paths(config)] == [
         *("http.tls.certificateFile", "http.tls.keyFile", "http.tls.clientCaFile")

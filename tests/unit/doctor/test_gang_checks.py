@@ -88,7 +88,7 @@ def test_pods_that_kept_the_name_of_a_pod_group_that_is_not_served_are_counted()
     assert found.seen == "2 Pods name a PodGroup of scheduling.k8s.io, which the API server does not serve: they wait"
 
 
-def test_pod_groups_that_nobody_names_need_no_line() -> None:
+def test_pod_groups_that_no_pod_names_need_no_line() -> None:
     api = PodGroupApi.COSCHEDULING
     assert judged(ServedPodGroups(api, served=True, may=False), read=False) == []
     assert judged(ServedPodGroups(api, served=False), read=True) == []

@@ -136,7 +136,7 @@ def test_where_namespaces_are_named_only_reading_and_nodes_are_rights_everywhere
     assert {one.namespace for one in asked if one.resource == "pods/binding"} == {"ml", "web"}
 
 
-def test_where_pods_are_read_in_namespaces_no_right_on_pods_is_needed_elsewhere() -> None:
+def test_where_pods_are_read_in_namespaces_no_right_on_other_pods_is_needed() -> None:
     asked = rights_in(Scope(namespaces=("ml", "web"), read_pods=PodReadScope.NAMESPACES))
     assert not [one for one in asked if one.resource.startswith("pods") and not one.namespace]
     assert {(one.verb, one.namespace) for one in asked if one.resource == "pods"} == {
@@ -159,7 +159,7 @@ def test_a_right_that_is_missing_is_named_with_what_it_is_for() -> None:
     assert "me may not create pods/binding: no Pod is bound" in one.seen
 
 
-def test_rights_that_nobody_may_ask_about_are_not_judged() -> None:
+def test_rights_that_cannot_be_asked_about_are_not_judged() -> None:
     assert verdicts(rights(None, "me", "403")) == [SKIPPED]
 
 

@@ -50,7 +50,7 @@ async def test_a_probe_that_does_not_end_is_cancelled() -> None:
         assert (found.job_id, found.code, found.state) == (job.job_id, None, "RUNNING")
 
 
-async def test_a_probe_that_waits_is_cancelled_with_the_reason_told() -> None:
+async def test_a_probe_that_waits_is_cancelled_with_the_reason_reported() -> None:
     async with a_slurm() as (slurm, tools):
         slurm.controller.drain("n1", "away")
         found = await submit_probe(CONFIG, tools, "http://slurm:6820", "", 5.0)
@@ -59,7 +59,7 @@ async def test_a_probe_that_waits_is_cancelled_with_the_reason_told() -> None:
         assert slurm.controller.known_jobs()[0].state == "CANCELLED"
 
 
-async def test_a_probe_that_has_ended_tells_its_exit_code_and_node() -> None:
+async def test_a_probe_that_has_ended_shows_its_exit_code_and_node() -> None:
     async with a_slurm() as (slurm, tools):
         probing = asyncio.create_task(submit_probe(CONFIG, tools, "http://slurm:6820", "batch", 60.0))
         await asyncio.sleep(5.0)
@@ -95,7 +95,7 @@ async def test_who_asked_may_be_stopped_at_any_moment(after: float) -> None:
         assert {job.state for job in slurm.controller.known_jobs()} <= {"CANCELLED"}
 
 
-async def test_slurm_ends_a_probe_that_nobody_waits_for() -> None:
+async def test_slurm_ends_a_probe_without_a_waiter() -> None:
     async with a_slurm() as (slurm, tools):
         await submit_probe(CONFIG, tools, "http://slurm:6820", "", 5.0, ahead_s=1000.0)
         [job] = slurm.controller.known_jobs()

@@ -90,13 +90,13 @@ def test_what_would_hurt_is_named(edit: Edit, verdict: Verdict, said: str) -> No
         (extender(tlsConfig={"caFile": "c"}), ERROR, "requires a certificate of every client"),
     ],
 )
-def test_a_scheduler_that_does_not_speak_as_we_do_is_found(edit: Edit, verdict: Verdict, said: str) -> None:
+def test_a_scheduler_that_speaks_another_version_is_found(edit: Edit, verdict: Verdict, said: str) -> None:
     [one] = profile(edited(edit, SHIPPED_TLS), "f", SECURE)
     assert one.verdict is verdict
     assert said in one.seen
 
 
-def test_the_name_by_which_our_certificate_is_known_is_read() -> None:
+def test_the_name_by_which_the_extenders_certificate_is_known_is_read() -> None:
     assert called_by(SHIPPED_TLS, SECURE) == ["slurm-extender.slurm-extender.svc"]
     named = edited(lambda d: d["extenders"][0]["tlsConfig"].update(serverName="other"), SHIPPED_TLS)
     assert called_by(named, SECURE) == ["other"]

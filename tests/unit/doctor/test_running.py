@@ -119,11 +119,11 @@ GOOD = HooksAsConfigured(bound=True, url="http://h.example:8000", key_file=True,
         (replace(GOOD, answer=502, ours=False), [WARNING]),
     ],
 )
-def test_hooks_that_nobody_can_call_are_said(given: HooksAsConfigured, said: list[Verdict]) -> None:
+def test_hooks_that_cannot_be_called_are_reported(given: HooksAsConfigured, said: list[Verdict]) -> None:
     assert [one.verdict for one in hooks(given, False)] == said
 
 
-def test_a_fence_script_whose_key_nobody_knows_is_said() -> None:
+def test_a_fence_script_with_an_unknown_key_is_reported() -> None:
     assert [one.verdict for one in hooks(GOOD, True)] == [WARNING, OK]
     assert [one.verdict for one in hooks(replace(GOOD, site_key_file=True), True)] == [OK]
 
@@ -198,12 +198,12 @@ def test_the_worst_of_all_decides_and_what_was_not_seen_does_not() -> None:
 
 
 @pytest.mark.parametrize("verdict", [WARNING, ERROR, SKIPPED])
-def test_whoever_complains_says_what_to_do(verdict: Verdict) -> None:
+def test_every_complaint_says_what_to_do(verdict: Verdict) -> None:
     with pytest.raises(ValueError, match="without advice"):
         Finding("x", verdict, "seen")
 
 
-def test_no_word_of_a_cluster_in_a_report_begins_a_line_or_tells_a_terminal_what_to_do() -> None:
+def test_no_word_of_a_cluster_in_a_report_begins_a_line_or_controls_a_terminal() -> None:
     text = as_text([Finding("nodes", ERROR, "n1\nOK   all is well\x1b[2K", "look at \u202en1")])
     assert all(line.isprintable() for line in text.split("\n"))
     assert "\nOK" not in text

@@ -83,7 +83,7 @@ def test_the_signal_that_the_site_has_and_does_not_say_is_worth_a_word() -> None
     assert verdicts(conf(), replace(CONTEXT, send_user_signal=False)) == {"send_user_signal": WARNING}
 
 
-def test_without_the_signal_graced_partitions_are_told_of_late() -> None:
+def test_without_the_signal_graced_partitions_are_reported_late() -> None:
     quiet = replace(CONTEXT, send_user_signal=False)
     assert verdicts(conf(PreemptParameters=""), quiet) == {"send_user_signal": WARNING}
     assert verdicts(conf(PreemptParameters=""), replace(quiet, graced=False)) == {}
@@ -111,7 +111,7 @@ def test_the_timeout_of_prologs_is_read_as_slurmrestd_shows_it(limit: dict[str, 
     assert [one.verdict for one in settings(conf, CONTEXT) if one.check == "PrologEpilogTimeout"] == [said]
 
 
-def test_what_was_not_seen_is_said_with_how_to_look() -> None:
+def test_what_was_not_seen_is_reported_with_how_to_check() -> None:
     [one] = settings(None, CONTEXT)
     assert one.verdict is SKIPPED
     assert "scontrol show config" in one.advice
@@ -123,5 +123,5 @@ def test_a_setting_that_is_not_shown_is_not_judged() -> None:
     assert all("slurmrestd does not show it" in one.seen and "grep -i" in one.advice for one in found)
 
 
-def test_records_that_nobody_counted_are_not_judged() -> None:
+def test_records_that_were_not_counted_are_not_judged() -> None:
     assert verdicts(conf(), replace(CONTEXT, records=None)) == {"MaxJobCount": SKIPPED}

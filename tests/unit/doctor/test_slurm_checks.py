@@ -52,7 +52,7 @@ def test_each_address_of_slurmrestd_has_its_line(address: Address, verdict: Verd
     assert said in one.seen
 
 
-def test_a_certificate_of_slurmrestd_that_is_not_believed_is_a_matter_of_its_authority() -> None:
+def test_an_untrusted_certificate_of_slurmrestd_is_reported_as_one_of_its_authority() -> None:
     [one] = slurmrestd([Address("https://a:6820", error="[SSL: CERTIFICATE_VERIFY_FAILED] self-signed")], 45)
     assert "slurm.tls.caFile" in one.advice
 
@@ -189,7 +189,7 @@ def test_a_mode_that_slurmrestd_does_not_show_is_not_judged() -> None:
     assert one.verdict is SKIPPED
 
 
-def test_slurm_conf_tells_the_modes_that_slurmrestd_does_not() -> None:
+def test_slurm_conf_shows_the_modes_that_slurmrestd_does_not() -> None:
     unknown = a_picture(replace(LOW, preempt_mode="UNKNOWN"), replace(HIGH, preempt_mode="UNKNOWN"))
     told = with_modes(unknown, read_text("PreemptMode=GANG,SUSPEND\nPartitionName=high PreemptMode=off", "f"))
     assert {name: one.preempt_mode for name, one in told.partitions.items()} == {"low": "GANG,SUSPEND", "high": "OFF"}

@@ -13,7 +13,7 @@ def test_amounts_add_up_by_name() -> None:
     )
 
 
-def test_an_amount_is_told_without_what_there_is_none_of() -> None:
+def test_an_amount_is_shown_without_what_there_is_none_of() -> None:
     assert Amount(1, 0, {"gpu": 2, "shard": 0}).text == "1 CPU, 2 gpu"
     assert Amount(4, 512).text == "4 CPUs, 512 MiB"
     assert Amount(gres={"gpu": 0}).nothing

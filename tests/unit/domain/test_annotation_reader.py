@@ -48,7 +48,7 @@ def fault(setting: Setting[Any], text: str) -> str:
     return sentence
 
 
-def test_every_key_of_either_peer_is_a_setting_and_has_a_key_of_our_own() -> None:
+def test_every_key_of_either_peer_is_a_setting_and_has_a_key_of_the_extender() -> None:
     assert table.BY_SUNK_NAME.keys() == SUNK_KEYS
     assert table.BY_BRIDGE_NAME.keys() == BRIDGE_KEYS
     assert len(table.BY_NAME) == len(SETTINGS)
@@ -86,7 +86,7 @@ def test_only_slurm_bridges_keys_count_on_the_root_owner(prefix: str) -> None:
     assert read({}, {prefix + "account": "physics"}) == read({})
 
 
-def test_an_unknown_key_of_ours_is_a_fault_with_the_nearest_one() -> None:
+def test_an_unknown_key_of_the_extender_is_a_fault_with_the_nearest_one() -> None:
     (sentence,) = read({OWN + "acount": "x"}).faults
     assert sentence == f"{OWN}acount: there is no such setting; did you mean {OWN}account?"
 
@@ -98,7 +98,7 @@ def test_an_unknown_key_of_a_peer_is_only_announced(prefix: str) -> None:
     assert [(n.reason, n.text.split()[0]) for n in reading.notices] == [(Reason.UNKNOWN_SETTING, prefix + "brand-new")]
 
 
-def test_what_we_and_sunks_controllers_write_is_passed_over() -> None:
+def test_what_the_extender_and_sunks_controllers_write_is_skipped() -> None:
     written = {JOB_ID: "7", NODE: "k1", SUNK + "lock": "pending", SUNK + "drain": "true"}
     assert read(written) == read({})
 
@@ -121,7 +121,9 @@ def test_all_faults_are_said_at_once() -> None:
 
 
 @pytest.mark.parametrize(("unit", "minutes"), [(TimeoutUnit.MINUTES, 90), (TimeoutUnit.SECONDS, 2)])
-def test_sunks_timeout_counts_what_the_site_says_and_ours_counts_minutes(unit: TimeoutUnit, minutes: int) -> None:
+def test_sunks_timeout_counts_what_the_site_says_and_the_extenders_counts_minutes(
+    unit: TimeoutUnit, minutes: int
+) -> None:
     assert read({SUNK + "timeout": "90"}, unit=unit).chosen.get(table.TIME_LIMIT) == minutes
     assert read({OWN + "time-limit": "90"}, unit=unit).chosen.get(table.TIME_LIMIT) == 90
 
@@ -250,7 +252,7 @@ def test_thousands_of_unknown_keys_of_a_peer_are_one_notice() -> None:
 
 
 @given(st.sampled_from([OWN, SUNK, BRIDGE]), st.text(min_size=1))
-def test_any_unknown_key_is_told_in_visible_characters(prefix: str, name: str) -> None:
+def test_any_unknown_key_is_reported_in_visible_characters(prefix: str, name: str) -> None:
     reading = read({prefix + name: "x"})
     assert all(one.isprintable() for one in (*reading.faults, *(notice.text for notice in reading.notices)))
 

@@ -169,7 +169,7 @@ def test_pods_of_one_deployment_demand_the_same() -> None:
     assert hash(demands(one)) == hash(demands(two))
 
 
-def test_nodes_that_are_not_ready_are_told_apart_by_their_taints_alone() -> None:
+def test_nodes_that_are_not_ready_are_distinguished_by_their_taints_alone() -> None:
     """kube-scheduler does not look at the Ready condition; kube-controller-manager taints such nodes."""
     assert names(a_pod(), [NodeView("k1", ready=False)]) == {"k1"}
 

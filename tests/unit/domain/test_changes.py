@@ -79,7 +79,7 @@ def test_a_change_of_unknown_outcome_is_asked_again() -> None:
     assert [one.request for one in updates(life.later(3))] == [MOVED]
 
 
-def test_changes_are_told_one_after_the_other() -> None:
+def test_changes_are_reported_one_after_the_other() -> None:
     life = wants(wants(waiting(), MOVED), AGAIN)
     assert not updates(life)
     life.notify(e.CandidatesChanged(frozenset({"n1"})))
@@ -109,7 +109,7 @@ def test_a_running_job_follows_its_comment_and_its_time_limit() -> None:
     assert not read(life).commands
 
 
-def test_a_running_job_that_slurm_does_not_change_goes_on_and_that_is_said_once() -> None:
+def test_a_running_job_that_slurm_does_not_change_continues_and_that_is_reported_once() -> None:
     life = wants(running(), SHORTER).notify(e.UpdateAnswered(JOB, SHORTER, False, "no"))
     assert (life.state, reasons(life)) == (State.BOUND, ["SlurmJobUpdateRejected"])
     assert not read(wants(life, SHORTER)).commands

@@ -146,7 +146,7 @@ class History:
 
 
 @given(st.lists(st.sampled_from(["start", "submit", "submit", "delete", "save", "restore"]), max_size=40))
-def test_no_history_of_restores_and_starts_makes_a_lost_pod_look_deleted(steps: list[str]) -> None:
+def test_no_history_of_restores_and_starts_makes_a_lost_pod_appear_deleted(steps: list[str]) -> None:
     history = History()
     restored = False
     for step in steps:

@@ -140,7 +140,7 @@ def test_a_registered_node_has_its_cores_in_the_order_of_the_cpus_that_are_not_r
         NodeCpus("", "4", registered=4).order(frozenset({1}))
 
 
-def test_cores_are_carried_as_a_device_that_no_annotation_shows() -> None:
+def test_cores_are_kept_as_a_device_that_no_annotation_shows() -> None:
     cores = Cores(16, 2, (0, 5, 6))
     assert cores_of((cores.as_device(),)) == cores
     assert cores_of(()) is None

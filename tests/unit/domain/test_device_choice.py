@@ -26,7 +26,7 @@ def test_the_devices_are_those_with_slurms_indexes_in_the_order_of_the_requests(
     assert [one.device for one in found.by_claim["uid-b"]] == [gpu(3)]
 
 
-def test_an_attribute_tells_the_index_with_or_without_the_domain_of_the_driver() -> None:
+def test_an_attribute_gives_the_index_with_or_without_the_domain_of_the_driver() -> None:
     line = DeviceLine("gpu", DRIVER, frozenset({DRIVER}), attribute="index")
     devices = (SliceDevice("a", {"index": "1"}), SliceDevice("b", {f"{DRIVER}/index": "2"}))
     for index, name in ((1, "a"), (2, "b")):

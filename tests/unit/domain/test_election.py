@@ -23,7 +23,7 @@ TIMING = ElectionTiming()
 HELD = LeaseRecord("a_1", 15.0, 4, "2020-01-01T00:00:00Z", "2020-01-01T00:00:09Z", (("scheduling", "http://a:1"),))
 
 
-def test_the_defaults_leave_time_to_end_jobs_within_15_seconds_and_to_carry_out_last_writes() -> None:
+def test_the_defaults_leave_time_to_end_jobs_within_15_seconds_and_to_execute_last_writes() -> None:
     assert TIMING.lease <= 12.0
     assert TIMING.faults == ()
     assert TIMING.margin == 4.0
@@ -46,7 +46,7 @@ def test_durations_that_could_let_two_lead_are_refused_by_name(timing: ElectionT
     assert all(said.startswith(expected) for said, expected in zip(timing.faults, faults, strict=True))
 
 
-def test_a_record_that_nobody_has_looked_for_is_never_free() -> None:
+def test_a_record_that_was_never_searched_for_is_never_free() -> None:
     assert Sighting().free_at("b") == math.inf
 
 
@@ -60,7 +60,7 @@ def test_what_another_clock_says_about_a_record_does_not_count() -> None:
         assert seen.free_at("b") == 65.0
 
 
-def test_a_record_lives_on_with_every_change_that_is_seen_and_not_with_every_look() -> None:
+def test_a_record_is_renewed_by_every_change_that_is_seen_and_not_by_every_read() -> None:
     seen = Sighting().seeing(HELD, 50.0).seeing(HELD, 60.0)
     assert seen.free_at("b") == 65.0
     assert seen.seeing(replace(HELD, renewed="2020-01-01T00:00:11Z"), 61.0).free_at("b") == 76.0
@@ -77,11 +77,11 @@ def test_any_change_is_a_sign_of_life() -> None:
         assert Sighting().seeing(HELD, 50.0).seeing(changed, 60.0).free_at("b") == 75.0
 
 
-def test_a_record_counts_for_as_long_as_its_holder_promised_and_not_as_we_would() -> None:
+def test_a_record_counts_for_as_long_as_its_holder_promised_and_not_for_the_readers_time() -> None:
     assert Sighting().seeing(replace(HELD, duration_s=40.0), 50.0).free_at("b") == 90.0
 
 
-def test_a_released_lease_is_free_at_once_for_everybody() -> None:
+def test_a_released_lease_is_free_at_once_for_every_replica() -> None:
     seen = Sighting().seeing(HELD, 50.0).seeing(released(HELD, "now"), 52.0)
     assert seen.free_at("b") == seen.free_at("a_1") == 52.0
 
@@ -109,7 +109,7 @@ def test_the_first_holder_has_epoch_1_and_every_other_one_more() -> None:
     assert (second.transitions, second.acquired, second.renewed) == (2, "t1", "t1")
 
 
-def test_a_released_lease_has_a_next_epoch_for_whoever_takes_it() -> None:
+def test_a_released_lease_has_a_next_epoch_for_its_next_holder() -> None:
     for identity in ("a_1", "b"):
         assert taken(released(HELD, "now"), identity, TIMING, "t").transitions == 5
 
@@ -149,7 +149,7 @@ def test_a_duration_that_a_holder_may_have_counts_as_written(written: object) ->
     assert accepted_duration(written) == float(str(written))
 
 
-def test_a_release_keeps_the_epoch_and_names_nobody() -> None:
+def test_a_release_keeps_the_epoch_and_names_no_holder() -> None:
     free = released(HELD, "t")
     assert (free.holder, free.duration_s, free.transitions, free.addresses) == ("", 1, 4, ())
 

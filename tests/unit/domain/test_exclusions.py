@@ -19,32 +19,32 @@ def job(partition: str = "", excluded: tuple[str, ...] = ()) -> JobRequest:
     return JobRequest("t", 1, 1, partition=partition, excluded_nodes=excluded)
 
 
-def told(request: JobRequest, *candidates: str, refused: tuple[str, ...] = ()) -> list[str]:
+def exclusion_list(request: JobRequest, *candidates: str, refused: tuple[str, ...] = ()) -> list[str]:
     return list(exclusions(frozenset(candidates), frozenset(refused), NODES, PICTURE, request))
 
 
 def test_everything_in_the_partition_but_the_candidates_is_excluded_unpaired_nodes_included() -> None:
-    assert told(job(), "k1") == ["s2", "s3"]
+    assert exclusion_list(job(), "k1") == ["s2", "s3"]
 
 
 def test_nodes_of_other_partitions_are_not_named() -> None:
-    assert told(job("gpu"), "k1", "k4") == ["s3"]
+    assert exclusion_list(job("gpu"), "k1", "k4") == ["s3"]
 
 
 def test_a_job_for_several_partitions_is_held_to_the_candidates_in_all_of_them() -> None:
-    assert told(job("batch, gpu"), "k2", "k4") == ["s1", "s3"]
+    assert exclusion_list(job("batch, gpu"), "k2", "k4") == ["s1", "s3"]
 
 
 def test_a_refused_node_is_no_candidate() -> None:
-    assert told(job(), "k1", "k2", refused=("k1",)) == ["s1", "s3"]
+    assert exclusion_list(job(), "k1", "k2", refused=("k1",)) == ["s1", "s3"]
 
 
 def test_what_the_user_excludes_is_excluded_as_far_as_it_exists() -> None:
-    assert told(job(excluded=("s1", "s9", "gone")), "k1", "k2") == ["s1", "s3", "s9"]
+    assert exclusion_list(job(excluded=("s1", "s9", "gone")), "k1", "k2") == ["s1", "s3", "s9"]
 
 
 def test_no_candidate_leaves_nothing() -> None:
-    assert told(job()) == ["s1", "s2", "s3"]
+    assert exclusion_list(job()) == ["s1", "s2", "s3"]
 
 
 @pytest.mark.parametrize("partition", ["unheard-of", "batch,unheard-of"])

@@ -54,7 +54,7 @@ def test_a_node_has_what_is_left_of_it_beside_the_pods_of_the_system_in_whole_cp
     assert (found.cpus, found.memory_mb) == (7, 32768 - 1024)
 
 
-def test_pods_of_the_system_that_are_over_or_have_a_job_of_ours_take_nothing_away() -> None:
+def test_pods_of_the_system_that_are_over_or_have_a_placeholder_take_nothing_away() -> None:
     pods = [of_the_system(phase="Succeeded"), replace(of_the_system(), scheduler_name="slurm")]
     assert (wanted(node(), pods, RULES).cpus, wanted(node(), pods, RULES).memory_mb) == (8, 32768)
 
@@ -142,7 +142,7 @@ def test_without_a_selector_and_while_all_are_removed_no_node_is_meant() -> None
     "features",
     [(), ("k8s",), ("slurm-extender",), ("slurm-extender:x",), ("slurm-extender:a:k1", "slurm-extender:b:k1")],
 )
-def test_a_node_with_other_features_is_nobodys(features: tuple[str, ...]) -> None:
+def test_a_node_with_other_features_has_no_owner(features: tuple[str, ...]) -> None:
     assert marked(features) == ("", "")
 
 
@@ -193,7 +193,7 @@ def test_what_slurm_can_change_is_changed_in_place(wish: DesiredNode, keys: tupl
     assert (change.step, change.keys) == (Step.UPDATE, keys)
 
 
-def test_a_place_in_a_topology_that_the_site_gives_none_of_is_somebody_elses() -> None:
+def test_a_place_in_an_unconfigured_topology_belongs_to_another() -> None:
     assert compare(want(), has(topology="tree:root:s1"), RULES).step is Step.NOTHING
 
 

@@ -46,7 +46,7 @@ def test_an_owner_that_comes_back_at_once_does_not_overtake_those_that_wait() ->
 
 
 @given(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=100))
-def test_nobody_waits_for_more_turns_than_there_are_owners_for_each_of_its_own_items(owners: list[str]) -> None:
+def test_no_item_waits_for_more_turns_than_there_are_owners_for_each_of_its_own_items(owners: list[str]) -> None:
     queue: FairQueue[tuple[str, int]] = FairQueue()
     behind: dict[str, int] = {}
     for owner in owners:

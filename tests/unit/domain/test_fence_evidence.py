@@ -187,7 +187,7 @@ def test_neither_a_token_nor_a_claim_verifies_as_evidence() -> None:
 
 
 @pytest.mark.parametrize(("text", "foreign"), [("", False), (WRITTEN, False), ("other: v1.1.1.00", True), ("x", True)])
-def test_evidence_of_another_extender_is_told_from_that_of_this_one(text: str, foreign: bool) -> None:
+def test_evidence_of_another_extender_is_distinguished_from_that_of_this_one(text: str, foreign: bool) -> None:
     assert PROOFS.is_foreign(text) is foreign
 
 

@@ -16,13 +16,13 @@ def picture(mode: str, grace_time_s: int) -> SlurmSnapshot:
 
 
 @pytest.mark.parametrize("mode", ["GANG,SUSPEND", "CANCEL,GANG", "SUSPEND|GANG"])
-def test_gang_is_told(mode: str) -> None:
+def test_preemption_by_gang_is_reported(mode: str) -> None:
     (said,) = weak(picture(mode, 40))
     assert "partition low" in said
     assert "GANG" in said
 
 
-def test_preemption_without_a_warning_is_told() -> None:
+def test_preemption_without_a_warning_is_reported() -> None:
     (said,) = weak(picture("CANCEL", 0))
     assert "GraceTime" in said
 
@@ -33,12 +33,12 @@ def test_what_can_be_held_or_is_not_shown_is_not_complained_of(mode: str, grace:
 
 
 @pytest.mark.parametrize("limit_s", [600, 601, NO_LIMIT])
-def test_a_prolog_that_may_wait_for_the_longest_grace_is_not_told(limit_s: int) -> None:
+def test_a_prolog_that_may_wait_for_the_longest_grace_is_not_reported(limit_s: int) -> None:
     assert too_short(limit_s, 600.0) == ()
 
 
 @pytest.mark.parametrize(("limit_s", "grace_s"), [(15, 600.0), (599, 600.0), (65533, 10.0**6)])
-def test_a_prolog_that_slurm_ends_too_early_is_told_with_both_numbers(limit_s: int, grace_s: float) -> None:
+def test_a_prolog_that_slurm_ends_too_early_is_reported_with_both_numbers(limit_s: int, grace_s: float) -> None:
     (said,) = too_short(limit_s, grace_s)
     assert f"is {limit_s} s" in said
     assert f"take {grace_s:g} s" in said

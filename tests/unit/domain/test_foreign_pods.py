@@ -79,7 +79,7 @@ def test_amounts_are_rounded_up_to_what_a_job_can_have(
     assert held(a_pod(cpu, memory, more, node_name="k1")) == amount
 
 
-def test_no_more_is_held_than_slurm_believes_the_node_has() -> None:
+def test_no_more_is_held_than_slurm_reports_for_the_node() -> None:
     pod = a_pod("16", "64Gi", node_name="k1")
     assert held(pod, replace(SLURMD, size=Amount(8, 1000))) == Amount(8, 1000)
 
@@ -153,7 +153,7 @@ def test_the_mark_of_a_foreign_pod_is_read_again_and_taken_for_no_placeholders()
 @pytest.mark.parametrize(
     "text", ["", "{", '{"slurm-extender-foreign-pod":1}', '{"slurm-extender-foreign-pod":2,"c":"c"}', "[]"]
 )
-def test_what_is_no_mark_of_ours_says_nothing(text: str) -> None:
+def test_what_is_no_mark_of_the_extender_says_nothing(text: str) -> None:
     assert decode_foreign_pod_mark(text) is None
 
 

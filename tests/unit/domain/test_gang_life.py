@@ -108,7 +108,7 @@ def test_edge_case_33_what_is_not_known_yet_is_said() -> None:
     assert missing(unknown) == "PodGroup ring does not exist."
 
 
-def test_members_that_say_different_sizes_wait_and_are_told() -> None:
+def test_members_that_say_different_sizes_wait_and_are_reported() -> None:
     assert "state different sizes: 4, 5" in missing(member(0), member(1, expected=5))
 
 

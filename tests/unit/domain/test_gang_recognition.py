@@ -152,7 +152,7 @@ def test_a_leader_worker_set_whose_pod_group_asks_for_the_leader_alone_is_a_gang
     assert (said.source, said.expected) == (GangSource.LEADER_WORKER_SET, 4)
 
 
-def test_a_group_is_looked_up_by_source_and_namespace() -> None:
+def test_a_group_is_found_by_source_and_namespace() -> None:
     asked: list[GroupRef] = []
 
     def group(ref: GroupRef) -> GroupView | None:

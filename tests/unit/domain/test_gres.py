@@ -128,7 +128,7 @@ def test_a_value_without_a_type_leaves_the_gpus_untyped_and_is_announced() -> No
     assert notice.reason == Reason.UNKNOWN_GPU_TYPE
 
 
-def test_a_site_without_a_map_of_types_hears_nothing_of_them() -> None:
+def test_a_site_without_a_map_of_types_learns_nothing_of_them() -> None:
     found = gpu_type(a_pod(node_selector={"gpu.nvidia.com/class": "NVIDIA_B200"}), TranslationPolicy())
     assert (found.name, found.notices) == ("", ())
 

@@ -72,7 +72,7 @@ def test_other_text_around_a_mark_does_not_hide_it(mark: Mark, before: str, afte
 @pytest.mark.parametrize(
     "around", ["{}: started", "note {{ {}", "note {{{}", '{{"note": 1}} {}', '"slurm-extender" {{{{ {}']
 )
-def test_notes_of_scripts_and_people_do_not_hide_a_mark(around: str) -> None:
+def test_notes_of_scripts_and_users_do_not_hide_a_mark(around: str) -> None:
     assert decode_mark(around.format(encode_mark(MARK))) == MARK
 
 
@@ -97,7 +97,7 @@ def test_a_mark_is_one_line_of_ascii() -> None:
         {"e": 1.5},
     ],
 )
-def test_a_mark_of_another_form_is_none_of_ours(changed: dict[str, object]) -> None:
+def test_a_mark_of_another_form_is_not_the_extenders(changed: dict[str, object]) -> None:
     assert decode_mark(json.dumps(json.loads(encode_mark(MARK)) | changed)) is None
 
 

@@ -150,7 +150,7 @@ def with_a_successor(due_in: float | None = None) -> Life:
     return life.notify(replace(granted((OLD[0], NEW[1])), due_in=due_in), e.AllocationFits())
 
 
-def test_the_successor_whose_node_is_refused_is_told_and_the_others_continue() -> None:
+def test_the_successor_whose_node_is_refused_gets_an_event_and_the_others_continue() -> None:
     refused = e.NodeRefused("n2", "kube-scheduler did not accept it.", later=NEW[1].uid)
     life = with_a_successor().notify(refused)
     said = life.one(c.Announce)
@@ -170,7 +170,7 @@ def test_after_a_start_too_a_member_that_waits_for_its_node_counts_as_a_successo
     assert life.p.payload.successors
 
 
-def test_members_that_run_while_a_successor_waits_are_told_when_their_time_limit_is_near() -> None:
+def test_members_that_run_while_a_successor_waits_get_an_event_when_their_time_limit_is_near() -> None:
     life = with_a_successor(due_in=100.0)
     assert not life.later(99).asked(c.ReadJob)
     assert life.later(2).one(c.ReadJob).job_id == JOB
@@ -186,7 +186,7 @@ def shrinking(how: e.PodEnd = e.PodEnd.SUCCEEDED) -> Life:
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_a_job_that_gave_back_a_node_is_not_kept(answered: bool) -> None:
+def test_a_job_that_released_a_node_is_not_kept(answered: bool) -> None:
     life = shrinking()
     if answered:
         left = e.JobGranted(JOB, {OLD[1].uid: "n2"}, SLOTS[1:], slots=SLOTS)

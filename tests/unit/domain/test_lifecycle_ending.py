@@ -41,7 +41,7 @@ def test_the_end_of_the_job_of_a_pod_that_is_over_ends_the_workload(seen: e.Even
     assert releasing().notify(seen).state is State.GONE
 
 
-def test_a_cancel_is_repeated_and_looked_after_at_growing_distances_until_the_end_is_seen() -> None:
+def test_a_cancel_is_repeated_and_checked_at_growing_distances_until_the_end_is_seen() -> None:
     life, waits = releasing(), list[float]()
     for _ in range(6):
         before = life.now
@@ -64,7 +64,7 @@ def test_a_wish_during_the_release_is_followed_when_the_job_is_over() -> None:
     assert life.one(c.SubmitJob) == c.SubmitJob(2, OTHER_REQUEST, frozenset({"n2"}))
 
 
-def test_a_pod_that_leaves_during_a_give_back_is_not_submitted_again() -> None:
+def test_a_pod_that_leaves_during_a_release_is_not_submitted_again() -> None:
     life = cleared().notify(e.NodeRefused("n1", "tainted"), e.PodGone(POD.uid, e.PodEnd.REMOVED))
     assert life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.GONE
 
@@ -77,7 +77,7 @@ def test_what_is_over_stays_over_until_it_is_forgotten() -> None:
     assert life.commands == []
 
 
-def test_a_workload_that_is_over_is_forgotten_after_its_second_look() -> None:
+def test_a_workload_that_is_over_is_forgotten_after_its_second_search() -> None:
     life = unsure().notify(e.PodGone(POD.uid, e.PodEnd.REMOVED)).later(TIMING.settle)
     life.notify(e.ProbeAnswered(()), e.ProbeAnswered(()))
     assert life.state is State.GONE
@@ -130,7 +130,7 @@ def test_an_unknown_job_is_left_alone_while_it_may_be_the_one_asked_for(life: Ca
     assert found.p.duplicate_jobs == frozenset()
 
 
-def test_an_unknown_job_that_was_left_alone_is_looked_for_later() -> None:
+def test_an_unknown_job_that_was_left_alone_is_searched_for_later() -> None:
     life = submitting().notify(grant("n1", job_id=99), e.SubmitAccepted(1, JOB))
     assert c.ProbeJob("team/train", JOB) in life.later(TIMING.settle).commands
 

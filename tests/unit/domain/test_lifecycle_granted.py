@@ -30,7 +30,7 @@ from tests.builders.placeholders import (
 )
 
 
-def test_a_granted_node_is_looked_at_before_it_is_handed_out() -> None:
+def test_a_granted_node_is_checked_before_it_is_offered() -> None:
     life = granted()
     assert life.state is State.GRANTED
     assert life.checks == 1
@@ -58,7 +58,7 @@ def test_the_same_grant_seen_again_changes_nothing() -> None:
     assert life.commands == []
 
 
-def test_a_node_with_something_that_leaves_is_looked_at_again_and_its_people_told_once() -> None:
+def test_a_node_with_something_that_leaves_is_checked_again_and_its_users_get_one_event() -> None:
     life = granted().notify(e.AllocationBusy("Pod team/old is ending there."))
     assert life.reasons() == ["SlurmNodeBusy"]
     assert life.later(TIMING.busy).checks == 1
@@ -67,7 +67,7 @@ def test_a_node_with_something_that_leaves_is_looked_at_again_and_its_people_tol
     assert life.notify(e.AllocationFits()).asked(c.WakePod)
 
 
-def test_a_pod_that_could_not_be_woken_is_woken_after_another_look() -> None:
+def test_a_pod_that_could_not_be_woken_is_woken_after_another_check() -> None:
     life = granted().notify(e.AllocationFits(), e.WakeAnswered(POD.uid, accepted=False))
     assert life.verdict() == Wait(WAITING_TEXT)
     assert life.later(TIMING.busy).checks == 1
@@ -77,7 +77,7 @@ def test_a_pod_that_could_not_be_woken_is_woken_after_another_look() -> None:
 
 
 @pytest.mark.parametrize("said", [e.AllocationMisfits("n1", "lacks cpu"), e.NodeRefused("n1", "tainted")])
-def test_a_node_that_kubernetes_refuses_is_given_back_and_avoided(said: e.Event) -> None:
+def test_a_node_that_kubernetes_refuses_is_released_and_avoided(said: e.Event) -> None:
     life = granted().notify(said)
     assert life.state is State.RELEASING
     assert life.reasons() == ["SlurmAllocationReleased"]
@@ -86,7 +86,7 @@ def test_a_node_that_kubernetes_refuses_is_given_back_and_avoided(said: e.Event)
     assert life.one(c.SubmitJob).candidates == {"n2", "n3"}
 
 
-def test_nodes_given_back_in_a_row_are_asked_for_later_and_later() -> None:
+def test_nodes_released_in_a_row_are_requested_later_and_later() -> None:
     life, waits = granted(), list[float]()
     for attempt in range(2, 6):
         life.notify(e.AllocationMisfits("n1", "full"), e.JobEnded(life.p.job_id or 0, e.EndKind.CANCELLED))
@@ -118,7 +118,7 @@ def test_a_node_that_was_refused_once_is_tried_again_where_slurm_finds_no_other(
     assert refused.state is State.REFUSED
 
 
-def test_a_grant_on_a_node_that_kubernetes_does_not_have_is_given_back_with_a_growing_wait() -> None:
+def test_a_grant_on_a_node_that_kubernetes_does_not_have_is_released_with_a_growing_wait() -> None:
     life, waits = waiting(), list[float]()
     for attempt in range(2, 5):
         job = life.p.job_id or 0
@@ -133,7 +133,7 @@ def test_a_grant_on_a_node_that_kubernetes_does_not_have_is_given_back_with_a_gr
     assert waits == [1.0, 2.0, 4.0]
 
 
-def test_a_grant_on_a_node_that_kubernetes_does_not_have_yet_is_looked_at_again_and_kept() -> None:
+def test_a_grant_on_a_node_that_kubernetes_does_not_have_yet_is_checked_again_and_kept() -> None:
     life = waiting().notify(e.JobGranted(JOB, {}, ("slurm-n1",), unmapped=("slurm-n1",)))
     assert life.state is State.WAITING
     assert life.later(TIMING.cancel_retry).commands == [c.ReadJob(JOB)]
@@ -146,13 +146,13 @@ def test_a_node_that_kubernetes_does_not_have_counts_from_the_last_grant_on() ->
     assert life.later(TIMING.doubt).notify(unmapped).state is State.WAITING
 
 
-def test_a_job_that_was_made_smaller_than_its_pod_is_given_back() -> None:
+def test_a_job_that_was_made_smaller_than_its_pod_is_released() -> None:
     life = waiting().notify(e.JobGranted(JOB, {POD.uid: "n1"}, ("slurm-n1",), lacking="Slurm job 7 holds 1 CPUs."))
     assert life.state is State.RELEASING
     assert life.asked(c.Announce)[0].text == "Slurm job 7 holds 1 CPUs."
 
 
-def test_a_node_that_loses_its_kubernetes_name_for_a_moment_is_not_given_back() -> None:
+def test_a_node_that_loses_its_kubernetes_name_for_a_moment_is_not_released() -> None:
     life = cleared().notify(e.JobGranted(JOB, {}, ("slurm-n1",), unmapped=("slurm-n1",)))
     assert life.verdict() == Place("n1")
 
@@ -182,14 +182,14 @@ def test_a_binding_of_the_only_pod_makes_the_workload_bound() -> None:
     assert life.p.wake_at is None
 
 
-def test_a_failed_binding_has_the_node_looked_at_before_it_is_handed_out_again() -> None:
+def test_a_failed_binding_has_the_node_checked_before_it_is_offered_again() -> None:
     life = binding().notify(e.BindFailed(POD.uid, "409"))
     assert (life.commands, life.checks) == ([], 1)
     assert life.verdict() == Wait(WAITING_TEXT)
     assert life.notify(e.AllocationFits()).verdict() == Place("n1")
 
 
-def test_a_pod_bound_elsewhere_by_somebody_keeps_running_and_its_job_ends() -> None:
+def test_a_pod_that_was_bound_to_another_node_keeps_running_and_its_job_ends() -> None:
     life = cleared().notify(e.PodBound(POD.uid, "n9", None))
     assert life.state is State.RELEASING
     assert life.reasons() == ["BoundWithoutSlurm"]
@@ -197,7 +197,7 @@ def test_a_pod_bound_elsewhere_by_somebody_keeps_running_and_its_job_ends() -> N
     assert not life.later(3600).asked(c.EndPod)
 
 
-def test_a_pod_that_we_bound_to_a_node_the_job_has_lost_is_ended() -> None:
+def test_a_pod_that_the_extender_bound_to_a_node_the_job_has_lost_is_ended() -> None:
     life = binding().notify(grant("n2"), e.PodBound(POD.uid, "n1", JOB))
     assert life.state is State.LOST
     assert life.reasons()[-1] == "SlurmAllocationLost"
@@ -205,7 +205,7 @@ def test_a_pod_that_we_bound_to_a_node_the_job_has_lost_is_ended() -> None:
     assert life.one(c.EndPod).member == POD
 
 
-def test_of_two_pods_one_bound_elsewhere_has_the_other_ended_before_the_job() -> None:
+def test_of_two_pods_one_bound_to_another_node_has_the_other_ended_before_the_job() -> None:
     life = waiting(POD, SECOND).notify(grant("n1", "n2"), e.AllocationFits())
     life.notify(e.BindStarted(POD.uid, "n1"), e.PodBound(POD.uid, "n1", JOB), e.PodBound(SECOND.uid, "n9", None))
     assert life.state is State.LOST
@@ -245,7 +245,7 @@ def test_a_binding_is_not_begun_for_a_pod_that_is_over() -> None:
     assert life.one(c.CancelJob).job_id == JOB
 
 
-def test_a_pod_that_somebody_bound_to_the_very_node_of_its_job_is_on_the_jobs_account() -> None:
+def test_a_pod_that_another_client_bound_to_the_very_node_of_its_job_is_on_the_jobs_account() -> None:
     life = cleared().notify(e.PodBound(POD.uid, "n1", None))
     assert life.state is State.BOUND
     assert life.notify(e.JobEnded(JOB, e.EndKind.PREEMPTED)).one(c.EndPod).member == POD
@@ -280,12 +280,12 @@ def test_slurm_taking_the_node_back_before_the_binding_makes_the_pod_wait_again(
     assert life.verdict() == Wait(WAITING_TEXT)
 
 
-def test_candidates_that_changed_during_a_grant_are_told_when_the_job_queues_again() -> None:
+def test_candidates_that_changed_during_a_grant_are_sent_when_the_job_queues_again() -> None:
     life = cleared().notify(e.CandidatesChanged(frozenset({"n1", "n2"})), e.JobWaiting(JOB, "Priority"))
     assert life.one(c.FollowCandidates).candidates == {"n1", "n2"}
 
 
-def test_a_grant_that_moves_is_looked_at_anew() -> None:
+def test_a_grant_that_moves_is_checked_again() -> None:
     life = cleared().notify(grant("n2"))
     assert life.verdict() == Wait(WAITING_TEXT)
     assert life.notify(e.AllocationFits()).verdict() == Place("n2")
@@ -363,7 +363,7 @@ def test_a_pod_bound_for_another_job_of_its_own_on_the_granted_node_ends_nothing
     assert not life.asked(c.EndPod)
 
 
-def test_the_binding_arrives_when_the_job_is_being_given_back() -> None:
+def test_the_binding_arrives_when_the_job_is_being_released() -> None:
     life = cleared().notify(e.JobEnding(JOB, e.EndKind.PREEMPTED))
     _outrun(life.notify(e.PodBound(POD.uid, "n1", JOB)))
 
@@ -382,7 +382,7 @@ def test_the_job_ends_and_then_the_pod_while_the_binding_is_under_way() -> None:
     assert life.notify(e.PodGone(POD.uid, e.PodEnd.REMOVED)).state is State.GONE
 
 
-def test_a_binding_that_somebody_else_won_while_the_job_ended_is_left_alone() -> None:
+def test_a_binding_by_another_client_while_the_job_ended_is_left_alone() -> None:
     life = binding().notify(e.JobEnded(JOB, e.EndKind.PREEMPTED), e.PodBound(POD.uid, "n9", None))
     assert life.state is State.REFUSED
     assert not life.asked(c.EndPod)

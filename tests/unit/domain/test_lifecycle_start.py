@@ -42,7 +42,7 @@ def test_an_unbound_pod_without_a_job_is_submitted_after_a_short_time() -> None:
     assert life.one(c.SubmitJob).attempt == 1
 
 
-def test_what_the_process_before_sent_may_still_be_carried_out_and_is_looked_for_once_more() -> None:
+def test_what_the_process_before_sent_may_still_be_executed_and_is_searched_for_once_more() -> None:
     life = started().notify(wanted(), e.CandidatesChanged(NODES)).later(TIMING.settle_at_start)
     life.notify(e.ProbeAnswered(()), e.ProbeAnswered(()), e.SubmitAccepted(1, 50))
     assert c.ProbeJob("team/train", 50) in life.later(TIMING.settle).commands
@@ -58,7 +58,7 @@ def test_a_waiting_pod_finds_its_job_and_counts_its_attempts_on() -> None:
     assert life.one(c.SubmitJob).attempt == 4
 
 
-def test_a_second_look_is_taken_even_when_a_job_was_found_at_once() -> None:
+def test_a_second_search_is_made_even_when_a_job_was_found_at_once() -> None:
     life = started().notify(wanted(), e.ProbeAnswered((PENDING,)), e.JobWaiting(JOB))
     assert life.later(TIMING.settle).commands == [c.ProbeJob("team/train", JOB)]
 
@@ -161,13 +161,13 @@ def test_a_pod_is_not_ended_while_slurm_does_not_answer() -> None:
         assert not life.asked(c.EndPod)
 
 
-def test_a_pod_that_somebody_else_bound_is_left_alone() -> None:
+def test_a_pod_that_another_client_bound_is_left_alone() -> None:
     life = started("n1", None).notify(e.ProbeAnswered(())).later(TIMING.settle_at_start).notify(e.ProbeAnswered(()))
     assert life.state is State.REFUSED
     assert not life.later(3600).asked(c.EndPod)
 
 
-def test_a_job_found_for_a_pod_that_somebody_else_bound_is_ended() -> None:
+def test_a_job_found_for_a_pod_that_another_client_bound_is_ended() -> None:
     life = started("n1", None).notify(e.ProbeAnswered((PENDING,)))
     assert life.one(c.CancelJob).job_id == JOB
     assert life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.REFUSED
@@ -184,7 +184,7 @@ def test_a_binding_of_the_process_before_whose_job_is_nowhere_is_taken_back() ->
     assert life.one(c.EndPod).text == "Slurm has no job 7."
 
 
-def test_a_granted_job_found_for_an_unbound_pod_is_handed_out_after_a_look() -> None:
+def test_a_granted_job_found_for_an_unbound_pod_is_offered_after_a_check() -> None:
     life = started("", JOB).notify(wanted(), e.ProbeAnswered((RUNNING,)), grant("n1"), e.AllocationFits())
     assert life.one(c.WakePod).job_id == JOB
 

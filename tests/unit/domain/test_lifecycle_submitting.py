@@ -68,14 +68,14 @@ def test_a_pod_that_leaves_before_anything_was_asked_is_over_at_once() -> None:
     assert life.commands == []
 
 
-def test_a_pod_that_somebody_else_bound_is_left_alone_and_said_to_be_outside_of_slurm() -> None:
+def test_a_pod_that_another_client_bound_is_left_alone_and_shown_as_outside_of_slurm() -> None:
     life = absent().notify(e.PodBound(POD.uid, "n9", None))
     assert life.state is State.REFUSED
     assert life.reasons() == ["BoundWithoutSlurm"]
     assert not life.later(3600).asked(c.EndPod)
 
 
-def test_a_pod_that_was_bound_for_a_job_that_nobody_here_knows_is_taken_up_when_that_runs() -> None:
+def test_a_pod_that_was_bound_for_an_unknown_job_is_adopted_when_that_runs() -> None:
     life = absent().notify(e.PodBound(POD.uid, "n1", JOB)).timer()
     assert life.one(c.ProbeJob).job_id == JOB
     life.notify(e.ProbeAnswered((e.JobFound(JOB, 1, True),)), e.JobGranted(JOB, {POD.uid: "n1"}, ("n1",)))
@@ -84,7 +84,7 @@ def test_a_pod_that_was_bound_for_a_job_that_nobody_here_knows_is_taken_up_when_
     assert not life.asked(c.CancelJob)
 
 
-def test_a_pod_that_we_bound_for_a_job_that_is_over_is_ended_when_slurm_has_said_so() -> None:
+def test_a_pod_that_the_extender_bound_for_a_job_that_is_over_is_ended_when_slurm_has_said_so() -> None:
     life = absent().notify(e.PodBound(POD.uid, "n1", JOB))
     assert not life.asked(c.EndPod)
     life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED))
@@ -111,7 +111,7 @@ def test_a_job_that_was_queued_behind_others_is_read_when_it_has_waited_for_a_wh
     assert life.later(3600).commands == []
 
 
-def test_a_job_that_was_queued_behind_others_is_read_ever_more_seldom_until_something_is_told_of_it() -> None:
+def test_a_job_that_was_queued_behind_others_is_read_less_and_less_often_until_something_changes() -> None:
     life = submitting().notify(e.SubmitAccepted(1, JOB, behind=True))
     assert life.timer().asked(c.ReadJob)
     began = life.now
@@ -121,7 +121,7 @@ def test_a_job_that_was_queued_behind_others_is_read_ever_more_seldom_until_some
 
 
 @pytest.mark.parametrize("event", [grant("n1"), e.JobWaiting(JOB, "Resources"), e.JobEnded(JOB, e.EndKind.CANCELLED)])
-def test_a_job_of_which_more_was_told_meanwhile_is_not_read_for_its_first_look(event: e.Event) -> None:
+def test_a_job_with_newer_news_is_not_read_for_its_first_read(event: e.Event) -> None:
     life = submitting().notify(e.SubmitAccepted(1, JOB, behind=True), event)
     assert not (isinstance(life.p.payload, WaitingState) and life.p.payload.unread)
     assert not life.later(TIMING.first_read).asked(c.ReadJob)
@@ -142,12 +142,12 @@ def test_settings_changed_while_the_job_was_made_replace_it() -> None:
     assert life.one(c.SubmitJob) == c.SubmitJob(2, OTHER_REQUEST, NODES)
 
 
-def test_candidates_that_changed_while_the_job_was_made_are_told_as_soon_as_it_exists() -> None:
+def test_candidates_that_changed_while_the_job_was_made_are_sent_as_soon_as_it_exists() -> None:
     life = submitting().notify(e.CandidatesChanged(frozenset({"n2"})), e.SubmitAccepted(1, JOB))
     assert life.one(c.FollowCandidates).candidates == {"n2"}
 
 
-def test_a_job_made_for_a_pod_that_somebody_bound_meanwhile_is_ended_and_the_pod_is_not() -> None:
+def test_a_job_made_for_a_pod_that_was_bound_meanwhile_is_ended_and_the_pod_is_not() -> None:
     life = submitting().notify(e.PodBound(POD.uid, "n9", None), e.SubmitAccepted(1, JOB))
     assert life.state is State.RELEASING
     assert life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.REFUSED
@@ -178,7 +178,7 @@ def test_an_immediate_try_that_found_nothing_free_is_queued_without_delay() -> N
     assert life.one(c.SubmitJob) == c.SubmitJob(2, REQUEST, NODES, queue=True)
 
 
-def test_a_queued_submission_that_is_told_to_queue_again_backs_off() -> None:
+def test_a_queued_submission_that_is_asked_to_queue_again_backs_off() -> None:
     busy = [e.SubmitRefused(attempt, permanent=False, text="busy", queue=True) for attempt in (1, 2)]
     life = submitting().notify(*busy)
     assert life.state is State.ABSENT
@@ -267,7 +267,7 @@ def test_one_empty_answer_is_never_enough() -> None:
     assert life.notify(e.ProbeAnswered(())).state is State.SUBMITTING
 
 
-def test_a_failed_probe_proves_nothing_and_empty_answers_are_counted_anew() -> None:
+def test_a_failed_probe_proves_nothing_and_empty_answers_are_counted_again() -> None:
     life = unsure().later(TIMING.settle + 1).notify(e.ProbeAnswered(()), e.ProbeFailed("connection refused"))
     assert life.notify(e.ProbeAnswered(())).state is State.UNSURE
     assert life.notify(e.ProbeAnswered(())).state is State.SUBMITTING
@@ -284,7 +284,7 @@ def test_probes_that_fail_are_repeated_at_growing_distances() -> None:
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
 
 
-def test_a_request_that_slurm_carries_out_very_late_is_found_by_a_second_look_and_cancelled() -> None:
+def test_a_request_that_slurm_executes_very_late_is_found_by_a_second_search_and_cancelled() -> None:
     life = unsure().later(TIMING.settle).notify(e.ProbeAnswered(()), e.ProbeAnswered(()), e.SubmitAccepted(2, 8))
     assert life.state is State.WAITING
     assert c.ProbeJob("team/train", 8) in life.later(TIMING.settle).commands
@@ -293,13 +293,13 @@ def test_a_request_that_slurm_carries_out_very_late_is_found_by_a_second_look_an
     assert life.p.job_id == 8
 
 
-def test_a_second_look_that_fails_is_owed_again() -> None:
+def test_a_second_search_that_fails_is_owed_again() -> None:
     life = unsure().later(TIMING.settle).notify(e.ProbeAnswered(()), e.ProbeAnswered(()), e.SubmitAccepted(2, 8))
     life.later(TIMING.settle).notify(e.ProbeFailed("connection refused"))
     assert c.ProbeJob("team/train", 8) in life.later(TIMING.settle).commands
 
 
-def test_a_found_job_may_be_an_older_one_so_that_a_second_look_follows_when_the_last_request_is_settled() -> None:
+def test_a_found_job_may_be_an_older_one_so_that_a_second_search_follows_when_the_last_request_is_settled() -> None:
     life = unsure().notify(e.ProbeAnswered((e.JobFound(JOB, 1, running=False),)), e.JobWaiting(JOB))
     assert life.later(TIMING.settle).commands == [c.ProbeJob("team/train", JOB)]
 
@@ -312,7 +312,7 @@ def test_of_two_jobs_that_lost_answers_left_the_running_one_is_kept() -> None:
     assert life.p.attempt == 2
 
 
-def test_a_job_that_is_being_cancelled_as_a_duplicate_is_not_taken_for_the_one_looked_for() -> None:
+def test_a_job_that_is_being_cancelled_as_a_duplicate_is_not_taken_for_the_one_searched_for() -> None:
     life = submitting().notify(e.SubmitAccepted(0, 3), e.SubmitUnknown(1, "reset"))
     assert life.notify(e.ProbeAnswered((e.JobFound(3, 0, running=True),))).state is State.UNSURE
     life.notify(e.ProbeAnswered((e.JobFound(3, 0, running=True), e.JobFound(JOB, 1, running=False))))
@@ -320,14 +320,14 @@ def test_a_job_that_is_being_cancelled_as_a_duplicate_is_not_taken_for_the_one_l
     assert life.p.duplicate_jobs == {3}
 
 
-def test_settings_changed_while_the_job_was_looked_for_replace_it() -> None:
+def test_settings_changed_while_the_job_was_searched_for_replace_it() -> None:
     life = unsure().notify(wanted(request=OTHER_REQUEST), e.ProbeAnswered((e.JobFound(JOB, 1, running=False),)))
     assert life.state is State.RELEASING
     life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED))
     assert life.one(c.SubmitJob).request == OTHER_REQUEST
 
 
-def test_a_pod_that_left_while_its_job_was_looked_for_is_over_when_the_job_is() -> None:
+def test_a_pod_that_left_while_its_job_was_searched_for_is_over_when_the_job_is() -> None:
     life = unsure().notify(e.PodGone(POD.uid, e.PodEnd.REMOVED))
     assert life.state is State.UNSURE
     life.notify(e.ProbeAnswered((e.JobFound(JOB, 1, running=False),)))

@@ -25,7 +25,7 @@ from tests.builders.placeholders import (
 )
 
 
-def test_a_waiting_pod_is_told_slurms_reason_once() -> None:
+def test_a_waiting_pod_gets_slurms_reason_once() -> None:
     life = waiting()
     assert life.reasons() == ["SlurmJobSubmitted", "SlurmJobPending"]
     assert life.notify(e.JobWaiting(JOB, "Resources")).commands == []
@@ -37,7 +37,7 @@ def test_the_same_list_of_nodes_again_costs_nothing() -> None:
     assert waiting().notify(e.CandidatesChanged(NODES)).commands == []
 
 
-def test_other_candidates_are_told_to_the_same_job() -> None:
+def test_other_candidates_are_sent_to_the_same_job() -> None:
     life = waiting().notify(e.CandidatesChanged(frozenset({"n2"})))
     assert life.commands == [c.FollowCandidates(JOB, REQUEST, frozenset({"n2"}), ())]
     life.notify(e.FollowAnswered(JOB, ("slurm-n1", "slurm-n3")))
@@ -50,7 +50,7 @@ def test_a_waiting_job_keeps_the_mode_in_which_it_was_made() -> None:
     assert life.one(c.FollowCandidates).mode is Mode.EXTERNAL
 
 
-def test_a_mode_is_not_carried_over_to_a_job_of_which_it_is_not_known() -> None:
+def test_a_mode_is_not_used_for_a_job_of_which_it_is_not_known() -> None:
     life = submitting().notify(e.SubmitAccepted(1, JOB, mode=Mode.EXTERNAL), e.JobEnded(JOB, e.EndKind.NODE_FAILURE))
     life.timer().notify(e.SubmitUnknown(2, "reset"), e.ProbeAnswered((e.JobFound(8, 2, running=False),)))
     assert life.notify(e.PictureChanged()).one(c.FollowCandidates).mode is None
@@ -60,14 +60,14 @@ def test_a_change_of_slurms_nodes_has_the_exclusions_worked_out_again() -> None:
     assert waiting().notify(e.PictureChanged()).one(c.FollowCandidates).candidates == NODES
 
 
-def test_exclusions_are_told_one_at_a_time_so_that_the_newest_wins() -> None:
+def test_exclusions_are_sent_one_at_a_time_so_that_the_newest_wins() -> None:
     life = waiting().notify(e.CandidatesChanged(frozenset({"n2"})))
     assert life.notify(e.CandidatesChanged(frozenset({"n3"}))).commands == []
     assert life.notify(e.FollowAnswered(JOB, ("a",))).one(c.FollowCandidates).candidates == {"n3"}
     assert life.notify(e.FollowAnswered(JOB, ("b",))).commands == []
 
 
-def test_exclusions_that_could_not_be_told_are_told_again() -> None:
+def test_exclusions_that_could_not_be_sent_are_sent_again() -> None:
     life = waiting().notify(e.CandidatesChanged(frozenset({"n2"})), e.FollowAnswered(JOB, None))
     assert life.later(TIMING.cancel_retry).one(c.FollowCandidates).candidates == {"n2"}
 
@@ -148,14 +148,14 @@ def test_a_job_that_slurm_calls_impossible_for_a_moment_waits_on() -> None:
 
 
 @pytest.mark.parametrize("kind", [e.EndKind.REQUEUED, e.EndKind.SUSPENDED, e.EndKind.REVOKED])
-def test_a_job_that_lost_its_nodes_before_anybody_saw_them_is_replaced(kind: e.EndKind) -> None:
+def test_a_job_that_lost_its_nodes_before_they_were_read_is_replaced(kind: e.EndKind) -> None:
     life = waiting().notify(e.JobEnded(JOB, kind, alive=True))
     assert life.state is State.RELEASING
     assert life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.ABSENT
     assert life.timer().one(c.SubmitJob).attempt == 2
 
 
-def test_a_pod_that_somebody_else_bound_has_its_waiting_job_ended() -> None:
+def test_a_pod_that_another_client_bound_has_its_waiting_job_ended() -> None:
     life = waiting().notify(e.PodBound(POD.uid, "n9", None))
     assert life.one(c.CancelJob).job_id == JOB
     assert life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.REFUSED

@@ -77,7 +77,7 @@ def test_two_slurmds_on_one_node_or_one_on_two_are_in_dispute() -> None:
     assert found.problems == ("Slurm node s1 is claimed by Nodes k1, k2 through its slurmd Pod",)
 
 
-def test_a_slurm_node_whose_slurmd_is_elsewhere_is_not_the_node_of_its_name() -> None:
+def test_a_slurm_node_whose_slurmd_runs_on_another_node_is_not_the_node_of_its_name() -> None:
     found = map_nodes([a_node("k1", labels={LABEL: "s2"}), a_node("s1")], nodes("s1", "s2"), {"s1": ["k1"]})
     assert dict(found.kubernetes) == {"s2": "k1"}
     assert found.problems == ("Slurm node s1: its slurmd Pod is on k1, which is no Node or another's",)

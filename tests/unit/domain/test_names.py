@@ -49,7 +49,7 @@ def test_what_a_list_names_or_matches_is_allowed() -> None:
     assert faults(policy, {OWN + "partition": "closed,high"})
 
 
-def test_a_partition_that_is_not_for_everybody_is_refused_and_any_other_one_is_allowed() -> None:
+def test_a_partition_that_is_restricted_is_refused_and_any_other_one_is_allowed() -> None:
     assert "AllowGroups=bob" in faults(CLOSED, {OWN + "partition": "open,closed"})[0]
     assert "PriorityTier=9" in faults(CLOSED, {OWN + "partition": "high"})[0]
     assert not faults(CLOSED, {OWN + "partition": "open"})

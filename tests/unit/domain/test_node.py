@@ -106,7 +106,7 @@ def test_a_hold_that_comes_while_the_drain_is_lifted_drains_again() -> None:
     assert hold.commands == [n.DrainNode("a", f"{DRAIN_PREFIX} Pod team/next outlives its job 8")]
 
 
-def test_somebody_elses_drain_is_neither_written_over_nor_lifted() -> None:
+def test_the_drain_of_another_is_neither_overwritten_nor_lifted() -> None:
     hold = Hold().notify(FOREIGN).hold()
     assert hold.node.state is n.DrainState.FOREIGN
     assert hold.commands == []
@@ -114,13 +114,13 @@ def test_somebody_elses_drain_is_neither_written_over_nor_lifted() -> None:
     assert hold.notify(n.HoldReleased("uid-1")).commands == []
 
 
-def test_a_hold_behind_somebody_elses_drain_drains_when_that_is_lifted() -> None:
+def test_a_hold_behind_the_drain_of_another_drains_when_that_is_lifted() -> None:
     assert Hold().notify(FOREIGN).hold().notify(UNDRAINED).commands == [
         n.DrainNode("a", f"{DRAIN_PREFIX} Pod team/train outlives its job 7")
     ]
 
 
-def test_an_operator_who_takes_our_drain_over_owns_it() -> None:
+def test_an_operator_who_takes_the_extenders_drain_over_owns_it() -> None:
     hold = drained().notify(FOREIGN, n.HoldReleased("uid-1"))
     assert hold.node.state is n.DrainState.FOREIGN
     assert hold.commands == []
@@ -132,13 +132,13 @@ def test_an_operator_who_takes_it_over_while_it_is_being_lifted_owns_it() -> Non
     assert hold.notify(n.NodeTimer()).commands == []
 
 
-def test_an_operator_who_lifts_our_drain_sees_it_come_back_while_a_pod_is_there() -> None:
+def test_an_operator_who_lifts_the_extenders_drain_sees_it_come_back_while_a_pod_is_there() -> None:
     assert drained().notify(UNDRAINED).commands == [
         n.DrainNode("a", f"{DRAIN_PREFIX} Pod team/train outlives its job 7")
     ]
 
 
-def test_a_drain_of_ours_that_nobody_remembers_is_lifted() -> None:
+def test_a_forgotten_drain_of_the_extender_is_lifted() -> None:
     assert Hold().notify(OURS).commands == [n.ResumeNode("a")]
 
 
@@ -201,7 +201,7 @@ ME = drainer("cluster", "slurm")
 
 
 @pytest.mark.parametrize("words", ["bad DIMM, ticket 4711", "Not responding", "Lüfter kaputt", "a > b [root@noon]"])
-def test_what_stood_on_a_node_that_is_down_is_read_back_from_our_drain_as_it_was(words: str) -> None:
+def test_what_stood_on_a_node_that_is_down_is_read_back_from_the_extenders_drain_as_it_was(words: str) -> None:
     said = with_earlier_reason(reason(ME, ["Pod team/train outlives its job 7"]), words)
     assert is_ours(said, ME)
     assert (theirs_in(said), ours_in(said)) == (words, reason(ME, ["Pod team/train outlives its job 7"]))

@@ -99,7 +99,7 @@ def test_what_another_extender_says_of_a_node_is_left_as_it_is() -> None:
 # The cordon.
 
 
-def test_a_cordon_of_ours_bears_our_name_and_goes_with_its_cause() -> None:
+def test_a_cordon_of_the_extender_bears_its_name_and_goes_with_its_cause() -> None:
     cordoned = settled(a_node(), ILL, CORDON)
     assert (cordoned.unschedulable, cordoned.annotations) == (True, {CORDONED_BY: "slurm"})
     assert settled(cordoned, WELL, CORDON) == a_node()
@@ -111,7 +111,7 @@ def test_a_cordon_of_others_is_never_lifted(standing: NodeStatus, mark: dict[str
     assert settled(a_node(unschedulable=True, annotations=mark), standing, CORDON).unschedulable
 
 
-def test_who_uncordons_ours_is_obeyed_until_slurm_is_well_again() -> None:
+def test_an_uncordon_of_the_extenders_cordon_is_obeyed_until_slurm_is_well_again() -> None:
     lifted = settled(replace(settled(a_node(), ILL, CORDON), unschedulable=False), ILL, CORDON)
     assert not lifted.unschedulable
     theirs = settled(replace(lifted, unschedulable=True), ILL, CORDON)
@@ -119,7 +119,7 @@ def test_who_uncordons_ours_is_obeyed_until_slurm_is_well_again() -> None:
     assert settled(settled(lifted, WELL, CORDON), ILL, CORDON).unschedulable
 
 
-def test_ours_is_lifted_where_the_site_wants_no_cordon_any_more() -> None:
+def test_the_extenders_cordon_is_lifted_where_the_site_wants_none_any_more() -> None:
     assert settled(settled(a_node(), ILL, CORDON), ILL, OFF) == a_node()
 
 
@@ -147,7 +147,7 @@ def test_another_effect_takes_the_place_of_the_one_before() -> None:
     assert found.taints == (Taint(MANAGED_TAINT, "NoExecute", "slurm"),)
 
 
-def test_another_extender_s_taint_of_the_same_effect_stands_for_ours() -> None:
+def test_another_extender_s_taint_of_the_same_effect_counts() -> None:
     node = a_node(taints=(Taint(MANAGED_TAINT, "NoSchedule", "other"),))
     assert change(node, WELL, MarkRules("slurm", managed="NoSchedule")) is None
 
@@ -207,7 +207,7 @@ def test_nothing_that_an_extender_wrote_on_a_node_drains_it(owner: str) -> None:
     assert set(causes(NodeFacts("k1", theirs), DrainRules(**everything))) == {"cordoned"}
 
 
-def test_a_node_with_any_mark_of_ours_is_looked_at() -> None:
+def test_a_node_with_any_mark_of_the_extender_is_checked() -> None:
     every = settled(a_node(), NodeStatus(managed=True, unavailable=DRAINED, jobs=(7,)), ALL)
     assert marked(every, "slurm")
     assert not marked(a_node(taints=THEIRS, unschedulable=True, annotations={CORDONED_BY: "other"}), "slurm")
@@ -219,7 +219,7 @@ def test_a_scheduler_whose_name_no_taint_can_bear_marks_by_a_number() -> None:
 
 
 @pytest.mark.parametrize("jobs", ["9" * 5000, "\u0663", "-7", "1e3", "", "7.0", "4294967296" * 2])
-def test_jobs_that_somebody_wrote_on_a_node_and_that_can_be_none_are_passed_over(jobs: str) -> None:
+def test_invalid_jobs_that_were_written_on_a_node_are_skipped(jobs: str) -> None:
     node = a_node(annotations={NATIVE_JOBS: f"slurm: {jobs},7"})
     assert native_jobs_in(node, "slurm") == (7,)
 

@@ -41,7 +41,7 @@ def test_the_mark_that_no_owner_can_write_decides(recorded: bool, owner: int | N
         (a_job(user=STRANGER), None, Proof.NAME),
     ],
 )
-def test_what_anybody_can_write_needs_the_right_user_or_a_recorded_id(
+def test_what_any_user_can_write_needs_the_right_user_or_a_recorded_id(
     job: JobView, found: Proof | None, by_id: Proof | None
 ) -> None:
     assert proof(job, "workload-1", NAME, recorded=False, owner=OWNER) is found
@@ -62,7 +62,7 @@ def test_what_anybody_can_write_needs_the_right_user_or_a_recorded_id(
         (a_job(admin=encode_mark(Mark("c", "s2", "workload-1", 3))), OWNER, (None, False)),
     ],
 )
-def test_a_job_that_no_workload_claims_is_ours_only_if_nobody_else_could_have_made_it(
+def test_a_job_that_no_workload_claims_is_the_extenders_only_if_no_other_client_could_have_made_it(
     job: JobView, caller: int | None, said: tuple[Mark | None, bool]
 ) -> None:
     assert mark_of_orphan(job, Mark("c", "s", "", 0), caller) == said
@@ -72,7 +72,7 @@ ASKED = JobRequest("web", 2, 100)
 MADE = encode_mark(replace(OURS, wishes=wishes_of(ASKED)))
 
 
-def test_a_job_that_was_asked_for_in_nobody_elses_name_tells_in_whose_name_we_ask() -> None:
+def test_a_job_that_was_requested_as_no_other_user_shows_as_which_user_the_extender_asks() -> None:
     assert caller_shown_by(a_job(admin=MADE), ASKED) == OWNER
 
 
@@ -87,7 +87,7 @@ def test_a_job_that_was_asked_for_in_nobody_elses_name_tells_in_whose_name_we_as
     ],
     ids=["its owner can write that", "an earlier release", "asked for a user", "not known", "was asked for a user"],
 )
-def test_no_other_job_tells_it(job: JobView, asked: JobRequest | None) -> None:
+def test_no_other_job_shows_its_caller(job: JobView, asked: JobRequest | None) -> None:
     assert caller_shown_by(job, asked) is None
 
 

@@ -54,7 +54,7 @@ def test_an_announced_end_is_the_pods_deadline() -> None:
 
 
 @pytest.mark.parametrize("kind", list(e.EndKind))
-def test_slurms_kill_wait_is_the_deadline_where_somebody_else_gets_the_node(kind: e.EndKind) -> None:
+def test_slurms_kill_wait_is_the_deadline_where_another_job_gets_the_node(kind: e.EndKind) -> None:
     life = lost(kind)
     end = life.one(c.EndPod)
     assert end.by == (life.now + TIMING.kill_wait if ENDS[kind].hurried else 0.0)
@@ -76,7 +76,7 @@ def test_a_budget_is_asked_again_when_the_api_server_says_and_at_the_deadline_it
     assert not life.timer().one(c.EndPod).voluntary
 
 
-def test_a_shortened_grace_is_told() -> None:
+def test_a_shortened_grace_is_reported() -> None:
     life = lost().notify(e.EvictAnswered(POD.uid, True, shortened="Its grace period is shortened."))
     assert life.state is State.LOST
     assert [said.text for said in life.asked(c.Announce)] == ["Its grace period is shortened."]

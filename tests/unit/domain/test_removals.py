@@ -36,7 +36,7 @@ def later(heartbeat: float) -> NodeView:
     return replace(NODE, heartbeat=heartbeat)
 
 
-def test_a_kubelet_that_lives_on_is_given_time_to_hear_the_grace_and_a_while() -> None:
+def test_a_kubelet_that_runs_on_is_given_time_to_receive_the_grace_and_a_while() -> None:
     watch = removed().see(renewed="1").see(renewed="2", after=8)
     assert not watch.see(renewed="9", after=HEARS_S + GRACE_S).proven
     assert not watch.see(renewed="10", after=5).see(after=SETTLE_S - 1).proven
@@ -74,7 +74,7 @@ def test_a_node_that_is_away_proves_nothing_until_it_is_back_for_the_grace(away:
 
 
 @pytest.mark.parametrize("renewals", [["1", "2"], ["1", "2", "8", "9"]], ids=["after one word", "after both"])
-def test_a_node_that_goes_away_again_begins_anew(renewals: list[str]) -> None:
+def test_a_node_that_goes_away_again_starts_again(renewals: list[str]) -> None:
     watch = removed()
     for renewed in renewals:
         watch.see(renewed=renewed, after=HEARS_S + GRACE_S)
@@ -85,7 +85,7 @@ def test_a_node_that_goes_away_again_begins_anew(renewals: list[str]) -> None:
 
 
 @pytest.mark.parametrize("held_s", [HEARS_S, HEARS_S + GRACE_S + 1])
-def test_the_lease_is_asked_for_only_where_it_tells_something(held_s: float) -> None:
+def test_the_lease_is_read_only_where_it_decides_something(held_s: float) -> None:
     watch = removed()
     assert watch.known.asks(NODE, watch.now)
     assert not watch.known.asks(AWAY, watch.now)
@@ -122,7 +122,7 @@ def test_only_kubelets_word_counts(pod: PodView, stopped: bool) -> None:
     assert pod.stopped is stopped
 
 
-def test_a_grace_that_somebody_wrote_into_a_reason_and_that_can_be_none_is_passed_over() -> None:
+def test_an_invalid_grace_in_a_reason_is_ignored() -> None:
     said = "slurm-extender: Pod a/b (u) was removed from k without a kubelet report, grace {} s"
     assert removals_in(said.format("9" * 5000)) == []
     assert len(removals_in(said.format("30"))) == 1

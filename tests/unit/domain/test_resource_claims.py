@@ -86,7 +86,7 @@ def test_a_claim_that_kube_scheduler_allocated_for_another_object_is_left_to_it(
     assert "another object uses it" in found.delegated[0]
 
 
-def test_the_pods_own_allocation_is_carried_still() -> None:
+def test_the_pods_own_allocation_is_still_converted() -> None:
     pod = claiming("a")
     assert read(pod, a_claim("a", held=[gpu(0)], reserved=[pod.uid])).gres == {"gpu": 1}
     assert read(pod, a_claim("a", held=[gpu(0)], job_id=7)).gres == {"gpu": 1}

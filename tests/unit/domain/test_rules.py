@@ -65,7 +65,7 @@ def unplanned(world: SlurmSnapshot, request: JobRequest, excluded: tuple[str, ..
     return found
 
 
-def test_an_allocation_is_tried_at_once_where_it_can_harm_nobody() -> None:
+def test_an_allocation_is_tried_at_once_where_it_can_harm_no_job() -> None:
     assert planned(picture(BATCH_PARTITION), excluded=("a",)) == SubmissionPlan(Mode.ALLOCATION, True, ("a",))
 
 
@@ -114,7 +114,7 @@ def test_a_partition_that_refused_just_now_is_not_tried_again_and_others_are() -
 
 
 @pytest.mark.parametrize("ahead", ["batch", "other"])
-def test_nothing_overtakes_our_own_jobs_that_wait_for_the_same_nodes(ahead: str) -> None:
+def test_nothing_overtakes_placeholders_that_wait_for_the_same_nodes(ahead: str) -> None:
     world = picture(BATCH_PARTITION, partition("other", "b"), partition("far", "z"))
     assert planned(world, waiting=QueuedPlaceholders({ahead: 1})).immediate is False
     assert planned(world, waiting=QueuedPlaceholders({"far": 1, "batch": 0})).immediate is True
@@ -140,7 +140,7 @@ def test_a_slurm_without_the_call_gets_scripts() -> None:
     assert planned(picture(BATCH_PARTITION, allocate=False)).mode is Mode.BATCH
 
 
-def test_a_partition_that_can_be_preempted_gets_scripts_that_hear_the_warning() -> None:
+def test_a_partition_that_can_be_preempted_gets_scripts_that_receive_the_warning() -> None:
     low = partition("low", "a", default=True, mode="CANCEL")
     world = picture(low, partition("high", "a", tier=10), send_user_signal=True)
     assert planned(world).mode is Mode.BATCH
@@ -173,7 +173,7 @@ def test_an_external_job_keeps_off_nodes_with_slurmd_unless_the_site_allows_them
     assert "jobs.externalAnywhere" in found.text
 
 
-def test_a_job_that_nobody_remembers_is_external_if_only_nodes_without_slurmd_were_left_to_it() -> None:
+def test_a_forgotten_job_is_external_if_only_nodes_without_slurmd_were_left_to_it() -> None:
     world = picture(BATCH_PARTITION, slurmdless=frozenset({"b"}))
     assert mode_of(REQUEST, world, ["a"]) is Mode.EXTERNAL
     assert mode_of(REQUEST, world, ["b"]) is Mode.BATCH
@@ -192,7 +192,7 @@ def test_a_mode_that_this_slurm_cannot_do_is_refused_for_good(mode: Mode, lacks:
     assert f"mode {mode} needs Slurm" in found.text
 
 
-def test_a_pod_without_a_usable_node_is_told_so_and_waits_for_one() -> None:
+def test_a_pod_without_a_usable_node_gets_an_event_and_waits_for_one() -> None:
     found = unplanned(picture(BATCH_PARTITION), REQUEST, excluded=("a", "b"))
     assert found.permanent is False
     assert (

@@ -205,7 +205,7 @@ def test_a_waiting_job_says_why_in_words_and_in_slurms_own_word() -> None:
     assert seen == Waiting("Resources", "It is next, and waits for free resources (Resources).")
 
 
-def test_a_held_job_waits_and_says_that_somebody_must_release_it() -> None:
+def test_a_held_job_waits_and_says_that_it_must_be_released() -> None:
     assert observe(a_job("PENDING", reason="JobHeldAdmin")) == Waiting(
         "JobHeldAdmin", "An administrator, or Slurm after a failed start, holds it (JobHeldAdmin).", held=True
     )
@@ -232,7 +232,7 @@ def test_an_unknown_reason_lets_a_job_wait_and_is_named() -> None:
 
 
 @pytest.mark.parametrize("words", [("HIBERNATING",), ("RUNNING", "HIBERNATING"), ("COMPLETING",), ("",)])
-def test_words_that_nobody_knows_prove_nothing(words: tuple[str, ...]) -> None:
+def test_unknown_words_prove_nothing(words: tuple[str, ...]) -> None:
     assert isinstance(observe(a_job(*words)), Unclear)
     assert seen_by_states(frozenset(words)) is Seen.UNKNOWN
 

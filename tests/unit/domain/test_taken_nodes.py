@@ -40,7 +40,7 @@ def shrinking() -> Life:
     return life
 
 
-def test_a_node_without_a_member_is_given_back_and_the_others_go_on() -> None:
+def test_a_node_without_a_member_is_released_and_the_others_continue() -> None:
     life = shrinking().notify(e.ShrinkAnswered(JOB, True))
     assert life.commands == [c.ReadJob(JOB)]
     life.notify(granted("slurm-n1", "slurm-n3", without=(1,)))
@@ -50,7 +50,7 @@ def test_a_node_without_a_member_is_given_back_and_the_others_go_on() -> None:
     assert vacancies(life.p, 3) == ()
 
 
-def test_a_node_with_a_member_is_never_given_back() -> None:
+def test_a_node_with_a_member_is_never_released() -> None:
     life = running().notify(over(1), e.NodesVacated(("slurm-n1", "slurm-n2")))
     assert life.one(c.ShrinkJob).kept == ("slurm-n1", "slurm-n3")
     assert running().notify(e.NodesVacated(SLOTS)).commands == []
@@ -60,7 +60,7 @@ def test_one_request_at_a_time_gives_nodes_back() -> None:
     assert shrinking().notify(over(0), e.NodesVacated(("slurm-n1",))).commands == []
 
 
-def test_a_successor_gets_no_node_that_is_being_given_back() -> None:
+def test_a_successor_gets_no_node_that_is_being_released() -> None:
     successor = e.MemberRef("uid-9", "team", "ring-1")
     life = shrinking().notify(e.PodWanted((REFS[0], successor, REFS[2]), GANG, (0, 1, 2)))
     life.notify(replace(granted(), allocation={"uid-0": "n1", "uid-9": "n2", "uid-2": "n3"}))
@@ -114,7 +114,7 @@ def test_a_member_on_a_node_that_failed_is_ended_with_that_cause_also_when_the_e
     assert life.later(20).asked(c.EndPod)[0].kind is e.EndKind.NODE_FAILURE
 
 
-def test_a_failed_node_and_one_that_an_administrator_took_are_told_apart() -> None:
+def test_a_failed_node_and_one_that_an_administrator_took_are_distinguished() -> None:
     life = running().notify(replace(granted("slurm-n1"), failed=("slurm-n2",)))
     causes = {end.member: end.kind for end in life.asked(c.EndPod)}
     assert causes == {REFS[1]: e.EndKind.NODE_FAILURE, REFS[2]: e.EndKind.NODE_TAKEN}

@@ -111,7 +111,7 @@ def test_every_fault_of_a_pod_is_said_at_once() -> None:
 
 
 @pytest.mark.parametrize("setting", ["account", "partition", "qos", "exclusive", "mode"])
-def test_what_nobody_says_would_be_slurms_choice_and_is_held_to_the_rule(setting: str) -> None:
+def test_an_unnamed_value_is_slurms_choice_and_is_held_to_the_rule(setting: str) -> None:
     one: dict[str, Any] = {setting: ("one",)}
     (fault,) = faults(a_pod(), allowing(**one))
     assert fault.startswith(f"{setting} is not set")
@@ -126,13 +126,13 @@ def test_a_default_needs_no_permission_also_when_it_is_asked_for() -> None:
     assert job(asking(partition="site", priority="9"), policy).partition == "site"
 
 
-def test_without_a_policy_nobody_runs_as_another_or_raises_priority() -> None:
+def test_without_a_policy_no_pod_runs_as_another_or_raises_priority() -> None:
     for asked in ({"user_id": "bob"}, {"user_id": "0", "group_id": "0"}, {"priority": "1"}, {"nice": "-1"}):
         assert "is not allowed" in faults(asking(**asked), SITE)[0]
 
 
 @pytest.mark.parametrize("settings", [{"user_id": "bob"}, {"priority": "1"}, {"nice": "-1"}])
-def test_a_rule_that_says_nothing_of_it_lets_nobody_run_as_another_or_raise_priority(settings: dict[str, str]) -> None:
+def test_a_rule_that_says_nothing_of_it_lets_no_pod_run_as_another_or_raise_priority(settings: dict[str, str]) -> None:
     (fault,) = faults(asking(**settings), allowing(partition=("*", "")))
     assert 'rule "only" of the policy does not list it' in fault
 
@@ -151,7 +151,7 @@ def test_a_number_does_not_bring_a_group_that_the_rule_does_not_give() -> None:
     assert job(asking(user_id="2001", group_id="3001"), policy).run_as == RunAs(2001, 3001)
 
 
-def test_anybody_may_be_allowed() -> None:
+def test_any_user_may_be_allowed() -> None:
     assert job(asking(user_id="7", group_id="8"), allowing(user_id=("*",), group_id=("*",))).run_as == RunAs(7, 8)
 
 
@@ -224,7 +224,7 @@ def test_jobs_belong_to_the_owner_of_their_namespace_or_service_account() -> Non
     assert (other.run_as, other.account) == (RunAs(2002, 10), "rest")
 
 
-def test_a_pod_of_an_owner_runs_as_nobody_else() -> None:
+def test_a_pod_of_an_owner_runs_as_no_other_user() -> None:
     policy = with_rules(owners=(JobOwner(PodMatch(), "alice"),))
     assert faults(asking(user_id="bob"), policy)
     assert faults(asking(user_id="0"), policy)
@@ -232,7 +232,7 @@ def test_a_pod_of_an_owner_runs_as_nobody_else() -> None:
 
 
 @pytest.mark.parametrize("namespace", ["0", "1000", "root", "slurm", "nobody-known"])
-def test_a_namespace_makes_nobody_an_administrator_by_its_name(namespace: str) -> None:
+def test_a_namespace_makes_no_user_an_administrator_by_its_name(namespace: str) -> None:
     policy = with_rules(owners=(JobOwner(PodMatch(), "{namespace}"),))
     assert any("the policy makes" in fault for fault in faults(a_pod(namespace=namespace), policy))
     assert job(a_pod(namespace="alice"), policy).run_as == RunAs(2001, 3001)

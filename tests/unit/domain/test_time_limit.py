@@ -34,7 +34,7 @@ def test_the_grace_is_over_before_the_time_limit(
     assert due_in(JobView(7, "x", "RUNNING", as_of=WALL, start_time=start, end_time=end), graces) == expected
 
 
-def test_who_does_not_know_slurms_clock_ends_nobody_before_slurm_does() -> None:
+def test_without_slurms_clock_no_pod_is_ended_before_slurm_does() -> None:
     assert due_in(JobView(7, "x", "RUNNING", start_time=WALL, end_time=WALL + 1), [30]) is None
 
 
@@ -60,7 +60,7 @@ ROOM = "Its time limit of 12 min leaves room for the Pod's activeDeadlineSeconds
 
 
 @pytest.mark.parametrize("reason", ["QOSMaxWallDurationPerJobLimit", "AssocMaxWallDurationPerJobLimit"])
-def test_a_limit_that_nobody_set_is_explained_where_it_is_too_long(reason: str) -> None:
+def test_an_unset_limit_is_explained_where_it_is_too_long(reason: str) -> None:
     life = waiting()
     p = replace(life.p, submitted_request=ROOMY)
     job = JobView(JOB, "x", "PENDING", reason=reason, time_limit_minutes=12)

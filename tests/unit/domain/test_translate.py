@@ -102,7 +102,7 @@ def test_a_label_value_without_a_type_is_announced_unless_the_author_named_the_t
     assert translated(replace(pod, annotations=own(gpu_type="other")), policy=policy).notices == ()
 
 
-def test_a_pod_without_gpus_hears_nothing_of_gpu_types_unless_it_named_one() -> None:
+def test_a_pod_without_gpus_gets_no_event_of_gpu_types_unless_it_named_one() -> None:
     policy = replace(FREE, gpu_types={"NVIDIA_L4": "l4"})
     selector = {"gpu.nvidia.com/class": "OTHER"}
     assert translated(a_pod(node_selector=selector), policy=policy).notices == ()
@@ -200,15 +200,15 @@ def test_a_setting_that_covers_the_requests_is_nothing_to_announce() -> None:
     assert translated(a_pod("4", "8Gi", annotations=own(cpus_per_task="4", mem_per_node="9Gi"))).notices == ()
 
 
-def test_who_asks_for_other_gres_than_the_devices_that_kubelet_hands_out_is_told_that_these_are_not_accounted() -> None:
-    def told(gres: str) -> list[str]:
+def test_a_request_for_gres_that_kubelet_does_not_hand_out_gets_an_event_that_these_are_not_accounted() -> None:
+    def warnings_of(gres: str) -> list[str]:
         pod = a_pod(more={"nvidia.com/gpu": "2"}, annotations=own(gres=gres))
         result = translate([pod], {}, WARNING, NOW)
         assert isinstance(result, Translated)
         return [notice.text for notice in result.notices if notice.reason is Reason.UNACCOUNTED]
 
-    assert told("gpu:2,shard:1") == []
-    (text,) = told("shard:9")
+    assert warnings_of("gpu:2,shard:1") == []
+    (text,) = warnings_of("shard:9")
     assert "names no gpu" in text
     assert "request 2" in text
 
@@ -401,7 +401,7 @@ def test_members_of_different_gpu_types_ask_for_none() -> None:
     assert request(one, two, policy=policy).gres == {"gpu": 1}
 
 
-def test_a_pod_of_a_namespace_that_is_not_served_hears_only_that() -> None:
+def test_a_pod_of_a_namespace_that_is_not_served_gets_only_that_event() -> None:
     scoped = TranslationPolicy(namespaces=frozenset({"lab", "team"}))
     assert faults(a_pod("", namespace="other"), policy=scoped) == (
         "namespace other is not served by this extender; it serves: lab, team",

@@ -110,14 +110,14 @@ def test_naming_the_sites_own_user_brings_no_other_group(user: str) -> None:
 
 
 @pytest.mark.parametrize(("user", "group"), [("0", ""), ("0", "0"), ("root", "")])
-def test_whoever_asks_to_run_as_the_tokens_owner_asks_for_nothing(user: str, group: str) -> None:
+def test_a_request_to_run_as_the_tokens_owner_needs_nothing(user: str, group: str) -> None:
     policy = replace(FREE, users={"root": RunAs(0, 0)}, caller=RunAs(0, 0))
     pod = a_pod(annotations=own(user_id=user, group_id=group))
     assert request(pod, policy=policy).run_as is None
     assert request(pod, policy=replace(policy, caller=RunAs(64030, 64030))).run_as == RunAs(0, 0)
 
 
-def test_the_tokens_owner_with_another_group_is_somebody_else() -> None:
+def test_the_tokens_owner_with_another_group_is_another_user() -> None:
     pod = a_pod(annotations=own(user_id="0", group_id="50"))
     assert request(pod, policy=replace(FREE, caller=RunAs(0, 0))).run_as == RunAs(0, 50)
 

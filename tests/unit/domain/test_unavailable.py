@@ -50,11 +50,11 @@ def test_a_node_that_takes_jobs_says_nothing(flags: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("owner", ["[01234567] ", "[89abcdef] ", ""])
-def test_no_drain_of_an_extender_is_told_whoever_s_it_is(owner: str) -> None:
+def test_no_drain_of_any_extender_is_reported(owner: str) -> None:
     assert unavailable(a_node("IDLE", "DRAIN", reason=f"slurm-extender: {owner}Node k1 is cordoned")) is None
 
 
-def test_a_moment_of_silence_is_not_told() -> None:
+def test_a_moment_of_silence_is_not_reported() -> None:
     assert unavailable(a_node("IDLE", "NOT_RESPONDING"), SILENT_FOR - 0.1) is None
 
 

@@ -75,7 +75,7 @@ def test_a_pod_that_is_no_member_gets_no_node() -> None:
     assert cleared().bind_refusal(uid=SECOND.uid) == "Slurm allocated no node to this Pod, not n1"
 
 
-def test_a_pod_nobody_has_heard_of_waits() -> None:
+def test_an_unknown_pod_waits() -> None:
     assert filter_verdict(None, POD.uid, NODES) == Wait(WAITING_TEXT)
     assert bind_refusal(None, POD.uid, "n1") == "Slurm has no allocation for this Pod"
 

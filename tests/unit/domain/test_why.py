@@ -73,7 +73,7 @@ def test_every_reason_of_slurm_has_a_cause_and_its_words(rule: object) -> None:
     )
 
 
-def test_position_and_start_are_told_where_slurm_knows_them() -> None:
+def test_position_and_start_are_shown_where_slurm_knows_them() -> None:
     place = QueuePosition("batch", "Priority", starts_at=NOW + 1000, before=3)
     said = why(replace(waiting().p, reason="It waits (Priority)."), replace(AROUND, place=place)).text
     assert said == (
@@ -83,7 +83,7 @@ def test_position_and_start_are_told_where_slurm_knows_them() -> None:
 
 
 @pytest.mark.parametrize("reason", ["QOSGrpCpuLimit", "JobHeldUser", "Dependency", "ReqNodeNotAvail"])
-def test_the_order_of_the_queue_is_not_told_where_it_does_not_matter(reason: str) -> None:
+def test_the_order_of_the_queue_is_not_shown_where_it_does_not_matter(reason: str) -> None:
     said = why(waiting().p, replace(AROUND, place=QueuePosition("batch", reason, before=3))).text
     assert "before it" not in said
 
@@ -102,17 +102,17 @@ def test_the_order_of_the_queue_is_not_told_where_it_does_not_matter(reason: str
         ),
     ],
 )
-def test_what_hardly_differs_is_told_in_the_same_words(one: QueuePosition, other: QueuePosition) -> None:
+def test_what_hardly_differs_is_reported_in_the_same_words(one: QueuePosition, other: QueuePosition) -> None:
     p = waiting().p
     assert why(p, replace(AROUND, place=one)) == why(p, replace(AROUND, place=other))
 
 
-def test_a_start_that_should_have_been_is_not_told() -> None:
+def test_a_start_that_should_have_been_is_not_reported() -> None:
     assert "expects" not in why(waiting().p, replace(AROUND, place=QueuePosition(starts_at=NOW - 1))).text
 
 
 @pytest.mark.parametrize("state", [State.SUBMITTING, State.UNSURE, State.WAITING], ids=str)
-def test_while_slurm_is_away_that_is_told_first_and_then_what_was_known(state: State) -> None:
+def test_while_slurm_is_away_that_is_reported_first_and_then_what_was_known(state: State) -> None:
     p = STATES[state][0]().p
     said = why(p, replace(AROUND, slurm_away=NOW - 100))
     assert said.cause is Cause.AWAY
@@ -134,7 +134,7 @@ def test_gates_of_others_are_named() -> None:
 
 
 @pytest.mark.parametrize("make", [absent, granted, cleared, lambda: Life(replace(absent().p, request=None))])
-def test_a_missing_resource_claim_is_told_with_what_to_do(make: Callable[[], Life]) -> None:
+def test_a_missing_resource_claim_is_reported_with_what_to_do(make: Callable[[], Life]) -> None:
     lacks = "ResourceClaim team/own, which Pod team/web names, does not exist. Create it, or delete the Pod."
     said = why(make().p, replace(AROUND, claims=lacks, gang="1 of 2 Pods exist.", gates=("example.org/later",)))
     assert said.cause is Cause.CLAIM_MISSING
@@ -148,7 +148,7 @@ def test_a_missing_resource_claim_is_added_to_what_a_job_waits_for() -> None:
     assert said.text.endswith("Partition: batch. ResourceClaim team/own does not exist.")
 
 
-def test_a_policy_that_cannot_be_used_is_told() -> None:
+def test_a_policy_that_cannot_be_used_is_reported() -> None:
     said = why(replace(absent().p, request=None), replace(AROUND, policy_trouble="/etc/policy: line 3: no rule"))
     assert said.cause is Cause.NO_POLICY
     assert "line 3" in said.text
@@ -156,14 +156,14 @@ def test_a_policy_that_cannot_be_used_is_told() -> None:
     assert why(absent().p, replace(AROUND, policy_trouble="/etc/policy: line 3")).cause is not Cause.NO_POLICY
 
 
-def test_a_granted_pod_is_told_what_keeps_its_node_and_then_that_it_is_to_be_bound() -> None:
+def test_a_granted_pod_shows_what_keeps_its_node_and_then_that_it_is_to_be_bound() -> None:
     kept = why(replace(granted().p, reason="Slurm node n1 is kept: a Pod may still be there."), AROUND)
     assert kept.cause is Cause.NODE_KEPT
     assert "n1" in kept.text
     assert why(cleared().p, AROUND).cause is Cause.BINDING
 
 
-def test_a_grant_without_a_node_of_kubernetes_is_told() -> None:
+def test_a_grant_without_a_node_of_kubernetes_is_reported() -> None:
     job = PlaceholderJob(JOB, slurm_nodes=("c7",))
     p = replace(waiting().p, reason="", payload=WaitingState(job, doubted_since=0.0))
     said = why(p, AROUND)
@@ -171,7 +171,7 @@ def test_a_grant_without_a_node_of_kubernetes_is_told() -> None:
     assert "c7" in said.text
 
 
-def test_faults_of_the_pod_are_all_told() -> None:
+def test_faults_of_the_pod_are_all_reported() -> None:
     p = replace(refused().p, cancelled=None, faults=("cpus: -1", "mode: what"))
     said = why(p, AROUND)
     assert said.cause is Cause.INVALID

@@ -31,7 +31,7 @@ def test_what_did_not_change_is_known_to_be_the_same() -> None:
         {"licenses": "a"},
     ],
 )
-def test_wishes_that_can_be_followed_are_told_one_by_one(now: dict[str, Any]) -> None:
+def test_wishes_that_can_be_followed_are_sent_one_by_one(now: dict[str, Any]) -> None:
     request = replace(WAS, **now)
     was = as_asked(wishes_of(WAS), request)
     assert changed(was, request) == now.keys()
@@ -46,7 +46,7 @@ def test_what_no_job_can_follow_makes_another(now: dict[str, Any]) -> None:
     assert can_follow(was, request) == can_follow(WAS, request)
 
 
-def test_how_exclusions_are_told_is_no_wish() -> None:
+def test_the_way_in_which_exclusions_are_sent_is_no_wish() -> None:
     assert wishes_of(replace(WAS, excluded_nodes=("n1",), time_limit_least=3)) == wishes_of(WAS)
 
 

@@ -58,7 +58,7 @@ def test_a_configuration_that_cannot_be_used_is_exit_code_2(tmp_path: Path) -> N
     assert "apiVersion: missing" in result.stderr
 
 
-def test_without_a_configuration_here_or_in_the_cluster_nothing_can_be_looked_at(tmp_path: Path) -> None:
+def test_without_a_configuration_here_or_in_the_cluster_nothing_can_be_checked(tmp_path: Path) -> None:
     result = call("--set", f"kubernetes.kubeconfig={tmp_path}/none")
     assert result.exit_code == 2
     assert "no --config is given, and the cluster has no configuration: kubeconfig" in result.stderr

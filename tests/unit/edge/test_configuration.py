@@ -58,7 +58,7 @@ def test_the_smallest_document_of_the_reference_page_is_enough() -> None:
     assert configuration.scheduler.name == "slurm"
 
 
-def test_everything_listens_on_the_loopback_interface_unless_told_otherwise() -> None:
+def test_everything_listens_on_the_loopback_interface_unless_configured_otherwise() -> None:
     configuration = read()
     binds = [configuration.http.bind, configuration.observability.health_bind, configuration.observability.metrics_bind]
     assert {bind.host for bind in binds} == {"127.0.0.1"}
@@ -260,7 +260,7 @@ def test_a_fault_in_a_variable_or_flag_names_it() -> None:
     assert "it must read key=value" in faults(settings=("slurm.killWait",))[0]
 
 
-def test_variables_of_kubernetes_and_of_the_placeholder_script_are_not_ours() -> None:
+def test_variables_of_kubernetes_and_of_the_placeholder_script_are_not_passed_on() -> None:
     foreign = {"SLURM_EXTENDER_SERVICE_HOST": "10.0.0.1", "SLURM_EXTENDER_PORT": "tcp://x", "SLURM_EXTENDER_TOKEN": "t"}
     assert from_environment(foreign) == Overrides()
 
@@ -450,7 +450,7 @@ def test_the_site_s_decisions_reach_the_translation() -> None:
     assert (policy.strict_grace, policy.kill_wait_s) == (True, 60)
 
 
-def test_people_of_the_cluster_are_known_by_name_and_root_without_an_entry() -> None:
+def test_users_of_the_cluster_are_known_by_name_and_root_without_an_entry() -> None:
     people = "users: [{name: slurm, uid: 64030, gid: 64031}], groups: [{name: staff, gid: 50}]"
     defaults = "jobs: {defaults: {userId: slurm, groupId: staff}}\n"
     policy = translation_policy(read(f"slurm: {{token: a, {people}}}\n{defaults}"))

@@ -119,7 +119,7 @@ async def test_a_renewal_answered_late_counts_from_when_it_was_sent(looptime: Lo
         assert write_gate.left_s == pytest.approx(TIMING.renew_deadline - 2.5)
 
 
-async def test_an_acquisition_of_unknown_outcome_is_looked_up_and_keeps_its_epoch() -> None:
+async def test_an_acquisition_of_unknown_outcome_is_read_and_keeps_its_epoch() -> None:
     lock = Lock()
     election, write_gate = candidate(lock)
     lock.loses_answers = True
@@ -131,7 +131,7 @@ async def test_an_acquisition_of_unknown_outcome_is_looked_up_and_keeps_its_epoc
     assert (write_gate.held, write_gate.epoch) == (True, 1)
 
 
-async def test_a_renewal_of_unknown_outcome_is_looked_up_and_renewed_again() -> None:
+async def test_a_renewal_of_unknown_outcome_is_read_and_renewed_again() -> None:
     lock = Lock()
     election, write_gate = candidate(lock)
     async with reigning(election) as task:
@@ -177,7 +177,7 @@ async def test_a_lease_that_another_one_took_deposes_its_holder_and_is_left_alon
         assert not write_gate.may_write()
 
 
-async def test_a_lease_that_somebody_only_annotated_is_renewed() -> None:
+async def test_a_lease_that_was_only_annotated_is_renewed() -> None:
     lock = Lock()
     election, write_gate = candidate(lock)
     async with reigning(election) as task:
@@ -273,7 +273,7 @@ async def test_a_release_frees_the_lease_and_is_the_last_write() -> None:
     assert not write_gate.may_write()
 
 
-async def test_a_release_whose_last_renewal_was_not_answered_looks_first() -> None:
+async def test_a_release_whose_last_renewal_was_not_answered_reads_first() -> None:
     lock = Lock()
     election, _ = candidate(lock)
     async with reigning(election):

@@ -58,7 +58,7 @@ def test_an_example_becomes_the_jobs_that_its_row_names(path: Path) -> None:
     assert several in result.stdout
 
 
-def test_the_example_of_a_namespace_has_what_the_policy_of_the_manifests_looks_for() -> None:
+def test_the_example_of_a_namespace_has_what_the_policy_of_the_manifests_requires() -> None:
     policy = next(yaml.safe_load_all((TOP / "manifests/components/namespace-opt-in/policy.yaml").read_text()))
     namespace, job, deployment = yaml.safe_load_all(OPT_IN.read_text(encoding="utf-8"))
     assert namespace["metadata"]["labels"] == policy["spec"]["matchConstraints"]["namespaceSelector"]["matchLabels"]

@@ -25,7 +25,7 @@ class Knowing:
             self.placeholders.put(p)
 
 
-async def test_numbers_that_are_no_jobs_of_ours_are_not_kept_to_be_read() -> None:
+async def test_numbers_that_are_no_placeholders_are_not_kept_to_be_read() -> None:
     hints: list[int] = []
     engine = cast(Engine, Knowing(in_state(State.WAITING, "u1", PlaceholderJob(7))))
 

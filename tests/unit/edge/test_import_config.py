@@ -132,7 +132,7 @@ def test_helm_values_of_sunk_become_a_configuration() -> None:
 
 
 @pytest.mark.parametrize("text", [BRIDGE_FILE, yaml.safe_dump(BRIDGE_MAP)], ids=["file", "ConfigMap"])
-def test_the_configuration_of_slurm_bridge_becomes_ours(text: str) -> None:
+def test_the_configuration_of_slurm_bridge_becomes_the_extenders(text: str) -> None:
     found = taken(text)
     assert found["scheduler"] == {"name": "slurm-bridge-scheduler"}
     assert found["slurm"]["addresses"] == ["http://slurm-restapi.slurm:6820"]

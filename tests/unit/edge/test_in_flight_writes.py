@@ -18,7 +18,7 @@ async def answer(after_s: float, done: list[float]) -> float:
     return after_s
 
 
-async def test_whoever_asks_gets_the_answer_or_the_fault() -> None:
+async def test_every_caller_gets_the_answer_or_the_fault() -> None:
     async def fail() -> None:
         raise ValueError("refused")
 
@@ -42,7 +42,7 @@ async def test_a_request_outlives_who_asked_and_its_answer_is_waited_for() -> No
     assert await in_flight_writes.answered(10.0) == 0
 
 
-async def test_what_is_given_up_ends_and_nobody_hears_more_of_it() -> None:
+async def test_what_is_given_up_ends_and_reports_nothing_more() -> None:
     in_flight_writes, done = InFlightWrites(), list[float]()
     asked = asyncio.create_task(in_flight_writes.shield(answer(5.0, done)))
     await asyncio.sleep(1)
@@ -52,7 +52,7 @@ async def test_what_is_given_up_ends_and_nobody_hears_more_of_it() -> None:
     assert await in_flight_writes.answered(0.0) == 0
 
 
-async def test_a_fault_that_nobody_waits_for_is_no_fault_of_the_loop(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_fault_without_a_waiter_is_no_fault_of_the_loop(caplog: pytest.LogCaptureFixture) -> None:
     async def fail() -> None:
         await asyncio.sleep(1)
         raise ValueError("refused")

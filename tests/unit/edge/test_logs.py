@@ -183,7 +183,7 @@ def test_debugging_is_switched_on_and_off(configured: LogLevel, then: LogLevel) 
     assert logs.level() is then
 
 
-def test_text_is_for_people() -> None:
+def test_text_is_for_users() -> None:
     out = lines(form=LogFormat.TEXT)
     structlog.get_logger("extender.test").info("job_granted", pod="ns/p")
     text = out.getvalue()

@@ -62,7 +62,7 @@ def test_the_phases_of_a_placeholder_are_timed() -> None:
     assert counted.metrics.followed == 0
 
 
-def test_a_placeholder_taken_up_at_a_start_is_not_timed_as_submitted() -> None:
+def test_a_placeholder_adopted_at_a_start_is_not_timed_as_submitted() -> None:
     counted = Counted()
     counted.move(State.UNSURE)
     counted.move(State.WAITING, 3)
@@ -70,7 +70,7 @@ def test_a_placeholder_taken_up_at_a_start_is_not_timed_as_submitted() -> None:
     assert counted.value("placeholder_phase_duration_seconds_count") == 0
 
 
-def test_a_second_try_is_timed_anew() -> None:
+def test_a_second_try_is_timed_again() -> None:
     counted = Counted()
     for _ in range(2):
         counted.move(State.SUBMITTING)
@@ -337,7 +337,7 @@ def test_no_label_names_a_pod() -> None:
     assert "4711" not in text
 
 
-def test_every_metric_has_our_prefix_and_says_what_it_is() -> None:
+def test_every_metric_has_the_extenders_prefix_and_says_what_it_is() -> None:
     counted = Counted()
     counted.metrics.polled(1, True)
     families = list(text_string_to_metric_families(counted.metrics.render()[0].decode()))

@@ -85,7 +85,7 @@ def test_text_that_cannot_be_read_is_a_fault_and_nothing_worse(text: str) -> Non
     assert faults(f"rules: [{{name: {text}}}]\n")
 
 
-def test_aliases_that_stand_for_ever_more_are_a_fault() -> None:
+def test_aliases_that_stand_for_more_and_more_are_a_fault() -> None:
     doubled = "".join(f"- &l{at} [*l{at - 1}, *l{at - 1}]\n" for at in range(1, 40))
     (fault,) = faults(f"rules:\n- &l0 [a, a]\n{doubled}")
     assert "more than" in fault

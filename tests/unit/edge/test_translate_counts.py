@@ -103,7 +103,7 @@ def test_a_gang_over_several_templates_of_such_a_kind_is_one_job() -> None:
     assert "# gang r is a gang: 3 Pods get this one job, and start together\n" in result.stdout
 
 
-def test_what_looks_like_a_template_and_is_none_is_skipped() -> None:
+def test_what_resembles_a_template_and_is_none_is_skipped() -> None:
     odd = POD.replace("100m", "[1]")
     result = said(workload("Thing", f"{{a: {odd}, b: {POD}}}"))
     assert result.exit_code == 0
@@ -133,7 +133,7 @@ def test_many_skipped_objects_are_named_up_to_a_bound() -> None:
     assert "# skipped 30 more objects" in result.stdout
 
 
-def test_a_parallel_job_that_is_no_gang_is_told_how_to_become_one() -> None:
+def test_a_parallel_job_that_is_no_gang_gets_advice_how_to_become_one() -> None:
     job = workload("Job", f"{{parallelism: 4, template: {POD}}}", "batch/v1")
     assert "annotation slurm-extender.io/gang (docs/gangs.md)" in said(job).stdout
     assert (

@@ -87,7 +87,7 @@ def test_an_answer_is_of_use_until_another_one_may_write(watch: Watch, shared: W
     assert shared.answer_within_s == 6.0
 
 
-async def test_the_end_is_told_to_who_waits(watch: Watch, shared: WriteGate) -> None:
+async def test_the_end_is_reported_to_the_waiter(watch: Watch, shared: WriteGate) -> None:
     shared.renewed(100.0, 1)
     waiting = asyncio.create_task(shared.until_over())
     await asyncio.sleep(0)

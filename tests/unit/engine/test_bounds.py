@@ -15,7 +15,7 @@ from simulator.kube.objects import a_pod
 from tests.builders.services import StillClock
 
 
-async def test_an_instant_that_is_changed_for_ever_leaves_no_old_ones_behind() -> None:
+async def test_an_instant_that_is_changed_indefinitely_leaves_no_old_ones_behind() -> None:
     kept = Timers(StillClock())
     kept.set("other", 5.0)
     for number in range(100_000):

@@ -68,7 +68,7 @@ async def test_all_that_wait_share_the_write_that_begins_after_they_came() -> No
     assert store.writes == 2
 
 
-async def test_after_a_restore_another_writer_goes_on_and_the_old_number_stays() -> None:
+async def test_after_a_restore_another_writer_continues_and_the_old_number_stays() -> None:
     store = Store()
     writer = a_writer(store)
     await writer.write(writer.begun)

@@ -68,7 +68,7 @@ def dispatcher(
     )
 
 
-async def carried(commands: Iterable[c.Command], workers: int = 1, seconds: float = 10_000) -> Carried:
+async def executed(commands: Iterable[c.Command], workers: int = 1, seconds: float = 10_000) -> Carried:
     done = Carried()
     queues = dispatcher(done, workers)
     for number, command in enumerate(commands):
@@ -83,24 +83,24 @@ async def carried(commands: Iterable[c.Command], workers: int = 1, seconds: floa
 
 async def test_ends_go_before_questions_and_questions_before_starts() -> None:
     probe = c.ProbeJob("t", 1)
-    done = await carried([start(1), probe, end(2)])
+    done = await executed([start(1), probe, end(2)])
     assert done.commands == [end(2), probe, start(1)]
 
 
-async def test_among_many_ends_every_fourth_turn_is_for_whoever_else_waits() -> None:
-    done = await carried([*map(start, range(5)), *map(end, range(500))])
+async def test_among_many_ends_every_fourth_turn_is_for_another_waiter() -> None:
+    done = await executed([*map(start, range(5)), *map(end, range(500))])
     turns = [number for number, command in enumerate(done.commands) if isinstance(command, c.SubmitJob)]
     assert turns == [(IN_A_ROW + 1) * (number + 1) - 1 for number in range(5)]
 
 
 async def test_questions_do_not_take_the_turns_of_starts() -> None:
     questions = [c.ReadJob(number) for number in range(200)]
-    done = await carried([*map(start, range(5)), *questions, *map(end, range(500))])
+    done = await executed([*map(start, range(5)), *questions, *map(end, range(500))])
     turns = [number for number, command in enumerate(done.commands) if isinstance(command, c.SubmitJob)]
     assert turns == [(IN_A_ROW + 2) * (number + 1) - 1 for number in range(5)]
 
 
-async def test_ends_that_went_alone_give_nobody_a_turn_before_those_that_wait() -> None:
+async def test_single_ends_give_no_pod_a_turn_before_those_that_wait() -> None:
     done = Carried()
     queues = dispatcher(done)
     task = asyncio.create_task(queues.run())
@@ -146,7 +146,7 @@ async def test_ends_of_a_namespace_go_before_starts_of_all_others_but_for_their_
 
 
 async def test_no_more_are_under_way_than_there_are_workers() -> None:
-    assert (await carried([*map(start, range(50)), *map(end, range(50))], workers=8)).most == 8
+    assert (await executed([*map(start, range(50)), *map(end, range(50))], workers=8)).most == 8
 
 
 async def test_a_command_that_is_queued_or_under_way_is_not_queued_again() -> None:

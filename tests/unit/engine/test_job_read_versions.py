@@ -17,7 +17,7 @@ class Nobody:
         pass
 
 
-def test_an_answer_asked_for_before_one_that_was_told_is_no_news() -> None:
+def test_an_answer_requested_before_one_that_was_handled_is_no_news() -> None:
     readings = JobReadVersions(StillClock(), lambda: {7})
     first, second = readings.ask(), readings.ask()
     assert readings.is_news(7, second)
@@ -75,7 +75,7 @@ def test_two_reads_that_began_together_are_one_miss_however_late_the_second_is_a
     assert missing_jobs.missed("u1", 7, began + MISS_APART)
 
 
-def test_an_answer_is_wanted_until_one_that_was_asked_for_later_is_told() -> None:
+def test_an_answer_is_wanted_until_one_that_was_requested_later_is_handled() -> None:
     readings = JobReadVersions(StillClock(), lambda: {7})
     earlier = readings.ask()
     readings.want("workload", 7)

@@ -111,7 +111,7 @@ async def test_after_a_start_a_gang_with_very_many_pods_is_settled_before_its_jo
     assert len(gang.events) == MANY - 3
 
 
-async def test_a_pod_beyond_the_size_of_its_gang_is_told_once_that_it_waits() -> None:
+async def test_a_pod_beyond_the_size_of_its_gang_gets_one_event_that_it_waits() -> None:
     gang = GangOfFour()
     gang.join(*range(6))
     gang.join(*range(6))

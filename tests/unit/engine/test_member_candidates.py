@@ -133,7 +133,7 @@ def test_a_gang_of_whose_members_no_list_is_known_has_no_nodes_reported() -> Non
     assert gang.sent == []
 
 
-def test_a_surplus_pod_that_leaves_changes_no_nodes() -> None:
+def test_a_duplicate_pod_that_leaves_changes_no_nodes() -> None:
     gang = ListsOfGang("old", "surplus")
     gang.report("old", ALL)
     gang.requests("old", candidates=ALL)

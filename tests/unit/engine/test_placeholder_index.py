@@ -45,7 +45,7 @@ def test_an_id_that_was_given_out_again_is_the_later_workloads(nodes: tuple[str,
     assert workloads.workload_of_job(JOB) == "later"
 
 
-def test_nothing_is_left_of_a_job_that_nobody_claims_any_more() -> None:
+def test_nothing_is_left_of_an_unclaimed_job() -> None:
     workloads = PlaceholderIndex()
     workloads.put(replace(in_state(State.RELEASING, "owner", PlaceholderJob(JOB)), duplicate_jobs=frozenset({8})))
     assert workloads.jobs == {JOB, 8}
@@ -60,7 +60,7 @@ def waits(key: str, mode: Mode | None, reason: str = "") -> Placeholder:
 
 
 @pytest.mark.parametrize("mode", [Mode.ALLOCATION, Mode.EXTERNAL])
-def test_a_job_that_was_had_at_once_is_in_nobodys_way_before_it_was_read_unless_it_turns_out_to_wait(
+def test_an_immediate_allocation_counts_as_queued_only_if_it_turns_out_to_wait(
     mode: Mode,
 ) -> None:
     workloads = PlaceholderIndex()

@@ -60,7 +60,7 @@ def test_devices_of_slurm_are_held_from_the_binding_on() -> None:
     assert not is_provisional(CHOSEN_BY_SLURM, replace(UNBOUND, binding=True))
 
 
-def test_devices_of_a_bound_pod_are_held_whoever_chose_them() -> None:
+def test_devices_of_a_bound_pod_are_held_independent_of_who_chose_them() -> None:
     assert not is_provisional(CHOSEN_BY_SLURM, replace(UNBOUND, node="n1"))
     assert not is_provisional(CHOSEN_BY_KUBE_SCHEDULER, replace(UNBOUND, node="n1"))
 

@@ -265,7 +265,7 @@ async def test_an_event_under_way_when_the_work_ends_is_flushed_too() -> None:
         assert len(bench.events) == 1
 
 
-async def test_an_instant_that_the_clock_rounds_down_is_not_waited_for_for_ever() -> None:
+async def test_an_instant_that_the_clock_rounds_down_is_not_waited_for_indefinitely() -> None:
     """A time-out may end a hair before the instant it was asked for; asked again it ends at once, and again."""
     began = next(t for t in range(1_000_000, 2_000_000) if t / 1e6 + 2.0 > (t + 2_000_000) / 1e6)
     async with a_bench() as bench:

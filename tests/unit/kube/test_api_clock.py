@@ -8,12 +8,12 @@ from extender.kube.api_clock import ApiClock
 from tests.builders.services import StillClock
 
 
-def test_before_the_first_answer_our_own_clock_has_to_do() -> None:
+def test_before_the_first_answer_the_local_clock_is_used() -> None:
     clock = StillClock()
     assert ApiClock(clock).wall() == clock.wall()
 
 
-def test_an_answer_tells_the_time_and_it_goes_on_from_there() -> None:
+def test_an_answer_gives_the_time_and_the_clock_continues_from_there() -> None:
     clock = StillClock()
     api = ApiClock(clock)
     api.answered({"date": "Tue, 15 Nov 1994 08:12:31 GMT"})
@@ -22,7 +22,7 @@ def test_an_answer_tells_the_time_and_it_goes_on_from_there() -> None:
 
 
 @pytest.mark.parametrize("headers", [{}, {"date": "yesterday"}, {"date": "Tue, 99 Nov 1994 08:12:31 GMT"}])
-def test_an_answer_that_tells_no_time_says_nothing(headers: dict[str, str]) -> None:
+def test_an_answer_without_a_time_says_nothing(headers: dict[str, str]) -> None:
     api = ApiClock(StillClock())
     api.answered({"date": "Tue, 15 Nov 1994 08:12:31 GMT"})
     api.answered(headers)

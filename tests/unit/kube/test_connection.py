@@ -82,7 +82,7 @@ async def test_each_refusal_has_its_error(code: int, error: type[Exception]) -> 
             await api.connection.request("GET", PODS)
 
 
-async def test_a_429_carries_its_retry_after() -> None:
+async def test_a_429_has_its_retry_after() -> None:
     async with fake_api() as api:
         api.server.faults.add(KubeFault(code=429, retry_after_s=7))
         with pytest.raises(Throttled) as caught:
@@ -326,7 +326,7 @@ async def test_a_token_that_no_header_can_hold_is_an_error_without_the_token() -
 
 @over_sockets
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="tcp(7) of Linux")
-async def test_bytes_that_nobody_takes_are_given_up_by_the_kernel() -> None:
+async def test_bytes_that_are_not_taken_are_given_up_by_the_kernel() -> None:
     with deaf_server() as port:
         connection = connect_plainly(f"http://127.0.0.1:{port}", lambda: "t", guard=Guard(acknowledged_s=0.3))
         with pytest.raises(OutcomeUnknown) as caught:
@@ -349,7 +349,7 @@ async def test_who_may_not_write_may_write_the_lease_by_which_that_is_had(prefix
 
 
 @pytest.mark.parametrize(("path", "waits"), [(PODS, 3.0), ("/apis/coordination.k8s.io/v1/leases", 10.0)])
-async def test_nobody_waits_for_the_answer_to_a_write_when_another_one_may_write(
+async def test_no_caller_waits_for_the_answer_to_a_write_when_another_one_may_write(
     path: str, waits: float, looptime: LoopTimeProxy
 ) -> None:
     network = Network()

@@ -15,16 +15,16 @@ from tests.unit.kube.test_reflector import Bench, a_bench
 pytestmark = pytest.mark.looptime
 
 
-async def told(bench: Bench, disorder: WatchDisorder) -> None:
+async def disturbed(bench: Bench, disorder: WatchDisorder) -> None:
     bench.api.server.caches.disturb(disorder, random.Random(1))
     await asyncio.sleep(1)
     bench.mirror.told.clear()
 
 
-async def test_a_line_that_comes_twice_is_told_once() -> None:
+async def test_a_line_that_comes_twice_is_reported_once() -> None:
     async with a_bench() as bench:
         await bench.until_watching()
-        await told(bench, WatchDisorder.TWICE)
+        await disturbed(bench, WatchDisorder.TWICE)
         bench.api.server.add_pod("a")
         bench.start_pod("a")
         await asyncio.sleep(2)
@@ -35,7 +35,7 @@ async def test_a_line_that_comes_twice_is_told_once() -> None:
 async def test_a_pod_does_not_come_back_because_an_older_line_comes_again() -> None:
     async with a_bench() as bench:
         await bench.until_watching()
-        await told(bench, WatchDisorder.AGAIN)
+        await disturbed(bench, WatchDisorder.AGAIN)
         bench.api.server.add_pod("a")
         bench.start_pod("a")
         await asyncio.sleep(2)
@@ -48,10 +48,10 @@ async def test_a_pod_does_not_come_back_because_an_older_line_comes_again() -> N
         assert bench.mirror.lists == 1
 
 
-async def test_what_came_before_the_list_and_is_told_by_the_watch_is_no_news() -> None:
+async def test_what_came_before_the_list_and_is_reported_by_the_watch_is_no_news() -> None:
     async with a_bench() as bench:
         await bench.until_watching()
-        await told(bench, WatchDisorder.AGAIN)
+        await disturbed(bench, WatchDisorder.AGAIN)
         bench.api.server.add_pod("a")
         await asyncio.sleep(2)
         bench.api.server.delete_pod("a", grace_s=0)
@@ -98,7 +98,7 @@ async def test_a_list_that_is_older_than_what_was_seen_removes_nothing() -> None
         assert bench.mirror.names == ["new", "p0000"]
 
 
-async def test_a_list_that_stays_older_for_minutes_is_believed() -> None:
+async def test_a_list_that_stays_older_for_minutes_is_trusted() -> None:
     """An etcd that was restored from a backup gives out its versions once more."""
     async with a_bench(pods=1) as bench:
         await bench.until_watching()

@@ -234,7 +234,7 @@ async def test_a_false_reference_with_the_uid_of_another_owner_changes_nothing_f
         assert root_annotations(await bench.reader.controllers("other", an_owner(job))) == {}
 
 
-async def test_versions_that_do_not_exist_are_not_remembered_for_ever() -> None:
+async def test_versions_that_do_not_exist_are_not_remembered_indefinitely() -> None:
     async with a_bench() as bench:
         job = bench.create("batch/v1", "Job", "j", which="job")
         for number in range(400):

@@ -100,7 +100,7 @@ async def test_a_kind_that_is_not_served_any_more_says_nothing_about_its_objects
             assert (found.group(RING), told, found.trouble) == (None, [RING, RING], "")
 
 
-async def test_only_another_number_of_members_is_told() -> None:
+async def test_only_another_number_of_members_is_reported() -> None:
     async with fake_api(resources=(*BUILT_IN, COSCHEDULING_POD_GROUPS)) as api:
         api.server.create(a_group(COSCHEDULING_POD_GROUPS, {"minMember": 2}))
         key = ObjectKey(COSCHEDULING_POD_GROUPS, "default", "ring")

@@ -97,7 +97,7 @@ async def a_bench(pods: int = 0) -> AsyncIterator[Bench]:
             yield Bench(api, reflector, mirror)
 
 
-async def test_it_lists_in_pages_of_one_hundred_and_then_tells_everything_at_once() -> None:
+async def test_it_lists_in_pages_of_one_hundred_and_then_reports_everything_at_once() -> None:
     async with a_bench(pods=250) as bench:
         await bench.until_watching()
         assert len(bench.mirror.pods) == 250
@@ -116,7 +116,7 @@ async def test_it_watches_from_the_version_of_the_list() -> None:
         assert 300 <= int(query["timeoutSeconds"]) <= 600
 
 
-async def test_changes_are_told_in_order() -> None:
+async def test_changes_are_reported_in_order() -> None:
     async with a_bench() as bench:
         await bench.until_watching()
         bench.api.server.add_pod("a")
@@ -138,7 +138,7 @@ async def test_a_page_that_is_too_old_starts_the_list_again() -> None:
         assert [("continue" in request.query) for request in bench.lists] == [False, True, False, True]
 
 
-async def test_a_watch_that_ends_is_taken_up_from_the_last_version(looptime: LoopTimeProxy) -> None:
+async def test_a_watch_that_ends_is_resumed_from_the_last_version(looptime: LoopTimeProxy) -> None:
     async with a_bench(pods=1) as bench:
         await bench.until_watching()
         await asyncio.sleep(5)
@@ -175,7 +175,7 @@ async def test_watches_that_end_at_once_are_not_begun_more_than_once_a_second() 
 
 
 @pytest.mark.parametrize("within_the_stream", [True, False])
-async def test_a_version_that_is_too_old_forces_a_list_which_tells_missed_deletions(within_the_stream: bool) -> None:
+async def test_a_version_that_is_too_old_forces_a_list_which_reports_missed_deletions(within_the_stream: bool) -> None:
     async with a_bench(pods=3) as bench:
         await bench.until_watching()
         bench.api.refuse()
@@ -191,7 +191,7 @@ async def test_a_version_that_is_too_old_forces_a_list_which_tells_missed_deleti
         assert bench.reflector.status.relists == {"gone": 1}
 
 
-async def test_a_401_renews_the_token_and_goes_on() -> None:
+async def test_a_401_renews_the_token_and_continues() -> None:
     tokens = iter(["old", "new", "new", "new"])
     async with fake_api(token=lambda: next(tokens)) as api:
         api.server.tokens = {"new"}
@@ -290,7 +290,7 @@ async def test_an_outage_that_passes_while_the_mirror_waits_is_taken_for_one() -
         assert bench.mirror.names == ["p0000", "p0001", *[f"since-{number}" for number in range(5)]]
 
 
-async def test_a_watch_that_is_cut_and_taken_up_at_once_lists_nothing() -> None:
+async def test_a_watch_that_is_cut_and_resumed_at_once_lists_nothing() -> None:
     async with a_bench(pods=2) as bench:
         await bench.until_watching()
         bench.api.cut()
@@ -377,7 +377,7 @@ async def test_a_version_from_the_future_forces_a_list() -> None:
         assert bench.mirror.lists == 2
 
 
-async def test_an_odd_object_is_counted_and_the_watch_goes_on() -> None:
+async def test_an_odd_object_is_counted_and_the_watch_continues() -> None:
     async with a_bench() as bench:
         await bench.until_watching()
         bench.api.server.add_pod("odd")
@@ -393,7 +393,7 @@ async def test_an_odd_object_is_counted_and_the_watch_goes_on() -> None:
         assert bench.mirror.names == ["next"]
 
 
-async def test_an_odd_object_in_a_list_is_told_by_name() -> None:
+async def test_an_odd_object_in_a_list_is_reported_by_name() -> None:
     async with fake_api() as api:
         api.server.add_pod("good")
         api.server.add_pod("odd")
@@ -414,7 +414,7 @@ async def test_cancelling_closes_the_connection_within_a_second() -> None:
     assert api.connections == 0
 
 
-async def test_its_status_tells_what_happened() -> None:
+async def test_its_status_shows_what_happened() -> None:
     async with a_bench(pods=1) as bench:
         await bench.until_watching()
         await asyncio.sleep(5)
@@ -478,7 +478,7 @@ def _notify(bench: Bench, line: bytes) -> None:
         listener(happening)
 
 
-async def test_a_missing_permission_is_said_once_and_again_when_it_is_missing_anew() -> None:
+async def test_a_missing_permission_is_reported_once_and_again_when_it_is_missing_again() -> None:
     with capture_logs() as logs:
         async with a_bench(pods=1) as bench:
             refusal: dict[str, Any] = {"code": 403, "reason": "Forbidden", "times": None}

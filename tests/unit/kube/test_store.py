@@ -62,7 +62,7 @@ def test_what_could_not_be_read_may_exist_until_it_is_gone(store: PodStore) -> N
     assert not store.may_exist("uid-c")
 
 
-async def test_who_waits_for_the_sync_is_told(store: PodStore) -> None:
+async def test_a_waiter_for_the_sync_is_notified(store: PodStore) -> None:
     waiter = asyncio.create_task(store.wait_synced())
     await asyncio.sleep(0)
     assert not waiter.done()
@@ -70,7 +70,7 @@ async def test_who_waits_for_the_sync_is_told(store: PodStore) -> None:
     await waiter
 
 
-def test_a_list_tells_what_is_new_what_changed_and_what_is_gone(store: PodStore) -> None:
+def test_a_list_reports_what_is_new_what_changed_and_what_is_gone(store: PodStore) -> None:
     store.replaced([a_pod("same"), a_pod("changed"), a_pod("gone")], [])
     told = Told(store)
     store.replaced([a_pod("same"), a_pod("changed", 2), a_pod("new")], [])
@@ -85,7 +85,7 @@ def test_callbacks_see_the_store_as_it_is_after_the_change(store: PodStore) -> N
     assert seen == [1, 0]
 
 
-def test_a_removal_tells_the_last_state_first(store: PodStore) -> None:
+def test_a_removal_reports_the_last_state_first(store: PodStore) -> None:
     store.changed(a_pod("a", 1))
     told = Told(store)
     store.removed("uid-a", a_pod("a", 3, phase="Failed"))

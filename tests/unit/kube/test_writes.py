@@ -92,7 +92,7 @@ async def test_a_repeated_binding_is_bound() -> None:
         assert (await bench.writer.bind(bench.member, "n1", {})).result is BindResult.BOUND
 
 
-async def test_a_pod_bound_elsewhere_is_refused_with_the_place() -> None:
+async def test_a_pod_bound_to_another_node_is_refused_with_that_node() -> None:
     async with a_bench() as bench:
         await bench.writer.bind(bench.member, "n1", {})
         answer = await bench.writer.bind(bench.member, "n2", {})
@@ -150,7 +150,7 @@ async def test_an_api_server_that_cannot_be_reached_is_unknown() -> None:
         assert (await bench.writer.bind(bench.member, "n1", {})).result is BindResult.UNKNOWN
 
 
-async def test_a_lost_binding_that_may_still_be_carried_out_is_unknown() -> None:
+async def test_a_lost_binding_that_may_still_be_executed_is_unknown() -> None:
     async with a_bench() as bench:
         bench.api.server.faults.add(KubeFault(method="POST", code=504, times=None))
         assert (await bench.writer.bind(bench.member, "n1", {})).result is BindResult.UNKNOWN
@@ -422,7 +422,7 @@ async def test_a_pod_that_cannot_be_read_is_ended_with_its_own_grace() -> None:
         assert bench.pod["metadata"]["deletionGracePeriodSeconds"] == 40
 
 
-async def test_a_budget_is_told_from_other_refusals() -> None:
+async def test_a_budget_is_distinguished_from_other_refusals() -> None:
     async with a_bench() as bench:
         bench.run()
         bench.api.server.faults.add(KubeFault(method="POST", path="/eviction", code=429))

@@ -144,7 +144,7 @@ def test_nodes_show_what_stands_on_them_and_say_what_is_left_out(api: PlainApi) 
     assert "DRAIN: bad disk" in said.stdout
 
 
-def test_nodes_show_slurms_states_where_the_extender_tells_them(api: PlainApi) -> None:
+def test_nodes_show_slurms_states_where_the_extender_writes_them(api: PlainApi) -> None:
     api.nodes = [a_node("n1")]
     api.lease = {"spec": {"holderIdentity": "slurm-extender-abc_00ff"}}
     slurm = {"name": "c1", "kubernetes": "n1", "state": "IDLE+DRAIN", "reason": "x", "partitions": ["batch"]}
@@ -169,7 +169,7 @@ def test_status_says_who_leads_and_what_is_wrong(api: PlainApi) -> None:
     assert "away" in said.stdout
 
 
-def test_a_leader_that_renews_nothing_and_tells_nothing_is_said_to_be_gone(api: PlainApi) -> None:
+def test_a_leader_that_renews_and_reports_nothing_is_shown_as_gone(api: PlainApi) -> None:
     held = {
         "holderIdentity": "slurm-extender-abc_00ff",
         "renewTime": "2026-01-01T00:00:00Z",
@@ -196,7 +196,7 @@ def test_status_does_with_what_it_may_see(api: PlainApi) -> None:
     assert "1 SlurmJobQueued" in said.stdout
 
 
-def test_whoever_is_named_is_acted_as(api: PlainApi) -> None:
+def test_the_named_user_is_impersonated(api: PlainApi) -> None:
     api.pods = [a_pod("web", why=SENTENCE)]
     words = ("--as", "alice", "--as-group", "one", "--as-group", "two", "--token", "another")
     assert asked("why", "web", *words).exit_code == 0

@@ -80,7 +80,7 @@ def test_who_may_not_forward_a_port_is_served_by_the_proxy_where_the_site_opened
     assert any(":8083/proxy/debug/orphans" in one for one in api.asked)
 
 
-def test_who_may_neither_is_told_which_role_allows_it(api: PlainApi) -> None:
+def test_a_user_without_either_right_gets_the_role_that_allows_it(api: PlainApi) -> None:
     api.nodes, api.lease = [a_node("n1")], LEASE
     said = asked("nodes")
     assert said.exit_code == 0
@@ -95,7 +95,7 @@ def test_a_single_replica_is_found_by_its_label(api: PlainApi) -> None:
     assert [path.split("/")[6] for path, _ in api.forwarded] == ["slurm-extender-new"]
 
 
-def test_where_nobody_leads_that_is_said(api: PlainApi) -> None:
+def test_a_missing_leader_is_reported(api: PlainApi) -> None:
     said = asked("orphans")
     assert said.exit_code == 1
     assert "which Pod of the extender leads cannot be read in namespace slurm-extender" in said.stderr
@@ -186,7 +186,9 @@ def test_a_single_replica_works_beside_a_lease_that_was_released_before(api: Pla
 
 
 @pytest.mark.parametrize("debug", [{"checks": [_check("cluster"), _check("lease", text="nobody leads")]}, {}, None])
-def test_nobody_leads_where_replicas_stand_for_election_or_none_can_be_asked(api: PlainApi, debug: Json | None) -> None:
+def test_no_replica_leads_where_replicas_stand_for_election_or_none_can_be_asked(
+    api: PlainApi, debug: Json | None
+) -> None:
     api.pods, api.lease = [a_replica("slurm-extender-abc", "True")], {"spec": {"holderIdentity": ""}}
     api.debug = debug
     said = asked("status", "-o", "json")

@@ -53,7 +53,7 @@ def test_the_cordon_of_another_is_neither_taken_over_nor_lifted(api: PlainApi) -
     assert not api.patches
 
 
-def test_a_reason_that_is_left_over_does_not_make_a_later_cordon_ours(api: PlainApi) -> None:
+def test_a_reason_that_is_left_over_does_not_make_a_later_cordon_the_extenders(api: PlainApi) -> None:
     api.nodes = [a_node("n1", annotations={REASON: "bad disk"})]
     said = asked("resume", "n1")
     assert said.exit_code == 0
@@ -84,14 +84,14 @@ def test_a_dry_run_changes_nothing(api: PlainApi) -> None:
     assert asked("drain", "n1", "--dry-run=perhaps").exit_code == 2
 
 
-def test_programs_are_told_what_became_of_each_node(api: PlainApi) -> None:
+def test_programs_get_what_became_of_each_node(api: PlainApi) -> None:
     api.nodes = [a_node("n1"), a_node("n2", cordoned=True)]
     rows = json.loads(asked("drain", "n1", "n2", "-o", "json").stdout)
     assert [(row["name"], row["result"]) for row in rows] == [("n1", "cordoned"), ("n2", "unchanged")]
     assert asked("drain", "n1", "n2", "-o", "name").stdout == "node/n1\nnode/n2\n"
 
 
-def test_who_may_not_patch_nodes_is_told_which_role_may(api: PlainApi) -> None:
+def test_a_user_that_may_not_patch_nodes_gets_the_role_that_may(api: PlainApi) -> None:
     api.nodes, api.unchangeable = [a_node("n1")], True
     said = asked("drain", "n1")
     assert said.exit_code == 1

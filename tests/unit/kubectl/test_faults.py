@@ -39,7 +39,7 @@ def a_kubeconfig(folder: Path, cluster: dict[str, str], user: Mapping[str, objec
 
 
 @pytest.mark.parametrize("words", EVERY, ids=" ".join)
-def test_without_a_kubeconfig_it_says_where_it_looked(
+def test_without_a_kubeconfig_it_says_where_it_searched(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)

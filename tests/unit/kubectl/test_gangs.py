@@ -121,7 +121,7 @@ def test_without_the_extender_a_pod_that_waits_and_a_list_of_gangs_cannot_be_sho
     assert "only the extender knows which Pods are gangs" in asked("gangs").output
 
 
-def test_ranks_and_sizes_that_anybody_wrote_on_a_pod_are_bounded(api: PlainApi) -> None:
+def test_ranks_and_sizes_that_any_user_wrote_on_a_pod_are_bounded(api: PlainApi) -> None:
     odd = bound_member("train-0", "0")
     odd["metadata"]["annotations"]["status.slurm-extender.io/gang-members"] = "9" * 5000
     api.pods = [odd, bound_member("train-1", "9" * 5000), bound_member("train-2", "²")]

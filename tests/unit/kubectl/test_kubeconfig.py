@@ -53,7 +53,7 @@ def test_flags_win(tmp_path: Path) -> None:
     assert resolved(Flags(server="https://there"), {})[0] == {"server": "https://there"}
 
 
-def test_the_default_place_is_looked_at(tmp_path: Path) -> None:
+def test_the_default_place_is_read(tmp_path: Path) -> None:
     (tmp_path / ".kube").mkdir()
     a_file(tmp_path / ".kube", "config")
     assert resolved(Flags(), {}, tmp_path)[0]["server"] == "https://config"

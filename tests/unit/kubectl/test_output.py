@@ -130,7 +130,7 @@ HOSTILE = "fine\x1b[2K\u202egnp.exe\u2028forged: it runs\x85\u200b"
 @pytest.mark.parametrize(
     "words", [("jobs",), ("why", "web"), ("nodes",), ("history", "web"), ("drain", "n1")], ids=" ".join
 )
-def test_no_word_of_others_tells_a_terminal_what_to_do_or_begins_a_line(
+def test_no_word_of_others_controls_a_terminal_or_begins_a_line(
     api: PlainApi, words: tuple[str, ...], form: str
 ) -> None:
     annotations = {"slurm-extender.io/slurm-node": HOSTILE, "status.slurm-extender.io/job-id": HOSTILE}
@@ -141,7 +141,7 @@ def test_no_word_of_others_tells_a_terminal_what_to_do_or_begins_a_line(
     assert "\nforged" not in asked_for.output
 
 
-def test_no_name_in_an_error_tells_a_terminal_what_to_do(api: PlainApi) -> None:
+def test_no_name_in_an_error_controls_a_terminal(api: PlainApi) -> None:
     api.pods = [a_pod("web", scheduler=HOSTILE)]
     said = asked("why", "web")
     assert said.exit_code == 1

@@ -10,7 +10,7 @@ from tests.builders.plain_api import PlainApi
 LEASE = {"spec": {"holderIdentity": "slurm-extender-abc_00ff"}}
 
 
-def test_pod_events_and_extender_are_told_in_the_order_of_time(api: PlainApi) -> None:
+def test_pod_events_and_extender_are_shown_in_the_order_of_time(api: PlainApi) -> None:
     pod = a_pod("web", node="n1", gates=["slurm-extender.io/allocation"])
     pod["status"]["conditions"] = [
         {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:05Z"},
@@ -64,7 +64,7 @@ def test_pod_events_and_extender_are_told_in_the_order_of_time(api: PlainApi) ->
     assert asked("history", "web", "-o", "name").stdout == "pod/web\n"
 
 
-def test_without_the_extender_the_rest_is_told(api: PlainApi) -> None:
+def test_without_the_extender_the_rest_is_reported(api: PlainApi) -> None:
     api.pods = [a_pod("web")]
     api.events = [{"eventTime": "2026-01-01T00:00:01Z", "reason": "SlurmJobSubmitted", "note": "Slurm job 7"}]
     said = asked("history", "web")
@@ -72,7 +72,7 @@ def test_without_the_extender_the_rest_is_told(api: PlainApi) -> None:
     assert said.stderr.endswith("the extender's own steps are left out\n")
 
 
-def test_of_a_pod_that_is_gone_events_and_extender_tell(api: PlainApi) -> None:
+def test_of_a_pod_that_is_gone_events_and_extender_are_shown(api: PlainApi) -> None:
     about = {"kind": "Pod", "name": "web", "namespace": "default"}
     api.events = [
         {"eventTime": "2026-01-01T00:00:01Z", "reason": "A", "note": "former", "regarding": {**about, "uid": "u1"}},

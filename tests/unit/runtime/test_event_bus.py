@@ -29,7 +29,7 @@ def test_handlers_get_the_events_of_their_type_in_the_order_of_subscription() ->
     assert heard == ["first a", "second a", "gone b"]
 
 
-def test_an_event_that_nobody_hears_is_no_fault() -> None:
+def test_an_event_without_a_listener_is_no_fault() -> None:
     EventBus().publish(Changed("a"))
 
 

@@ -164,7 +164,7 @@ def test_a_start_is_a_number_or_slurms_own_words(begin: int | str | None, sent: 
     assert described(an_order(begin=begin)).begin_time == sent
 
 
-def test_the_comment_tells_which_pod_it_is_unless_its_author_wrote_one() -> None:
+def test_the_comment_names_the_pod_unless_its_author_wrote_one() -> None:
     assert described(an_order("a")).comment == "Kubernetes Pod team/a"
     assert described(an_order("a", comment="mine")).comment == "mine"
 
@@ -190,7 +190,7 @@ def test_a_warning_is_for_the_script_alone_so_that_no_node_is_asked_about_an_ext
     assert described(an_order(mode=Mode.ALLOCATION, immediate=True)).kill_warning_signal is None
 
 
-def test_the_script_is_told_where_the_hooks_are_and_how_to_prove_itself() -> None:
+def test_the_script_gets_where_the_hooks_are_and_how_to_prove_itself() -> None:
     hooks = HookSettings(url="https://extender:8000", wait_s=20, token=lambda mark: f"token of {mark.workload}")
     environment = described(an_order("workload-7"), hooks=hooks).environment
     assert environment is not None

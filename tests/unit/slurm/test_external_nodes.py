@@ -46,7 +46,7 @@ def test_every_gpu_has_a_file_of_its_own_and_nothing_else_has_one() -> None:
     assert new_node(replace(WANT, gres={}), OWNER).gres_conf is None
 
 
-async def test_a_second_request_for_a_node_says_that_the_next_look_will_tell() -> None:
+async def test_a_second_request_for_a_node_says_that_the_next_read_will_show() -> None:
     async with registered() as (_, _, registrar):
         assert (await registrar.create(WANT)).done is None
 
@@ -63,7 +63,7 @@ async def test_a_change_keeps_the_mark_and_what_it_does_not_name() -> None:
         assert (node.address, node.topology) == ("10.0.0.2", "tree:s1")
 
 
-async def test_a_node_is_deleted_that_we_drained_and_one_that_is_gone_is_deleted_already() -> None:
+async def test_a_node_is_deleted_that_the_extender_drained_and_one_that_is_gone_is_deleted_already() -> None:
     async with registered() as (site, _, registrar):
         site.drain("k1", reason(OWNER, ["it is another size"]))
         assert (await registrar.delete("k1")).done
@@ -72,7 +72,7 @@ async def test_a_node_is_deleted_that_we_drained_and_one_that_is_gone_is_deleted
 
 
 @pytest.mark.parametrize("said", ["", "disk", reason(OTHER, ["x"])])
-async def test_a_node_that_is_not_drained_by_us_now_is_not_deleted(said: str) -> None:
+async def test_a_node_that_the_extender_does_not_drain_now_is_not_deleted(said: str) -> None:
     async with registered() as (site, _, registrar):
         if said:
             site.drain("k1", said)
@@ -80,7 +80,7 @@ async def test_a_node_that_is_not_drained_by_us_now_is_not_deleted(said: str) ->
         assert there(site) is not None
 
 
-async def test_a_node_that_another_extender_or_anybody_else_made_is_not_deleted() -> None:
+async def test_a_node_that_another_extender_or_user_made_is_not_deleted() -> None:
     async with registered(OTHER) as (site, _, registrar):
         for name in ("k1", "ext-1", NODES[0]):
             site.drain(name, reason(OWNER, ["x"]))

@@ -108,7 +108,7 @@ def asked(server: HookServer) -> list[str]:
 
 
 @pytest.mark.parametrize("extra", ["", "somebody's own words", '{"slurm-extender-like":1,"c":"x"}'])
-async def test_a_job_that_is_no_placeholder_asks_nobody(script: Script, extra: str) -> None:
+async def test_a_job_that_is_no_placeholder_calls_no_hook(script: Script, extra: str) -> None:
     async with hooks() as server:
         assert await script(server.url, extra=extra) == Run(0, [])
         assert server.requests.empty()
@@ -160,7 +160,7 @@ async def test_what_an_administrator_wrote_of_a_node_that_is_down_stays_in_the_r
     assert theirs_in(told) == kept
 
 
-async def test_where_nobody_listens_the_epilog_drains_too(script: Script) -> None:
+async def test_without_a_listener_the_epilog_drains_too(script: Script) -> None:
     assert [told.split()[0] for told in (await script(NOBODY)).said] == ["--oneliner", "squeue", "update"]
 
 
@@ -173,21 +173,21 @@ async def test_an_epilog_that_can_fence_the_node_in_no_way_fails(script: Script)
     assert (await script(NOBODY, code=1)).code != 0
 
 
-async def test_as_epilogslurmctld_it_tells_and_holds_nothing(script: Script) -> None:
+async def test_as_epilogslurmctld_it_reports_and_holds_nothing(script: Script) -> None:
     async with hooks(teardown=[202]) as server:
         assert await script(server.url, "epilog_slurmctld") == Run(0, [])
         assert asked(server) == ["jobs/17/teardown?wait=0"]
     assert await script(NOBODY, "epilog_slurmctld") == Run(0, [])
 
 
-async def test_a_job_on_a_node_without_notes_asks_nobody(script: Script) -> None:
+async def test_a_job_on_a_node_without_notes_calls_no_hook(script: Script) -> None:
     script.leave("node-10:5", "node-2:6")
     async with hooks() as server:
         assert await script(server.url, PROLOG, extra="") == Run(0, [])
         assert asked(server) == []
 
 
-async def test_a_placeholder_leaves_a_note_and_asks_nobody(script: Script) -> None:
+async def test_a_placeholder_leaves_a_note_and_calls_no_hook(script: Script) -> None:
     async with hooks() as server:
         assert await script(server.url, PROLOG) == Run(0, ["squeue 17"])
         assert asked(server) == []
@@ -254,14 +254,14 @@ async def test_what_is_no_list_of_nodes_has_none(script: Script, nodes: str) -> 
     assert script.notes == []
 
 
-async def test_while_nobody_answers_a_job_starts_beside_placeholders_that_slurm_says_run(script: Script) -> None:
+async def test_without_an_answer_a_job_starts_beside_placeholders_that_slurm_says_run(script: Script) -> None:
     script.leave("node-1:5")
     run = await script(NOBODY, PROLOG, extra="")
     assert run == Run(0, ["squeue 5"])
     assert script.notes == ["node-1:5"]
 
 
-async def test_while_nobody_answers_a_job_waits_for_a_placeholder_that_is_over(script: Script) -> None:
+async def test_without_an_answer_a_job_waits_for_a_placeholder_that_is_over(script: Script) -> None:
     script.leave("node-1:5")
     async with hooks(clear=[503, 503, 200]) as server:
         run = await script(server.url, PROLOG, extra="", job="NODE_FAIL")
@@ -398,7 +398,7 @@ async def with_log_context(script: Script, recorded: Recorded, job: int, url: st
         "a job that runs again and says it never did",
     ],
 )
-async def test_no_name_makes_a_job_that_is_over_look_as_if_it_ran(script: Script, name: str) -> None:
+async def test_no_name_makes_a_job_that_is_over_appear_running(script: Script, name: str) -> None:
     script.leave("node-1:5")
     async with hooks(clear=[503, 503, 200]) as server:
         assert await with_log_context(script, RECORDED[name], 5, server.url, PROLOG, "") == 0
@@ -408,7 +408,7 @@ async def test_no_name_makes_a_job_that_is_over_look_as_if_it_ran(script: Script
 @pytest.mark.parametrize(
     "name", ["a running job that says it is cancelled", "a running job that says it is cancelled, in lines"]
 )
-async def test_no_name_makes_a_job_that_runs_look_as_if_it_were_over(script: Script, name: str) -> None:
+async def test_no_name_makes_a_job_that_runs_appear_over(script: Script, name: str) -> None:
     script.leave("node-1:5")
     assert await with_log_context(script, RECORDED[name], 5, NOBODY, PROLOG, "") == 0
     assert script.notes == ["node-1:5"]

@@ -50,7 +50,7 @@ def test_a_foreign_pod_asks_for_its_node_without_a_limit_and_is_never_started_ag
         (SlurmFault.LOSE_ANSWER, 0, Held.UNKNOWN),
     ],
 )
-async def test_answers_say_whether_there_is_room_or_none_ever_or_nobody_knows(
+async def test_answers_say_whether_there_is_room_or_none_ever_or_it_is_unknown(
     fault: SlurmFault, number: int, result: Held
 ) -> None:
     async with sim_site("26.05.5") as site, site.client() as client:

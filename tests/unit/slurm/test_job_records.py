@@ -79,7 +79,7 @@ async def test_a_job_of_another_name_under_the_same_id_is_left_alone() -> None:
         (RefusedError("no operator", endpoint="POST"), Recorded.REFUSED),
     ],
 )
-async def test_a_slurm_that_keeps_no_records_or_allows_no_change_is_told_apart(
+async def test_a_slurm_that_keeps_no_records_differs_from_one_that_allows_no_change(
     error: SlurmError, outcome: Recorded
 ) -> None:
     assert await recorded(Database(record(), error)) is outcome

@@ -162,7 +162,7 @@ async def test_a_mark_taken_away_by_the_owner_is_still_read_from_the_admin_comme
         assert len(await jobs.probe(order.name, "workload-1", None)) == 1
 
 
-async def test_of_a_job_without_any_mark_the_name_tells_where_its_id_or_its_user_is_known() -> None:
+async def test_without_a_mark_the_name_identifies_a_job_where_its_id_or_its_user_is_known() -> None:
     async with a_slurm() as (jobs, site):
         order = an_allocation()
         await jobs.submit(order)
@@ -188,7 +188,7 @@ async def test_an_order_that_cannot_be_written_is_refused_without_asking_slurm()
         assert len(site.sim.restd.requests) == asked
 
 
-async def test_every_request_is_told_with_its_outcome() -> None:
+async def test_every_request_is_reported_with_its_outcome() -> None:
     requests: list[tuple[str, float, str]] = []
     async with a_slurm(requests) as (jobs, site):
         site.sim.restd.faults.add(SlurmFault.DELAY, "GET", "/jobs/state", seconds=2.0)

@@ -69,7 +69,7 @@ async def test_it_asks_again_until_it_is_answered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("context", ["prolog_slurmd", "prolog_task"])
-async def test_a_placeholder_and_other_contexts_ask_nobody(tmp_path: Path, context: str) -> None:
+async def test_a_placeholder_and_other_contexts_call_no_hook(tmp_path: Path, context: str) -> None:
     async with hooks() as server:
         extra = MARK if context == "prolog_slurmd" else ""
         squeue = SQUEUE.format(mark=shlex.quote(MARK))
@@ -87,7 +87,7 @@ async def test_a_mark_that_only_the_owner_of_the_job_wrote_spares_no_node_the_lo
         assert asked(server) == [f"node-1/{word}?job=17"]
 
 
-async def test_a_job_starts_although_nobody_answers_or_the_key_is_wrong(tmp_path: Path) -> None:
+async def test_a_job_starts_although_no_hook_answers_or_the_key_is_wrong(tmp_path: Path) -> None:
     assert await run(tmp_path, NOBODY, "prolog_slurmd", hold=1) == 0
     async with hooks(lock=[403]) as server:
         assert await run(tmp_path, server.url, "prolog_slurmd") == 0

@@ -77,7 +77,7 @@ async def test_slurm_conf_is_read_now_and_then_and_is_as_it_was_where_it_cannot_
 
 
 @pytest.mark.parametrize("reason", ["Epilog error", "bad DIMM"])
-async def test_a_drain_that_is_not_ours_is_neither_lifted_nor_written_over(reason: str) -> None:
+async def test_a_drain_of_others_is_neither_lifted_nor_overwritten(reason: str) -> None:
     async with sim_site("26.05.5") as site, site.client() as client:
         site.drain("node-1", reason)
         with pytest.raises(PortError, match=reason):
@@ -89,7 +89,7 @@ async def test_a_drain_that_is_not_ours_is_neither_lifted_nor_written_over(reaso
 
 
 @pytest.mark.parametrize("release", ["24.11.5", "26.05.5"])
-async def test_the_reason_of_somebody_s_fail_is_not_written_over(release: str) -> None:
+async def test_the_reason_of_a_fail_of_another_is_not_overwritten(release: str) -> None:
     async with sim_site(release) as site, site.client() as client:
         nodes = SlurmrestdNodes(client, LoopClock())
         site.sim.controller.fail("node-1", "bad fan")
@@ -101,7 +101,7 @@ async def test_the_reason_of_somebody_s_fail_is_not_written_over(release: str) -
         assert (node.drained, node.failing, node.reason) == (False, True, "bad fan")
 
 
-async def test_a_fail_under_words_of_ours_is_no_drain_and_is_left_as_it_is() -> None:
+async def test_a_fail_with_the_extenders_words_is_no_drain_and_is_left_as_it_is() -> None:
     async with sim_site("26.05.5") as site, site.client() as client:
         nodes = SlurmrestdNodes(client, LoopClock())
         site.sim.controller.fail("node-1", "slurm-extender: a Pod may still run there")

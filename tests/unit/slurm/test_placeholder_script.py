@@ -65,7 +65,7 @@ def without_curl(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def telling_sleep(without_curl: str) -> str:
+def reporting_sleep(without_curl: str) -> str:
     """A PATH whose `sleep` says so first: bash has then set its traps."""
     sleep = Path(without_curl) / "sleep"
     sleep.unlink()
@@ -92,7 +92,7 @@ async def test_it_reports_its_start_with_its_token(start: Start) -> None:
         assert await server.next(process) == "/hooks/jobs/17/started"
 
 
-async def test_an_end_is_told_and_the_job_lets_go_once_the_pod_is_gone(start: Start) -> None:
+async def test_an_end_is_reported_and_the_job_lets_go_once_the_pod_is_gone(start: Start) -> None:
     async with hooks(teardown=[202, 202, 200]) as server:
         process = await start(server.url, wait=20)
         assert await server.next(process) == "/hooks/jobs/17/started"
@@ -103,7 +103,7 @@ async def test_an_end_is_told_and_the_job_lets_go_once_the_pod_is_gone(start: St
         assert await process.wait() == 0
 
 
-async def test_it_never_waits_longer_than_it_was_told_to(start: Start) -> None:
+async def test_it_never_waits_longer_than_it_was_asked_to(start: Start) -> None:
     async with hooks(teardown=[202]) as server:
         process = await start(server.url, wait=2)
         await server.next(process)
@@ -112,7 +112,7 @@ async def test_it_never_waits_longer_than_it_was_told_to(start: Start) -> None:
         assert await process.wait() == 0
 
 
-async def test_a_job_that_nobody_knows_ends_at_once(start: Start) -> None:
+async def test_an_unknown_job_ends_at_once(start: Start) -> None:
     async with hooks(teardown=[404]) as server:
         process = await start(server.url)
         await server.next(process)
@@ -132,7 +132,7 @@ async def test_a_refused_token_does_not_make_it_let_go_early(start: Start) -> No
         assert await process.wait() == 0
 
 
-async def test_a_warning_is_told_and_ends_nothing(start: Start) -> None:
+async def test_a_warning_is_reported_and_ends_nothing(start: Start) -> None:
     async with hooks() as server:
         process = await start(server.url)
         await server.next(process)
@@ -168,17 +168,19 @@ async def test_bash_alone_speaks_http_where_no_client_is_installed(start: Start,
         assert await process.wait() == 0
 
 
-async def test_without_hooks_it_only_sleeps_and_ends_at_once(start: Start, telling_sleep: str) -> None:
-    process = await start("", path=telling_sleep)
+async def test_without_hooks_it_only_sleeps_and_ends_at_once(start: Start, reporting_sleep: str) -> None:
+    process = await start("", path=reporting_sleep)
     await asleep(process)
     process.send_signal(signal.SIGTERM)
     assert await process.wait() == 0
 
 
-async def test_hooks_that_cannot_be_reached_hold_the_end_no_longer_than_told(start: Start, telling_sleep: str) -> None:
+async def test_hooks_that_cannot_be_reached_hold_the_end_no_longer_than_configured(
+    start: Start, reporting_sleep: str
+) -> None:
     async with hooks() as server:
         gone = server.url
-    process = await start(gone, wait=1, path=telling_sleep)
+    process = await start(gone, wait=1, path=reporting_sleep)
     await asleep(process)
     os.killpg(process.pid, signal.SIGTERM)
     assert await process.wait() == 0
@@ -205,10 +207,10 @@ async def test_it_says_nothing_on_its_output(start: Start) -> None:
 
 
 @pytest.mark.parametrize(("said", "code"), [(signal.SIGUSR2, 0), (signal.SIGHUP, 1)])
-async def test_a_pod_that_ended_by_itself_ends_the_script_as_it_did_and_asks_nobody(
-    start: Start, telling_sleep: str, said: signal.Signals, code: int
+async def test_a_pod_that_ended_by_itself_ends_the_script_as_it_did_and_calls_no_hook(
+    start: Start, reporting_sleep: str, said: signal.Signals, code: int
 ) -> None:
-    process = await start("", path=telling_sleep)
+    process = await start("", path=reporting_sleep)
     await asleep(process)
     process.send_signal(said)  # the script alone, as Slurm does for BATCH_JOB
     assert await process.wait() == code

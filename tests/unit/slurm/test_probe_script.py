@@ -44,17 +44,17 @@ async def test_the_answer_of_the_hooks_is_known(tmp_path: Path, programs: tuple[
 
 
 @pytest.mark.parametrize("status", [200, 301, 401, 404])
-async def test_an_answer_of_something_else_is_told(tmp_path: Path, status: int) -> None:
+async def test_an_unexpected_answer_is_reported(tmp_path: Path, status: int) -> None:
     async with hooks(started=[status]) as server:
         assert await run(tmp_path, server.url) == ANOTHER
 
 
-async def test_an_extender_that_is_unwell_is_told(tmp_path: Path) -> None:
+async def test_an_extender_that_is_unwell_is_reported(tmp_path: Path) -> None:
     async with hooks(started=[503]) as server:
         assert await run(tmp_path, server.url) == UNWELL
 
 
-async def test_a_certificate_that_the_node_does_not_trust_is_told(tmp_path: Path) -> None:
+async def test_a_certificate_that_the_node_does_not_trust_is_reported(tmp_path: Path) -> None:
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(server)
 
@@ -70,11 +70,11 @@ async def test_a_certificate_that_the_node_does_not_trust_is_told(tmp_path: Path
         assert await run(tmp_path, f"https://127.0.0.1:{port}") == NOT_TRUSTED
 
 
-async def test_nobody_there_is_told(tmp_path: Path) -> None:
+async def test_a_missing_server_is_reported(tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         assert await run(tmp_path, f"http://127.0.0.1:{unused.getsockname()[1]}") == NOBODY
 
 
-async def test_https_without_a_program_that_speaks_it_is_told(tmp_path: Path) -> None:
+async def test_https_without_a_program_that_speaks_it_is_reported(tmp_path: Path) -> None:
     assert await run(tmp_path, "https://127.0.0.1:1", ("timeout", "bash")) == NO_CLIENT

@@ -44,7 +44,7 @@ async def test_one_job_is_signalled_at_once_and_alone() -> None:
     assert slurm.requests == [[4]]
 
 
-async def test_those_that_come_meanwhile_go_out_together_and_each_hears_its_own() -> None:
+async def test_those_that_come_meanwhile_go_out_together_and_each_gets_its_own_answer() -> None:
     slurm = Slurm()
     signals = Signals(slurm)
     codes = await asyncio.gather(*(code(signals, job) for job in range(1, 21)))
@@ -99,7 +99,7 @@ async def test_one_request_has_a_bounded_number_of_jobs() -> None:
     assert max(map(len, slurm.requests)) == MOST
 
 
-async def test_a_request_that_fails_fails_for_all_of_its_jobs_and_the_next_goes_on() -> None:
+async def test_a_request_that_fails_fails_for_all_of_its_jobs_and_the_next_continues() -> None:
     slurm = Slurm()
     slurm.fails = TransportError("cut", endpoint="DELETE /jobs")
     signals = Signals(slurm)
@@ -122,7 +122,7 @@ async def test_who_sends_for_others_and_is_cancelled_leaves_them_without_an_answ
 
 
 @pytest.mark.parametrize("after", [0.5, 1.0])
-async def test_who_waits_and_is_cancelled_keeps_nobody_else(after: float) -> None:
+async def test_a_cancelled_waiter_keeps_no_other_waiting(after: float) -> None:
     slurm = Slurm()
     signals = Signals(slurm)
     tasks = [asyncio.create_task(signals.ask(job)) for job in (1, 2)]

@@ -279,7 +279,7 @@ async def test_a_script_is_warned_of_a_preemption_where_slurm_sends_its_signal()
         assert job.running
 
 
-async def test_a_forgotten_job_ends_nothing_of_whoever_has_its_number_now() -> None:
+async def test_a_forgotten_job_ends_nothing_of_the_job_that_has_its_number_now() -> None:
     calls: list[str] = []
     told: list[str] = []
 

@@ -58,7 +58,7 @@ async def test_an_association_whose_id_slurm_leaves_at_zero_has_none() -> None:
         assert [one.id for one in await slurm.associations()] == [None]
 
 
-async def test_a_slurmdbd_that_is_away_is_told_from_an_empty_answer() -> None:
+async def test_a_slurmdbd_that_is_away_is_distinguished_from_an_empty_answer() -> None:
     async with client_of(FakeRestd().on("GET", "slurmdb/associations", refusal(7000, 502))) as slurm:
         with pytest.raises(UnsupportedError, match="slurmdbd is not there"):
             await slurm.associations()

@@ -115,7 +115,7 @@ def test_a_minted_token_is_renewed_while_a_quarter_of_its_life_is_left(tmp_path:
     assert source.token() != first
 
 
-def test_a_minted_token_from_the_future_is_minted_anew_when_the_clock_is_set_back(tmp_path: Path) -> None:
+def test_a_minted_token_from_the_future_is_minted_again_when_the_clock_is_set_back(tmp_path: Path) -> None:
     clock = Clock(1_000_000)
     source = MintedToken(key_file(tmp_path), "slurm", lifetime_s=600, clock=clock)
     first = source.token()

@@ -79,7 +79,7 @@ async def test_what_stands_behind_an_answer_costs_the_connection_alone(
     assert wire.over
 
 
-async def test_bytes_that_nobody_asked_for_close_the_connection(connection: Connection, wire: Wire) -> None:
+async def test_unrequested_bytes_close_the_connection(connection: Connection, wire: Wire) -> None:
     connection.data_received(HEAD)
     assert wire.over
     assert not connection.usable
@@ -142,7 +142,7 @@ async def test_what_may_not_be_sent_is_not_sent(connection: Connection, wire: Wi
 
 
 @pytest.mark.looptime
-async def test_an_answer_may_take_long_as_long_as_it_goes_on(connection: Connection) -> None:
+async def test_an_answer_may_take_long_as_long_as_it_continues(connection: Connection) -> None:
     task = await exchange(connection)
     for at in range(len(HEAD)):
         await asyncio.sleep(29)
@@ -153,7 +153,7 @@ async def test_an_answer_may_take_long_as_long_as_it_goes_on(connection: Connect
 
 
 @pytest.mark.looptime
-async def test_a_request_that_nobody_takes_is_given_up_sooner(connection: Connection, wire: Wire) -> None:
+async def test_a_request_that_no_server_takes_is_given_up_sooner(connection: Connection, wire: Wire) -> None:
     wire.unsent = 1
     began = asyncio.get_running_loop().time()
     with pytest.raises(Broken, match="no byte of the request was sent for 5 s"):

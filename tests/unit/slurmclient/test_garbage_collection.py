@@ -46,7 +46,7 @@ async def test_the_search_is_on_again_after_a_large_reply_that_cannot_be_read() 
     assert gc.isenabled()
 
 
-async def test_a_search_that_somebody_turned_off_stays_off() -> None:
+async def test_a_collection_that_was_turned_off_stays_off() -> None:
     gc.disable()
     try:
         async with client_of(FakeRestd().on("GET", "jobs/state", LARGE)) as slurm:

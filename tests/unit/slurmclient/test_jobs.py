@@ -157,7 +157,7 @@ async def test_a_number_that_is_no_job_id_is_not_sent(job_id: int) -> None:
     assert restd.requests == []
 
 
-async def test_jobs_are_found_by_name_with_the_signal_that_reaches_nobody() -> None:
+async def test_jobs_are_found_by_name_with_the_signal_that_reaches_no_process() -> None:
     answer = reply({"status": [status(5, 0), status(6, 2020), status(7, 2021), status(8, 2009)]})
     restd = FakeRestd().on("DELETE", "jobs", answer)
     async with client_of(restd) as slurm:
@@ -171,13 +171,13 @@ async def test_jobs_are_found_by_name_with_the_signal_that_reaches_nobody() -> N
     assert [job.pending for job in found] == [False, True, False]
 
 
-async def test_nobody_of_that_name_is_an_empty_answer() -> None:
+async def test_an_unknown_name_is_an_empty_answer() -> None:
     async with client_of(FakeRestd().on("DELETE", "jobs", reply({"status": []}))) as slurm:
         assert await slurm.find_jobs_by_name("x") == ()
 
 
 @pytest.mark.parametrize("payload", [{}, {"status": None}, {"status": [status(None, 0, "x")]}])
-async def test_an_answer_that_cannot_be_read_does_not_mean_that_nobody_has_the_name(payload: dict[str, object]) -> None:
+async def test_an_unreadable_answer_does_not_prove_that_the_name_is_free(payload: dict[str, object]) -> None:
     async with client_of(FakeRestd().on("DELETE", "jobs", reply(payload))) as slurm:
         with pytest.raises(ProtocolError):
             await slurm.find_jobs_by_name("x")
@@ -223,7 +223,7 @@ async def test_states_of_no_jobs_ask_nothing_and_of_very_many_ask_for_all() -> N
     assert [request.url.query for request in restd.requests] == [b""]
 
 
-async def test_an_odd_state_is_reported_and_never_looks_like_a_job_that_is_gone() -> None:
+async def test_an_odd_state_is_reported_and_never_taken_for_a_job_that_is_gone() -> None:
     entries: list[object] = [
         {"job_id": "5", "state": ["RUNNING"]},
         {"job_id": "6", "state": 7},

@@ -56,7 +56,7 @@ def test_any_bytes_are_opened_as_ever(tail: bytes) -> None:
         assert (mine.spoken, repr(mine.payload)) == (whole.spoken, repr(whole.payload))
 
 
-async def test_what_has_not_changed_is_what_was_read_before_and_what_has_is_read_anew() -> None:
+async def test_what_has_not_changed_is_what_was_read_before_and_what_has_is_read_again() -> None:
     first = nodes()
     second: list[Json] = [*nodes()[1:], {**first[0], "name": "new"}]
     second[7] = {**second[7], "state": ["DOWN"], "reason": "broken"}
@@ -71,7 +71,7 @@ async def test_what_has_not_changed_is_what_was_read_before_and_what_has_is_read
     assert after.last_update == 5
 
 
-async def test_an_entry_that_cannot_be_read_is_told_each_time() -> None:
+async def test_an_entry_that_cannot_be_read_is_reported_each_time() -> None:
     broken: list[Json] = [*nodes(), {FIRST: "x86_64", "comment": "it has no name"}]
     async with client_of(FakeRestd().on("GET", "nodes", answer(broken), answer(broken))) as slurm:
         for _ in range(2):

@@ -268,7 +268,7 @@ async def test_an_address_of_a_name_that_swallows_connections_leaves_time_for_th
 
 
 @on_both_loops
-def test_each_address_of_a_name_that_takes_no_connection_is_told_of(loop: Loop) -> None:
+def test_each_address_of_a_name_that_takes_no_connection_is_reported(loop: Loop) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
@@ -284,7 +284,7 @@ def test_each_address_of_a_name_that_takes_no_connection_is_told_of(loop: Loop) 
 
 
 @on_both_loops
-def test_a_name_that_nobody_knows_took_nothing(loop: Loop) -> None:
+def test_an_unknown_name_took_nothing(loop: Loop) -> None:
     async def run() -> None:
         transport = Transport(["http://restd.invalid:6820"])
         with pytest.raises(ConnectError):

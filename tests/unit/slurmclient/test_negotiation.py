@@ -70,7 +70,7 @@ async def test_a_release_that_is_too_old_is_refused_with_the_oldest_that_is_not(
             await slurm.negotiate()
 
 
-async def test_a_server_without_common_version_is_told_what_was_tried() -> None:
+async def test_a_server_without_common_version_gets_the_list_of_those_tried() -> None:
     async with client_of(FakeRestd(39, 38)) as slurm:
         with pytest.raises(UnsupportedError, match=r"v0\.0\.45.*v0\.0\.40; is it slurmrestd"):
             await slurm.negotiate()
@@ -153,7 +153,7 @@ async def test_negotiation_proves_no_token_but_takes_a_refusal_seriously() -> No
             await slurm.negotiate()
 
 
-async def test_something_else_than_slurmrestd_is_not_believed() -> None:
+async def test_another_server_than_slurmrestd_is_not_trusted() -> None:
     def page(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, html="<html>welcome</html>")
 
@@ -162,7 +162,7 @@ async def test_something_else_than_slurmrestd_is_not_believed() -> None:
             await slurm.negotiate()
 
 
-async def test_json_without_a_release_is_not_believed() -> None:
+async def test_json_without_a_release_is_not_trusted() -> None:
     def other(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, json={"pings": []})
 
@@ -204,7 +204,7 @@ async def test_a_deadline_that_leaves_no_time_is_refused(deadline: float) -> Non
             await slurm.diag(deadline_s=deadline)
 
 
-async def test_another_cluster_behind_the_same_address_is_not_believed_and_sent_nothing_more() -> None:
+async def test_another_cluster_behind_the_same_address_is_not_trusted_and_sent_nothing_more() -> None:
     restd = FakeRestd(45).on("GET", "diag", DIAG).on("POST", "job/submit", MADE)
     async with client_of(restd) as slurm:
         await slurm.diag()
@@ -219,7 +219,7 @@ async def test_another_cluster_behind_the_same_address_is_not_believed_and_sent_
     assert paths(restd).count("/slurm/v0.0.45/job/submit") == 1
 
 
-async def test_what_another_cluster_was_told_to_do_may_have_been_done() -> None:
+async def test_what_another_cluster_was_asked_to_do_may_have_been_done() -> None:
     restd = FakeRestd(45).on("GET", "diag", DIAG).on("POST", "job/submit", MADE)
     async with client_of(restd) as slurm:
         await slurm.diag()

@@ -29,7 +29,7 @@ def listed(*nodes: object) -> httpx.Response:
     return reply({"nodes": list(nodes), "last_update": {"set": True, "infinite": False, "number": 1795235584}})
 
 
-async def test_the_reason_of_a_node_that_was_resumed_is_not_believed() -> None:
+async def test_the_reason_of_a_node_that_was_resumed_is_not_trusted() -> None:
     raw = a_node("n1", "IDLE", reason="old", reason_set_by_user="root", reason_changed_at={"set": True, "number": 5})
     async with client_of(FakeRestd().on("GET", "nodes", listed(raw))) as slurm:
         (node,) = await slurm.nodes()
@@ -37,7 +37,7 @@ async def test_the_reason_of_a_node_that_was_resumed_is_not_believed() -> None:
 
 
 @pytest.mark.parametrize("words", [("IDLE", "DRAIN"), ("DOWN",), ("IDLE", "FAIL")])
-async def test_the_reason_of_a_node_out_of_service_is_told(words: tuple[str, ...]) -> None:
+async def test_the_reason_of_a_node_out_of_service_is_reported(words: tuple[str, ...]) -> None:
     async with client_of(FakeRestd().on("GET", "nodes", listed(a_node("n1", *words, reason="ill")))) as slurm:
         (node,) = await slurm.nodes()
     assert node.reason == "ill"

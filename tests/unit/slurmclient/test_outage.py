@@ -124,7 +124,7 @@ async def test_a_submission_that_never_reached_slurmctld_is_sent_again() -> None
         httpx.RemoteProtocolError("Server disconnected without sending a response."),
     ],
 )
-async def test_a_submission_whose_outcome_nobody_knows_is_never_sent_again(answer: Answer) -> None:
+async def test_a_submission_of_unknown_outcome_is_never_sent_again(answer: Answer) -> None:
     restd = FakeRestd(45).on("POST", "job/submit", answer)
     async with client_of(restd) as slurm:
         with pytest.raises(OutcomeUnknownError):
@@ -133,7 +133,7 @@ async def test_a_submission_whose_outcome_nobody_knows_is_never_sent_again(answe
 
 
 @pytest.mark.parametrize("answer", [refusal(5004, 504), httpx.ReadError("reset"), httpx.ReadTimeout("slow")])
-async def test_a_change_whose_outcome_nobody_knows_is_never_sent_again(answer: Answer) -> None:
+async def test_a_change_of_unknown_outcome_is_never_sent_again(answer: Answer) -> None:
     restd = FakeRestd(45).on("DELETE", "jobs", answer).on("POST", "node/n1", answer)
     async with client_of(restd) as slurm:
         with pytest.raises(OutcomeUnknownError):
@@ -173,7 +173,7 @@ async def test_after_an_outage_of_slurmctld_or_slurmrestd_the_next_address_is_as
     assert [request.url.host for request in restd.requests] == ["a.test", "b.test"]
 
 
-async def test_a_change_that_a_proxy_gave_up_on_is_not_sent_again_but_the_next_one_goes_elsewhere() -> None:
+async def test_a_change_that_a_proxy_gave_up_on_is_not_sent_again_but_the_next_one_uses_another_address() -> None:
     restd = FakeRestd(45).on("DELETE", "jobs", plain(502, "<html>"), reply({"status": []}))
     async with client_of(restd, addresses=["http://a.test", "http://b.test"]) as slurm:
         with pytest.raises(OutcomeUnknownError):

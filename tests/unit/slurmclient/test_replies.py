@@ -114,7 +114,7 @@ def test_a_large_reply_is_read_like_a_small_one(job: bytes) -> None:
 
 
 @pytest.mark.parametrize("job", [b"{", b"[" * 100_000, b"nul"])
-def test_a_large_reply_that_is_not_json_is_told_as_such(job: bytes) -> None:
+def test_a_large_reply_that_is_not_json_is_reported_as_such(job: bytes) -> None:
     assert not open_envelope("GET /x", 200, "application/json", LARGE % job).spoken
 
 
@@ -145,7 +145,7 @@ async def test_a_name_that_is_not_utf_8_does_not_hide_the_job() -> None:
     assert CODECS[42].read_job(jobs[0]).name == "caf\N{REPLACEMENT CHARACTER}"
 
 
-def test_the_base_state_is_told_from_the_flags() -> None:
+def test_the_base_state_is_distinguished_from_the_flags() -> None:
     job = read(job_state=["CANCELLED", "COMPLETING"])
     assert (job.state, job.flags, job.state_words) == (
         JobState.CANCELLED,
@@ -155,7 +155,7 @@ def test_the_base_state_is_told_from_the_flags() -> None:
     assert job.state.ended
 
 
-def test_a_state_that_nobody_knows_yet_is_unknown_and_not_ended() -> None:
+def test_an_unknown_state_is_unknown_and_not_ended() -> None:
     job = read(job_state=["HIBERNATING"])
     assert (job.state, job.flags, job.state_words) == (
         JobState.UNKNOWN,
@@ -197,7 +197,7 @@ async def test_a_job_that_cannot_be_read_says_so() -> None:
             await slurm.job(5)
 
 
-def test_an_exit_code_tells_status_code_and_signal() -> None:
+def test_an_exit_code_gives_status_code_and_signal() -> None:
     raw = {"status": ["SIGNALED"], "return_code": number(0), "signal": {"id": number(9), "name": "KILL"}}
     assert read(exit_code=raw).exit_code == ExitCode(status=frozenset({"SIGNALED"}), return_code=0, signal=9)
 
@@ -209,7 +209,7 @@ def test_how_nodes_are_shared_is_read_back_up_to_v0_0_44(mode: Shared) -> None:
     assert read(44, shared=["news"]).shared is None
 
 
-def test_v0_0_40_tells_cpus_by_cores() -> None:
+def test_v0_0_40_shows_cpus_by_cores() -> None:
     nodes = [
         {"nodename": "n1", "memory_allocated": 100, "sockets": {"0": {"cores": {"0": "allocated", "1": "unassigned"}}}},
         {"nodename": "n2", "memory_allocated": 200, "sockets": {"0": {"cores": {"0": "allocated", "1": "allocated"}}}},
@@ -234,7 +234,7 @@ def test_equal_state_words_are_one_object_however_many_jobs_have_them() -> None:
         ("NO", "FORCE:2", ("FORCE", 2)),
     ],
 )
-def test_v0_0_45_tells_sharing_of_a_partition_in_words(
+def test_v0_0_45_shows_sharing_of_a_partition_in_words(
     exclusive: str, oversubscribe: str, expected: tuple[str, int | None]
 ) -> None:
     raw = {"name": "p", "partition": {"state": ["UP"], "exclusive": exclusive, "oversubscribe": oversubscribe}}
@@ -252,7 +252,7 @@ def test_v0_0_45_tells_sharing_of_a_partition_in_words(
         ({}, ("", None)),
     ],
 )
-def test_earlier_versions_tell_sharing_of_a_partition_in_numbers(
+def test_earlier_versions_show_sharing_of_a_partition_in_numbers(
     raw: dict[str, object], expected: tuple[str, int | None]
 ) -> None:
     partition = CODECS[44].read_partition({"name": "p", "maximums": {"oversubscribe": raw}})

@@ -259,7 +259,7 @@ async def test_an_error_beside_a_job_id_becomes_a_warning_since_the_job_exists()
     assert result == SubmitResult(job_id=7, warnings=(SlurmWarning("odd: policy", "s"),))
 
 
-async def test_the_first_version_tells_the_id_under_result() -> None:
+async def test_the_first_version_has_the_id_under_result() -> None:
     answer = reply({"result": {"job_id": 9, "error_code": 2042}})
     async with client_of(FakeRestd(40).on("POST", "job/submit", answer)) as slurm:
         assert (await slurm.submit(BATCH)).job_id == 9

@@ -71,7 +71,7 @@ def test_a_read_timeout_shorter_than_slurmrestds_own_is_refused() -> None:
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="tcp(7) of Linux")
-async def test_bytes_that_nobody_takes_are_given_up_by_the_kernel() -> None:
+async def test_bytes_that_are_not_taken_are_given_up_by_the_kernel() -> None:
     with deaf_server() as port:
         transport = Transport([f"http://127.0.0.1:{port}"], timeouts=Timeouts(acknowledged_s=0.3))
         with pytest.raises(TransportError, match=r"TimeoutError|timed out"):
@@ -170,7 +170,7 @@ async def test_an_address_that_swallows_connections_costs_the_connect_timeout_an
 
 
 @pytest.mark.parametrize("act", [Act.RESET, Act.CLOSE])
-async def test_a_broken_exchange_is_no_connect_error_and_the_next_request_goes_elsewhere(act: Act) -> None:
+async def test_a_broken_exchange_is_no_connect_error_and_the_next_request_uses_another_address(act: Act) -> None:
     server = ByteServer(act, ok(b"{}"))
     async with over(server, A, B) as transport:
         with pytest.raises(TransportError) as caught:
@@ -309,7 +309,7 @@ async def test_https_with_an_own_authority_and_a_client_certificate(tmp_path: Pa
     assert answer.status == 200
 
 
-async def test_a_server_that_nobody_vouches_for_gets_nothing(tmp_path: Path) -> None:
+async def test_a_server_that_is_not_trusted_gets_nothing(tmp_path: Path) -> None:
     context, _ = certificates(tmp_path)
     async with https_server(context) as port:
         transport = Transport([f"https://127.0.0.1:{port}"])
@@ -349,7 +349,7 @@ async def test_a_real_unix_socket_is_reached(tmp_path: Path) -> None:
 
 
 @pytest.mark.looptime
-async def test_a_connection_that_nobody_used_for_a_minute_is_closed_and_one_that_is_used_is_not() -> None:
+async def test_a_connection_unused_for_a_minute_is_closed_and_one_that_is_used_is_not() -> None:
     server = ByteServer(ok(b"{}"))
     async with over(server) as transport:
         await asyncio.gather(transport.send(GET, HEADERS, soon()), transport.send(GET, HEADERS, soon()))

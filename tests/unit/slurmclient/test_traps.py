@@ -81,7 +81,7 @@ async def test_trap_01_status_200_does_not_mean_success() -> None:
 
 
 @pytest.mark.parametrize("version", [40, 41, 45])
-async def test_trap_02_jobs_are_cancelled_by_the_call_that_tells_of_refusals(version: int) -> None:
+async def test_trap_02_jobs_are_cancelled_by_the_call_that_reports_refusals(version: int) -> None:
     restd = FakeRestd(version, release="25.05.9").on("DELETE", "jobs", reply({"status": []}))
     async with client_of(restd) as slurm:
         await slurm.cancel(5)
@@ -173,7 +173,7 @@ async def test_trap_14_the_reason_of_a_resumed_node_is_stale() -> None:
         assert (await slurm.node("n1")).reason == ""
 
 
-async def test_trap_15_a_node_just_resumed_does_not_respond_and_that_is_told() -> None:
+async def test_trap_15_a_node_just_resumed_does_not_respond_and_that_is_reported() -> None:
     answer = reply({"nodes": [{"name": "n1", "state": ["IDLE", "NOT_RESPONDING"]}]})
     async with client_of(FakeRestd().on("GET", "node/n1", answer)) as slurm:
         node = await slurm.node("n1")
@@ -206,7 +206,7 @@ async def test_trap_19_a_refused_submission_costs_one_job_id_not_several(number:
     assert len(restd.requests) == 1
 
 
-async def test_trap_20_the_cpus_of_a_started_job_are_told_beside_those_asked_for() -> None:
+async def test_trap_20_the_cpus_of_a_started_job_are_shown_beside_those_requested() -> None:
     answer = reply(
         {
             "jobs": [
@@ -265,7 +265,7 @@ async def test_trap_27_an_outage_of_slurmctld_is_never_taken_for_a_refusal(numbe
 
 
 @pytest.mark.parametrize(("number", "status"), [(11, 500), (2007, 422)])
-async def test_trap_28_a_full_queue_is_told_from_a_refusal(number: int, status: int) -> None:
+async def test_trap_28_a_full_queue_is_distinguished_from_a_refusal(number: int, status: int) -> None:
     async with client_of(FakeRestd().on("POST", "job/submit", refusal(number, status))) as slurm:
         with pytest.raises(QueueFullError, match="MaxJobCount"):
             await slurm.submit(BATCH)
@@ -327,7 +327,7 @@ def test_trap_37_a_new_node_with_gres_is_one_node_with_its_gres_conf() -> None:
         NewNode(name="n[1-2]", cpus=1, gres="gpu:1", gres_conf="name=gpu,count=1")
 
 
-async def test_trap_38_a_cancelled_external_job_without_nodes_is_told_to_be_completing() -> None:
+async def test_trap_38_a_cancelled_external_job_without_nodes_is_shown_as_completing() -> None:
     answer = reply({"jobs": [{"job_id": 5, "job_state": ["CANCELLED", "COMPLETING"], "nodes": ""}]})
     async with client_of(FakeRestd().on("GET", "job/5", answer)) as slurm:
         job = await slurm.job(5)

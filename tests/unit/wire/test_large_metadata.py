@@ -48,7 +48,7 @@ def test_a_pod_of_too_many_keys_is_still_refused(where: str) -> None:
     )
 
 
-def test_a_text_of_ours_that_is_too_long_is_still_refused() -> None:
+def test_a_text_of_the_extender_that_is_too_long_is_still_refused() -> None:
     outcome = translate([pod(annotations={OWN + "comment": "v" * 250_000})], {}, TranslationPolicy(), 0.0)
     assert isinstance(outcome, TranslationRefused)
     assert any("has more than 4096 characters" in fault for fault in outcome.faults)

@@ -68,7 +68,7 @@ def test_an_odd_node_is_named() -> None:
         read_node(a_node(spec={"taints": "all"}))
 
 
-def test_of_a_long_annotation_that_nobody_here_reads_only_the_key_is_kept() -> None:
+def test_of_a_long_annotation_that_the_extender_does_not_read_only_the_key_is_kept() -> None:
     applied, own, bridge = "kubectl.kubernetes.io/last-applied-configuration", SLURM_NODE, BRIDGE_SLURM_NODE
     said = {applied: "x" * 10_000, own: "n" * 300, bridge: "m" * 300, "team": "blue"}
     view = read_node({"metadata": {"name": "n1", "annotations": said}})

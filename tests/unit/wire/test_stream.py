@@ -24,7 +24,7 @@ def a_line(word: str, obj: Any) -> bytes:
     return json.dumps({"type": word, "object": obj}).encode()
 
 
-def test_a_page_carries_its_version_and_where_to_go_on() -> None:
+def test_a_page_has_its_version_and_where_to_continue() -> None:
     page = POD.page(a_page(a_pod("a"), a_pod("b"), token="next"))
     assert [view.name for view in page.views] == ["a", "b"]
     assert (page.resource_version, page.continue_token, page.odd) == ("9", "next", ())
@@ -52,7 +52,7 @@ def test_what_is_no_list_is_unreadable(data: bytes) -> None:
         POD.page(data)
 
 
-def test_a_change_carries_the_object_and_its_version() -> None:
+def test_a_change_has_the_object_and_its_version() -> None:
     change = POD.change(a_line("MODIFIED", a_pod("a", nodeName="n")))
     assert change.view is not None
     assert (change.type, change.resource_version, change.view.node_name) == ("MODIFIED", "5", "n")
@@ -70,7 +70,7 @@ def test_a_bookmark_has_a_version_and_no_object() -> None:
     assert (change.type, change.resource_version, change.view) == ("BOOKMARK", "77", None)
 
 
-def test_an_error_carries_its_status() -> None:
+def test_an_error_has_its_status() -> None:
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version: 1 (5)"}
     assert POD.change(a_line("ERROR", status)).refusal == Refusal(410, "Expired", "too old resource version: 1 (5)")
 
