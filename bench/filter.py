@@ -85,7 +85,7 @@ async def _timed(call: Callable[[], Awaitable[None]]) -> float:
 
 
 async def measure() -> tuple[Figure, Figure]:
-    """The floor and ours, in alternating rounds."""
+    """The floor and the extender, in alternating rounds."""
     body = _body()
     clock = _Clock()
     services = cast("CurrentServices", SimpleNamespace(scheduling=_Service()))
@@ -94,7 +94,7 @@ async def measure() -> tuple[Figure, Figure]:
     headers = {"Content-Type": "application/json"}
     async with httpx.AsyncClient(transport=transport, base_url="http://extender") as client:
 
-        async def ours() -> None:
+        async def filter_call() -> None:
             answer = await client.post("/scheduler/filter", content=body, headers=headers)
             if answer.status_code != 200 or answer.json()["Error"]:
                 raise RuntimeError(answer.text)
@@ -103,12 +103,12 @@ async def measure() -> tuple[Figure, Figure]:
             names = json.loads(body)["NodeNames"]
             json.dumps({"NodeNames": [], "FailedAndUnresolvableNodes": {names[0]: "waiting"}})
 
-        await ours()
+        await filter_call()
         floors: list[float] = []
         ourses: list[float] = []
         for _ in range(ROUNDS):
             floors.append(await _timed(floor))
-            ourses.append(await _timed(ours))
+            ourses.append(await _timed(filter_call))
     return Figure("floor: json.loads and json.dumps", tuple(floors)), Figure("POST /scheduler/filter", tuple(ourses))
 
 

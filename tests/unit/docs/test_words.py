@@ -97,9 +97,9 @@ def parts(name: str) -> set[str]:
     return {one.lower() for one in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
 
 
-def names(where: str, found: set[str]) -> Iterator[Hit]:
+def names(where: str, found: set[str], *, tests: bool = False) -> Iterator[Hit]:
     for name in sorted(found):
-        for rule in rules()["names"]:
+        for rule in (*rules()["names"], *(rules()["tests"] if tests else ())):
             for part in sorted(parts(name)):
                 if rule.pattern.fullmatch(part):
                     yield Hit(where, name, rule.instead)
@@ -193,6 +193,18 @@ def test_no_file_says_what_the_style_guide_forbids_more_often_than_it_may() -> N
 def test_a_file_without_such_words_is_no_longer_exempt() -> None:
     clean = sorted(exempt().keys() - found().keys())
     assert clean == [], f"take them off {EXEMPT.relative_to(TOP)}"
+
+
+def test_functions_of_tests_lab_and_bench_have_none_of_the_words_in_their_names() -> None:
+    hits = [
+        f"{hit.where}: {hit.words}; write instead: {hit.instead}"
+        for package in ("tests", "lab", "bench")
+        for path in sorted((TOP / package).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for hit in names(f"{path.relative_to(TOP)}:{node.lineno}", {node.name}, tests=True)
+    ]
+    assert hits == [], "\n".join(hits)
 
 
 def test_events_and_the_help_of_commands_use_none_of_the_words() -> None:
