@@ -66,4 +66,4 @@ def _run(words: list[str]) -> None:
     except ModuleNotFoundError as error:
         text = f"this program was built without the package {error.name}; use slurm-extender doctor"
         raise click.ClickException(text) from error
-    examine.main(words, prog_name="kubectl slurm doctor", help_option_names=["-h", "--help"])
+    examine.main(words, prog_name="kubectl slurm doctor")

@@ -15,7 +15,9 @@ from extender.config.load import from_environment, from_settings, load
 from extender.config.yaml_text import YamlFault
 
 
-@click.command(short_help="Check Slurm, Kubernetes and the settings")
+@click.command(
+    short_help="Check Slurm, Kubernetes and the settings", context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.option(
     "--config",
     "file",

@@ -231,7 +231,7 @@ def read_group(field: str, text: str) -> object:
     return recognise(pod, _PLAIN), parallel_of(pod), group_of(pod)
 
 
-def looked_up() -> frozenset[str]:
+def keys_read() -> frozenset[str]:
     """The keys that these readers look up."""
     seen: set[str] = set()
     for key in stated_keys():

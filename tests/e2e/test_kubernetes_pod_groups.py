@@ -138,7 +138,7 @@ def version(stage: Stage) -> str:
     return str(stage.site.kube.api("GET", path_of(stage, "ring"))[1]["metadata"]["resourceVersion"])
 
 
-def told(stage: Stage, pods: list[PodRef]) -> list[str]:
+def conflicts(stage: Stage, pods: list[PodRef]) -> list[str]:
     """The Events that say that another controller writes the status."""
     return [text for pod in pods for reason, text in stage.site.events(pod) if reason == Reason.GROUP_STATUS]
 
@@ -217,7 +217,7 @@ def test_a_kube_scheduler_with_gang_scheduling_of_its_own_binds_the_same_gang(
     site.elapse(STEADY_S)
     assert writers(grouped) == {"kube-scheduler"}
     assert version(grouped) == written, "two controllers write in turn"
-    assert told(grouped, pods) == []
+    assert conflicts(grouped, pods) == []
 
 
 @pytest.mark.slow
@@ -227,9 +227,9 @@ def test_a_condition_that_another_controller_wrote_is_not_overwritten_and_one_ev
     theirs = write_as_another(grouped, ago_s=LONG_AGO_S)
     pods = members(grouped)
     all_bound(grouped, pods)
-    site.wait_for(lambda: told(grouped, pods), "an Event says that another controller writes the status")
+    site.wait_for(lambda: conflicts(grouped, pods), "an Event says that another controller writes the status")
     site.elapse(STEADY_S)
-    (text,) = told(grouped, pods)
+    (text,) = conflicts(grouped, pods)
     assert ANOTHER in text
     assert writers(grouped) == {ANOTHER}
     assert condition(grouped)["reason"] == theirs["reason"]
@@ -243,5 +243,5 @@ def test_a_condition_just_written_by_another_controller_is_left_to_it_without_an
     pods = members(grouped)
     all_bound(grouped, pods)
     grouped.site.elapse(STEADY_S)
-    assert told(grouped, pods) == []
+    assert conflicts(grouped, pods) == []
     assert writers(grouped) == {ANOTHER}

@@ -23,6 +23,6 @@ def test_every_reader_of_untrusted_text_takes_proportional_time_and_bounded_memo
 
 def test_every_key_that_pods_and_nodes_may_have_is_read_by_the_readers_that_are_measured() -> None:
     """A new key in `wellknown` or `gangs/labels` belongs into a reader, or into the list of those that are not read."""
-    seen = stated_keys.looked_up()
+    seen = stated_keys.keys_read()
     assert [key for key in stated_keys.stated_keys() if key not in seen | stated_keys.SETTING_KEYS] == []
     assert [key for key in stated_keys.NOT_STATED | stated_keys.COMPARED if key in seen] == []

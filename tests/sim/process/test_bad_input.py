@@ -207,7 +207,7 @@ async def test_what_the_extender_wrote_on_a_running_pod_is_written_again(
             await site.until(lambda: any(key in text for text in site.notes("web")), "an Event", within=10)
 
 
-async def test_a_long_text_in_place_of_what_we_wrote_is_short_in_the_log(site: Site) -> None:
+async def test_a_long_text_in_place_of_what_the_extender_wrote_is_short_in_the_log(site: Site) -> None:
     async with site.running():
         await running(site)
         was = dict(site.pod("web")["metadata"]["annotations"])

@@ -63,25 +63,25 @@ def in_queue(site: Site) -> list[int]:
 
 
 async def test_edge_case_1_a_gang_that_is_incomplete_for_long_gets_one_event_with_the_reason(site: Site) -> None:
-    def told() -> list[str]:
+    def reported() -> list[str]:
         names = [name for name in RING if site.kube.pod(name) is not None]
         return [note for name in names for note in site.notes(name) if note == "2 of 3 Pods of gang ring exist."]
 
     async with site.running(changed="gangs: {completeWithin: 2m}\n"):
         gang(site, range(2), 3)
         await asyncio.sleep(110)
-        assert told() == []
+        assert reported() == []
         await asyncio.sleep(30)
-        assert len(told()) == 1
+        assert len(reported()) == 1
         assert [site.events(name) for name in RING[:2]].count(["GangIncomplete"]) == 1
         await asyncio.sleep(300)
-        assert len(told()) == 1
+        assert len(reported()) == 1
         gang(site, range(2, 3), 3)
         for name in RING:
             await site.bound(name)
 
 
-async def test_the_time_of_a_gang_that_was_complete_meanwhile_begins_anew(site: Site) -> None:
+async def test_the_time_of_a_gang_that_was_complete_meanwhile_begins_again(site: Site) -> None:
     async with site.running():
         await site.fill()
         gang(site, range(2), 3)

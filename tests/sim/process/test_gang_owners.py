@@ -198,18 +198,20 @@ async def test_edge_case_27_a_group_of_a_leader_worker_set_is_a_gang_and_a_ready
 
 
 async def test_edge_case_27_slots_without_their_first_pod_are_reported_once_after_the_time_and_kept(site: Site) -> None:
-    def told() -> list[str]:
+    def reported() -> list[str]:
         return [note for note in site.notes(leader) if "first Pod" in note]
 
     async with site.running(changed="gangs: {lateWithin: 2m}\n"):
         leader = a_leader(site)
         await site.bound(leader)
         await asyncio.sleep(110)
-        assert told() == []
+        assert reported() == []
         await asyncio.sleep(20)
-        assert told() == ["2 of the 3 nodes of the gang wait for their first Pod, 120 s after the others were bound."]
+        assert reported() == [
+            "2 of the 3 nodes of the gang wait for their first Pod, 120 s after the others were bound."
+        ]
         await asyncio.sleep(600)
-        assert len(told()) == site.events(leader).count("GangNodesKept") == 1
+        assert len(reported()) == site.events(leader).count("GangNodesKept") == 1
         (job,) = site.live_jobs()
         assert job.nodes == ("n1", "n2", "n3")
         assert [await site.bound(name) for name in workers_of(site, leader)] == ["n2", "n3"]

@@ -354,7 +354,7 @@ async def test_edge_case_26_a_gang_larger_than_the_cluster_gets_the_number_of_su
             site.kube.delete_pod(name, grace_s=1)
 
 
-async def test_edge_case_26_a_gang_is_told_why_the_other_nodes_are_not_suitable(site: Site) -> None:
+async def test_edge_case_26_a_gang_reports_why_the_other_nodes_are_not_suitable(site: Site) -> None:
     async with site.running():
         site.gives("n1", {"cpu": "1"})
         site.delete_node("n2")

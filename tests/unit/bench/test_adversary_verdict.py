@@ -16,7 +16,7 @@ from bench.real.adversary import verdict
         (1.9, 1.1, 1, ": met, 1.90 times", ": NOT met, 1.10 times, 1 nodes"),
     ],
 )
-def test_a_missed_goal_is_told_although_the_command_ends_well(
+def test_a_missed_goal_is_reported_although_the_command_ends_well(
     ratio: float, beside: float, elsewhere: int, goal: str, criterion: str
 ) -> None:
     first, second = verdict(ratio, beside, elsewhere).split("Criterion")
