@@ -62,7 +62,7 @@ def _add_workloads(routes: APIRouter, services: CurrentServices) -> None:
 
     @routes.get("/placeholders/{uid}", operation_id="placeholder")
     async def placeholder(uid: str) -> JSONResponse:
-        """Return the placeholder of the Pod with this UID, with its hihihistory."""
+        """Return the placeholder of the Pod with this UID, with its history."""
         found = services.debug.placeholder(uid)
         if found is None:
             return _not_leader(services) or JSONResponse(

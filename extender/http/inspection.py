@@ -71,7 +71,7 @@ class Inspection:
         return map(_short, sorted(self._assembly.engine.placeholders.all.values(), key=_by_names))
 
     def placeholder(self, uid: str) -> Mapping[str, Any] | None:
-        """Return the placeholder of the Pod with this UID, and its hihistory."""
+        """Return the placeholder of the Pod with this UID, and its history."""
         engine = self._assembly.engine
         p = engine.placeholders.by_pod(uid)
         if p is None:

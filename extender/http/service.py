@@ -104,7 +104,7 @@ class DebugService(Protocol):
         ...
 
     def placeholder(self, uid: str) -> Mapping[str, Any] | None:
-        """Return the placeholder of this Pod with its hihistory."""
+        """Return the placeholder of this Pod with its history."""
         ...
 
     def gangs(self, namespace: str) -> Iterable[Mapping[str, Any]]:

@@ -17,12 +17,16 @@ from extender.http.server import CannotListen
 _log = structlog.get_logger(__name__)
 
 RESERVED = 128
-"""Descriptors for files, sockets of listeners, and connections that are being accepted or closed."""
+"""Descriptors for files, sockets of listeners, connections that are being accepted or closed, and listeners of metrics
+and debug pages that keep `LEAST`."""
 
 LEAST = 16
 """Connections below which a listener is of no use; the least that the configuration allows."""
 
 PROBED = "observability.healthBind"
+BESIDE = frozenset({"observability.metricsBind", "observability.debugBind"})
+"""Listeners that need a few connections, and never stop a start."""
+
 FORWARDED = frozenset({"http.bind", "hooks.bind"})
 """A replica that does not lead opens a connection to the leader for each call that arrives there."""
 
@@ -48,7 +52,7 @@ def within_limit(
     if limit == resource.RLIM_INFINITY:
         return list(endpoints)
     outgoing = config.kubernetes.connections + config.slurm.connections * len(config.slurm.addresses)
-    fixed = RESERVED + outgoing + sum(_kept(one) for one in endpoints)
+    fixed = RESERVED + outgoing + sum(_weight(one, config) * _kept(one) for one in endpoints)
     others = sum(_weight(one, config) * (one.bounds.connections - _kept(one)) for one in endpoints)
     if fixed + others <= limit:
         return list(endpoints)
@@ -58,7 +62,8 @@ def within_limit(
     if factor <= 0 or min(names.values()) < LEAST:
         raise CannotListen(
             f"the process may open {limit} descriptors, and needs {fixed + others}: raise its hard limit "
-            "of open files (RLIMIT_NOFILE, LimitNOFILE of systemd), or lower http.connections and hooks.connections"
+            "of open files (RLIMIT_NOFILE, LimitNOFILE of systemd), or lower hooks.connections, gangs.largest and with "
+            "it http.connections"
         )
     _log.warning(
         "connections_reduced",
@@ -85,5 +90,7 @@ def _reduced(endpoint: Endpoint, factor: float) -> Endpoint:
     kept = _kept(endpoint)
     before = endpoint.bounds
     connections = kept + int((before.connections - kept) * factor)
+    if BESIDE.issuperset(endpoint.names):
+        connections = max(connections, min(before.connections, LEAST))
     of_one = before.per_address * connections // before.connections
     return replace(endpoint, bounds=replace(before, connections=connections, per_address=max(1, of_one)))

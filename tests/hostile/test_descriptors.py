@@ -45,7 +45,7 @@ def test_enough_descriptors_leave_every_limit_as_it_is_configured() -> None:
     assert connections()["http.bind"] == 2048
 
 
-@pytest.mark.parametrize("body", ["", ELECTING])
+@pytest.mark.parametrize("body", ["", ELECTING, f"{ELECTING}admission: {{bind: ':8443'}}\n"])
 @pytest.mark.parametrize("limit", [1024, 2048, 4000])
 def test_the_connections_of_all_listeners_stay_below_the_descriptors(limit: int, body: str) -> None:
     found = connections(body, limit)
@@ -65,6 +65,11 @@ def test_no_address_may_have_more_connections_than_its_listener_and_each_may_hav
 def test_probes_keep_their_connections_at_an_address_that_they_share() -> None:
     found = connections("observability: {healthBind: '127.0.0.1:8080'}\n", 1024)
     assert found["http.bind"] > DEFAULT_BOUNDS.connections
+
+
+def test_calls_that_are_forwarded_count_twice_at_an_address_that_probes_share() -> None:
+    found = connections(f"{ELECTING}observability: {{healthBind: '127.0.0.1:8080'}}\n", 2048)
+    assert sum(found.values()) + found["http.bind"] + found["hooks.bind"] + 108 < 2048
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
+from extender.domain.placeholder import Placeholder
+from extender.domain.views import NodeView, PodView
+from extender.domain.wellknown import JOB_ID_LABEL
+
 VOTE_VALID_S = 20.0
 """How long a vote counts. kube-scheduler's longest back-off is 10 s by default, and its next try may take as long."""
 
 MEMBER_S = 0.1
 """What each member adds to that: kube-scheduler tries one Pod after the other, 20 to 50 a second on two cores."""
+
+
+def wanting(p: Placeholder) -> frozenset[str]:
+    """Return the members that are to be bound, by UID."""
+    return frozenset(member.ref.uid for member in p.members if member.wanting)
 
 
 def turn_s(members: int) -> float:
@@ -79,3 +88,18 @@ class Ballot:
 
     def _with(self, kept: Callable[[Vote], bool]) -> Ballot:
         return replace(self, votes=tuple(filter(kept, self.votes)), undone=tuple(filter(kept, self.undone)))
+
+
+def judged_of_node(node: NodeView) -> tuple[object, ...]:
+    """Return everything of a Node by which kube-scheduler may reject a Pod."""
+    return (node.labels, node.unschedulable, node.taints, node.allocatable, node.uid)
+
+
+def judged_of_pod(pod: PodView) -> tuple[object, ...]:
+    """Return everything of a Pod that may change while it waits and by which kube-scheduler may reject its node.
+
+    The label with the job's number is left out. The extender writes it as the gate falls, and kube-scheduler, which saw
+    that, may vote before the watch shows it here. So are tolerations: they are only ever added, and reject no node.
+    """
+    labels = {key: value for key, value in pod.labels.items() if key != JOB_ID_LABEL}
+    return (pod.deleted_at, pod.finished, labels, pod.node_selector, pod.required_terms)

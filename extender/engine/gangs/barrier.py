@@ -17,13 +17,12 @@ import structlog
 
 from extender.domain import events as e
 from extender.domain.gangs.successors import came_later
-from extender.domain.gangs.votes import Ballot, turn_s
+from extender.domain.gangs.votes import Ballot, judged_of_node, judged_of_pod, turn_s, wanting
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock, PodCache
 from extender.domain.states import BoundState
 from extender.domain.verdict import WAITING_TEXT
-from extender.domain.views import NodeView, PodView
-from extender.domain.wellknown import JOB_ID_LABEL
+from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.gangs.bindings import TOO_LATE, MemberBindings
 from extender.runtime.controller import Controller, Requeue
@@ -140,18 +139,19 @@ class GangBarrier:
         """Which Pods each such gang lacks, and when that was computed: for the text of calls that end."""
 
         self._due: dict[str, float] = {}
-        """When the time for all Bindings is over for each gang whose nodes are offered.
+        """When the time for all Bindings is over for each gang whose nodes are offered; the queue may say earlier."""
 
-        The queue keeps the shorter of two delays: that of an earlier grant of the same job, which others came after.
-        """
+        self._held_since: dict[str, float] = {}
+        """Since when the extender holds back the nodes of each gang that were offered before."""
 
         self._absences_due: dict[str, float] = {}
         """The same for each gang with nodes that are not offered yet."""
 
         self._deadlines = Controller("gang deadlines", self._expire, keep_early=True)
         self._absences = Controller("gangs with nodes and without Pods", self._release_incomplete, keep_early=True)
-        self._poster = Controller("bindings of members", self._post, workers=AT_ONCE, owner_of=self._namespace_of)
-        self._binder = Controller("gang bindings", self._bind_all, workers=4, owner_of=engine.placeholders.namespace_of)
+        of = engine.placeholders.namespace_of
+        self._poster = Controller("bindings of members", self._post, workers=AT_ONCE, owner_of=lambda one: of(one[0]))
+        self._binder = Controller("gang bindings", self._bind_all, workers=4, owner_of=of)
 
     async def run(self) -> None:
         """Bind gangs, and end barriers that are not passed in time, until cancelled."""
@@ -214,7 +214,9 @@ class GangBarrier:
     def node_changed(self, event: NodeChanged) -> None:
         """Void the votes for a Node of which kube-scheduler judges something that changed."""
         node = event.new or event.old
-        same = event.old is not None and event.new is not None and _judged(event.old) == _judged(event.new)
+        same = (
+            event.old is not None and event.new is not None and judged_of_node(event.old) == judged_of_node(event.new)
+        )
         if node is None or same:
             return
         for key, ballot in tuple(self._ballots.items()):
@@ -226,7 +228,7 @@ class GangBarrier:
         key = None if pod is None else self._engine.placeholders.workload_of_pod(pod.uid)
         if pod is None or key not in self._ballots:
             return
-        if event.old is None or event.new is None or _claims_of(event.old) != _claims_of(event.new):
+        if event.old is None or event.new is None or judged_of_pod(event.old) != judged_of_pod(event.new):
             self._void(key, self._ballots[key].without_pod(pod.uid))
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
@@ -242,10 +244,20 @@ class GangBarrier:
         elif after.cleared and after.is_gang and after.job_id not in (None, self._offered.get(after.key, 0)):
             self._offered[after.key] = after.job_id or 0
             self._start_time(after)
+        self._pause_time(event)
         if isinstance(after.payload, BoundState) and after.payload.kept_until:
             self._begun.pop(after.key, None)  # the next incarnation is bound as a whole, too
         if event.after.state is not State.GRANTED or (event.before.cleared and not event.after.cleared):
             self._drop(event.after.key, "its Slurm allocation may not be used now")
+
+    def _pause_time(self, event: PlaceholderChanged) -> None:
+        """Count no time in which the extender itself holds back nodes that it offered: no Node refused a member."""
+        before, after, now = event.before, event.after, self._clock.now()
+        if before.cleared and not after.cleared and after.key in self._due:
+            self._held_since.setdefault(after.key, now)
+        elif after.cleared and (since := self._held_since.pop(after.key, None)) is not None:
+            self._due[after.key] += now - since
+            self._deadlines.add(_deadline(after), after=self._due[after.key] - now)
 
     def forgotten(self, event: PlaceholderForgotten) -> None:
         """Drop the votes of a workload that is over."""
@@ -279,13 +291,14 @@ class GangBarrier:
     def _withdraw(self, key: str) -> None:
         self._offered.pop(key, None)
         self._due.pop(key, None)
+        self._held_since.pop(key, None)
         self._reached.pop(key, None)
         self._prolonged.pop(key, None)
         self._left_out.pop(key, None)
 
     def _awaited(self, p: Placeholder) -> frozenset[str]:
         """Return the members that are bound together next, by UID."""
-        return _wanting(p) - {uid for uid, left in self._left_out.get(p.key, {}).items() if left}
+        return wanting(p) - {uid for uid, left in self._left_out.get(p.key, {}).items() if left}
 
     def _absent(self, p: Placeholder) -> str:
         """Return which Pods the gang lacks, as a sentence; "" where it is whole, or was when it began to be bound."""
@@ -308,7 +321,9 @@ class GangBarrier:
         if (left_s := self._due.get(key, 0.0) - self._clock.now()) > 0.0:
             self._deadlines.add(deadline, after=left_s)
             return
-        if not _wanting(p):  # Every Binding was sent. Those without an answer end nothing, and may still be refused.
+        if key in self._held_since:
+            return  # the time goes on once the nodes are offered again
+        if not wanting(p):  # Every Binding was sent. Those without an answer end nothing, and may still be refused.
             self._start_time(p)
             return
         if absent := self._absent(p):
@@ -316,17 +331,20 @@ class GangBarrier:
             return
         ballot = self._ballots.get(key, Ballot(job_id))
         awaited, now = self._awaited(p), self._clock.now()
-        missing = sorted(ballot.missing(awaited, now))
-        if self._is_in_queue(key, missing):
+        missing, refused = sorted(ballot.missing(awaited, now)), sorted(ballot.refused(awaited, now))
+        accepted = bool(missing) and not refused
+        if self._is_in_queue(key, missing) or (accepted and self._prolonged[key] < MORE_TIMES):
             self._prolonged[key] += 1
             self._start_time(p)
             return
         if came_later(p, self._pods_of(p)) and not self._starts_by_leader(key):
-            self._continue_without(p, missing)
+            self._continue_without(p, refused or missing)
             self._start_time(p)
             return
-        refused = sorted(ballot.refused(awaited, now)) or missing or sorted(_wanting(p))
-        node, text = self._refusal(p, refused[0])
+        if accepted:  # each member on its node, and never all at one time: no Node is to blame
+            self._release(key, job_id, "kube-scheduler accepted its members one after the other.", self._within_s(p))
+            return
+        node, text = self._refusal(p, (refused or sorted(wanting(p)))[0])
         if any(member.placed for member in p.members):
             self.outcomes[BarrierOutcome.BROKEN] += 1
             self._engine.handle(key, e.NodeRefused(node, text), "gang barrier")  # the next job excludes it
@@ -345,8 +363,8 @@ class GangBarrier:
 
     def _continue_without(self, p: Placeholder, missing: Collection[str]) -> None:
         """Have later members bound without these, which keep their nodes and wait for kube-scheduler."""
-        known, wanting = self._left_out.get(p.key, {}), _wanting(p)
-        left_out = {uid: left for uid, left in known.items() if uid in wanting}
+        known, still = self._left_out.get(p.key, {}), wanting(p)
+        left_out = {uid: left for uid, left in known.items() if uid in still}
         self._left_out[p.key] = left_out | dict.fromkeys(missing, True)
         for uid in missing:
             if uid not in known:
@@ -436,9 +454,6 @@ class GangBarrier:
         waited_s = 0.0 if call is None else self._clock.now() - call.at
         self._answer(key, uid, await self._bindings.post(p, member.ref, p.node_of(uid), waited_s=waited_s))
 
-    def _namespace_of(self, one: tuple[str, str]) -> str:
-        return self._engine.placeholders.namespace_of(one[0])
-
     def _incomplete(self, key: str, uid: str) -> str:
         p, ballot = self._engine.placeholders.get(key), self._ballots.get(key)
         pod = self._cache.get(uid)
@@ -480,21 +495,3 @@ class GangBarrier:
 
 def _deadline(p: Placeholder) -> tuple[str, int]:
     return p.key, p.job_id or 0
-
-
-def _wanting(p: Placeholder) -> frozenset[str]:
-    return frozenset(member.ref.uid for member in p.members if member.wanting)
-
-
-def _judged(node: NodeView) -> tuple[object, ...]:
-    return (node.labels, node.unschedulable, node.taints, node.allocatable, node.uid)
-
-
-def _claims_of(pod: PodView) -> tuple[object, ...]:
-    """Return everything of a Pod that may change while it waits and by which kube-scheduler may reject its node.
-
-    The label with the job's number is left out. The extender writes it as the gate falls, and kube-scheduler, which saw
-    that, may vote before the watch shows it here. So are tolerations: they are only ever added, and reject no node.
-    """
-    labels = {key: value for key, value in pod.labels.items() if key != JOB_ID_LABEL}
-    return (pod.deleted_at, pod.finished, labels, pod.node_selector, pod.required_terms)

@@ -8,6 +8,7 @@ that depend only on requests and nodes are computed once for each request, until
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
@@ -111,7 +112,8 @@ class Planner:
                 return (chosen, nowhere) if again else (other, "")
         if not nowhere and (nowhere := self._too_few(snapshot, request, chosen)):
             left = frozenset(self._left(snapshot, request, chosen))
-            nowhere = f"{nowhere} {_unsuitable(snapshot, request, left, small)}".rstrip()
+            others = _unsuitable(snapshot, request, left, small, by_mode=frozenset(chosen.excluded) - set(excluded))
+            nowhere = f"{nowhere} {others}".rstrip()
         unfenced = self._unfenced(snapshot, request, fenced)
         if unfenced:
             unfenced &= frozenset(self._left(snapshot, request, chosen))
@@ -126,7 +128,7 @@ class Planner:
         """Return why the nodes that are left cannot hold every member of a gang, as a sentence; "" if they may."""
         if request.members < 2:
             return ""
-        left = list(self._left(snapshot, request, chosen))
+        left = list(dict.fromkeys(self._left(snapshot, request, chosen)))  # partitions may share nodes
         if request.packed:
             return _no_room(snapshot, request, left)
         lacks = len(left) < request.members
@@ -288,18 +290,30 @@ def _no_room(snapshot: ClusterSnapshot, request: JobRequest, nodes: Sequence[str
     return f"{_suitable(nodes)}, with room for {found} members; the gang has {request.members}."
 
 
-def _unsuitable(snapshot: ClusterSnapshot, request: JobRequest, left: Collection[str], small: Collection[str]) -> str:
-    """Return why the other nodes that the job may reach are not suitable, as a sentence; "" if there are no others."""
-    nodes = [
-        snapshot.node_map.kubernetes.get(name, "") for name in reach(snapshot.picture, request) if name not in left
-    ]
-    unmapped, too_small = nodes.count(""), sum(node in small for node in nodes)
-    counts = {
-        "without a Kubernetes Node": unmapped,
-        "too small for a Pod": too_small,
-        "excluded by kube-scheduler or by rules of a Pod": len(nodes) - unmapped - too_small,
-    }
-    said = ", ".join(f"{count} {why}" for why, count in counts.items() if count)
+def _unsuitable(
+    snapshot: ClusterSnapshot,
+    request: JobRequest,
+    left: Collection[str],
+    small: Collection[str],
+    *,
+    by_mode: Collection[str],
+) -> str:
+    """Return why the other nodes that the job may reach are not suitable, as a sentence; "" if there are no others.
+
+    `left` and `by_mode` are Slurm nodes, `small` Kubernetes Nodes.
+    """
+    kubernetes = snapshot.node_map.kubernetes
+    counts = Counter[str]()
+    for name in frozenset(reach(snapshot.picture, request)).difference(left):
+        if name not in kubernetes:
+            counts["without a Kubernetes Node"] += 1
+        elif kubernetes[name] in small:
+            counts["too small for a Pod"] += 1
+        elif name in by_mode:
+            counts["not usable in the mode of the job"] += 1
+        else:
+            counts["excluded by kube-scheduler or by rules of a Pod"] += 1
+    said = ", ".join(f"{count} {why}" for why, count in sorted(counts.items(), key=itemgetter(0), reverse=True))
     return f"Other nodes: {said}." if said else ""
 
 

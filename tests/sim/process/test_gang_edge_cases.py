@@ -93,6 +93,26 @@ async def test_edge_case_12_an_extender_that_starts_during_the_barrier_binds_all
         assert len(site.live_jobs()) == 1
 
 
+async def test_a_node_that_the_extender_itself_holds_back_for_a_while_costs_a_gang_neither_its_job_nor_a_node(
+    site: Site,
+) -> None:
+    async with site.running():
+        names = await held_at_the_barrier(site)
+        jobs = [job.job_id for job in site.live_jobs()]
+        said = site.kube.node("n1")
+        assert said is not None
+        gives = dict(said["status"]["allocatable"])
+        site.edit_node("n1", lambda node: node["status"]["allocatable"].clear())
+        await site.until(lambda: not site.placeholder(names[0]).cleared, "the Node says no sizes")
+        site.edit_node("n3", lambda node: node["spec"].pop("taints"))
+        await asyncio.sleep(50)  # longer than gangs.bindWithin
+        assert [job.job_id for job in site.live_jobs()] == jobs
+        assert not any("did not accept" in text for name in names for text in site.notes(name))
+        site.edit_node("n1", lambda node: node["status"]["allocatable"].update(gives))
+        assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
+        assert [job.job_id for job in site.jobs()] == jobs
+
+
 async def test_edge_case_17_a_drained_node_keeps_its_member(site: Site) -> None:
     async with site.running():
         names = gang(site, range(3), 3)

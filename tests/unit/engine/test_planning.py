@@ -96,3 +96,15 @@ def test_a_planner_that_remembers_says_what_a_fresh_one_says(
     for there, candidates, changes in asked:
         fresh = Planner(lambda _resource: False)
         assert planned(planner, there, candidates, **changes) == planned(fresh, there, candidates, **changes)
+
+
+def test_nodes_of_two_partitions_of_a_request_count_once() -> None:
+    there = world()  # both partitions have the nodes a and b
+    chosen, why = planned(Planner(lambda _: False, gangs_need_fence=False), there, "ab", partition="p,below", members=3)
+    assert why == "2 nodes are suitable, 3 are needed. Other nodes: 2 excluded by kube-scheduler or by rules of a Pod."
+    assert isinstance(chosen, SubmissionPlan)
+
+
+def test_nodes_that_the_mode_of_a_job_excludes_are_not_said_to_be_excluded_by_kube_scheduler() -> None:
+    _, why = planned(Planner(lambda _: False, gangs_need_fence=False), world(external="cd"), "abcd", members=3)
+    assert why == "2 nodes are suitable, 3 are needed. Other nodes: 2 not usable in the mode of the job."
