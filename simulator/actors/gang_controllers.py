@@ -144,7 +144,7 @@ class GangControllers:
             return True
         key = self.keys.get(pod["metadata"]["uid"])
         live = [one for one in self._pods(gang) if _is_live(one) and self.keys.get(one["metadata"]["uid"]) == key]
-        gated = any(map(_is_gated, live))
+        gated = any(map(is_gated, live))
         led = gang.kind is not GangKind.LEADER_READY or any(_index(one) == 0 for one in live)
         return gang.fits and led and len(live) >= gang.expected and not gated
 
@@ -190,7 +190,7 @@ class GangControllers:
                 continue
             self._make(gang, index)
         for pod in pods:
-            if _is_gated(pod) and self._may_open(gang, pods) and self.rng.random() < 0.1:
+            if is_gated(pod) and self._may_open(gang, pods) and self.rng.random() < 0.1:
                 self._open_gate(pod)
             elif pod["status"]["phase"] in OVER and self.rng.random() < 0.02:
                 self._delete(pod)
@@ -398,7 +398,7 @@ def _is_live(pod: Json) -> bool:
     return "deletionTimestamp" not in pod["metadata"] and pod["status"]["phase"] not in OVER
 
 
-def _is_gated(pod: Json) -> bool:
+def is_gated(pod: Json) -> bool:
     """Return whether another controller still keeps a Pod from being scheduled."""
     return any(gate["name"] in GATES for gate in pod["spec"].get("schedulingGates") or ())
 

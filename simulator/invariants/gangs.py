@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from extender.domain.nodes.removals import removals_in
 from extender.domain.wellknown import GANG_NODES, GANG_RANK
-from simulator.actors.gang_controllers import ATTEMPT, GangControllers
+from simulator.actors.gang_controllers import ATTEMPT, GangControllers, is_gated
 from simulator.cluster import SCHEDULER, SimCluster
 from simulator.event_log import job_subject, node_subject, pod_subject
 from simulator.invariants.checker import InvariantChecker
@@ -172,14 +172,15 @@ class GangInvariants:
     def _is_part(self, job: SimJob, pods: list[Json]) -> bool:
         """Return whether some of the members for which the job was granted are bound and others are not.
 
-        Once one of them has ended, the others need not be whole any more.
+        Once one of them has ended, the others need not be whole any more. One that another controller gates again, as a
+        restored etcd shows it, cannot be bound.
         """
         grant = self._grants.get(job.job_id)
         there = {pod["metadata"]["uid"]: pod for pod in pods}
         if grant is None or any(uid not in there or not _is_live(there[uid]) for uid in grant.members):
             return False
         bound = [bool(there[uid]["spec"].get("nodeName")) for uid in grant.members]
-        return any(bound) and not all(bound)
+        return any(bound) and not all(bound) and not any(is_gated(there[uid]) for uid in grant.members)
 
     def _lacks_members(self, key: str) -> bool:
         """Return whether a restored etcd has members no more that the extender has not given up yet."""

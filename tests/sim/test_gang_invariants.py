@@ -11,7 +11,7 @@ import pytest
 
 from extender.domain.nodes.removals import removal
 from extender.domain.wellknown import DRAIN_PREFIX, GANG, GANG_NODES, GANG_RANK, GANG_RESTART, JOB_ID
-from simulator.actors.gang_controllers import ATTEMPT, RING, GangControllers
+from simulator.actors.gang_controllers import ATTEMPT, KUEUE_GATE, RING, GangControllers
 from simulator.actors.gang_shapes import Gang, GangKind
 from simulator.actors.operators import Operators
 from simulator.cluster import simulated_cluster
@@ -195,16 +195,18 @@ def test_a_generation_that_takes_over_a_job_and_of_which_one_member_stays_withou
     assert run_virtual(main()) == {Invariant.WHOLE_GANGS}
 
 
-def test_a_gang_of_which_one_member_stays_without_a_node() -> None:
+@pytest.mark.parametrize("gated", [False, True])
+def test_a_gang_of_which_one_member_stays_without_a_node_though_nothing_else_holds_it(gated: bool) -> None:
     async def act(site: Site, invariants: GangInvariants) -> None:
         uid = site.pod("ring-1")["metadata"]["uid"]
+        unbound = {"nodeName": "", "schedulingGates": [{"name": KUEUE_GATE}] if gated else []}
         for _ in range(2):
             pod = site.pod("ring-1")
-            invariants.checker.pods[uid] = {**pod, "spec": {**pod["spec"], "nodeName": ""}}
+            invariants.checker.pods[uid] = {**pod, "spec": pod["spec"] | unbound}
             invariants.check()
             await asyncio.sleep(30)
 
-    assert broken_by(act) == {Invariant.WHOLE_GANGS}
+    assert broken_by(act) == (set() if gated else {Invariant.WHOLE_GANGS})
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["", "for a removed Pod"])
