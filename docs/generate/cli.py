@@ -28,13 +28,16 @@ Exit codes: 0 success; 1 failure; 2 invalid command line; 130 interrupted.
 """
 
 _OPTIONS = "\n| option | default | |\n|---|---|---|\n"
+_HELP = ["-h", "--help"]
+"""The same as in the programs: click remembers in a command the first names that it is given."""
+
 _NOT_LISTED = frozenset({"help", "version"})
 
 
 def render() -> str:
     """The whole page, with a newline at its end."""
     parts = [_HEAD, "## slurm-extender\n\n| to | command |\n|---|---|\n"]
-    with click.Context(service, info_name="slurm-extender") as context:
+    with click.Context(service, info_name="slurm-extender", help_option_names=_HELP) as context:
         names = [path for paths in SECTIONS.values() for path in paths]
         for section, paths in SECTIONS.items():
             links = ", ".join(f"[{path}](#slurm-extender-{path.replace(' ', '-')})" for path in paths)
@@ -42,7 +45,7 @@ def render() -> str:
         for name in names:
             parts += _command(_found(context, name), f"slurm-extender {name}", frozenset())
     parts.append(f"\n## {PROGRAM}\n\n[{PROGRAM}](../kubectl-slurm.md) has roles, output and examples.\n")
-    with click.Context(plugin, info_name=PROGRAM) as context:
+    with click.Context(plugin, info_name=PROGRAM, help_option_names=_HELP) as context:
         for name in plugin.list_commands(context):
             command = plugin.commands[name]
             left_out = command.left_out if isinstance(command, PluginCommand) else frozenset()

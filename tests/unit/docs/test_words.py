@@ -171,7 +171,8 @@ def exempt() -> dict[str, int]:
 
 def helps(name: str, command: click.Command) -> Iterator[tuple[str, str]]:
     """The help of a command and of all below it, as they are printed."""
-    with click.Context(command, info_name=name) as context:
+    # click remembers the first names of a command's help option in the command itself.
+    with click.Context(command, info_name=name, help_option_names=["-h", "--help"]) as context:
         yield name, command.get_help(context)
         if isinstance(command, click.Group):
             for sub in command.list_commands(context):
