@@ -29,7 +29,6 @@ from extender.domain.job_outcomes.workload_end import wait_status_of
 from extender.domain.jobs.checkpoint import Checkpoint, PodAbsence
 from extender.domain.jobs.identity import decode_mark
 from extender.domain.jobs.job import JobView, Mark
-from extender.domain.jobs.ownership import mark_of_orphan
 from extender.domain.lifecycle.releasing import ASKED_TWICE
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.outcome import outcome_of
@@ -251,7 +250,7 @@ class OrphanController:
         """Return the mark of a live job that names this extender, and whether the extender surely made the job."""
         if job.state in ENDED_STATES:
             return None, False
-        return mark_of_orphan(job, self._state.identity.mark("", 0), self._state.identity.caller)
+        return self._state.identity.mark_on(job)
 
     def _is_job_of(self, job: JobView, workload: str) -> bool:
         mark, sure = self._own_mark(job)

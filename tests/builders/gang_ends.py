@@ -122,8 +122,8 @@ def begin(site: Site, end: GangEnd, job: QueuedJob, own: Grounds) -> None:
 
 
 def assert_one_cause(site: Site, end: GangEnd, pods: Sequence[PodRef]) -> Mapping[str, str]:
-    """Hold that every member was told of this cause, and of no other. Return the texts by Pod."""
-    told = {pod.name: site.event(pod, "SlurmAllocationLost", timeout_s=60) for pod in pods}
-    assert len(set(told.values())) == 1, told
-    assert CAUSES[end] in told[pods[0].name].lower(), told
-    return told
+    """Hold that every member has an Event with this cause, and with no other. Return the texts by Pod."""
+    causes = {pod.name: site.event(pod, "SlurmAllocationLost", timeout_s=60) for pod in pods}
+    assert len(set(causes.values())) == 1, causes
+    assert CAUSES[end] in causes[pods[0].name].lower(), causes
+    return causes

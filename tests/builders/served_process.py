@@ -12,13 +12,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 TOP = Path(__file__).parents[2]
-NOBODY = "127.0.0.1:1"
+CLOSED_PORT = "127.0.0.1:1"
 KUBECONFIG = f"""
 apiVersion: v1
 kind: Config
 current-context: c
 contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
-clusters: [{{name: c, cluster: {{server: "http://{NOBODY}"}}}}]
+clusters: [{{name: c, cluster: {{server: "http://{CLOSED_PORT}"}}}}]
 users: [{{name: u, user: {{token: t}}}}]
 """
 HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\n"
@@ -37,7 +37,7 @@ def written_config(folder: Path, body: str) -> Path:
     """Write a configuration whose servers do not answer; `body` is the rest of it."""
     (folder / "kubeconfig").write_text(KUBECONFIG, encoding="utf-8")
     file = folder / "config.yaml"
-    slurm = f"slurm: {{token: hush, addresses: ['http://{NOBODY}']}}\n"
+    slurm = f"slurm: {{token: hush, addresses: ['http://{CLOSED_PORT}']}}\n"
     file.write_text(f"{HEAD}{slurm}{body}", encoding="utf-8")
     return file
 

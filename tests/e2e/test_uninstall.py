@@ -83,7 +83,9 @@ def marked(stage: Stage) -> Iterator[Stage]:
         if not site.extender.running:
             site.start_extender()
         site.reconfigure()
-        site.wait_for(lambda: not own_marks_on(node(stage, ill)), "nothing of ours is on the Node", timeout_s=60)
+        site.wait_for(
+            lambda: not own_marks_on(node(stage, ill)), "no mark of the extender is on the Node", timeout_s=60
+        )
         stage.finish()
 
 

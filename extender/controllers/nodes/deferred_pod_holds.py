@@ -12,7 +12,7 @@ import asyncio
 from extender.controllers.nodes.controller import NodeController
 from extender.domain.job_outcomes.slurm_states import Seen, seen_by_states
 from extender.domain.jobs.job import JobView
-from extender.domain.jobs.ownership import mark_of_orphan, pod_of
+from extender.domain.jobs.ownership import pod_of
 from extender.domain.placeholder import State
 from extender.domain.pods.claim import Claims
 from extender.domain.ports import PodCache, SlurmJobs
@@ -107,9 +107,9 @@ class DeferredPodHolds:
 
         `None`: that is not known yet, and the job is read again after the next poll.
         """
-        nodes, caller = self._slurm_nodes(pod), self._state.identity.caller
-        mark, sure = mark_of_orphan(job, self._state.identity.mark("", 0), caller)
-        if mark is not None and ((not sure and caller is None) or not nodes):
+        nodes, identity = self._slurm_nodes(pod), self._state.identity
+        mark, sure = identity.mark_on(job)
+        if mark is not None and ((not sure and identity.caller is None) or not nodes):
             return None
         if mark is None or not sure or not nodes.intersection(job.nodes):
             return False

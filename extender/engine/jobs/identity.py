@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import structlog
 
 from extender.domain.jobs.job import JobView, Mark
-from extender.domain.jobs.ownership import caller_shown_by
+from extender.domain.jobs.ownership import caller_shown_by, mark_of_orphan
 from extender.domain.placeholder import Placeholder
 
 _log = structlog.get_logger(__name__)
@@ -32,6 +32,10 @@ class JobIdentity:
     def mark(self, key: str, attempt: int) -> Mark:
         """Return the mark of one attempt of a workload."""
         return Mark(self.cluster, self.scheduler, key, attempt, self.epoch)
+
+    def mark_on(self, job: JobView) -> tuple[Mark | None, bool]:
+        """Return the mark of a job that names this extender, and whether it or one before it surely made the job."""
+        return mark_of_orphan(job, self.mark("", 0), self.caller)
 
     def owner_of_jobs(self, p: Placeholder) -> int | None:
         """Return the user for whom this workload's jobs are made; `None`: not known."""
