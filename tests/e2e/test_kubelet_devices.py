@@ -10,13 +10,11 @@ import pytest
 
 from extender.domain.wellknown import GATE, JOB_ID
 from lab.build_slurm import RELEASES
-from lab.devices import API, DRIVER, GRES, MAP, RESOURCE, grant_devices, template
-from lab.dra_example import dra_example
+from lab.devices import RESOURCE, template
 from lab.kubelet_site import KubeletSite
 from lab.pods import container
 from lab.site import PodRef
-from lab.slurm_conf import Partition, SlurmNode
-from lab.topology import KubeNode, Topology
+from tests.builders.kubelet_devices import device_nodes, published
 from tests.builders.slurm_devices import SlurmDevices
 
 pytestmark = [pytest.mark.lab, pytest.mark.kubelet, pytest.mark.slow]
@@ -32,29 +30,8 @@ SLICES_BACK_S = 90.0
 @pytest.fixture(scope="module", params=RELEASES)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeletSite]:
     """Two nodes of four devices that a driver publishes and prepares."""
-    nodes = tuple(SlurmNode(name, cpus=16, memory_mb=16_000, gpus=EACH, gpu_type="h100") for name in NAMES)
-    topology = Topology(
-        nodes=nodes,
-        external_nodes=(),
-        partitions=(Partition("batch", default=True),),
-        kube_nodes=tuple(KubeNode(node.name, node) for node in nodes),
-        slurm_config={"KillWait": "10", "MinJobAge": "7200"},
-    )
-    config: dict[str, dict[str, Any]] = {"slurm": {"killWait": "10s", "defaultPartition": "batch"}}
-    workdir = tmp_path_factory.mktemp("devices")
-    with KubeletSite(request.param, topology=topology, real=NAMES, config=config, workdir=workdir) as found:
-        grant_devices(found)
-        for name in NAMES:
-            dra_example(found.nodes[name], found.kube.kubeconfig, EACH).start()
-        found.wait_for(lambda: published(found) == set(NAMES), "the drivers have published their devices")
-        found.reconfigure(GRES, more=MAP)
+    with device_nodes(request.param, NAMES, EACH, {}, tmp_path_factory.mktemp("devices")) as found:
         yield found
-
-
-def published(pair: KubeletSite) -> set[str]:
-    """The Nodes with ResourceSlices of the driver."""
-    slices = pair.kube.api("GET", f"{API}/resourceslices")[1]["items"]
-    return {one["spec"]["nodeName"] for one in slices if one["spec"]["driver"] == DRIVER}
 
 
 def handed_in(pair: KubeletSite, namespace: str, number: int) -> PodRef:

@@ -14,18 +14,15 @@ from typing import Any
 import pytest
 
 from lab.build_slurm import RELEASES
-from lab.devices import API, GRES, MAP, RESOURCE, grant_devices, template
-from lab.dra_example import dra_example
+from lab.devices import API, RESOURCE, template
 from lab.kubelet_site import KubeletSite
 from lab.pods import container
 from lab.site import PodRef, QueuedJob
-from lab.slurm_conf import Partition, SlurmNode
-from lab.topology import KubeNode, Topology
 from tests.builders.changed_nodes import changed
+from tests.builders.kubelet_devices import device_nodes
 from tests.builders.ordinary_jobs import submit_ordinary
 from tests.builders.stage import Stage
 from tests.builders.staged_gangs import all_bound, assert_none_bound, before_binding, nodes_of
-from tests.e2e.test_kubelet_devices import published
 
 pytestmark = [pytest.mark.lab, pytest.mark.kubelet, pytest.mark.slow]
 
@@ -46,25 +43,8 @@ _numbers = count(1)
 @pytest.fixture(scope="module", params=RELEASES)
 def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeletSite]:
     """Four nodes of two devices that a driver publishes and prepares."""
-    nodes = tuple(SlurmNode(name, cpus=16, memory_mb=16_000, gpus=EACH, gpu_type="h100") for name in NAMES)
-    topology = Topology(
-        nodes=nodes,
-        external_nodes=(),
-        partitions=(Partition("batch", default=True),),
-        kube_nodes=tuple(KubeNode(node.name, node) for node in nodes),
-        slurm_config={"KillWait": "10", "MinJobAge": "7200"},
-    )
-    config: dict[str, dict[str, Any]] = {
-        "slurm": {"killWait": "10s", "defaultPartition": "batch"},
-        "gangs": {"unfenced": "allow"},
-    }
-    workdir = tmp_path_factory.mktemp("gang-devices")
-    with KubeletSite(request.param, topology=topology, real=NAMES, config=config, workdir=workdir) as found:
-        grant_devices(found)
-        for name in NAMES:
-            dra_example(found.nodes[name], found.kube.kubeconfig, EACH).start()
-        found.wait_for(lambda: published(found) == set(NAMES), "the drivers have published their devices")
-        found.reconfigure(GRES, more=MAP)
+    config: dict[str, dict[str, Any]] = {"gangs": {"unfenced": "allow"}}
+    with device_nodes(request.param, NAMES, EACH, config, tmp_path_factory.mktemp("gang-devices")) as found:
         yield found
 
 
