@@ -68,7 +68,7 @@ class SlurmrestdNodes:
         self._converted: dict[str, tuple[Node, SlurmNode]] = {}
         """Nodes by name, as they were read and as they were carried over."""
 
-    async def picture(self) -> SlurmSnapshot:
+    async def snapshot(self) -> SlurmSnapshot:
         """Read nodes, then partitions."""
         async with asked("its nodes"), timed("nodes", self._clock, self._observe):
             nodes = await self._client.nodes()

@@ -74,7 +74,7 @@ class JobReader:
         self._queue.check(p, job)
         self._manual_changes.check(p, job, self._name(p.key), p.submitted_request)
         due = due_in(job, [pod.grace_s for pod in self._ports.pods_of(p)])
-        nodes = self._state.snapshot.picture.nodes
+        nodes = self._state.snapshot.slurm.nodes
         down = frozenset(name for name in p.slurm_nodes if name in nodes and nodes[name].state == "DOWN")
         for event in job_events(p, job, self._state.snapshot.node_map, due, down):
             self._handle(key, event, cause)
@@ -110,8 +110,8 @@ class JobReader:
         theirs = slurm_nodes_of(p, snapshot.node_map) or {member.node for member in p.members if member.placed}
         nodes = {*theirs, *p.slurm_nodes} - {""}
         if not nodes and any(member.unknown for member in p.members):
-            return not snapshot.picture.known  # all that is known of its members is their job
-        return not (snapshot.picture.known and snapshot.picture.nodes.keys() & nodes)
+            return not snapshot.slurm.known  # all that is known of its members is their job
+        return not (snapshot.slurm.known and snapshot.slurm.nodes.keys() & nodes)
 
     @staticmethod
     def _would_vanish(p: Placeholder, asked_at: float) -> bool:

@@ -61,14 +61,14 @@ class Planner:
     def _unfenced(self, snapshot: ClusterSnapshot, request: JobRequest, fenced: FencedNodes) -> frozenset[str]:
         if request.members < 2 or not self._gangs_need_fence:
             return frozenset()
-        nodes, known = frozenset(reach(snapshot.picture, request)), snapshot.picture.nodes
+        nodes, known = frozenset(reach(snapshot.slurm, request)), snapshot.slurm.nodes
         external = {name for name in nodes if name in known and known[name].external}
         return frozenset(job_safety(Mode.BATCH, request.members, nodes, external, fenced).unfenced)
 
     def mode_of(self, snapshot: ClusterSnapshot, request: JobRequest, excluded: tuple[str, ...]) -> Mode:
         """Return the likely mode of a queued job whose mode is not recorded, by its excluded nodes."""
         what = ("mode", request.mode, request.partition, excluded)
-        return self._once(snapshot, what, lambda: mode_of(request, snapshot.picture, excluded))
+        return self._once(snapshot, what, lambda: mode_of(request, snapshot.slurm, excluded))
 
     def queued(
         self, snapshot: ClusterSnapshot, request: JobRequest, excluded: tuple[str, ...], mode: Mode
@@ -88,7 +88,7 @@ class Planner:
         fenced: FencedNodes = NO_FENCE,
     ) -> tuple[SubmissionPlan | NoPlan, str]:
         """Return mode and call, and why none of the nodes that are left can ever hold the workload, if that is so."""
-        queue = queue or must_queue(request, snapshot.picture, waiting)
+        queue = queue or must_queue(request, snapshot.slurm, waiting)
 
         def planned(excluded: tuple[str, ...]) -> SubmissionPlan | NoPlan:
             return self._planned(snapshot, request, excluded, queue=queue, fenced=fenced)
@@ -139,7 +139,7 @@ class Planner:
     ) -> tuple[str, ...]:
         what = ("avoids", candidates, refused, request.partition, request.excluded_nodes)
         return self._once(
-            snapshot, what, lambda: exclusions(candidates, refused, snapshot.node_map, snapshot.picture, request)
+            snapshot, what, lambda: exclusions(candidates, refused, snapshot.node_map, snapshot.slurm, request)
         )
 
     def _planned(
@@ -168,7 +168,7 @@ class Planner:
         return self._once(
             snapshot,
             what,
-            lambda: plan(request, snapshot.picture, excluded, queue, QueuedPlaceholders(), fenced=fenced),
+            lambda: plan(request, snapshot.slurm, excluded, queue, QueuedPlaceholders(), fenced=fenced),
         )
 
     def _once(self, snapshot: ClusterSnapshot, what: Hashable, work_out: Callable[[], T]) -> T:
@@ -187,7 +187,7 @@ class Planner:
     @staticmethod
     def _left(snapshot: ClusterSnapshot, request: JobRequest, chosen: SubmissionPlan) -> Iterator[str]:
         avoided = frozenset(chosen.excluded)
-        return (name for name in reach(snapshot.picture, request) if name not in avoided)
+        return (name for name in reach(snapshot.slurm, request) if name not in avoided)
 
 
 SIZES_KEPT = 256
@@ -231,7 +231,7 @@ class NodeCapacityIndex:
         asked = room.of_job(request)
         offers: dict[str, Amounts] = {}
         for name in nodes:
-            node = snapshot.picture.nodes.get(name)
+            node = snapshot.slurm.nodes.get(name)
             has = None if node is None else room.of_slurm(node)
             if has is None or not room.lacks(asked, has):
                 return ""
@@ -280,7 +280,7 @@ def _no_room(snapshot: ClusterSnapshot, request: JobRequest, nodes: Sequence[str
     """Return why these nodes cannot hold all members of a packed gang, as a sentence; "" where they may."""
     asked, found = room.of_job(request), 0
     for name in nodes:
-        node = snapshot.picture.nodes.get(name)
+        node = snapshot.slurm.nodes.get(name)
         has = None if node is None else room.of_slurm(node)
         if has is None:
             return ""
@@ -304,7 +304,7 @@ def _unsuitable(
     """
     kubernetes = snapshot.node_map.kubernetes
     counts = Counter[str]()
-    for name in frozenset(reach(snapshot.picture, request)).difference(left):
+    for name in frozenset(reach(snapshot.slurm, request)).difference(left):
         if name not in kubernetes:
             counts["without a Kubernetes Node"] += 1
         elif kubernetes[name] in small:
