@@ -216,10 +216,10 @@ class NodeCapacityIndex:
         self._check(snapshot)
         there = frozenset(nodes) & self._nodes.keys()
         for pod in pods:
-            asked = room.of_pod(pod, self._on_no_node)
-            if there and there <= self._too_small(asked):
-                offers = {name: room.of_kubelet(self._nodes[name], asked) for name in there}
-                return f"No Node that the Pod may use is large enough for it: {room.nearest(asked, offers)}."
+            requested = room.of_pod(pod, self._on_no_node)
+            if there and there <= self._too_small(requested):
+                offers = {name: room.of_kubelet(self._nodes[name], requested) for name in there}
+                return f"No Node that the Pod may use is large enough for it: {room.nearest(requested, offers)}."
         return ""
 
     @staticmethod
@@ -228,25 +228,27 @@ class NodeCapacityIndex:
 
         An empty list of nodes, or missing information, is not a reason.
         """
-        asked = room.of_job(request)
+        requested = room.of_job(request)
         offers: dict[str, Amounts] = {}
         for name in nodes:
             node = snapshot.slurm.nodes.get(name)
             has = None if node is None else room.of_slurm(node)
-            if has is None or not room.lacks(asked, has):
+            if has is None or not room.lacks(requested, has):
                 return ""
             offers[name] = has
         if not offers:
             return ""
-        return f"No node of Slurm that the Pod may use is large enough for it: {room.nearest(asked, offers)}."
+        return f"No node of Slurm that the Pod may use is large enough for it: {room.nearest(requested, offers)}."
 
-    def _too_small(self, asked: Amounts) -> frozenset[str]:
-        key = frozenset(asked.items())
+    def _too_small(self, requested: Amounts) -> frozenset[str]:
+        key = frozenset(requested.items())
         found = self._small.get(key)
         if found is None:
             if len(self._small) >= SIZES_KEPT:
                 self._small.clear()
-            found = frozenset(name for resource, amount in asked.items() for name in self._with_less(resource, amount))
+            found = frozenset(
+                name for resource, amount in requested.items() for name in self._with_less(resource, amount)
+            )
             self._small[key] = found
         return found
 
@@ -259,8 +261,8 @@ class NodeCapacityIndex:
             for name, node in self._nodes.items():
                 said = bool(node.allocatable), node.allocatable.get(resource, "")
                 alike.setdefault(said, []).append(name)
-            asked = (resource,)
-            pairs = [(room.of_kubelet(self._nodes[names[0]], asked)[resource], names) for names in alike.values()]
+            requested = (resource,)
+            pairs = [(room.of_kubelet(self._nodes[names[0]], requested)[resource], names) for names in alike.values()]
             pairs.sort(key=itemgetter(0))
             known = self._by_amount[resource] = [has for has, _ in pairs], [names for _, names in pairs]
         return chain.from_iterable(known[1][: bisect_left(known[0], amount)])
@@ -278,13 +280,13 @@ class NodeCapacityIndex:
 
 def _no_room(snapshot: ClusterSnapshot, request: JobRequest, nodes: Sequence[str]) -> str:
     """Return why these nodes cannot hold all members of a packed gang, as a sentence; "" where they may."""
-    asked, found = room.of_job(request), 0
+    requested, found = room.of_job(request), 0
     for name in nodes:
         node = snapshot.slurm.nodes.get(name)
         has = None if node is None else room.of_slurm(node)
         if has is None:
             return ""
-        found += room.times(asked, has)
+        found += room.times(requested, has)
     if found >= request.members:
         return ""
     return f"{_suitable(nodes)}, with room for {found} members; the gang has {request.members}."
