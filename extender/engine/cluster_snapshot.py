@@ -115,15 +115,15 @@ _FOLLOWS = (State.WAITING, State.SUBMITTING, State.UNSURE, State.GRANTED)
 
 
 class NodeChangeNotifier:
-    """Notify whom a change concerns. `ask` queues a command for Slurm. Keys are those of workloads."""
+    """Notify whom a change concerns. `queue_command` queues a command for Slurm. Keys are those of workloads."""
 
     def __init__(
-        self, clock: Clock, workloads: Placeholders, notify: EmitEvent, ask: Callable[[str, c.Command], None]
+        self, clock: Clock, workloads: Placeholders, notify: EmitEvent, queue_command: Callable[[str, c.Command], None]
     ) -> None:
         self._clock = clock
         self._workloads = workloads
         self._notify = notify
-        self._ask = ask
+        self._queue_command = queue_command
         self._controller = Controller(
             "news of nodes", self._reconcile, owner_of=workloads.namespace_of, keep_early=True
         )
@@ -147,7 +147,7 @@ class NodeChangeNotifier:
     def _read(self, state: State) -> None:
         for p in self._workloads.in_state(state):
             if p.job_id is not None:
-                self._ask(p.key, c.ReadJob(p.job_id))
+                self._queue_command(p.key, c.ReadJob(p.job_id))
 
     def _notify_nodes(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
         """Notify waiting workloads, and those that no node could hold, when something has changed for them."""
