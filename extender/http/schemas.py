@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, PlainValidator, WithJsonSchema
 
 from extender.domain.views import PodView
-from extender.kube.wire.fields import OddObject
+from extender.kube.wire.fields import MalformedObject
 from extender.kube.wire.pod import read_pod
 
 
@@ -29,7 +29,7 @@ def _pod(given: Any) -> PodView:
     """Read the Pod. The error names the wrong field and not its value, which would be written to a log."""
     try:
         return read_pod(given)
-    except OddObject as error:
+    except MalformedObject as error:
         raise ValueError(error.fault) from None
 
 

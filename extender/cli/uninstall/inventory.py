@@ -31,7 +31,7 @@ class Inventory:
     unread: frozenset[str] = frozenset()
     """UIDs of Pods that exist and cannot be decoded."""
 
-    odd: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
     """Those Pods, and Nodes, each with the reason."""
 
     nodes: tuple[NodeView, ...] = ()
@@ -66,12 +66,12 @@ async def take_inventory(
     except (ApiError, PortError) as error:
         raise InventoryError(str(error)) from error
     found.pods = {pod.uid: pod for pod in pods.views}
-    found.unread = frozenset(item.identity.uid for item in pods.odd)
+    found.unread = frozenset(item.identity.uid for item in pods.unreadable)
     found.nodes = nodes.views
-    found.odd = tuple(
+    found.unreadable = tuple(
         f"{kind} {'/'.join(filter(None, (one.identity.namespace, one.identity.name)))} cannot be read ({one.text})"
         for kind, listing in (("Pod", pods), ("Node", nodes))
-        for one in listing.odd
+        for one in listing.unreadable
     )
     selector = config.nodes.slurmd_selector
     slurmds = slurmd_nodes(pod for pod in pods.views if selector.labels and selector.selects(pod))

@@ -236,11 +236,11 @@ def _conditions(said: str, conditions: Sequence[Json], scheduler: str) -> Iterat
     given = [str(each.get("expression", "")).strip() for each in conditions]
     about = [text for text in given if "schedulerName" in text]
     names = {found[1] for text in about if (found := _ONE_NAME.fullmatch(text))}
-    odd = [text for text in about if not _ONE_NAME.fullmatch(text)]
-    if odd:
+    unreadable = [text for text in about if not _ONE_NAME.fullmatch(text)]
+    if unreadable:
         yield skipped(
             "gates",
-            f"{said} has the condition {odd[0]}, which the doctor cannot evaluate",
+            f"{said} has the condition {unreadable[0]}, which the doctor cannot evaluate",
             f"create a Pod of {scheduler}, and check whether {GATE} is in its spec.schedulingGates",
         )
     elif names and names != {scheduler}:
