@@ -48,7 +48,7 @@ class AdmissionRequest(AdmissionModel):
 
 
 class AdmissionReview(AdmissionModel):
-    """The question."""
+    """The request that the API server sends to the webhook."""
 
     request: AdmissionRequest
 
