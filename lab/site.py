@@ -395,7 +395,7 @@ class Site(Standing):
                 found.append(value)
             return bool(value)
 
-        wait_until(has_value, what, timeout_s=timeout_s, every_s=every_s, detail=self.picture)
+        wait_until(has_value, what, timeout_s=timeout_s, every_s=every_s, detail=self.diagnostics)
         return found[0]
 
     def bound(self, ref: PodRef, *, timeout_s: float = 30) -> str:
@@ -423,7 +423,7 @@ class Site(Standing):
         found = self.wait_for(look, what, timeout_s=timeout_s, every_s=every_s)
         return found, elapsed() - began
 
-    def picture(self) -> str:
+    def diagnostics(self) -> str:
         """What Slurm's queue and the end of the extender's log say, for the text of an error."""
         try:
             queue = self.slurm.run("squeue", "-a")

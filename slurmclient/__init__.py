@@ -52,7 +52,7 @@ from slurmclient.models.answer import CancelStatus, FoundJob, SlurmWarning, Subm
 from slurmclient.models.controller import ControllerPing, Diagnostics, License, Ping, SlurmConf
 from slurmclient.models.description import CLEARABLE, JobDescription, Shared
 from slurmclient.models.job import ExitCode, Job, NodeAllocation, ResourceNode
-from slurmclient.models.listing import JobStates, Listing, Odd
+from slurmclient.models.listing import JobStates, Listing, UnreadableEntry
 from slurmclient.models.node import NewNode, Node, NodeUpdate
 from slurmclient.models.partition import Partition, Reservation
 from slurmclient.models.state import JobState, NodeState
@@ -99,7 +99,6 @@ __all__ = [
     "NodeState",
     "NodeUpdate",
     "NotFoundError",
-    "Odd",
     "OutcomeUnknownError",
     "Partition",
     "Ping",
@@ -126,5 +125,6 @@ __all__ = [
     "TokenFile",
     "TokenSource",
     "TransportError",
+    "UnreadableEntry",
     "UnsupportedError",
 ]

@@ -250,7 +250,7 @@ class Assembly:
     def _slurm_node_of(self, node: str) -> SlurmNode | None:
         """Return the Slurm node of a Node, as last seen."""
         snapshot = self.state.snapshot
-        return snapshot.picture.nodes.get(snapshot.node_map.slurm.get(node, ""))
+        return snapshot.slurm.nodes.get(snapshot.node_map.slurm.get(node, ""))
 
     def _pod_controller(
         self,

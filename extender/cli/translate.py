@@ -25,7 +25,7 @@ from extender.domain.policy.site import TranslationPolicy
 from extender.domain.printable import printable
 from extender.domain.translation.translate import TranslationRefused
 from extender.domain.wellknown import GANG
-from extender.kube.wire.fields import OddObject
+from extender.kube.wire.fields import MalformedObject
 from extender.kube.wire.manifest import ManifestObject, ManifestPod, SkippedObject, read_manifest
 
 LONGEST_ERROR = 1000
@@ -82,8 +82,8 @@ def translate_manifests(  # noqa: PLR0917 - click names them
         gangs = configuration.gangs
     elif settings or policy is not None:
         raise click.UsageError("--set and --policy need --config")
-    if odd := [label for label in labels if "=" not in label]:
-        raise click.UsageError(f"--namespace-label {odd[0]}: it must read key=value")
+    if malformed := [label for label in labels if "=" not in label]:
+        raise click.UsageError(f"--namespace-label {malformed[0]}: it must read key=value")
     of_namespace = dict(label.split("=", 1) for label in labels)
     if said.pods.asks_of_namespaces and not labels:
         click.echo("# the policy asks for labels of Namespaces; without --namespace-label they have none here")
@@ -108,7 +108,7 @@ def _objects(name: str, text: Iterable[str], namespace: str) -> list[ManifestObj
     try:
         documents = read_stream("".join(text))
         return [found for document in documents for found in read_manifest(document, namespace)]
-    except (YamlFault, OddObject, UnicodeDecodeError) as error:
+    except (YamlFault, MalformedObject, UnicodeDecodeError) as error:
         raise click.ClickException(printable(f"{name}: {str(error)[:LONGEST_ERROR]}")) from error
 
 

@@ -30,7 +30,7 @@ class GangNodeFailures:
 
     def snapshot_changed(self, _event: SnapshotChanged) -> None:
         """Find gangs of which a node is down since the last look."""
-        nodes = self._engine.snapshot.picture.nodes
+        nodes = self._engine.snapshot.slurm.nodes
         down = {name for name, node in nodes.items() if node.state == DOWN}
         if not down and not self._down:
             return

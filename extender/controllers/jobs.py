@@ -134,7 +134,7 @@ class JobController:
         )
         self._refresh = Refresh(
             lambda: engine.placeholders.jobs,
-            lambda: warned(engine.placeholders.all.values(), engine.snapshot.picture),
+            lambda: warned(engine.placeholders.all.values(), engine.snapshot.slurm),
             self._refresh_one,
             health.answers,
             self._options.refresh,

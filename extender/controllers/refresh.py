@@ -60,11 +60,11 @@ class Warned:
     within: float = 0.0
 
 
-def warned(placeholders: Iterable[Placeholder], picture: SlurmSnapshot) -> Warned:
+def warned(placeholders: Iterable[Placeholder], slurm: SlurmSnapshot) -> Warned:
     """Return the running jobs in partitions with GraceTime that may be preempted."""
     graces: dict[str, int] = {}
-    for name, partition in picture.partitions.items():
-        if partition.grace_time_s > 0 and may_be_preempted(picture, name):
+    for name, partition in slurm.partitions.items():
+        if partition.grace_time_s > 0 and may_be_preempted(slurm, name):
             graces[name] = partition.grace_time_s
     if not graces:
         return Warned()
@@ -73,10 +73,10 @@ def warned(placeholders: Iterable[Placeholder], picture: SlurmSnapshot) -> Warne
         if p.state not in {State.GRANTED, State.BOUND} or p.job_id is None:
             continue
         asked = p.submitted_request.partition if p.submitted_request is not None else ""
-        found = [graces[name] for name in picture.partition_names(asked) if name in graces]
+        found = [graces[name] for name in slurm.partition_names(asked) if name in graces]
         if found:
             jobs.append(p.job_id)
-            signalled = p.mode is Mode.BATCH and picture.features.send_user_signal
+            signalled = p.mode is Mode.BATCH and slurm.features.send_user_signal
             within = min(within, *(grace_s * QUARTER for grace_s in found), *(() if signalled else (SOON_S,)))
     return Warned(tuple(sorted(jobs)), within)
 

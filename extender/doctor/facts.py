@@ -75,7 +75,7 @@ class SlurmFacts:
     """Seconds by which slurmctld's clock is ahead of this machine's."""
 
     conf: KnownSlurmConf | None = None
-    picture: SlurmSnapshot = field(default_factory=SlurmSnapshot)
+    snapshot: SlurmSnapshot = field(default_factory=SlurmSnapshot)
     records: int | None = None
     trouble: str = ""
 

@@ -408,7 +408,7 @@ class AllocationUnfenced:
 
 
 @dataclass(frozen=True, slots=True)
-class PictureChanged:
+class SlurmSnapshotChanged:
     """Slurm's nodes or partitions, or their mapping to Nodes, changed: the excluded nodes may change."""
 
 
@@ -448,6 +448,6 @@ Event = (
     | AllocationBusy
     | AllocationMisfits
     | AllocationUnfenced
-    | PictureChanged
+    | SlurmSnapshotChanged
     | TimerFired
 )

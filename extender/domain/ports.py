@@ -195,7 +195,7 @@ ReasonAfter = Callable[[str], str]
 class SlurmNodes(Protocol):
     """Slurm's nodes and partitions."""
 
-    async def picture(self) -> SlurmSnapshot:
+    async def snapshot(self) -> SlurmSnapshot:
         """Return Nodes, partitions and features, read now. Raises `PortError`."""
         ...
 

@@ -44,58 +44,58 @@ class QueuedPlaceholders:
     refused: Set[str] = frozenset()
 
 
-def may_preempt(picture: SlurmSnapshot, partition: str, qos: str) -> bool:
+def may_preempt(slurm: SlurmSnapshot, partition: str, qos: str) -> bool:
     """Return whether a job of this partition and QOS could preempt another.
 
     There even a *refused* immediate allocation preempts a job, each time it is tried. A job that names no QOS gets that
     of its association or partition, which the API does not show.
     """
-    features = picture.features
+    features = slurm.features
     # Of several the highest is taken, and their case does not matter (`assoc_mgr.c`).
     preempting = {name.lower() for name in features.preempting_qos}
     if preempting and (not qos or not preempting.isdisjoint(qos.lower().split(","))):
         return True
     if features.qos_preempts and not features.preempting_qos:
         return True  # the site's configuration does not name the QOS that preempt
-    own = picture.partitions.get(partition)
+    own = slurm.partitions.get(partition)
     if own is None:
         return True
     return any(
         other.priority_tier < own.priority_tier and other.nodes & own.nodes
-        for other in picture.partitions.values()
+        for other in slurm.partitions.values()
         if other.name != partition
     )
 
 
-def may_be_preempted(picture: SlurmSnapshot, partition: str) -> bool:
+def may_be_preempted(slurm: SlurmSnapshot, partition: str) -> bool:
     """Return whether jobs of a higher tier share this partition's nodes."""
-    own = picture.partitions.get(partition)
+    own = slurm.partitions.get(partition)
     if own is None or own.preempt_mode in {"", "OFF", "DISABLED"}:
         return False
     return any(
-        other.priority_tier > own.priority_tier and other.nodes & own.nodes for other in picture.partitions.values()
+        other.priority_tier > own.priority_tier and other.nodes & own.nodes for other in slurm.partitions.values()
     )
 
 
-def _queued_ahead(picture: SlurmSnapshot, partition: str, waiting: QueuedPlaceholders) -> bool:
-    own = picture.partitions.get(partition)
+def _queued_ahead(slurm: SlurmSnapshot, partition: str, waiting: QueuedPlaceholders) -> bool:
+    own = slurm.partitions.get(partition)
     nodes = own.nodes if own else frozenset()
     for name, count in waiting.by_partition.items():
-        other = picture.partitions.get(name)
+        other = slurm.partitions.get(name)
         if count > 0 and (name == partition or (other is not None and not nodes.isdisjoint(other.nodes))):
             return True
     return False
 
 
-def must_queue(request: JobRequest, picture: SlurmSnapshot, waiting: QueuedPlaceholders) -> bool:
+def must_queue(request: JobRequest, slurm: SlurmSnapshot, waiting: QueuedPlaceholders) -> bool:
     """Return whether an immediate allocation would pass a waiting placeholder job, or was refused just now."""
-    partitions = picture.partition_names(request.partition)
-    return any(name in waiting.refused or _queued_ahead(picture, name, waiting) for name in partitions)
+    partitions = slurm.partition_names(request.partition)
+    return any(name in waiting.refused or _queued_ahead(slurm, name, waiting) for name in partitions)
 
 
 def plan(
     request: JobRequest,
-    picture: SlurmSnapshot,
+    slurm: SlurmSnapshot,
     excluded: Sequence[str],
     queue: bool,
     waiting: QueuedPlaceholders,
@@ -113,28 +113,28 @@ def plan(
     Sent as another user it could run as that user, but could not write the mark into `admin_comment`, nor use an
     administrator's rights.
     """
-    queue = queue or must_queue(request, picture, waiting)
-    partitions = picture.partition_names(request.partition)
-    unknown = [name for name in partitions if name not in picture.partitions]
-    nodes = {n for name in partitions if name in picture.partitions for n in picture.partitions[name].nodes}
+    queue = queue or must_queue(request, slurm, waiting)
+    partitions = slurm.partition_names(request.partition)
+    unknown = [name for name in partitions if name not in slurm.partitions]
+    nodes = {n for name in partitions if name in slurm.partitions for n in slurm.partitions[name].nodes}
     if not partitions:  # the default partition is not known (before 26.05): the job may run anywhere
-        nodes = set(picture.nodes)
+        nodes = set(slurm.nodes)
     usable = nodes - set(excluded)
     mode = request.mode
-    if mode is Mode.EXTERNAL and not picture.features.external:
+    if mode is Mode.EXTERNAL and not slurm.features.external:
         return NoPlan("mode external needs Slurm 25.05 or later", permanent=True)
-    if mode is Mode.ALLOCATION and not picture.features.allocate:
+    if mode is Mode.ALLOCATION and not slurm.features.allocate:
         return NoPlan("mode allocation needs Slurm 24.05 or later", permanent=True)
-    external = {name for name in usable if name in picture.nodes and picture.nodes[name].external}
-    at_once = not queue and _immediate(request, picture, partitions)
+    external = {name for name in usable if name in slurm.nodes and slurm.nodes[name].external}
+    at_once = not queue and _immediate(request, slurm, partitions)
     avoid, unfenced = set[str](), frozenset[str]()
     if mode is Mode.AUTO:
-        warned = picture.features.send_user_signal and any(may_be_preempted(picture, name) for name in partitions)
+        warned = slurm.features.send_user_signal and any(may_be_preempted(slurm, name) for name in partitions)
         without_script = at_once and not warned and not unknown
         mode, unfenced = chosen_mode(request, usable, external, fenced, at_once=without_script)
     if mode is not Mode.EXTERNAL:
         avoid = external | unfenced
-    elif not picture.features.external_anywhere:
+    elif not slurm.features.external_anywhere:
         avoid = usable - external
     left = usable - avoid
     if not left and not unknown:
@@ -150,24 +150,24 @@ def plan(
     return SubmissionPlan(mode, immediate, tuple(sorted(set(excluded) | avoid)))
 
 
-def mode_of(request: JobRequest, picture: SlurmSnapshot, excluded: Sequence[str]) -> Mode:
+def mode_of(request: JobRequest, slurm: SlurmSnapshot, excluded: Sequence[str]) -> Mode:
     """Return the mode of a queued job that is not tracked: external if it may use only nodes without slurmd."""
     if request.mode is not Mode.AUTO:
         return Mode.BATCH if request.mode is Mode.ALLOCATION else request.mode
-    names = picture.partition_names(request.partition)
-    nodes = {n for name in names if name in picture.partitions for n in picture.partitions[name].nodes}
-    left = [picture.nodes[name] for name in nodes - set(excluded) if name in picture.nodes]
+    names = slurm.partition_names(request.partition)
+    nodes = {n for name in names if name in slurm.partitions for n in slurm.partitions[name].nodes}
+    left = [slurm.nodes[name] for name in nodes - set(excluded) if name in slurm.nodes]
     return Mode.EXTERNAL if left and all(node.external for node in left) else Mode.BATCH
 
 
-def _immediate(request: JobRequest, picture: SlurmSnapshot, partitions: Sequence[str]) -> bool:
+def _immediate(request: JobRequest, slurm: SlurmSnapshot, partitions: Sequence[str]) -> bool:
     """Return whether the job may be an immediate allocation, if no placeholder job waits before it."""
     return (
-        picture.features.allocate
+        slurm.features.allocate
         and len(partitions) == 1
         and request.run_as is None
         and not (request.begin or request.dependency)
-        and not may_preempt(picture, partitions[0], request.qos)
+        and not may_preempt(slurm, partitions[0], request.qos)
     )
 
 

@@ -25,7 +25,7 @@ from extender.runtime.cooperative_yield import CooperativeYield
 class ClusterSnapshot:
     """Nodes of both sides and which is which."""
 
-    picture: SlurmSnapshot = field(default_factory=SlurmSnapshot)
+    slurm: SlurmSnapshot = field(default_factory=SlurmSnapshot)
     node_map: NodeMap = field(default_factory=NodeMap)
     nodes: Mapping[str, NodeView] = field(default_factory=dict)
     """Kubernetes Nodes by name."""
@@ -36,7 +36,7 @@ def same_reach(old: ClusterSnapshot, new: ClusterSnapshot) -> bool:
 
     States and reasons of Slurm's nodes change all the time; jobs in Slurm's queue need no update for them.
     """
-    was, now = old.picture, new.picture
+    was, now = old.slurm, new.slurm
     return (
         was.known == now.known
         and was.partitions == now.partitions
@@ -54,7 +54,7 @@ def same_sizes(old: ClusterSnapshot, new: ClusterSnapshot) -> bool:
 
 
 def _sizes(snapshot: ClusterSnapshot) -> dict[str, tuple[object, ...]]:
-    nodes = snapshot.picture.nodes.items()
+    nodes = snapshot.slurm.nodes.items()
     return {name: (node.cpus, node.memory_mb, node.gres, node.features) for name, node in nodes}
 
 
@@ -115,15 +115,15 @@ _FOLLOWS = (State.WAITING, State.SUBMITTING, State.UNSURE, State.GRANTED)
 
 
 class NodeChangeNotifier:
-    """Notify whom a change concerns. `ask` queues a command for Slurm. Keys are those of workloads."""
+    """Notify whom a change concerns. `queue_command` queues a command for Slurm. Keys are those of workloads."""
 
     def __init__(
-        self, clock: Clock, workloads: Placeholders, notify: EmitEvent, ask: Callable[[str, c.Command], None]
+        self, clock: Clock, workloads: Placeholders, notify: EmitEvent, queue_command: Callable[[str, c.Command], None]
     ) -> None:
         self._clock = clock
         self._workloads = workloads
         self._notify = notify
-        self._ask = ask
+        self._queue_command = queue_command
         self._controller = Controller(
             "news of nodes", self._reconcile, owner_of=workloads.namespace_of, keep_early=True
         )
@@ -142,12 +142,12 @@ class NodeChangeNotifier:
 
     async def _reconcile(self, key: str) -> None:
         if self._workloads.get(key) is not None:
-            self._notify(key, e.PictureChanged(), "nodes")
+            self._notify(key, e.SlurmSnapshotChanged(), "nodes")
 
     def _read(self, state: State) -> None:
         for p in self._workloads.in_state(state):
             if p.job_id is not None:
-                self._ask(p.key, c.ReadJob(p.job_id))
+                self._queue_command(p.key, c.ReadJob(p.job_id))
 
     def _notify_nodes(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
         """Notify waiting workloads, and those that no node could hold, when something has changed for them."""
@@ -161,4 +161,4 @@ class NodeChangeNotifier:
             if turns.is_due:  # the first slice at once, the rest when others had their turn
                 self._controller.add(p.key)
             else:
-                self._notify(p.key, e.PictureChanged(), "nodes")
+                self._notify(p.key, e.SlurmSnapshotChanged(), "nodes")

@@ -118,7 +118,7 @@ class CommandExecutor:
             return e.ShrinkAnswered(job_id, None, str(error))
         if job is None or not self._reader.is_its(p, job) or not set(command.kept) < set(job.nodes):
             return e.ShrinkAnswered(job_id, None, f"job {job_id} is another one, or has other nodes")
-        known = self._state.snapshot.picture.nodes
+        known = self._state.snapshot.slurm.nodes
         if any(name in known and known[name].external for name in set(job.nodes) - set(command.kept)):
             # slurmctld asks a slurmd there about the job, and starts nothing on a node that does not answer (26.05.5).
             return e.ShrinkAnswered(job_id, False, "Slurm does not take back external nodes of a running job.")

@@ -75,7 +75,7 @@ class Engine:
             ports.clock,
             ports.cache,
             ports.slurm_health,
-            slurm_read=lambda: state.snapshot.picture.known,
+            slurm_read=lambda: state.snapshot.slurm.known,
             place_of=self._queue.place,
             policy_trouble=ports.policy_trouble,
             gang_waits_for=ports.gang_waits_for,
@@ -90,7 +90,7 @@ class Engine:
             with_log_context(state.placeholders.get, executor.to_kubernetes),
             state.job_reads,
             ports.announcer,
-            nodes_known=lambda: state.snapshot.picture.known,
+            nodes_known=lambda: state.snapshot.slurm.known,
             namespace_of=state.placeholders.namespace_of,
             explain=lambda p: self.explain(p).text,
             workers=options.workers,
@@ -186,10 +186,10 @@ class Engine:
     def update_snapshot(self, snapshot: ClusterSnapshot) -> None:
         """Take over the nodes of both sides, which have been read or mapped to each other again."""
         old, self._state.snapshot = self._state.snapshot, snapshot
-        before, self.guarded = self.guarded, guarded_partitions(snapshot.picture)
+        before, self.guarded = self.guarded, guarded_partitions(snapshot.slurm)
         if before != self.guarded:
             self._events.publish(PolicyChanged())
-        if snapshot.picture.known:
+        if snapshot.slurm.known:
             self._dispatcher.send_held_back()
         self._node_changes.changed(old, snapshot)
         self._events.publish(SnapshotChanged())

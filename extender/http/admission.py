@@ -21,7 +21,7 @@ from extender.domain.pods.admission import changes, named_scheduler, opted_in, t
 from extender.domain.ports import Clock
 from extender.domain.views import Taint
 from extender.http.go_route import limited_route
-from extender.kube.wire.fields import OddObject
+from extender.kube.wire.fields import MalformedObject
 from extender.kube.wire.pod import read_pod
 from extender.runtime.log_throttle import LogThrottle
 
@@ -48,7 +48,7 @@ class AdmissionRequest(AdmissionModel):
 
 
 class AdmissionReview(AdmissionModel):
-    """The question."""
+    """The request that the API server sends to the webhook."""
 
     request: AdmissionRequest
 
@@ -112,7 +112,7 @@ def _patch(
     named = {"namespace": request.namespace} | (metadata if isinstance(metadata, dict) else {})
     try:
         pod = read_pod(request.object | {"metadata": named})
-    except OddObject as error:
+    except MalformedObject as error:
         if times := served.skipped.times("skipped"):
             _log.info("pod_admission_skipped", namespace=request.namespace, error=str(error), times=times)
         return []

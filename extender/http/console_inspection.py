@@ -144,10 +144,10 @@ class ConsoleInspection:
         snapshot = self._assembly.engine.snapshot
         native = self._assembly.node_controllers.native_jobs.shown()
         holds = {hold.name: hold for hold in self._assembly.node_controllers.controller.holds.values()}
-        named = sorted(snapshot.picture.nodes)
+        named = sorted(snapshot.slurm.nodes)
         rows = []
         for name in named[:MOST_NODES]:
-            node, kubernetes = snapshot.picture.nodes[name], snapshot.node_map.kubernetes.get(name) or ""
+            node, kubernetes = snapshot.slurm.nodes[name], snapshot.node_map.kubernetes.get(name) or ""
             placed, hold = by_node.get(name, []), holds.get(name)
             others = self._others(kubernetes, placed)
             rows.append(

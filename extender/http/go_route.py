@@ -44,13 +44,13 @@ def go_route(max_body: int, clock: Clock) -> type[APIRoute]:
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             """Replace FastAPI's handler."""
-            endpoint, question, seldom = self.endpoint, _question(self.endpoint), LogThrottle(clock)
+            endpoint, request_model, throttle = self.endpoint, _request_model(self.endpoint), LogThrottle(clock)
 
             async def handle(request: Request) -> Response:
                 try:
                     _check_json(request)
                     body = await Request(request.scope, _limited(request.receive, max_body)).body()
-                    answer: BaseModel = await endpoint(question.model_validate_json(body))
+                    answer: BaseModel = await endpoint(request_model.model_validate_json(body))
                     return Response(answer.model_dump_json(by_alias=True), media_type="application/json")
                 except ValidationError as error:
                     text = f"malformed request: {_fields(error)}"
@@ -59,10 +59,10 @@ def go_route(max_body: int, clock: Clock) -> type[APIRoute]:
                 except ClientDisconnect:
                     return Response(status_code=400)  # the client has gone
                 except Exception:
-                    if times := seldom.times("failed"):
+                    if times := throttle.times("failed"):
                         _log.exception("request_failed", path=request.url.path, times=times)
                     return JSONResponse({"Error": INTERNAL_ERROR})
-                if times := seldom.times("malformed"):
+                if times := throttle.times("malformed"):
                     _log.warning("request_malformed", path=request.url.path, text=text, times=times)
                 return JSONResponse({"Error": text})
 
@@ -71,7 +71,7 @@ def go_route(max_body: int, clock: Clock) -> type[APIRoute]:
     return GoRoute
 
 
-def _question(endpoint: Callable[..., Any]) -> type[BaseModel]:
+def _request_model(endpoint: Callable[..., Any]) -> type[BaseModel]:
     """Return the model of the one argument."""
     hints: dict[str, type[BaseModel]] = get_type_hints(endpoint)
     [kind] = (hint for name, hint in hints.items() if name != "return")

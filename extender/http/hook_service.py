@@ -248,10 +248,10 @@ class HookService:
         return HookAnswer(200, {"node": slurm_node, "job": job_id})
 
     def _nobody_on(self, slurm_node: str) -> HookAnswer:
-        picture = self._engine.snapshot.picture
-        if not picture.known:
+        slurm = self._engine.snapshot.slurm
+        if not slurm.known:
             return UNREADY  # nor is it known which Pod is on which node of Slurm
-        if slurm_node not in picture.nodes:
+        if slurm_node not in slurm.nodes:
             return HookAnswer(404, {"node": slurm_node, "error": "Slurm has no node of this name"})
         return _not_held(slurm_node, "no Pod of this scheduler is on it")
 

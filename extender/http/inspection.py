@@ -113,7 +113,7 @@ class Inspection:
                     "partitions": list(node.partitions),
                     "fenceCalls": self._assembly.node_controllers.fence_evidence.last_calls(node.name),
                 }
-                for node in sorted(snapshot.picture.nodes.values(), key=lambda node: node.name)
+                for node in sorted(snapshot.slurm.nodes.values(), key=lambda node: node.name)
             ],
             "kubernetesOnly": list(snapshot.node_map.without_slurm),
             "slurmOnly": list(snapshot.node_map.without_kubernetes),
@@ -193,7 +193,7 @@ class Inspection:
             ),
             Check(
                 "slurm-nodes",
-                assembly.engine.snapshot.picture.known and not assembly.node_controllers.controller.error,
+                assembly.engine.snapshot.slurm.known and not assembly.node_controllers.controller.error,
                 assembly.node_controllers.controller.error,
                 required=False,
             ),
@@ -235,7 +235,7 @@ class Inspection:
     def _weak_fences(self) -> tuple[str, ...]:
         """Return what no fence covers, by Slurm's settings, by missing calls and by PrologSlurmctld's reports."""
         controllers = self._assembly.node_controllers
-        settings = weak(self._assembly.engine.snapshot.picture)
+        settings = weak(self._assembly.engine.snapshot.slurm)
         return (*settings, *controllers.unsafe_jobs.sentences(), *controllers.clearance.weak)
 
 

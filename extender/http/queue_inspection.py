@@ -51,19 +51,19 @@ class QueueInspection:
 
         `shows`: only these workloads are counted; `None`: all.
         """
-        picture = self._engine.snapshot.picture
-        lines: dict[str, _Line] = {name: _Line() for name in picture.partitions}
+        slurm = self._engine.snapshot.slurm
+        lines: dict[str, _Line] = {name: _Line() for name in slurm.partitions}
         turns = CooperativeYield()
         for p in list(self._engine.placeholders.all.values()):
             await turns.maybe_yield()
             if shows is not None and not shows(p):
                 continue
-            names = picture.partition_names(p.request.partition if p.request is not None else "") or ("",)
+            names = slurm.partition_names(p.request.partition if p.request is not None else "") or ("",)
             for name in names:
                 self._add(lines.setdefault(name, _Line()), p)
         return {
             "partitions": [
-                {**_capacity(picture.partitions.get(name), picture.nodes), "name": name, **line.shown()}
+                {**_capacity(slurm.partitions.get(name), slurm.nodes), "name": name, **line.shown()}
                 for name, line in sorted(lines.items())
             ]
         }

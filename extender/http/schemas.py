@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, PlainValidator, WithJsonSchema
 
 from extender.domain.views import PodView
-from extender.kube.wire.fields import OddObject
+from extender.kube.wire.fields import MalformedObject
 from extender.kube.wire.pod import read_pod
 
 
@@ -29,7 +29,7 @@ def _pod(given: Any) -> PodView:
     """Read the Pod. The error names the wrong field and not its value, which would be written to a log."""
     try:
         return read_pod(given)
-    except OddObject as error:
+    except MalformedObject as error:
         raise ValueError(error.fault) from None
 
 
@@ -45,7 +45,7 @@ class NodeList(BaseModel):
 
 
 class ExtenderArgs(GoModel):
-    """The question of `/filter`. `node_names` comes with `nodeCacheCapable: true`, else `nodes`."""
+    """The request of `/filter`. `node_names` comes with `nodeCacheCapable: true`, else `nodes`."""
 
     pod: Pod
     nodes: NodeList | None = None
@@ -53,7 +53,7 @@ class ExtenderArgs(GoModel):
 
 
 class ExtenderFilterResult(GoModel):
-    """The answer of `/filter`.
+    """The response of `/filter`.
 
     `node_names` or `nodes` may stay, whichever was asked with. `failed_and_unresolvable_nodes` maps a node to why it
     may not; preemption does not try those. `error` makes kube-scheduler try the Pod again on a timer, whatever else is
@@ -68,7 +68,7 @@ class ExtenderFilterResult(GoModel):
 
 
 class ExtenderBindingArgs(GoModel):
-    """The question of `/bind`."""
+    """The request of `/bind`."""
 
     pod_name: str
     pod_namespace: str
@@ -77,6 +77,6 @@ class ExtenderBindingArgs(GoModel):
 
 
 class ExtenderBindingResult(GoModel):
-    """The answer of `/bind`: "" is success, and then the Pod must be bound."""
+    """The response of `/bind`: "" is success, and then the Pod must be bound."""
 
     error: str = ""

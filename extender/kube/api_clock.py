@@ -32,7 +32,7 @@ class ApiClock:
         return self._clock.wall() if self._ahead is None else self._clock.now() + self._ahead
 
     def answered(self, headers: Mapping[str, str]) -> None:
-        """Record the time in an answer of the API server. Header names are lower-case. An odd Date says nothing."""
+        """Record the time in an answer of the API server. Header names are lower-case. A malformed Date is ignored."""
         try:
             date = headers["date"]
             if date != self._date:

@@ -9,7 +9,7 @@ from typing import Generic
 from extender.kube.connection import ApiConnection
 from extender.kube.errors import AnswerTooLong, ApiUnavailable
 from extender.kube.wire.fields import Unreadable
-from extender.kube.wire.stream import OddItem, ResourceKind, ViewT
+from extender.kube.wire.stream import ResourceKind, UnreadableItem, ViewT
 
 PAGE = 100
 """Objects a page: with more, decoding one holds the loop up for tens of milliseconds; with fewer, requests dominate.
@@ -22,10 +22,10 @@ PAGE_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ObjectList(Generic[ViewT]):
-    """All objects at one resource version. `odd` are those that the API server has and that could not be read."""
+    """All objects at one resource version. `unreadable`: those that the API server has and that could not be read."""
 
     views: tuple[ViewT, ...]
-    odd: tuple[OddItem, ...]
+    unreadable: tuple[UnreadableItem, ...]
     resource_version: str
 
 
@@ -39,7 +39,7 @@ async def list_all(
     alone is above the limit of a page.
     """
     views: list[ViewT] = []
-    odd: list[OddItem] = []
+    unreadable: list[UnreadableItem] = []
     token, limit = "", PAGE
     while True:
         query = {"limit": str(limit)} | ({"continue": token} if token else {})
@@ -48,7 +48,7 @@ async def list_all(
             answer = await connection.request("GET", path, query=query, timeout_s=PAGE_TIMEOUT_S, page=True)
         except AnswerTooLong as error:
             if limit == 1:
-                raise AnswerTooLong(f"object {len(views) + len(odd) + 1} of the list alone: {error}") from error
+                raise AnswerTooLong(f"object {len(views) + len(unreadable) + 1} of the list alone: {error}") from error
             limit //= 2
             continue
         try:
@@ -56,7 +56,7 @@ async def list_all(
         except Unreadable as error:
             raise ApiUnavailable(f"GET {path}: {error}") from error
         views.extend(keep(view) for view in page.views)
-        odd.extend(page.odd)
+        unreadable.extend(page.unreadable)
         token, limit = page.continue_token, min(PAGE, 2 * limit)
         if not token:
-            return ObjectList(tuple(views), tuple(odd), page.resource_version)
+            return ObjectList(tuple(views), tuple(unreadable), page.resource_version)

@@ -13,7 +13,7 @@ from extender.kube.connection import ApiConnection
 from extender.kube.pod_reads import pods_path
 from extender.kube.reflector import Reflector, ReflectorStatus
 from extender.kube.store import PodStore
-from extender.kube.wire.stream import POD, OddItem
+from extender.kube.wire.stream import POD, UnreadableItem
 
 MOST_TROUBLES = 3
 """Troubles that a status names; the others are counted."""
@@ -48,8 +48,8 @@ class NamespacedPods:
             lists=sum(one.lists for one in parts),
             watches=sum(one.watches for one in parts),
             repeated=sum(one.repeated for one in parts),
-            odd=sum(one.odd for one in parts),
-            unreadable=sum(one.unreadable for one in parts),
+            unreadable_items=sum(one.unreadable_items for one in parts),
+            unreadable_events=sum(one.unreadable_events for one in parts),
             last_heard=min(heard) if len(heard) == len(parts) else None,
             trouble=shortened([one.trouble for one in parts if one.trouble], MOST_TROUBLES),
         )
@@ -81,9 +81,9 @@ class _NamespaceSink:
         self._pods = pods
         self._is_complete = is_complete
 
-    def replaced(self, views: Sequence[PodView], odd: Sequence[OddItem]) -> None:
+    def replaced(self, views: Sequence[PodView], unreadable: Sequence[UnreadableItem]) -> None:
         """Adopt a complete list of the namespace."""
-        self._pods.replaced_in(self._namespace, views, odd, complete=self._is_complete(self._namespace))
+        self._pods.replaced_in(self._namespace, views, unreadable, complete=self._is_complete(self._namespace))
 
     def changed(self, view: PodView) -> None:
         """Adopt one Pod."""

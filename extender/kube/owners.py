@@ -27,7 +27,7 @@ from extender.kube.connection import METADATA_ONLY, ApiConnection, ApiResponse
 from extender.kube.errors import ApiRefused, ApiUnavailable, NotFound, Throttled, Unauthorized
 from extender.kube.repeat import repeated
 from extender.kube.wire.controllers import has_size, with_size
-from extender.kube.wire.fields import Fields, OddObject, parsed
+from extender.kube.wire.fields import Fields, MalformedObject, parsed
 from extender.kube.wire.meta import names_an_object, read_object_meta
 
 _log = structlog.get_logger(__name__)
@@ -188,7 +188,7 @@ class OwnerReader:
             meta = read_object_meta(answer.body)
             view = ControllerView(owner, meta.annotations)
             view = with_size(view, answer.body) if has_size(owner) else view
-        except OddObject as error:
+        except MalformedObject as error:
             _log.warning("owner_not_read", kind=owner.kind, name=owner.name, why=str(error))
             return unread
         if meta.uid != owner.uid:  # Deleted, and made again under the same name.
@@ -243,7 +243,7 @@ class OwnerReader:
             return {}
         try:
             kinds = [_kind_of(one) for one in parsed("list of kinds", answer.body).each("resources")]
-        except OddObject as error:
+        except MalformedObject as error:
             raise ApiUnavailable(f"GET {path}: {error}") from error
         return {kind.kind: kind for kind in kinds if "/" not in kind.name}
 
@@ -263,7 +263,7 @@ def _check_json(path: str, body: bytes) -> None:
     """
     try:
         parsed("controller", body)
-    except OddObject as error:
+    except MalformedObject as error:
         raise ApiUnavailable(f"GET {path}: {error}") from error
 
 

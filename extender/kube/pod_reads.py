@@ -15,7 +15,7 @@ from extender.domain.views import PodView
 from extender.kube.connection import ApiConnection, ApiResponse
 from extender.kube.errors import ApiError, NotFound
 from extender.kube.repeat import repeated
-from extender.kube.wire.fields import OddObject
+from extender.kube.wire.fields import MalformedObject
 from extender.kube.wire.pod import read_pod
 
 
@@ -43,7 +43,7 @@ class PodReader:
             return None
         try:
             pod = read_pod(answer.body)
-        except OddObject as error:
+        except MalformedObject as error:
             raise ApiError(f"GET {pod_path(member)}: {error}") from error
         return pod if pod.uid == member.uid else None
 

@@ -33,7 +33,7 @@ from extender.kube.listing import list_all
 from extender.kube.order import OutOfOrder, VersionOrder
 from extender.kube.watching import watch_from
 from extender.kube.wire.fields import Unreadable
-from extender.kube.wire.stream import ChangeType, OddItem, ResourceKind, StreamEvent, View, ViewT
+from extender.kube.wire.stream import ChangeType, ResourceKind, StreamEvent, UnreadableItem, View, ViewT
 
 _log = structlog.get_logger(__name__)
 
@@ -87,8 +87,8 @@ class Relist(StrEnum):
 class Sink(Protocol[ViewT_contra]):
     """The target of a reflector. Its methods are called on the loop, in order, and must not raise."""
 
-    def replaced(self, views: Sequence[ViewT_contra], odd: Sequence[OddItem]) -> None:
-        """Replace all objects by these; `odd` objects exist too, but could not be read."""
+    def replaced(self, views: Sequence[ViewT_contra], unreadable: Sequence[UnreadableItem]) -> None:
+        """Replace all objects by these; `unreadable` objects exist too."""
         ...
 
     def changed(self, view: ViewT_contra) -> None:
@@ -111,8 +111,8 @@ class ReflectorStatus:
     repeated: int = 0
     """Changes that the API server sent again."""
 
-    odd: int = 0
-    unreadable: int = 0
+    unreadable_items: int = 0
+    unreadable_events: int = 0
     last_heard: float | None = None
     """When the API server last sent a list, an event or a bookmark."""
 
@@ -235,8 +235,8 @@ class Reflector(Generic[ViewT]):
         self.status.lists += 1
         self.status.trouble = ""
         self._hear()
-        self._count_odd(listing.odd)
-        self._sink.replaced(listing.views, listing.odd)
+        self._count_unreadable(listing.unreadable)
+        self._sink.replaced(listing.views, listing.unreadable)
         self._listed.set()
         version, doubtful = listing.resource_version, False
         while True:
@@ -265,7 +265,7 @@ class Reflector(Generic[ViewT]):
                     self._hear()
                     version = self._take(change) or version
         except Unreadable as error:
-            self.status.unreadable += 1
+            self.status.unreadable_events += 1
             raise _CannotGoOn(Relist.UNREADABLE, str(error)) from error
         except OutOfOrder as error:
             raise _CannotGoOn(Relist.DISORDER, str(error)) from error
@@ -298,8 +298,8 @@ class Reflector(Generic[ViewT]):
                 pass
             case _:
                 return ""
-        if change.odd is not None:
-            self._count_odd((change.odd,))
+        if change.unreadable is not None:
+            self._count_unreadable((change.unreadable,))
         return change.resource_version
 
     async def _wait_out(self, error: Exception) -> None:
@@ -321,9 +321,9 @@ class Reflector(Generic[ViewT]):
             self._log.warning("watch_interrupted", error=str(error), wait_s=round(wait, 3))
         await asyncio.sleep(wait)
 
-    def _count_odd(self, odd: Sequence[OddItem]) -> None:
-        self.status.odd += len(odd)
-        for item in odd:
+    def _count_unreadable(self, unreadable: Sequence[UnreadableItem]) -> None:
+        self.status.unreadable_items += len(unreadable)
+        for item in unreadable:
             who = item.identity
             self._log.warning("object_unreadable", namespace=who.namespace, name=who.name, why=item.text)
 

@@ -33,7 +33,7 @@ from extender.kube.connection import MERGE_PATCH, ApiConnection, ApiResponse
 from extender.kube.devices import RESOURCE_API
 from extender.kube.errors import ApiUnavailable, Conflict, NotFound
 from extender.kube.repeat import repeated
-from extender.kube.wire.fields import OddObject
+from extender.kube.wire.fields import MalformedObject
 from extender.kube.wire.resource_claim import KIND, read_resource_claim
 
 ONCE_S = 2.0
@@ -239,7 +239,7 @@ def _path(namespace: str, name: str) -> str:
 def _read(answer: ApiResponse, path: str) -> ResourceClaimView:
     try:
         return read_resource_claim(answer.body)
-    except OddObject as error:
+    except MalformedObject as error:
         raise ApiUnavailable(f"{path}: {error}") from error
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from extender.kube.connection import ApiConnection
 from extender.kube.errors import ApiUnavailable, NotFound
-from extender.kube.wire.fields import OddObject, parsed
+from extender.kube.wire.fields import MalformedObject, parsed
 from extender.kube.wire.stream import Refusal
 
 DISCOVERY_TIMEOUT_S = 10.0
@@ -44,5 +44,5 @@ class ServedKind:
             return set()
         try:
             return {one.text("name") for one in parsed("list of kinds", answer.body).each("resources", MOST_KINDS)}
-        except OddObject as error:
+        except MalformedObject as error:
             raise ApiUnavailable(f"GET {root}: {error}") from error

@@ -15,7 +15,7 @@ from extender.domain.gangs.successes import success_of
 from extender.domain.nodes.slurmds import SlurmdSelector
 from extender.domain.ports import PodCache
 from extender.domain.views import Container, DeviceClassView, NamespaceView, NodeView, OwnerReference, PodView
-from extender.kube.wire.stream import OddItem, View, ViewT
+from extender.kube.wire.stream import UnreadableItem, View, ViewT
 
 ChangeCallback = Callable[[ViewT | None, ViewT | None], None]
 """`(old, new)`: added `(None, new)`, modified `(old, new)`, removed `(old, None)`."""
@@ -68,21 +68,21 @@ class Store(Generic[ViewT]):
         """Call `callback`, and no other, for objects that are gone only by being absent from a complete list."""
         self._absent = callback
 
-    def replaced(self, views: Sequence[ViewT], odd: Sequence[OddItem]) -> None:
+    def replaced(self, views: Sequence[ViewT], unreadable: Sequence[UnreadableItem]) -> None:
         """Adopt a complete list: objects that it lacks were removed.
 
         An object that could not be read keeps its last state. If one cannot even be identified, nothing is removed: it
         could be any of the missing ones.
         """
-        self._unread = {item.identity.uid for item in odd}
+        self._unread = {item.identity.uid for item in unreadable}
         self._adopt(views, frozenset(self._unread), tuple(self._views))
         self._synced.set()
 
-    def _adopt(self, views: Sequence[ViewT], unreadable: frozenset[str], known: Sequence[str]) -> None:
+    def _adopt(self, views: Sequence[ViewT], unread: frozenset[str], known: Sequence[str]) -> None:
         """Take over listed objects, and drop those of `known` that the list lacks, by UID."""
         present = {view.uid for view in views}
-        if "" not in unreadable:
-            self._drop([uid for uid in known if uid not in present and uid not in unreadable])
+        if "" not in unread:
+            self._drop([uid for uid in known if uid not in present and uid not in unread])
         for view in views:
             self.changed(view)
 
@@ -154,14 +154,16 @@ class PodStore(Store[PodView]):
         self._unread_in: dict[str, frozenset[str]] = {}
         """Pods that a list of one namespace has and that could not be read, where namespaces are listed one by one."""
 
-    def replaced_in(self, namespace: str, views: Sequence[PodView], odd: Sequence[OddItem], *, complete: bool) -> None:
+    def replaced_in(
+        self, namespace: str, views: Sequence[PodView], unreadable: Sequence[UnreadableItem], *, complete: bool
+    ) -> None:
         """Adopt a complete list of one namespace. `complete`: each namespace that is read has been listed by now."""
         before = self._unread_in.get(namespace, frozenset())
-        unreadable = self._unread_in[namespace] = frozenset(item.identity.uid for item in odd)
-        self._unread = (self._unread - before) | unreadable
+        uids = self._unread_in[namespace] = frozenset(item.identity.uid for item in unreadable)
+        self._unread = (self._unread - before) | uids
         if any("" in unread for unread in self._unread_in.values()):
             self._unread.add("")
-        self._adopt(views, unreadable, [view.uid for view in self._views.values() if view.namespace == namespace])
+        self._adopt(views, uids, [view.uid for view in self._views.values() if view.namespace == namespace])
         if complete:
             self._synced.set()
 

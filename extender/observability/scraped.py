@@ -262,7 +262,7 @@ def connect(
             last_poll=lambda: assembly.slurm_health.polled_at,
             leads=leads,
             lease_transitions=lease_transitions,
-            snapshot=lambda: assembly.engine.snapshot.picture,
+            snapshot=lambda: assembly.engine.snapshot.slurm,
             further={
                 pending: partial(_pending_pods, assembly, metrics.labels),
                 **{one: partial(read, assembly) for one, read in TABLE.items()},

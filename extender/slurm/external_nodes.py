@@ -49,7 +49,7 @@ class Registrar:
 
     async def create(self, node: DesiredNode) -> Updated:
         """Create the node, with the extender's mark among its features."""
-        return await self._notify("new node", lambda: self._client.new_node(new_node(node, self._owner)))
+        return await self._request("new node", lambda: self._client.new_node(new_node(node, self._owner)))
 
     async def change(self, node: DesiredNode, keys: Collection[str]) -> Updated:
         """Make these keys of the node what is wanted."""
@@ -60,7 +60,7 @@ class Registrar:
             active_features=features,
             topology=node.topology if "topology" in keys else None,
         )
-        return await self._notify("change of node", lambda: self._client.update_node(node.name, update))
+        return await self._request("change of node", lambda: self._client.update_node(node.name, update))
 
     async def delete(self, name: str) -> Updated:
         """Delete a node. slurmctld refuses while a job is on it (2016).
@@ -81,14 +81,14 @@ class Registrar:
                 raise _NotNowError(f"Slurm node {name} is in the reservation {', '.join(reserved)}")
             await self._client.delete_node(name)
 
-        return await self._notify("end of node", check_and_delete)
+        return await self._request("end of node", check_and_delete)
 
-    async def _notify(self, what: str, ask: Callable[[], Awaitable[None]]) -> Updated:
+    async def _request(self, operation: str, send: Callable[[], Awaitable[None]]) -> Updated:
         try:
-            async with timed(what, self._clock, self._observe):
-                await ask()
+            async with timed(operation, self._clock, self._observe):
+                await send()
         except NotFoundError as error:
-            return Updated(what == "end of node" or None, str(error))
+            return Updated(operation == "end of node" or None, str(error))
         except (CapacityError, _NotNowError) as error:
             return Updated(None, str(error))
         except (RefusedError, UnsupportedError) as error:

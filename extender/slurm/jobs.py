@@ -140,8 +140,8 @@ class SlurmrestdJobs:
         which, what = ("all jobs", "states") if job_ids is None else (f"{len(job_ids)} jobs", "states_of_some")
         async with asked(f"the states of {which}"), timed(what, self._clock, self._observe):
             states = await self._client.job_states(job_ids)
-        if states.odd:
-            _log.warning("slurm_states_unreadable", count=len(states.odd), first=states.odd[0].why)
+        if states.unreadable:
+            _log.warning("slurm_states_unreadable", count=len(states.unreadable), first=states.unreadable[0].why)
         return states
 
     async def cancel(self, job_id: int) -> CancelAnswered:

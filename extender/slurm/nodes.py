@@ -68,15 +68,15 @@ class SlurmrestdNodes:
         self._converted: dict[str, tuple[Node, SlurmNode]] = {}
         """Nodes by name, as they were read and as they were carried over."""
 
-    async def picture(self) -> SlurmSnapshot:
+    async def snapshot(self) -> SlurmSnapshot:
         """Read nodes, then partitions."""
         async with asked("its nodes"), timed("nodes", self._clock, self._observe):
             nodes = await self._client.nodes()
         async with asked("its partitions"), timed("partitions", self._clock, self._observe):
             partitions = await self._client.partitions()
         await self._read_conf()
-        for odd in (*nodes.odd, *partitions.odd):
-            _log.warning("slurm_record_unreadable", name=odd.name, why=odd.why)
+        for entry in (*nodes.unreadable, *partitions.unreadable):
+            _log.warning("slurm_record_unreadable", name=entry.name, why=entry.why)
         self._converted = await asyncio.to_thread(self._convert, nodes) if len(nodes) > MANY else self._convert(nodes)
         return SlurmSnapshot(
             nodes={name: converted for name, (_, converted) in self._converted.items()},

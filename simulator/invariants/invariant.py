@@ -22,7 +22,7 @@ class Invariant(StrEnum):
     NO_DRAIN_LEFT = "no node stays drained by the extender without cause"
     FOREIGN_DRAINS = "drains by others remain"
     FOREIGN_CORDONS = "cordons and taints by others remain"
-    SAME_PICTURE = "Slurm and Kubernetes show the same state of a node"
+    SAME_NODE_STATE = "Slurm and Kubernetes show the same state of a node"
     NODES = "no node with a Pod, of others, or drained by others is deleted from Slurm"
     FOREIGN_JOBS = "the extender never ends native jobs"
     WHOLE_GANGS = "no gang stays bound in part"
@@ -44,7 +44,7 @@ BOUNDS_S = {
     Invariant.PROGRESS: 600.0,
     Invariant.NO_DRAIN_LEFT: 180.0,
     Invariant.FOREIGN_DRAINS: 0.0,
-    Invariant.SAME_PICTURE: 120.0,
+    Invariant.SAME_NODE_STATE: 120.0,
     Invariant.WHOLE_GANGS: 12.0,
     Invariant.GANG_NODES: 95.0,
     Invariant.HELD: 60.0,

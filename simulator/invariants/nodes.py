@@ -64,16 +64,18 @@ class NodeInvariants:
             shown, ill = _shown(node), _ill(slurm)
             hidden, old = ill and not shown, bool(shown) and not ill
             text = "Slurm starts nothing there, and the Node says nothing"
-            self.checker.hold(Invariant.SAME_PICTURE, f"{slurm.name} hidden", hidden, text, subject)
+            self.checker.hold(Invariant.SAME_NODE_STATE, f"{slurm.name} hidden", hidden, text, subject)
             text = f"Slurm has it well, and the Node has {shown}"
-            self.checker.hold(Invariant.SAME_PICTURE, f"{slurm.name} old", old, text, subject)
+            self.checker.hold(Invariant.SAME_NODE_STATE, f"{slurm.name} old", old, text, subject)
             missed = drain.cordoned and is_cordoned_by_others(node) and not (slurm.drained or slurm.failing)
             self.checker.hold(
-                Invariant.SAME_PICTURE, f"{slurm.name} cordon", missed, "it is cordoned and not drained", subject
+                Invariant.SAME_NODE_STATE, f"{slurm.name} cordon", missed, "it is cordoned and not drained", subject
             )
             busy = any(slurm.name in job.nodes for job in self.cluster.slurm.controller.known_jobs() if job.running)
             stale = NATIVE_JOB_TAINT in _keys(node) and not busy
-            self.checker.hold(Invariant.SAME_PICTURE, f"{slurm.name} lock", stale, "it is locked for no job", subject)
+            self.checker.hold(
+                Invariant.SAME_NODE_STATE, f"{slurm.name} lock", stale, "it is locked for no job", subject
+            )
 
 
 def _ill(node: SimNode) -> bool:

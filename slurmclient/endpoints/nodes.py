@@ -69,10 +69,10 @@ def node(name: str) -> Call[Node]:
         for one in nodes:
             if one.name == name:
                 return one
-        if guessed and not nodes.odd:
+        if guessed and not nodes.unreadable:
             raise NotFoundError(f"no node {name!r} among {len(nodes)}", endpoint=envelope.endpoint)
-        if nodes.odd:
-            raise ProtocolError(f"node {name!r} cannot be read: {nodes.odd[0].why}", endpoint=envelope.endpoint)
+        if nodes.unreadable:
+            raise ProtocolError(f"node {name!r} cannot be read: {nodes.unreadable[0].why}", endpoint=envelope.endpoint)
         raise missing_object(f"node {name!r}", envelope)
 
     return Call(

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Odd:
+class UnreadableEntry:
     """Describe an object of a reply that could not be read and was left out.
 
     Attributes:
@@ -30,12 +30,12 @@ class Listing(Sequence[T], Generic[T]):
 
     Attributes:
         items: those that could be read.
-        odd: those that could not; an object that is missing from `items` is gone only if this is empty.
+        unreadable: those that could not; an object that is missing from `items` is gone only if this is empty.
         last_update: the clock of Slurm at the reply, epoch seconds; None if the reply does not contain it.
     """
 
     items: tuple[T, ...]
-    odd: tuple[Odd, ...] = ()
+    unreadable: tuple[UnreadableEntry, ...] = ()
     last_update: int | None = None
 
     @overload
@@ -61,12 +61,12 @@ class JobStates(dict[int, frozenset[str]]):
 
     Attributes:
         composite: their words by the text of the id.
-        odd: entries whose id could not be read; unless this is empty, an absent id may belong to one of them.
+        unreadable: entries whose id could not be read; unless this is empty, an absent id may belong to one of them.
     """
 
-    __slots__ = ("composite", "odd")
+    __slots__ = ("composite", "unreadable")
 
     def __init__(self) -> None:
         super().__init__()
         self.composite: dict[str, frozenset[str]] = {}
-        self.odd: tuple[Odd, ...] = ()
+        self.unreadable: tuple[UnreadableEntry, ...] = ()

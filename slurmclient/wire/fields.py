@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 
 from slurmclient.errors import ProtocolError
 from slurmclient.hostlist import expand
-from slurmclient.models.listing import Listing, Odd
+from slurmclient.models.listing import Listing, UnreadableEntry
 from slurmclient.number import decode_integer, decode_time
 from slurmclient.tres import Gres, TresError, parse_gres, parse_tres
 
@@ -94,7 +94,7 @@ def gres(raw: Raw, key: str) -> tuple[Gres, ...]:
 def listing(
     payload: Raw, key: str, read: Callable[[Raw], T], *, name: Callable[[Raw], str], endpoint: str
 ) -> Listing[T]:
-    """Read the list of a reply; report entries that cannot be read in `odd`.
+    """Read the list of a reply; report entries that cannot be read in `unreadable`.
 
     Raises:
         ProtocolError: the list itself is missing; that is not the same as an empty list.
@@ -103,10 +103,10 @@ def listing(
     if not isinstance(entries, list):
         raise ProtocolError(f"the reply has no list {key!r}", endpoint=endpoint)
     items: list[T] = []
-    odd: list[Odd] = []
+    unreadable: list[UnreadableEntry] = []
     for position, entry in enumerate(entries):
         if not isinstance(entry, dict):
-            odd.append(Odd(position, "", f"not an object but of type {type(entry).__name__}"))
+            unreadable.append(UnreadableEntry(position, "", f"not an object but of type {type(entry).__name__}"))
             continue
         if isinstance(entry, ListEntry) and entry.item is not None:
             items.append(cast(T, entry.item))  # read by the same reader before
@@ -114,12 +114,12 @@ def listing(
         try:
             item = read(entry)
         except (ValueError, TypeError, KeyError, ProtocolError) as error:
-            odd.append(Odd(position, name(entry), f"{type(error).__name__}: {error}"))
+            unreadable.append(UnreadableEntry(position, name(entry), f"{type(error).__name__}: {error}"))
             continue
         items.append(item)
         if isinstance(entry, ListEntry):
             entry.item = item
-    return Listing(tuple(items), tuple(odd), decode_time(payload.get("last_update")))
+    return Listing(tuple(items), tuple(unreadable), decode_time(payload.get("last_update")))
 
 
 def require_text(raw: Raw, key: str) -> str:

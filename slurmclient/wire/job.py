@@ -7,7 +7,7 @@ from typing import TypedDict
 from slurmclient.errors import ProtocolError
 from slurmclient.models.description import Shared
 from slurmclient.models.job import ExitCode, Job, NodeAllocation
-from slurmclient.models.listing import JobStates, Odd
+from slurmclient.models.listing import JobStates, UnreadableEntry
 from slurmclient.models.state import JobState
 from slurmclient.number import INFINITE, Infinite, decode_integer, decode_limit, decode_time
 from slurmclient.tres import Gres, TresError, parse_gres
@@ -165,7 +165,7 @@ def read_states(payload: Raw, endpoint: str) -> JobStates:
         raise ProtocolError("the reply has no list 'jobs'", endpoint=endpoint)
     states = JobStates()
     known: dict[tuple[str, ...], frozenset[str]] = {}
-    odd: list[Odd] = []
+    unreadable: list[UnreadableEntry] = []
     for position, entry in enumerate(entries):
         try:
             job_id = entry["job_id"]
@@ -174,7 +174,7 @@ def read_states(payload: Raw, endpoint: str) -> JobStates:
             if state_words is None:
                 state_words = known[key] = frozenset(word for word in key if isinstance(word, str))
         except (TypeError, KeyError, AttributeError) as error:
-            _odd_state(states, odd, position, entry, error)
+            _unreadable_state(states, unreadable, position, entry, error)
             continue
         if type(job_id) is str and len(job_id) < _LONG_ID and job_id.isdecimal():
             job_id = int(job_id)
@@ -185,25 +185,27 @@ def read_states(payload: Raw, endpoint: str) -> JobStates:
             if job_id[:1].isdecimal():
                 states.composite[job_id] = state_words
             else:
-                odd.append(Odd(position, job_id[:80], "job_id is not an id"))
+                unreadable.append(UnreadableEntry(position, job_id[:80], "job_id is not an id"))
             continue
         number = decode_integer(job_id)
         if number:
             states[number] = state_words
         else:
             shown = str(job_id)[:80] if isinstance(job_id, str | int | float) else type(job_id).__name__
-            odd.append(Odd(position, shown, "job_id is not an id"))
-    states.odd = tuple(odd)
+            unreadable.append(UnreadableEntry(position, shown, "job_id is not an id"))
+    states.unreadable = tuple(unreadable)
     return states
 
 
-def _odd_state(states: JobStates, odd: list[Odd], position: int, entry: object, error: Exception) -> None:
+def _unreadable_state(
+    states: JobStates, unreadable: list[UnreadableEntry], position: int, entry: object, error: Exception
+) -> None:
     """Read an entry: with an id and unreadable words it is a job that exists; without an id it is reported."""
     job_id = decode_integer(entry.get("job_id")) if isinstance(entry, dict) else None
     if job_id:
         states[job_id] = frozenset()
     else:
-        odd.append(Odd(position, "", f"{type(error).__name__}: {error}"))
+        unreadable.append(UnreadableEntry(position, "", f"{type(error).__name__}: {error}"))
 
 
 class _Times(TypedDict):

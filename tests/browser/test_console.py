@@ -85,23 +85,23 @@ async def test_the_queue_the_nodes_and_a_timeline_are_shown(address: str, debug:
         assert await page.js("document.querySelectorAll('#partitions .card').length") == len(debug.state["partitions"])
         await page.until("document.querySelector('#age').textContent.startsWith('updated')")
         if PICTURES:
-            await page.picture(Path(PICTURES, "console-queue.png"))
+            await page.screenshot(Path(PICTURES, "console-queue.png"))
             await page.size(1280, 900, dark=True)
-            await page.picture(Path(PICTURES, "console-dark.png"))
+            await page.screenshot(Path(PICTURES, "console-dark.png"))
         await page.js("location.hash = '#nodes'")
         await page.until(f"document.querySelectorAll('#nodes .card').length === {len(debug.state['nodes'])}")
         on_nodes = await page.js("document.querySelector('#nodes').textContent")
         assert "research/llama-train-0 job " in on_nodes
         if PICTURES:
             await page.size(1280, 900)
-            await page.picture(Path(PICTURES, "console-nodes.png"))
+            await page.screenshot(Path(PICTURES, "console-nodes.png"))
         placed = next(row for row in debug.state["workloads"] if row["pods"] == ["research/llama-train-0"])
         await page.js(f"location.hash = '#pod/{placed['uid']}'")
         steps = len(debug.pods[placed["uid"]]["timeline"])
         await page.until(f"document.querySelectorAll('.timeline li').length === {steps}")
         assert "BOUND" in await page.js("document.querySelector('.timeline').textContent")
         if PICTURES:
-            await page.picture(Path(PICTURES, "console-pod.png"))
+            await page.screenshot(Path(PICTURES, "console-pod.png"))
     assert page.said == []
     assert {one.split("/debug/console")[0] for one in page.requested} == {address}
 

@@ -60,7 +60,7 @@ READS = frozenset(
     {
         "SlurmJobs.read",
         "SlurmJobs.states",
-        "SlurmNodes.picture",
+        "SlurmNodes.snapshot",
         "SlurmNodes.node",
         "PodReads.read",
         "NodeLeases.renewed",

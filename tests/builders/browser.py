@@ -83,7 +83,7 @@ class Browser:
         await self.call("Page.navigate", url=url)
         await self.until("document.readyState === 'complete'")
 
-    async def picture(self, path: Path) -> None:
+    async def screenshot(self, path: Path) -> None:
         """Save what is shown as a PNG file."""
         found = await self.call("Page.captureScreenshot", format="png")
         await asyncio.to_thread(path.write_bytes, base64.b64decode(found["data"]))

@@ -39,7 +39,7 @@ def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     yield e.PodRefused(refs, ("wrong",))
     yield e.PodRefused(refs, ())  # a gang that lacks a member
     yield from (e.CandidatesChanged(frozenset(nodes)) for nodes in (("n1",), ("n2",)))
-    yield e.PictureChanged()
+    yield e.SlurmSnapshotChanged()
     for ref in refs:
         yield from _pod_events(p, ref, mine, other)
     yield e.NodeRefused("n1", "no")

@@ -48,7 +48,7 @@ def struck(stage: Stage, between: Between, step: str, moment: Passing, kill: Cal
     pods = gang(stage, "ring", SIZE, gated=True)
     fell = blow.struck.wait(60)
     between.disarm()
-    assert fell, f"no request of {step} within a minute: {stage.site.picture()}"
+    assert fell, f"no request of {step} within a minute: {stage.site.diagnostics()}"
     return pods
 
 

@@ -348,7 +348,7 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "SlurmJobs.shrink": (SHRINKS,),
     "SlurmForeignPods.hold": (FOREIGN_POD_COMES,),
     "SlurmForeignPods.find": (FOREIGN_POD_COMES,),
-    "SlurmNodes.picture": (COMES,),
+    "SlurmNodes.snapshot": (COMES,),
     "SlurmNodes.node": (DOWN,),
     "SlurmNodes.drain": (TIMES_OUT,),
     "SlurmNodes.resume": (TIMES_OUT,),

@@ -73,7 +73,7 @@ def test_a_kill_in_a_command_loses_and_doubles_nothing(
     between.disarm()
     if not struck and not site.extender.running:
         site.start_extender()
-    assert struck, f"no {crash.wire} within a minute: {site.picture()}"
+    assert struck, f"no {crash.wire} within a minute: {site.diagnostics()}"
     site.start_extender()
     crash.after(stage)
     for pod in pods:
@@ -81,7 +81,7 @@ def test_a_kill_in_a_command_loses_and_doubles_nothing(
             site.gone(pod, timeout_s=60)
     site.wait_for(lambda: in_order(stage), "every Pod runs on its one job, and every job has its Pod", timeout_s=HELD_S)
     site.elapse(SETTLED_S)
-    assert in_order(stage), site.picture()
+    assert in_order(stage), site.diagnostics()
     for pod in pods:
         granted = [job for job in stage.jobs(pod, "all") if job.node and job.state != "FAILED"]
         assert len(granted) <= crash.granted, f"{pod.name} was given nodes more than once: {granted}"

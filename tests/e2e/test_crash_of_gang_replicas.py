@@ -102,7 +102,7 @@ def test_kills_of_a_leader_and_of_the_next_one_at_steps_of_a_gang_leave_it_whole
     pair.between.arm(again)
     fell = again.struck.wait(60)
     pair.between.disarm()
-    assert fell, f"the next leader sent no request of {second}: {stage.site.picture()}"
+    assert fell, f"the next leader sent no request of {second}: {stage.site.diagnostics()}"
     pair.leader.start()
     pair.follower.start()
     assert_whole(stage, pods)

@@ -93,7 +93,7 @@ def test_a_kill_while_a_gang_returns_a_node_leaves_the_node_to_slurm_and_the_oth
     between.arm(blow)
     fell = blow.struck.wait(60)
     between.disarm()
-    assert fell, f"no node was returned within a minute: {site.picture()}"
+    assert fell, f"no node was returned within a minute: {site.diagnostics()}"
     site.start_extender()
     own = {slurm_name(node)}
     site.wait_for(

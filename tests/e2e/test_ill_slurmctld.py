@@ -70,7 +70,7 @@ def test_jobs_that_slurmctld_forgot_right_after_it_acknowledged_them_hurt_no_pod
 
     site.wait_for(lambda: at_rest(stage, pods), "every Pod has its one job, and every job its Pod", timeout_s=180)
     site.elapse(20)
-    assert at_rest(stage, pods), site.picture()
+    assert at_rest(stage, pods), site.diagnostics()
     assert stage.job(full).job_id == kept
     assert not stage.jobs(left), "a job that was cancelled runs again"
     assert set(others) <= {job.job_id for job in site.squeue() if job.state == "RUNNING"}

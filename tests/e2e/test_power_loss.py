@@ -72,7 +72,7 @@ def test_after_a_power_loss_every_pod_has_its_one_job_and_every_job_its_pod(stag
     power_on(site)
     site.wait_for(lambda: at_rest(stage, flying, len(before) - 1), "every Pod has its one job", timeout_s=300)
     site.elapse(10)
-    assert at_rest(stage, flying, len(before) - 1), site.picture()
+    assert at_rest(stage, flying, len(before) - 1), site.diagnostics()
 
     assert site.read(runs[0]) is None
     assert stage.jobs(runs[0]) == []

@@ -32,7 +32,7 @@ from extender.http.bounded_protocol import BoundedProtocol
 from extender.http.server import serving
 from extender.kube.errors import ApiUnavailable
 from extender.kube.wire.controllers import with_size
-from extender.kube.wire.fields import OddObject, Unreadable
+from extender.kube.wire.fields import MalformedObject, Unreadable
 from extender.kube.wire.manifest import read_manifest
 from extender.kube.wire.meta import read_object_meta
 from extender.kube.wire.stream import (
@@ -134,7 +134,7 @@ def manifest(data: bytes) -> None:
     try:
         for document in yaml.safe_load_all(text_of(data)):
             list(read_manifest(document))
-    except (yaml.YAMLError, OddObject):
+    except (yaml.YAMLError, MalformedObject):
         return
 
 
@@ -159,7 +159,7 @@ def api_server_answer(data: bytes) -> None:
     if data:
         try:
             ANSWER_READERS[data[0] % len(ANSWER_READERS)](data[1:])
-        except (Unreadable, OddObject, ApiUnavailable):
+        except (Unreadable, MalformedObject, ApiUnavailable):
             return
 
 

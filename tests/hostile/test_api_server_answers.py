@@ -1,4 +1,4 @@
-"""Whatever an API server writes into an answer ends in the module's own error, or names the odd object."""
+"""Whatever an API server writes into an answer ends in the module's own error, or names the malformed object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from extender.kube.errors import ApiUnavailable
 from extender.kube.lease import _kept
 from extender.kube.wire import stream
 from extender.kube.wire.controllers import _READERS, with_size
-from extender.kube.wire.fields import OddObject, Unreadable
+from extender.kube.wire.fields import MalformedObject, Unreadable
 from extender.kube.wire.meta import read_object_meta
 from extender.kube.wire.stream import (
     DEVICE_CLASS,
@@ -51,7 +51,7 @@ KINDS: dict[str, tuple[ResourceKind[Any], dict[str, Any]]] = {
     "ResourceSlices": (RESOURCE_SLICE, kube_samples.RESOURCE_SLICE),
     **{f"PodGroups of {api}": (kind, kube_samples.POD_GROUPS[api]) for api, kind in POD_GROUPS.items()},
 }
-OWN = (Unreadable, OddObject, ApiUnavailable)
+OWN = (Unreadable, MalformedObject, ApiUnavailable)
 
 
 def page(kind: str) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def escaping(cases: Iterator[tuple[object, Callable[[], object]]]) -> list[str]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_object_with_every_field_is_read(kind: str) -> None:
     read = KINDS[kind][0].page(json.dumps(page(kind)).encode())
-    assert (len(read.views), read.odd) == (1, ())
+    assert (len(read.views), read.unreadable) == (1, ())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -100,7 +100,7 @@ def test_a_field_of_another_type_in_a_watch_is_an_odd_object_or_an_unreadable_li
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_key_that_stands_twice_is_read_or_makes_the_object_odd(kind: str) -> None:
+def test_a_key_that_stands_twice_is_read_or_makes_the_object_malformed(kind: str) -> None:
     cases = ((path, lambda body=body: KINDS[kind][0].page(body)) for path, body in with_each_key_twice(page(kind)))
     assert escaping(cases) == []
 
@@ -147,7 +147,7 @@ def test_a_controller_of_pods_is_read_or_odd(version_and_kind: tuple[str, str]) 
             with_size(seen, body)
 
 
-def test_metadata_is_read_or_odd() -> None:
+def test_metadata_is_read_or_malformed() -> None:
     cases = (
         ((path, value), lambda body=body: read_object_meta(body))
         for path, value, body in with_each_field_replaced({"metadata": kube_samples.METADATA})

@@ -186,7 +186,7 @@ def test_a_node_whose_state_reaches_one_side_only(side: str, seconds: float) -> 
         await asyncio.sleep(seconds)
         checker.check()
 
-    assert broken_by(act) == ({Invariant.SAME_PICTURE} if seconds > 120 else set())
+    assert broken_by(act) == ({Invariant.SAME_NODE_STATE} if seconds > 120 else set())
 
 
 def test_a_node_that_does_not_answer_for_a_moment_now_and_then() -> None:

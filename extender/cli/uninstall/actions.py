@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from extender.domain.ports import PortError
 from extender.kube.errors import ApiError
-from extender.kube.wire.fields import OddObject
+from extender.kube.wire.fields import MalformedObject
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class ActionLog:
             return False
         try:
             trouble = await act()
-        except (PortError, ApiError, OddObject) as error:
+        except (PortError, ApiError, MalformedObject) as error:
             trouble = str(error)
         if trouble:
             self.left(f"{what}: {trouble}")

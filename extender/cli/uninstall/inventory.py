@@ -31,7 +31,7 @@ class Inventory:
     unread: frozenset[str] = frozenset()
     """UIDs of Pods that exist and cannot be decoded."""
 
-    odd: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
     """Those Pods, and Nodes, each with the reason."""
 
     nodes: tuple[NodeView, ...] = ()
@@ -41,7 +41,7 @@ class Inventory:
     reminders_in_use: frozenset[str] = frozenset()
     """UIDs of those whose devices the ResourceClaims hold that they remind of."""
 
-    picture: SlurmSnapshot = field(default_factory=SlurmSnapshot)
+    slurm: SlurmSnapshot = field(default_factory=SlurmSnapshot)
     node_map: NodeMap = field(default_factory=NodeMap)
     kept: set[int] = field(default_factory=set)
     """Jobs that stay."""
@@ -61,21 +61,21 @@ async def take_inventory(
     try:
         pods = await list_all(kubernetes, "/api/v1/pods", POD, lambda view: view)
         nodes = await list_all(kubernetes, "/api/v1/nodes", NODE, lambda view: view)
-        found.picture = await slurm_nodes.picture()
+        found.slurm = await slurm_nodes.snapshot()
         found.reminders, found.reminders_in_use = await _reminders(config, kubernetes)
     except (ApiError, PortError) as error:
         raise InventoryError(str(error)) from error
     found.pods = {pod.uid: pod for pod in pods.views}
-    found.unread = frozenset(item.identity.uid for item in pods.odd)
+    found.unread = frozenset(item.identity.uid for item in pods.unreadable)
     found.nodes = nodes.views
-    found.odd = tuple(
+    found.unreadable = tuple(
         f"{kind} {'/'.join(filter(None, (one.identity.namespace, one.identity.name)))} cannot be read ({one.text})"
         for kind, listing in (("Pod", pods), ("Node", nodes))
-        for one in listing.odd
+        for one in listing.unreadable
     )
     selector = config.nodes.slurmd_selector
     slurmds = slurmd_nodes(pod for pod in pods.views if selector.labels and selector.selects(pod))
-    found.node_map = map_nodes(nodes.views, found.picture, slurmds, pairing=config.nodes.pairing)
+    found.node_map = map_nodes(nodes.views, found.slurm, slurmds, pairing=config.nodes.pairing)
     return found
 
 

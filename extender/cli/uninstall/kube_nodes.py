@@ -67,7 +67,7 @@ class KubeNodeCleanup:
         return replace(owed, annotations={**owed.annotations, FENCE_EVIDENCE: None})
 
     async def _read_again(self, node: NodeView) -> NodeView | None:
-        """Return the Node as it is now; `None`: it is gone. Raises ApiError, OddObject."""
+        """Return the Node as it is now; `None`: it is gone. Raises ApiError, MalformedObject."""
         try:
             answer = await self._kubernetes.request("GET", f"/api/v1/nodes/{node.name}")
         except NotFound:

@@ -90,8 +90,8 @@ class Uninstallation:
         await self._reminders.delete(found)
         await self._held.delete_registered(found)
         await self._held.remove_drains(found)
-        for odd in found.odd:
-            self.actions.left(f"{odd}: check it for a gate, taints and conditions of the extender")
+        for unreadable in found.unreadable:
+            self.actions.left(f"{unreadable}: check it for a gate, taints and conditions of the extender")
         return not self.actions.done["left"]
 
 

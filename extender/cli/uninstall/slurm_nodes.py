@@ -51,7 +51,7 @@ class SlurmNodeCleanup:
 
             await self._actions.do(f"delete Slurm node {node.name}, which the extender registered", delete)
 
-        await each((node for node in found.picture.nodes.values() if node.registered_for), one)
+        await each((node for node in found.slurm.nodes.values() if node.registered_for), one)
 
     async def remove_drains(self, found: Inventory) -> None:
         """Remove the extender's drains, except those that protect a Pod that is still there."""
@@ -72,7 +72,7 @@ class SlurmNodeCleanup:
 
             await self._actions.do(f"remove the drain of Slurm node {node.name} ({node.reason})", lift)
 
-        await each(found.picture.nodes.values(), one)
+        await each(found.slurm.nodes.values(), one)
 
     def _without_job(self, found: Inventory) -> dict[str, str]:
         """Return the Slurm nodes with a running Pod of the extender and without its job, each with the Pod."""

@@ -155,9 +155,9 @@ class ForeignPodController:
     @property
     def why_none(self) -> str:
         """Return why no job is possible for any foreign Pod, by Slurm's partitions as they are now; "": it is."""
-        picture = self._engine.snapshot.picture
-        if self._none_of is not picture:
-            self._none_of, self._why_none = picture, why_none(picture, self._options.partition, self._options.qos)
+        slurm = self._engine.snapshot.slurm
+        if self._none_of is not slurm:
+            self._none_of, self._why_none = slurm, why_none(slurm, self._options.partition, self._options.qos)
         return self._why_none
 
     def why(self, node: str) -> str:
@@ -225,7 +225,7 @@ class ForeignPodController:
         """Compare everything, and continue what waited for time to pass."""
         snapshot, now = self._engine.snapshot, self._clock.now()
         self._missing = None
-        if not snapshot.node_map.known or not snapshot.picture.known:
+        if not snapshot.node_map.known or not snapshot.slurm.known:
             return
         self._compare()
         for node in self.shortages.nodes():
@@ -249,7 +249,7 @@ class ForeignPodController:
         snapshot, before = self._engine.snapshot, self._seen
         if self._policy is None or snapshot is self._checked_at:
             return
-        self._checked_at, nodes = snapshot, snapshot.picture.nodes
+        self._checked_at, nodes = snapshot, snapshot.slurm.nodes
         now = {
             name: (its, (node.size, node.external) if (node := nodes.get(its)) is not None else None)
             for name, its in snapshot.node_map.last.items()
@@ -268,11 +268,11 @@ class ForeignPodController:
         node = snapshot.node_map.last.get(pod.node_name, "")
         foreign_pod = None
         if self._policy is not None and there:
-            if not node or not snapshot.picture.known:  # where it is is not known just now: all stays as it is
+            if not node or not snapshot.slurm.known:  # where it is is not known just now: all stays as it is
                 if record is not None:
                     record.gone_at, record.left = None, False
                 return
-            foreign_pod = foreign_pod_of(pod, node, snapshot.picture.nodes.get(node), self._policy)
+            foreign_pod = foreign_pod_of(pod, node, snapshot.slurm.nodes.get(node), self._policy)
         if record is None:
             if foreign_pod is None:
                 return

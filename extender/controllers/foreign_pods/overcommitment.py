@@ -101,7 +101,7 @@ class Overcommitment:
         return found
 
     def _too_little(self, node: str) -> Amount:
-        slurm = self._engine.snapshot.picture.nodes.get(node)
+        slurm = self._engine.snapshot.slurm.nodes.get(node)
         if slurm is None or slurm.size is None:
             return Amount()
         return lacking(

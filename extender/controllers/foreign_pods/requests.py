@@ -202,6 +202,6 @@ class ForeignPodRequests:
 
     def _minutes(self) -> int | None:
         """Return the longest time limit of the partition: more would never start."""
-        picture = self._engine.snapshot.picture
-        names = [name for name in picture.partition_names(self._options.partition) if name in picture.partitions]
-        return picture.partitions[names[0]].max_time_minutes if names else None
+        slurm = self._engine.snapshot.slurm
+        names = [name for name in slurm.partition_names(self._options.partition) if name in slurm.partitions]
+        return slurm.partitions[names[0]].max_time_minutes if names else None

@@ -79,9 +79,9 @@ class Shortages:
 
     def no_room(self, node: str, why: str) -> None:
         """Record that Slurm did not give a foreign Pod its part of this node."""
-        picture = self._engine.snapshot.picture
-        shortage = self._all.setdefault(node, Shortage(why, picture, next_try=self._clock.now() + TRY_FIRST))
-        shortage.why, shortage.before = why, picture
+        slurm = self._engine.snapshot.slurm
+        shortage = self._all.setdefault(node, Shortage(why, slurm, next_try=self._clock.now() + TRY_FIRST))
+        shortage.why, shortage.before = why, slurm
         if shortage.phase is not ShortagePhase.FULL:
             self._full_again(node, shortage)
         self._hold(node)
@@ -96,7 +96,7 @@ class Shortages:
         match shortage.phase:
             case ShortagePhase.FULL:
                 self._hold(node)
-                read = self._engine.snapshot.picture is not shortage.before
+                read = self._engine.snapshot.slurm is not shortage.before
                 if now >= shortage.next_try and read and self._ours_alone(node) and self._room(node):
                     shortage.phase, shortage.since = ShortagePhase.QUEUING, now
                     return True
@@ -130,7 +130,7 @@ class Shortages:
         return hold is not None and hold.state is DrainState.DRAINED and set(hold.holds) == {_cause(node)}
 
     def _room(self, node: str) -> bool:
-        slurm = self._engine.snapshot.picture.nodes.get(node)
+        slurm = self._engine.snapshot.slurm.nodes.get(node)
         if slurm is None or slurm.size is None or COMPLETING in slurm.flags:
             return False
         return lacking(total(foreign_pod.amount for foreign_pod in self._unheld(node)), slurm.size, slurm.used).nothing

@@ -88,7 +88,7 @@ class NodeController:
         self._interval = interval
         self._longest_end = longest_end
         self._owner = owner
-        self._picture = SlurmSnapshot()
+        self._slurm_snapshot = SlurmSnapshot()
         self._grounds: tuple[object, ...] | None = None
         """What the mapping of now was found from."""
 
@@ -254,15 +254,15 @@ class NodeController:
     async def check(self) -> None:
         """Read Slurm's nodes once. Raises `PortError`."""
         changes, began = dict(self._drains.changes), self._clock.now()
-        self._picture = await self._slurm.picture()
-        self._drains.nodes_read(self._picture)
+        self._slurm_snapshot = await self._slurm.snapshot()
+        self._drains.nodes_read(self._slurm_snapshot)
         self.read_at = began
-        self._news.notify_weak(weak(self._picture))
+        self._news.notify_weak(weak(self._slurm_snapshot))
         settled, turns = self._settled(), CooperativeYield()
         self.remap()
         await turns.maybe_yield()
         self._keep_silent()
-        for node in self._picture.nodes.values():
+        for node in self._slurm_snapshot.nodes.values():
             await turns.maybe_yield()
             # A drain of this extender without a hold is from before this start: adopted at once, since another reason
             # may be written next, and lifted once every workload of that time is known. Or an Epilog that could not
@@ -285,11 +285,11 @@ class NodeController:
             now_map, self._grounds = NodeMap(last=before.last), None
         else:
             on = slurmd_nodes(slurmds)
-            was, self._grounds = self._grounds, grounds(nodes.values(), self._picture, on)
+            was, self._grounds = self._grounds, grounds(nodes.values(), self._slurm_snapshot, on)
             now_map = before
             if was != self._grounds:
-                now_map = map_nodes(nodes.values(), self._picture, on, before, pairing=self._pairing)
-        snapshot = ClusterSnapshot(self._picture, now_map, nodes)
+                now_map = map_nodes(nodes.values(), self._slurm_snapshot, on, before, pairing=self._pairing)
+        snapshot = ClusterSnapshot(self._slurm_snapshot, now_map, nodes)
         if now_map is not before:
             self._news.notify(before, now_map, nodes)
         self._engine.update_snapshot(snapshot)
@@ -299,7 +299,7 @@ class NodeController:
 
         A node that slurmctld cannot reach takes no job, so such a drain has no cost.
         """
-        now, nodes = self._clock.now(), self._picture.nodes
+        now, nodes = self._clock.now(), self._slurm_snapshot.nodes
         taken = {
             name for p in self._engine.placeholders.all.values() if p.placed for name in self.where(p)
         } & nodes.keys()

@@ -76,7 +76,7 @@ class DesiredNodes:
         for want in self._wanted.values():
             one = _as_slurm_can(want, snapshot)
             is_now = snapshot.node_map.slurm.get(one.node, one.name)
-            has = snapshot.picture.nodes.get(is_now)
+            has = snapshot.slurm.nodes.get(is_now)
             if is_now != one.name and has is not None and has.registered_for != one.node:
                 unfit[one.node] = f"it is Slurm node {is_now} already"
             else:
@@ -97,7 +97,7 @@ class DesiredNodes:
 
 
 def _unknown_gres(want: DesiredNode, snapshot: ClusterSnapshot) -> set[str]:
-    known = snapshot.picture.features.gres_types
+    known = snapshot.slurm.features.gres_types
     return set() if known is None else {full.partition(":")[0] for full in want.gres} - known
 
 

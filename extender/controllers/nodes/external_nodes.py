@@ -162,23 +162,23 @@ class ExternalNodeController:
 
     def check(self) -> list[str]:
         """Compare everything; the Slurm nodes about which something is to be done now."""
-        picture = self._engine.snapshot.picture
-        if not (picture.known and self._settled()):
+        slurm = self._engine.snapshot.slurm
+        if not (slurm.known and self._settled()):
             return []
-        if picture is self._seen and not (self._desired.read() or self._open or self._unfit):
+        if slurm is self._seen and not (self._desired.read() or self._open or self._unfit):
             return []  # nothing is new, and nothing is left to be done
-        self._seen = picture
+        self._seen = slurm
         self._desired.read()
         want, unfit = self._desired.by_slurm_name(self._engine.snapshot)
         self._note_unfit(unfit)
-        ours = {name: node for name, node in picture.nodes.items() if node.registered_for}
+        ours = {name: node for name, node in slurm.nodes.items() if node.registered_for}
         self._names = {}
         for slurm_node in ours.values():
             self._names.setdefault(slurm_node.registered_for, []).append(slurm_node.name)
         many = self._many_gone(ours)
         due = []
         for name in sorted(want.keys() | ours.keys() | self._open.keys()):
-            has = picture.nodes.get(name)
+            has = slurm.nodes.get(name)
             if has is not None and has.registered_for in self._unfit:
                 change = ExternalNodeChange(Step.NOTHING)  # it is to be a node of Slurm; what kind of one is not known
             else:
@@ -236,7 +236,7 @@ class ExternalNodeController:
         self, name: str, one: _OpenChange, want: DesiredNode | None, has: SlurmNode | None, *, many: bool
     ) -> str:
         """Return why a step is not taken now; "": no obstacle."""
-        features = self._engine.snapshot.picture.features
+        features = self._engine.snapshot.slurm.features
         release = ".".join(f"{part:02}" for part in features.release[:2]) + f".{features.release[2]}"
         match one.change.step:
             case Step.LEAVE:
@@ -271,7 +271,7 @@ class ExternalNodeController:
             if not self._fresh():
                 return "the API server does not answer"
         self._hold(name, one.change)
-        if one.change.step is Step.DELETE and not (self._engine.snapshot.picture.features.renew or self._rules.remove):
+        if one.change.step is Step.DELETE and not (self._engine.snapshot.slurm.features.renew or self._rules.remove):
             why = "Slurm cannot register a deleted node again if the Node returns (26.05.3 can), so it stays, drained"
             return self._say(name, one, f"{one.change.text}; {why}")
         if not self._fresh():
@@ -375,7 +375,7 @@ class ExternalNodeController:
         found = Counter(str(one.change.step) for one in self._open.values())
         found["unfit"] = len(self._unfit)
         if self.works:
-            nodes = self._engine.snapshot.picture.nodes
+            nodes = self._engine.snapshot.slurm.nodes
             ours = [name for name, node in nodes.items() if node.registered_for]
             found["registered"] = sum(name not in self._open for name in ours)
         return found

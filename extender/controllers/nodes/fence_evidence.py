@@ -88,7 +88,7 @@ class FenceEvidenceController:
 
     def counts(self) -> tuple[int, int]:
         """Return how many Slurm nodes have a working fence, and how many have none."""
-        nodes = self._engine.snapshot.picture.nodes
+        nodes = self._engine.snapshot.slurm.nodes
         external = {name for name, node in nodes.items() if node.external}
         unfenced = len(self.fenced().unfenced(nodes, external))
         return len(nodes) - unfenced, unfenced
@@ -98,7 +98,7 @@ class FenceEvidenceController:
 
         Only placeholder jobs count that have the node, or had it until just now.
         """
-        known = slurm_node in self._engine.snapshot.picture.nodes
+        known = slurm_node in self._engine.snapshot.slurm.nodes
         for job_id in jobs:
             if known:
                 self._last_calls[slurm_node, script] = job_id, self._clock.now()
@@ -144,12 +144,12 @@ class FenceEvidenceController:
         held = self._held.pop(key, None)
         if held is None:
             return
-        picture = self._engine.snapshot.picture
+        slurm = self._engine.snapshot.slurm
         for node in held.nodes:
             scripts = [FenceScript.PROLOG_SLURMCTLD]
-            external = (known := picture.nodes.get(node)) is not None and known.external
+            external = (known := slurm.nodes.get(node)) is not None and known.external
             # An external job has no Epilog, on whatever node. How a job exists that a start found is not known.
-            unknown = held.mode is None and picture.features.external_anywhere
+            unknown = held.mode is None and slurm.features.external_anywhere
             if not (external or held.mode is Mode.EXTERNAL or unknown):
                 scripts.append(FenceScript.EPILOG)
             self._ledger.end(held.job_id, (node,), scripts, self._clock.now())
@@ -157,7 +157,7 @@ class FenceEvidenceController:
     def _read_nodes(self) -> None:
         """Take over what processes before this one wrote, once for each Node; forget Slurm nodes that are gone."""
         snapshot = self._engine.snapshot
-        if not (self._controller.running and snapshot.picture.known and snapshot.node_map.known):
+        if not (self._controller.running and snapshot.slurm.known and snapshot.node_map.known):
             return
         for slurm_node, name in snapshot.node_map.kubernetes.items():
             node = self._kube_node(name)
@@ -167,10 +167,10 @@ class FenceEvidenceController:
                 self._ledger.drop(slurm_node)
             self._read[slurm_node] = node.uid
             self._adopt(slurm_node, node)
-        for gone in (self._read.keys() | self._ledger.nodes()) - snapshot.picture.nodes.keys():
+        for gone in (self._read.keys() | self._ledger.nodes()) - snapshot.slurm.nodes.keys():
             self._ledger.drop(gone)
             self._read.pop(gone, None)
-        for call in [one for one in self._last_calls if one[0] not in snapshot.picture.nodes]:
+        for call in [one for one in self._last_calls if one[0] not in snapshot.slurm.nodes]:
             del self._last_calls[call]
 
     def _adopt(self, slurm_node: str, node: NodeView) -> None:

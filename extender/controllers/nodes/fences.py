@@ -17,7 +17,7 @@ from extender.domain.ports import Clock
 from extender.domain.states import LostState
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
-from extender.engine.jobs.read_versions import Asked
+from extender.engine.jobs.read_versions import RequestTime
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.topics import PlaceholderChanged
 
@@ -40,7 +40,7 @@ class FenceController:
         self._state = state
         self._nodes = nodes
         self._clock = clock
-        self._doubted: dict[str, tuple[int, Asked]] = {}
+        self._doubted: dict[str, tuple[int, RequestTime]] = {}
         """The job by workload, and since when, until a read answers."""
 
         self._ends = Controller("doubted ends", self._confirm)
@@ -54,7 +54,7 @@ class FenceController:
         if p.outlives_job:
             return  # that is known, and its nodes are held
         self._nodes.hold_for(p)
-        self._doubted[p.key] = job_id, self._state.job_reads.ask()
+        self._doubted[p.key] = job_id, self._state.job_reads.next_request_time()
         self._ends.add(p.key, after=SOON)
 
     async def run(self) -> None:
@@ -101,7 +101,7 @@ class FenceController:
             del self._doubted[key]
             self._nodes.job_lives(key)
             return None
-        self._doubted[key] = job_id, readings.ask()
+        self._doubted[key] = job_id, readings.next_request_time()
         return Requeue(AGAIN)
 
     def _lives(self, key: str, answered: bool) -> bool:

@@ -118,7 +118,7 @@ class HealthController:
         if not (self._rules.some and node_map.known):
             return []
         pairs = {slurm_node: name for name, slurm_node in node_map.last.items()}
-        known = self._engine.snapshot.picture.nodes
+        known = self._engine.snapshot.slurm.nodes
         self._remembered = {s: name for s, name in self._remembered.items() if s not in pairs and s in known}
         for slurm_node in self._held.keys() - pairs.keys() - self._remembered.keys():
             self._hold(slurm_node, {})  # Slurm does not have it any more
@@ -148,7 +148,7 @@ class HealthController:
         if node is None and name in self._left:
             self._hold(slurm_node, {})
             return
-        was = self._engine.snapshot.picture.nodes.get(slurm_node)
+        was = self._engine.snapshot.slurm.nodes.get(slurm_node)
         if node is not None and was is not None and speaks_no_more(node, was) and not had:
             self._left.add(name)
         else:

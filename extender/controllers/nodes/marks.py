@@ -105,7 +105,7 @@ class MarkController:
         snapshot, now = self._engine.snapshot, self._clock.now()
         found = Counter(dict.fromkeys(REASONS, 0))
         for its in snapshot.node_map.last.values():
-            slurm = snapshot.picture.nodes.get(its)
+            slurm = snapshot.slurm.nodes.get(its)
             why = None if slurm is None else unavailable(slurm, now - self._silent.get(its, now))
             if why is not None:
                 found[why.reason] += 1
@@ -141,21 +141,21 @@ class MarkController:
     def snapshot_changed(self, _event: SnapshotChanged) -> None:
         """Compare the Nodes of which either side is different from the snapshot before."""
         snapshot = self._engine.snapshot
-        known = snapshot.picture.known and snapshot.node_map.known
+        known = snapshot.slurm.known and snapshot.node_map.known
         if self._controller.running and snapshot is not self._seen and known:
             self._compare(snapshot)
 
     def _compare(self, snapshot: ClusterSnapshot) -> None:
         """Queue the Nodes whose Slurm node changed: thousands are not compared for one that is busy now."""
         now, pairs, before = self._clock.now(), snapshot.node_map.last, self._seen
-        nodes = snapshot.picture.nodes
+        nodes = snapshot.slurm.nodes
         silent = {name for name, node in nodes.items() if node.flags and SILENT in node.flags}
         self._silent = {name: self._silent.get(name, now) for name in silent}
         changed = self._slurmds_changed(nodes) | silent
         if before is None:
             self._native.adopt(self._kube_nodes(), lambda name: pairs.get(name, ""))
-        elif snapshot.picture is not before.picture:
-            changed |= _changed(before.picture.nodes, nodes)
+        elif snapshot.slurm is not before.slurm:
+            changed |= _changed(before.slurm.nodes, nodes)
         self._seen = snapshot
         if before is None or pairs != before.node_map.last:
             there = set()
@@ -215,7 +215,7 @@ class MarkController:
     def _owed(self, node: NodeView) -> tuple[NodePatch | None, Report | None]:
         """Return the write that is due. While the mapping or Slurm's nodes are unknown, everything stays as it is."""
         snapshot = self._engine.snapshot
-        if not (self._seen is not None and snapshot.picture.known and snapshot.node_map.known):
+        if not (self._seen is not None and snapshot.slurm.known and snapshot.node_map.known):
             return None, None
         standing = self._standing(node)
         self._notify(node, standing)
@@ -228,7 +228,7 @@ class MarkController:
     def _standing(self, node: NodeView) -> NodeStatus:
         snapshot, now = self._engine.snapshot, self._clock.now()
         name = snapshot.node_map.last.get(node.name, "")
-        slurm = snapshot.picture.nodes.get(name)
+        slurm = snapshot.slurm.nodes.get(name)
         if slurm is None:
             return NodeStatus()
         silent_s = now - self._silent.get(name, now)

@@ -180,8 +180,8 @@ class RemovalController:
         """
         if slurm_node in self._adopted or not self._controller.running:
             return
-        if self._engine.snapshot.picture.known:
-            self._adopted &= self._engine.snapshot.picture.nodes.keys()
+        if self._engine.snapshot.slurm.known:
+            self._adopted &= self._engine.snapshot.slurm.nodes.keys()
         self._adopted.add(slurm_node)
         for one in removals_in(reason):
             if (found_before := self._open.get(one.uid)) is not None:
@@ -238,7 +238,7 @@ class RemovalController:
             for seen in list(self._kube_nodes().values()):
                 self._note_release(seen)
             return Requeue(CHECK_EVERY)
-        known = self._engine.snapshot.picture.known and self._clock.now() - self._began > REMEMBERS_WITHIN
+        known = self._engine.snapshot.slurm.known and self._clock.now() - self._began > REMEMBERS_WITHIN
         await self._let_go_of_released(self._kube_nodes(), known)
         nodes, now, those = self._kube_nodes(), self._clock.now(), list(self._open.values())
         for one in those:
@@ -341,7 +341,7 @@ class RemovalController:
         p = self._engine.placeholders.get(one.workload)
         waits = p is not None and p.job_occupied and p.state in {State.UNSURE, State.WAITING}
         missing = p is not None and self._missing_jobs.misses(p.key)
-        return self._engine.snapshot.picture.known and (missing or not waits)
+        return self._engine.snapshot.slurm.known and (missing or not waits)
 
     def _done(self, one: _OpenRemoval, why: str) -> None:
         _log.info("pod_end_known", pod=one.known.pod, uid=one.known.uid, node=one.known.node, why=why)
@@ -368,7 +368,7 @@ class RemovalController:
             theirs = theirs or slurm_nodes_of(p, snapshot.node_map)
         own_name = {node} if snapshot.node_map.last_kubernetes(node) == node else set[str]()
         given = theirs or snapshot.node_map.last_slurm([node]) or frozenset(p.slurm_nodes if p else ())
-        return given or frozenset(own_name & snapshot.picture.nodes.keys())
+        return given or frozenset(own_name & snapshot.slurm.nodes.keys())
 
     def holds(self, slurm_node: str) -> bool:
         """Return whether this Slurm node is held for a removed Pod."""

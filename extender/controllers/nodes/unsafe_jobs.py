@@ -31,8 +31,8 @@ class UnsafeJobs:
 
     def sentences(self) -> tuple[str, ...]:
         """Return what is unsafe now, beside the settings of partitions."""
-        picture = self._engine.snapshot.picture
-        return no_safe_mode(picture, self._fenced()) if picture.known else ()
+        slurm = self._engine.snapshot.slurm
+        return no_safe_mode(slurm, self._fenced()) if slurm.known else ()
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Report a job that was granted just now, if nothing holds its node and that was not reported yet."""
@@ -49,7 +49,7 @@ class UnsafeJobs:
                 self._announcer.announce(said)
 
     def _causes(self, p: Placeholder) -> Iterator[tuple[str, str]]:
-        picture = self._engine.snapshot.picture
+        slurm = self._engine.snapshot.slurm
         # What was reported is not worked out again: it goes through all nodes.
         if (
             p.mode is Mode.EXTERNAL
@@ -59,7 +59,7 @@ class UnsafeJobs:
             for text in self.sentences():
                 yield "", f"{text[0].upper()}{text[1:]}"
         request = p.submitted_request
-        for name in picture.partition_names(request.partition if request is not None else ""):
-            partition = picture.partitions.get(name)
+        for name in slurm.partition_names(request.partition if request is not None else ""):
+            partition = slurm.partitions.get(name)
             if partition is not None and (text := beside_its_victim(partition)):
                 yield name, f"{text[0].upper()}{text[1:]}"

@@ -25,11 +25,11 @@ def _orders(facts: Facts) -> tuple[CpuMapping, Mapping[str, tuple[NodeCpus, Slur
     found, settings = mapped_nodes(facts), facts.config.cpus
     if found is None or settings is None:
         return None
-    picture = facts.slurm.picture.nodes
+    slurm_nodes = facts.slurm.snapshot.nodes
     paired = {
         node.name: (NodeCpus.of(node, slurm_node), slurm_node)
         for node in facts.kube.nodes or ()
-        if (slurm_node := picture.get(found.slurm.get(node.name, ""))) is not None
+        if (slurm_node := slurm_nodes.get(found.slurm.get(node.name, ""))) is not None
     }
     return settings, paired
 

@@ -129,7 +129,7 @@ def _compared(facts: Facts) -> tuple[Sequence[ResourceSliceView], DeviceMap, Seq
     mapped = mapped_nodes(facts)
     if facts.devices is None or facts.devices.slices is None or mapped is None:
         return None
-    slurm = facts.slurm.picture.nodes
+    slurm = facts.slurm.snapshot.nodes
     pairs = [
         GresNode(node, name, slurm[name].gres) for name, node in sorted(mapped.kubernetes.items()) if name in slurm
     ]

@@ -236,11 +236,11 @@ def _conditions(said: str, conditions: Sequence[Json], scheduler: str) -> Iterat
     given = [str(each.get("expression", "")).strip() for each in conditions]
     about = [text for text in given if "schedulerName" in text]
     names = {found[1] for text in about if (found := _ONE_NAME.fullmatch(text))}
-    odd = [text for text in about if not _ONE_NAME.fullmatch(text)]
-    if odd:
+    unreadable = [text for text in about if not _ONE_NAME.fullmatch(text)]
+    if unreadable:
         yield skipped(
             "gates",
-            f"{said} has the condition {odd[0]}, which the doctor cannot evaluate",
+            f"{said} has the condition {unreadable[0]}, which the doctor cannot evaluate",
             f"create a Pod of {scheduler}, and check whether {GATE} is in its spec.schedulingGates",
         )
     elif names and names != {scheduler}:
@@ -295,17 +295,17 @@ def leaders(found: Sequence[Leader] | None, scheduler: str, own: str) -> Iterato
 
 def mapped_nodes(facts: Facts) -> NodeMap | None:
     """Return which Node is which Slurm node; `None`: not known."""
-    picture, known = facts.slurm.picture, facts.kube.nodes
-    if facts.kube.server.error or not picture.known or known is None:
+    slurm, known = facts.slurm.snapshot, facts.kube.nodes
+    if facts.kube.server.error or not slurm.known or known is None:
         return None
     selector = facts.config.nodes.slurmd_selector
     slurmds = slurmd_nodes(pod for pod in facts.kube.pods or () if selector.selects(pod))
-    return map_nodes(known, picture, slurmds, pairing=facts.config.nodes.pairing)
+    return map_nodes(known, slurm, slurmds, pairing=facts.config.nodes.pairing)
 
 
 def _node_facts(facts: Facts) -> tuple[NodeMap, int, int] | None:
     found = mapped_nodes(facts)
-    return None if found is None else (found, len(facts.kube.nodes or ()), len(facts.slurm.picture.nodes))
+    return None if found is None else (found, len(facts.kube.nodes or ()), len(facts.slurm.snapshot.nodes))
 
 
 @check(needs=_node_facts)
@@ -342,7 +342,7 @@ def fence_facts(facts: Facts) -> tuple[tuple[str, ...], frozenset[str], str] | N
     if mapped is None or reader is None:
         return None
     pairs, nodes = mapped.kubernetes, {node.name: node for node in facts.kube.nodes or ()}
-    external = {name for name, node in facts.slurm.picture.nodes.items() if node.external}
+    external = {name for name, node in facts.slurm.snapshot.nodes.items() if node.external}
     proven = reader.proven(pairs, nodes, external, facts.now + (facts.kube.ahead_s or 0.0))
     return tuple(sorted(pairs)), proven, reader.trouble
 

@@ -213,8 +213,8 @@ SETTINGS: tuple[SlurmSetting, ...] = (
 
 def context_of(facts: Facts) -> SettingContext:
     """Return the context of an installation."""
-    config, picture = facts.config, facts.slurm.picture
-    nodes = picture.nodes.values()
+    config, slurm = facts.config, facts.slurm.snapshot
+    nodes = slurm.nodes.values()
     return SettingContext(
         kill_wait_s=config.slurm.kill_wait,
         send_user_signal=config.slurm.send_user_signal,
@@ -222,8 +222,8 @@ def context_of(facts: Facts) -> SettingContext:
         max_grace_s=config.limits.max_grace,
         records=facts.slurm.records,
         external_nodes=any(node.external for node in nodes),
-        graced=any(one.grace_time_s for one in picture.partitions.values()),
-        slurmds=not picture.known or any(not node.external for node in nodes),
+        graced=any(one.grace_time_s for one in slurm.partitions.values()),
+        slurmds=not slurm.known or any(not node.external for node in nodes),
     )
 
 

@@ -189,13 +189,13 @@ def _slurm_user(conf: KnownSlurmConf | None) -> str:
     return (text or "").partition("(")[0]
 
 
-@check(needs=lambda facts: None if facts.slurm.picture.known else (facts.slurm.trouble,))
+@check(needs=lambda facts: None if facts.slurm.snapshot.known else (facts.slurm.trouble,))
 def slurmctld(trouble: str) -> Iterator[Finding]:
     """Say that nothing is known of slurmctld, so that the checks below are missing."""
     yield skipped("slurmctld", trouble or "its state could not be read", "fix the errors above and run doctor again")
 
 
-@check(needs=lambda facts: ("slurmctld", facts.slurm.ahead_s) if facts.slurm.picture.known else None)
+@check(needs=lambda facts: ("slurmctld", facts.slurm.ahead_s) if facts.slurm.snapshot.known else None)
 def clock(whose: str, ahead_s: float | None) -> Iterator[Finding]:
     """Compare a clock with this machine's. `ahead_s`: seconds by which it is ahead; `None`: not known."""
     if ahead_s is None:
@@ -210,14 +210,14 @@ def clock(whose: str, ahead_s: float | None) -> Iterator[Finding]:
         yield error("clock", said, "synchronize both clocks by NTP: tokens and credentials are valid for a short time")
 
 
-@check(needs=lambda facts: (with_modes(facts.slurm.picture, facts.conf),) if facts.slurm.picture.known else None)
-def partitions(picture: SlurmSnapshot) -> Iterator[Finding]:
+@check(needs=lambda facts: (with_modes(facts.slurm.snapshot, facts.conf),) if facts.slurm.snapshot.known else None)
+def partitions(slurm: SlurmSnapshot) -> Iterator[Finding]:
     """Judge whether the nodes of each partition can be held (`domain.nodes.fences`), and the default partition."""
-    found = picture.partitions.values()
+    found = slurm.partitions.values()
     if not found:
         yield error("partitions", "Slurm shows none to this token", "no job can start: see `scontrol show partition`")
         return
-    sentences = weak(picture)
+    sentences = weak(slurm)
     for said in sentences:
         if "GANG" in said:
             yield error("partitions", said, "set PreemptMode=OFF, CANCEL or REQUEUE on it")
@@ -242,24 +242,24 @@ def partitions(picture: SlurmSnapshot) -> Iterator[Finding]:
 
 @check(
     needs=lambda facts: (
-        (with_modes(facts.slurm.picture, facts.conf), facts.config.jobs.partitions)
-        if facts.slurm.picture.known
+        (with_modes(facts.slurm.snapshot, facts.conf), facts.config.jobs.partitions)
+        if facts.slurm.snapshot.known
         else None
     )
 )
-def partition_access(picture: SlurmSnapshot, listed: Sequence[str]) -> Iterator[Finding]:
+def partition_access(slurm: SlurmSnapshot, listed: Sequence[str]) -> Iterator[Finding]:
     """List the restricted partitions that Pods may name. `listed` is `jobs.partitions`.
 
     The extender submits jobs as an administrator, so Slurm itself refuses no Pod.
     """
-    for one in picture.partitions.values():
+    for one in slurm.partitions.values():
         if one.default and one.reserved_for:
             yield warning(
                 "partitions",
                 f"every Pod may use the default partition {one.name}, which has {', '.join(one.reserved_for)}",
                 "name an open partition in jobs.defaults.partition, or restrict it by a rule of the policy",
             )
-    guarded = guarded_partitions(picture) or {}
+    guarded = guarded_partitions(slurm) or {}
     opened = {name: why for name, why in guarded.items() if fits(name, listed)}
     closed = {name: why for name, why in guarded.items() if name not in opened}
     if opened:
@@ -272,19 +272,19 @@ def _shortly(guarded: Mapping[str, str]) -> str:
     return shortened([f"{name} ({why})" for name, why in sorted(guarded.items())], _NAMED)
 
 
-def with_modes(picture: SlurmSnapshot, conf: KnownSlurmConf | None) -> SlurmSnapshot:
+def with_modes(slurm: SlurmSnapshot, conf: KnownSlurmConf | None) -> SlurmSnapshot:
     """Return the snapshot with the PreemptMode of slurm.conf for partitions whose mode slurmrestd does not show.
 
     A partition without PreemptMode has that of the cluster (`slurm.conf(5)`); only the file shows which have one.
     """
     of_all = None if conf is None else conf.words("PreemptMode")
     if conf is None or of_all is None or (of_all and not conf.complete):
-        return picture
+        return slurm
     inherited = ",".join(sorted(of_all)) or "OFF"
     known = {
         name: replace(one, preempt_mode=conf.partition_modes.get(name, inherited).upper())
         if "UNKNOWN" in one.preempt_mode
         else one
-        for name, one in picture.partitions.items()
+        for name, one in slurm.partitions.items()
     }
-    return replace(picture, partitions=known)
+    return replace(slurm, partitions=known)

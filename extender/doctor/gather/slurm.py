@@ -137,7 +137,7 @@ async def _read_rest(facts: SlurmFacts, client: SlurmClient, config: ExtenderCon
         preempting_qos=frozenset(slurm.preempting_qos),
         default_partition=slurm.default_partition or "",
     )
-    facts = replace(facts, ahead_s=ahead, picture=await adapter.picture())
+    facts = replace(facts, ahead_s=ahead, snapshot=await adapter.snapshot())
     if client.capabilities.conf:
         conf = await client.conf()
         facts = replace(facts, conf=from_slurmrestd(conf.raw, "slurmrestd"))

@@ -109,20 +109,20 @@ def foreign_pod_of(pod: PodView, node: str, slurm: SlurmNode | None, policy: For
     return ForeignPod(pod.uid, pod.full_name, node, Amount(max(1, asked.cpus), max(1, asked.memory_mb), asked.gres))
 
 
-def why_none(picture: SlurmSnapshot, partition: str, qos: str) -> str:
+def why_none(slurm: SlurmSnapshot, partition: str, qos: str) -> str:
     """Return why jobs of foreign Pods are impossible; "": they are possible.
 
     A job that may preempt is never requested: Slurm preempts for an immediate allocation that it refuses, each time,
     and for one that it grants (`job_mgr.c`, `job_allocate`). No job ends for a Pod that Slurm did not place.
     """
-    if not picture.features.external:
+    if not slurm.features.external:
         return "this Slurm release has no external jobs; they need 25.05"
-    names = picture.partition_names(partition)
+    names = slurm.partition_names(partition)
     if not names:
         return "Slurm has no default partition, and foreignPods.partition is not set"
-    if len(names) > 1 or names[0] not in picture.partitions:
+    if len(names) > 1 or names[0] not in slurm.partitions:
         return f"Slurm has no partition {partition or names[0]}"
-    if may_preempt(picture, names[0], qos):
+    if may_preempt(slurm, names[0], qos):
         return (
             f"jobs of partition {names[0]}{f' with QOS {qos}' if qos else ''} may preempt others; "
             "foreignPods.partition must name one whose tier is above no other's, foreignPods.qos one that preempts none"

@@ -17,7 +17,7 @@ def exclusions(
     candidates: frozenset[str],
     refused: frozenset[str],
     node_map: NodeMap,
-    picture: SlurmSnapshot,
+    slurm: SlurmSnapshot,
     request: JobRequest,
 ) -> tuple[str, ...]:
     """Return the Slurm nodes to exclude, sorted: all within reach that are no candidate nodes, and the user's own.
@@ -25,26 +25,26 @@ def exclusions(
     `candidates` and `refused` are Kubernetes names; a refused node is no candidate. Only nodes that exist are named:
     slurmctld refuses a job that excludes an unknown one (error 2018).
     """
-    unwanted = within_reach(picture, request) - node_map.to_slurm(candidates - refused)
-    return tuple(sorted(unwanted | picture.nodes.keys() & set(request.excluded_nodes)))
+    unwanted = within_reach(slurm, request) - node_map.to_slurm(candidates - refused)
+    return tuple(sorted(unwanted | slurm.nodes.keys() & set(request.excluded_nodes)))
 
 
-def within_reach(picture: SlurmSnapshot, request: JobRequest) -> frozenset[str]:
+def within_reach(slurm: SlurmSnapshot, request: JobRequest) -> frozenset[str]:
     """Return every existing node of the partitions that the job may run in.
 
     If a partition is not known, or no partition is the default, return every node: the job may run anywhere then.
     """
-    partitions = [picture.partitions.get(name) for name in picture.partition_names(request.partition)]
-    everywhere = frozenset(picture.nodes)
+    partitions = [slurm.partitions.get(name) for name in slurm.partition_names(request.partition)]
+    everywhere = frozenset(slurm.nodes)
     if not partitions or None in partitions:
         return everywhere
     return everywhere.intersection(frozenset[str]().union(*(p.nodes for p in partitions if p is not None)))
 
 
-def reach(picture: SlurmSnapshot, request: JobRequest) -> Iterator[str]:
+def reach(slurm: SlurmSnapshot, request: JobRequest) -> Iterator[str]:
     """Yield the nodes of `within_reach` one by one, some perhaps twice: callers often need only the first few."""
-    partitions = [picture.partitions.get(name) for name in picture.partition_names(request.partition)]
+    partitions = [slurm.partitions.get(name) for name in slurm.partition_names(request.partition)]
     if not partitions or None in partitions:
-        yield from picture.nodes
+        yield from slurm.nodes
         return
-    yield from (name for p in partitions if p is not None for name in p.nodes if name in picture.nodes)
+    yield from (name for p in partitions if p is not None for name in p.nodes if name in slurm.nodes)

@@ -72,10 +72,10 @@ def whence(request: JobRequest | None, minutes: int | None) -> str:
     )
 
 
-def within_partition(request: JobRequest, picture: SlurmSnapshot) -> JobRequest:
+def within_partition(request: JobRequest, slurm: SlurmSnapshot) -> JobRequest:
     """Return the request without the room that no partition of it allows; Slurm would never start the job with it."""
     limit, least = request.time_limit_minutes, request.time_limit_least
-    known = [picture.partitions.get(name) for name in picture.partition_names(request.partition)]
+    known = [slurm.partitions.get(name) for name in slurm.partition_names(request.partition)]
     allowed = [part.max_time_minutes for part in known if part is not None and part.max_time_minutes is not None]
     if limit is None or least is None or not allowed or len(allowed) < len(known):
         return request

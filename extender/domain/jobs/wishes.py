@@ -34,7 +34,7 @@ def same_but_for_what_follows(wishes: Wishes, request: JobRequest) -> bool:
     return dict(wishes).get(_REST) == _of_rest(request)
 
 
-def as_asked(wishes: Wishes, request: JobRequest) -> JobRequest:
+def request_of_job(wishes: Wishes, request: JobRequest) -> JobRequest:
     """Return a request that differs from `request` in just the fields in which a job with these `wishes` does.
 
     The job's own value is not known: the field is left out, or is a question mark. Without `wishes`, as earlier

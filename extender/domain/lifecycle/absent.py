@@ -16,7 +16,7 @@ def _changed(p: Placeholder, _absent: AbsentState, event: e.Event, at: At) -> St
     return proceed_without_job(replace(p, retry_at=0.0) if p.fits_nowhere and other_nodes else p, at)
 
 
-def _nodes_changed(p: Placeholder, _absent: AbsentState, _event: e.PictureChanged, at: At) -> Step:
+def _nodes_changed(p: Placeholder, _absent: AbsentState, _event: e.SlurmSnapshotChanged, at: At) -> Step:
     """Submit a request that fitted on no node at once, since nodes were added or resized."""
     return proceed_without_job(replace(p, retry_at=0.0), at) if p.fits_nowhere else (p, [])
 
@@ -35,7 +35,7 @@ RULES = StateRules(AbsentState)
 RULES.on(_changed, e.PodWanted, to=(State.SUBMITTING, State.REFUSED))
 RULES.on(_changed, e.CandidatesChanged, e.TimerFired, to=(State.SUBMITTING,))
 RULES.on(_changed, e.PodRefused, to=(State.REFUSED,))
-RULES.on(_nodes_changed, e.PictureChanged, to=(State.SUBMITTING,))
+RULES.on(_nodes_changed, e.SlurmSnapshotChanged, to=(State.SUBMITTING,))
 RULES.on(_bound, e.PodBound, to=(State.UNSURE, State.REFUSED))
 RULES.on(_pod_gone, e.PodGone, to=(State.GONE,))
 RULES.ignore("recorded; the end follows", e.PodEnding)

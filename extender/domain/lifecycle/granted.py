@@ -301,7 +301,7 @@ RULES.on(_pod_left, e.PodEnding, e.PodGone, to=(State.RELEASING, State.BOUND))
 RULES.on(_request_changed, e.PodWanted, to=(State.RELEASING, State.BOUND))
 RULES.on(_timer, e.TimerFired)
 RULES.ignore("settings that change after the grant have no effect", e.PodRefused)
-RULES.ignore("excluded nodes matter to pending jobs only", e.PictureChanged)
+RULES.ignore("excluded nodes matter to pending jobs only", e.SlurmSnapshotChanged)
 RULES.ignore("recorded; its outcome follows", e.BindStarted)
 RULES.ignore_late_answers(
     e.AllocationFits, e.AllocationBusy, e.AllocationMisfits, e.AllocationUnfenced, e.WakeAnswered, e.NodeRefused

@@ -69,7 +69,8 @@ RULES.on(_end_answered, e.EvictAnswered)
 RULES.on(_job_ended, e.JobEnded)
 RULES.ignore("its end is under way", e.JobWaiting, e.JobGranted, e.JobEnding)
 RULES.ignore(
-    "recorded; acted on when the end is observed", *(e.PodWanted, e.PodRefused, e.CandidatesChanged, e.PictureChanged)
+    "recorded; acted on when the end is observed",
+    *(e.PodWanted, e.PodRefused, e.CandidatesChanged, e.SlurmSnapshotChanged),
 )
 RULES.ignore("recorded; a Pod that is terminating still runs", e.PodEnding)
 RULES.ignore("recorded; its outcome follows", e.BindStarted)

@@ -35,7 +35,7 @@ def record(p: Placeholder, event: e.Event) -> Placeholder:
             if event.candidates == p.candidates:
                 return p
             return replace(p, candidates=event.candidates, exclusions_changed=True)
-        case e.PictureChanged():
+        case e.SlurmSnapshotChanged():
             return replace(p, exclusions_changed=True)
         case e.BindStarted():
             over = (member := p.member(event.uid)) is not None and member.end is not None

@@ -60,7 +60,7 @@ def _record_due(p: Placeholder, refused: RefusedState, _event: e.TimerFired, _at
 
 
 RULES = StateRules(RefusedState)
-RULES.on(_nodes_changed, e.CandidatesChanged, e.PictureChanged, to=(State.ABSENT,))
+RULES.on(_nodes_changed, e.CandidatesChanged, e.SlurmSnapshotChanged, to=(State.ABSENT,))
 RULES.on(_request_changed, e.PodWanted, to=(State.SUBMITTING, State.ABSENT))
 RULES.on(_refused_again, e.PodRefused, to=(State.ABSENT,))
 RULES.on(_bound, e.PodBound, to=(State.UNSURE, State.REFUSED))

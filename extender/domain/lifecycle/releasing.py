@@ -65,7 +65,7 @@ RULES.on(_bound, e.PodBound, to=(State.LOST, State.UNSURE))
 RULES.ignore("its end is under way", e.JobWaiting, e.JobGranted, e.JobEnding)
 RULES.ignore(
     "recorded; acted on when the end is observed",
-    *(e.PodWanted, e.PodRefused, e.CandidatesChanged, e.PictureChanged),
+    *(e.PodWanted, e.PodRefused, e.CandidatesChanged, e.SlurmSnapshotChanged),
     *(e.PodEnding, e.PodGone, e.BindStarted, e.BindFailed),
 )
 RULES.ignore_late_answers(e.CancelAnswered)

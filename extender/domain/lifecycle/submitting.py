@@ -82,7 +82,7 @@ RULES.on(_unanswered, e.SubmitUnknown, to=(State.UNSURE,))
 RULES.on(_bound, e.PodBound, to=(State.UNSURE,))
 RULES.ignore(
     "recorded; acted on when the job is known or certainly absent",
-    *(e.PodWanted, e.PodRefused, e.CandidatesChanged, e.PictureChanged),
+    *(e.PodWanted, e.PodRefused, e.CandidatesChanged, e.SlurmSnapshotChanged),
     *(e.PodEnding, e.PodGone, e.BindStarted, e.BindFailed),
 )
 RULES.ignore("no job is known", e.JobWaiting, e.JobGranted, e.JobEnding, e.JobEnded)

@@ -11,7 +11,7 @@ from extender.domain.jobs.cancelled import HOW_TO_ASK_AGAIN, Cancelled, digest
 from extender.domain.jobs.changes import NOT_SENT, can_follow, changed, while_running
 from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.jobs.resize import outgrown
-from extender.domain.jobs.wishes import as_asked
+from extender.domain.jobs.wishes import request_of_job
 from extender.domain.lifecycle.rules import At, Step
 from extender.domain.placeholder import Placeholder, State, Timing
 from extender.domain.renewal import replace
@@ -329,7 +329,7 @@ def infer_submitted_request(p: Placeholder) -> Placeholder:
     """
     if p.submitted_request is not None or p.request is None:
         return p
-    return replace(p, submitted_request=as_asked(p.found_wishes, p.request), found_wishes=())
+    return replace(p, submitted_request=request_of_job(p.found_wishes, p.request), found_wishes=())
 
 
 def send_exclusions(p: Placeholder, waiting: WaitingState) -> Step:

@@ -118,7 +118,7 @@ RULES.on(_bound, e.PodBound)
 RULES.ignore("the probe decides", e.JobWaiting, e.JobGranted, e.JobEnding)
 RULES.ignore(
     "recorded; acted on when the job is known or certainly absent",
-    *(e.PodWanted, e.PodRefused, e.CandidatesChanged, e.PictureChanged),
+    *(e.PodWanted, e.PodRefused, e.CandidatesChanged, e.SlurmSnapshotChanged),
     *(e.PodEnding, e.PodGone, e.BindStarted, e.BindFailed),
 )
 RULES.ignore_late_answers(e.ProbeAnswered, e.ProbeFailed)

@@ -37,19 +37,19 @@ def beside_its_victim(partition: SlurmPartition) -> str:
     )
 
 
-def weak(picture: SlurmSnapshot) -> tuple[str, ...]:
+def weak(slurm: SlurmSnapshot) -> tuple[str, ...]:
     """Return a sentence for each partition whose nodes cannot be fenced, or only at a price.
 
     slurmrestd shows PreemptMode from 26.05 on; GANG is a word beside the mode (`slurm.conf(5)`).
     """
     said = []
-    for partition in sorted(picture.partitions.values(), key=lambda one: one.name):
+    for partition in sorted(slurm.partitions.values(), key=lambda one: one.name):
         if sentence := beside_its_victim(partition):
             said.append(sentence)
         elif (
             "UNKNOWN" not in preempt_words(partition)
             and not partition.grace_time_s
-            and may_be_preempted(picture, partition.name)
+            and may_be_preempted(slurm, partition.name)
         ):
             said.append(
                 f"partition {partition.name}: its jobs are preempted without GraceTime: Slurm may preempt a second "

@@ -57,17 +57,17 @@ def fit(
     others = [other for other in present if other.uid != pod.uid and not other.finished]
     ending = [other for other in others if other.deleted_at is not None]
     try:
-        asked = _demand_of(pod).sizes
+        requested = _demand_of(pod).sizes
         allocatable = _sizes_of_node(node)
     except ValueError as why:
         return Misfits(f"node {node.name}: {why}")
-    asked = {name: amount for name, amount in asked.items() if name in allocatable or not on_no_node(name)}
+    requested = {name: amount for name, amount in requested.items() if name in allocatable or not on_no_node(name)}
     occupied = _Occupancy()
     occupied.add(other for other in others if other.deleted_at is None)
-    if wants := occupied.wants(pod, asked, allocatable):
+    if wants := occupied.wants(pod, requested, allocatable):
         return Misfits(f"node {node.name} {wants}")
     occupied.add(ending)
-    if ending and (wants := occupied.wants(pod, asked, allocatable)):
+    if ending and (wants := occupied.wants(pod, requested, allocatable)):
         return Busy(f"node {node.name} {wants}; ending there: {', '.join(sorted(other.full_name for other in ending))}")
     return Fits()
 
@@ -94,12 +94,12 @@ class _Occupancy:
             for name, amount in held.sizes.items():
                 used[name] = used.get(name, 0) + amount
 
-    def wants(self, pod: PodView, asked: Mapping[str, int], allocatable: Mapping[str, int]) -> str:
+    def wants(self, pod: PodView, requested: Mapping[str, int], allocatable: Mapping[str, int]) -> str:
         """Return what keeps the Pod off; "": nothing."""
         wants = []
         if self.pods + 1 > allocatable.get(PODS, 0):
             wants.append(f"runs {self.pods} Pods of at most {allocatable.get(PODS, 0)}")
-        for name, amount in asked.items():
+        for name, amount in requested.items():
             has, used = allocatable.get(name, 0), self.used.get(name, 0)
             if amount > max(0, has - used):
                 of = unit(name)

@@ -76,9 +76,9 @@ def chosen_mode(
     return Mode.ALLOCATION, unfenced
 
 
-def no_safe_mode(picture: SlurmSnapshot, fenced: FencedNodes) -> tuple[str, ...]:
+def no_safe_mode(slurm: SlurmSnapshot, fenced: FencedNodes) -> tuple[str, ...]:
     """Return a sentence for nodes on which no mode is safe, as far as calls of the fence script show."""
-    external = {name for name, node in picture.nodes.items() if node.external}
+    external = {name for name, node in slurm.nodes.items() if node.external}
     unfenced = sorted(fenced.unfenced(external, external))
     if not unfenced:
         return ()

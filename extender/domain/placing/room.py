@@ -64,27 +64,29 @@ def _given(node: NodeView, name: str) -> int:
         return UNKNOWN
 
 
-def lacks(asked: Amounts, has: Amounts) -> list[str]:
+def lacks(requested: Amounts, has: Amounts) -> list[str]:
     """Return the resources of which there is too little even if nothing else runs there."""
-    return [name for name, amount in asked.items() if amount > max(0, has.get(name, 0))]
+    return [name for name, amount in requested.items() if amount > max(0, has.get(name, 0))]
 
 
-def times(asked: Amounts, has: Amounts) -> int:
+def times(requested: Amounts, has: Amounts) -> int:
     """Return how many times a request fits if nothing else runs there."""
-    return min((max(0, has.get(name, 0)) // amount for name, amount in asked.items() if amount > 0), default=0)
+    return min((max(0, has.get(name, 0)) // amount for name, amount in requested.items() if amount > 0), default=0)
 
 
-def nearest(asked: Amounts, offers: Mapping[str, Amounts]) -> str:
+def nearest(requested: Amounts, offers: Mapping[str, Amounts]) -> str:
     """Return the nearest node and what it is too small in, as a clause. `offers` by the name of the node."""
 
     def distance(name: str) -> tuple[int, float, str]:
         has = offers[name]
-        missing = lacks(asked, has)
-        return len(missing), sum(1 - has.get(one, 0) / asked[one] for one in missing), name
+        missing = lacks(requested, has)
+        return len(missing), sum(1 - has.get(one, 0) / requested[one] for one in missing), name
 
     best = min(offers, key=distance)
     has = offers[best]
-    missing = "; ".join(_lacked(name, asked[name], has.get(name, 0), offers.values()) for name in lacks(asked, has))
+    missing = "; ".join(
+        _lacked(name, requested[name], has.get(name, 0), offers.values()) for name in lacks(requested, has)
+    )
     return f"nearest is {best}: {missing}"
 
 

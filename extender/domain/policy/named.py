@@ -25,15 +25,15 @@ class Nameable:
     mcs_labels: tuple[str, ...] = ()
 
 
-def guarded_partitions(picture: SlurmSnapshot) -> Mapping[str, str] | None:
+def guarded_partitions(slurm: SlurmSnapshot) -> Mapping[str, str] | None:
     """Return the partitions that not all users may use, each with the reason; `None`: Slurm was not read yet.
 
     A partition is guarded if it has AllowGroups, AllowAccounts or AllowQos, or a PriorityTier above that of the default
     partition. The default partition is open. Where none is known as the default one, the lowest tier stands for its.
     """
-    if not picture.known:
+    if not slurm.known:
         return None
-    every = picture.partitions.values()
+    every = slurm.partitions.values()
     defaults = [one.priority_tier for one in every if one.default]
     base = max(defaults) if defaults else min((one.priority_tier for one in every), default=1)
     return {one.name: why for one in every if not one.default and (why := _guard(one, base))}

@@ -39,10 +39,10 @@ class JobIdentity:
 
     def owner_of_jobs(self, p: Placeholder) -> int | None:
         """Return the user for whom this workload's jobs are made; `None`: not known."""
-        asked = p.submitted_request or p.request
-        if asked is None:
+        request = p.submitted_request or p.request
+        if request is None:
             return None
-        return asked.run_as.uid if asked.run_as is not None else self.caller
+        return request.run_as.uid if request.run_as is not None else self.caller
 
     def learn_caller(self, p: Placeholder, job: JobView) -> None:
         """Learn the user from a job of this workload, where the site names the token's owner by name only."""

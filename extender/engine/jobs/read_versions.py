@@ -17,7 +17,7 @@ SPARE = 64
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Asked:
+class RequestTime:
     """The instant of a request; the number orders requests of the same instant."""
 
     at: float
@@ -31,27 +31,27 @@ class JobReadVersions:
         self._clock = clock
         self._live = live
         self._number = count()
-        self._notified: dict[int, Asked] = {}
+        self._notified: dict[int, RequestTime] = {}
         self._words: dict[int, frozenset[str]] = {}
-        self._wanted: dict[tuple[str, int], Asked] = {}
+        self._wanted: dict[tuple[str, int], RequestTime] = {}
         """Since when each workload waits for an answer about its job."""
 
-        self._doubted: dict[int, Asked] = {}
+        self._doubted: dict[int, RequestTime] = {}
 
     def __len__(self) -> int:
         return len(self._notified)
 
-    def ask(self) -> Asked:
+    def next_request_time(self) -> RequestTime:
         """Assign a number to a read that is sent now."""
-        return Asked(self._clock.now(), next(self._number))
+        return RequestTime(self._clock.now(), next(self._number))
 
     def want(self, key: str, job_id: int) -> None:
         """Record that this workload wants an answer about its job that is requested from now on."""
-        self._wanted[key, job_id] = self.ask()
+        self._wanted[key, job_id] = self.next_request_time()
 
-    def delivered(self, key: str, job_id: int, asked: Asked) -> None:
+    def delivered(self, key: str, job_id: int, requested_at: RequestTime) -> None:
         """Record that this workload received an answer about its job, by the instant of its request."""
-        if (since := self._wanted.get((key, job_id))) is not None and since < asked:
+        if (since := self._wanted.get((key, job_id))) is not None and since < requested_at:
             del self._wanted[key, job_id]
 
     def still_wanted(self, key: str, job_id: int) -> bool:
@@ -60,7 +60,7 @@ class JobReadVersions:
 
     def doubt(self, job_id: int) -> None:
         """Discard what is known of the job, since it may be ending."""
-        self._doubted[job_id] = self.ask()
+        self._doubted[job_id] = self.next_request_time()
 
     def doubted(self, job_id: int | None) -> bool:
         """Return whether every answer about this job is older than the doubt."""
@@ -72,10 +72,10 @@ class JobReadVersions:
         last = self._notified.get(job_id)
         return last is not None and last.at >= at
 
-    def notified_after(self, job_id: int, question: Asked) -> bool:
+    def notified_after(self, job_id: int, requested_at: RequestTime) -> bool:
         """Return whether an answer to a later request than this one has been used."""
         last = self._notified.get(job_id)
-        return last is not None and question < last
+        return last is not None and requested_at < last
 
     def words(self, job_id: int) -> frozenset[str] | None:
         """Return the state words of the latest answer about this job; `None`: no answer, or there was no such job."""
@@ -88,12 +88,12 @@ class JobReadVersions:
         else:
             self._words[job_id] = words
 
-    def is_news(self, job_id: int, asked: Asked) -> bool:
+    def is_news(self, job_id: int, requested_at: RequestTime) -> bool:
         """Return whether no later request has been answered; if so, this answer becomes the latest."""
         last = self._notified.get(job_id)
-        if last is not None and asked < last:
+        if last is not None and requested_at < last:
             return False
-        self._notified[job_id] = asked
+        self._notified[job_id] = requested_at
         live = self._live()
         if max(len(self._notified), len(self._doubted)) > 2 * len(live) + SPARE:
             self._notified = {job: when for job, when in self._notified.items() if job in live}

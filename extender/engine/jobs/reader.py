@@ -22,7 +22,7 @@ from extender.domain.states import UnsureState
 from extender.domain.wellknown import Reason
 from extender.engine.engine_context import EnginePorts, EngineState
 from extender.engine.gangs.unknown_members import left_by_all
-from extender.engine.jobs.read_versions import Asked
+from extender.engine.jobs.read_versions import RequestTime
 from extender.engine.placeholders import EmitEvent
 from extender.engine.wait_reasons import QueuePositions
 from extender.runtime.topics import MembersUnknown
@@ -49,32 +49,32 @@ class JobReader:
 
         False: Slurm did not answer.
         """
-        asked = self._state.job_reads.ask()
+        requested_at = self._state.job_reads.next_request_time()
         try:
             job = await self._ports.jobs.read(job_id)
         except PortError as error:
             _log.info("job_not_read", job_id=job_id, error=str(error))
             return False
-        self._notify(key, job_id, job, asked, cause)
+        self._notify(key, job_id, job, requested_at, cause)
         return True
 
-    def _notify(self, key: str, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
+    def _notify(self, key: str, job_id: int, job: JobView | None, requested_at: RequestTime, cause: str) -> None:
         """Send a read of its job to the workload; `None`: slurmctld does not know the job."""
         p = self._state.placeholders.get(key)
-        if p is None or not self._state.job_reads.is_news(job_id, asked):
+        if p is None or not self._state.job_reads.is_news(job_id, requested_at):
             return
-        self._state.job_reads.delivered(key, job_id, asked)
+        self._state.job_reads.delivered(key, job_id, requested_at)
         its = job is not None and self.is_its(p, job)
         self._state.job_reads.note(job_id, job.flags | {job.state} if job is not None and its else None)
         if job is None or not its:
-            self._missed(p, job_id, job, asked, cause)
+            self._missed(p, job_id, job, requested_at, cause)
             return
         self._state.missing_jobs.seen(p.key)
         self._state.identity.learn_caller(p, job)
         self._queue.check(p, job)
         self._manual_changes.check(p, job, self._name(p.key), p.submitted_request)
         due = due_in(job, [pod.grace_s for pod in self._ports.pods_of(p)])
-        nodes = self._state.snapshot.picture.nodes
+        nodes = self._state.snapshot.slurm.nodes
         down = frozenset(name for name in p.slurm_nodes if name in nodes and nodes[name].state == "DOWN")
         for event in job_events(p, job, self._state.snapshot.node_map, due, down):
             self._handle(key, event, cause)
@@ -88,12 +88,12 @@ class JobReader:
         own = self._state.identity.mark(key, 0)
         return job_name(title, own.cluster, own.scheduler, key)
 
-    def _missed(self, p: Placeholder, job_id: int, job: JobView | None, asked: Asked, cause: str) -> None:
+    def _missed(self, p: Placeholder, job_id: int, job: JobView | None, requested_at: RequestTime, cause: str) -> None:
         missing_jobs = self._state.missing_jobs
         runs = p.job_occupied and p.job_id == job_id and p.state is not State.LOST
         if runs:
             missing_jobs.doubt(p.key)
-        if not missing_jobs.missed(p.key, job_id, asked.at):
+        if not missing_jobs.missed(p.key, job_id, requested_at.at):
             return
         if runs and not missing_jobs.may_end(p.key, job_id, p.refs, nodes_unknown=self._nodes_unknown(p)):
             return
@@ -110,8 +110,8 @@ class JobReader:
         theirs = slurm_nodes_of(p, snapshot.node_map) or {member.node for member in p.members if member.placed}
         nodes = {*theirs, *p.slurm_nodes} - {""}
         if not nodes and any(member.unknown for member in p.members):
-            return not snapshot.picture.known  # all that is known of its members is their job
-        return not (snapshot.picture.known and snapshot.picture.nodes.keys() & nodes)
+            return not snapshot.slurm.known  # all that is known of its members is their job
+        return not (snapshot.slurm.known and snapshot.slurm.nodes.keys() & nodes)
 
     @staticmethod
     def _would_vanish(p: Placeholder, asked_at: float) -> bool:
@@ -195,11 +195,11 @@ class ManualChangeNotifier:
         self._notified: dict[str, tuple[int, frozenset[str]]] = {}
         """By workload: its job, and the words of what was said last of it."""
 
-    def check(self, p: Placeholder, job: JobView, name: str, asked: JobRequest | None) -> None:
+    def check(self, p: Placeholder, job: JobView, name: str, request: JobRequest | None) -> None:
         """Announce what a read of the workload's job shows as changed since the request that Slurm was sent."""
         if job.job_id != p.job_id:
             return
-        found = dict(changes(asked, job, name))
+        found = dict(changes(request, job, name))
         last_job, words = self._notified.get(p.key, (job.job_id, frozenset[str]()))
         if last_job != job.job_id:
             words = frozenset()

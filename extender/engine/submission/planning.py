@@ -61,14 +61,14 @@ class Planner:
     def _unfenced(self, snapshot: ClusterSnapshot, request: JobRequest, fenced: FencedNodes) -> frozenset[str]:
         if request.members < 2 or not self._gangs_need_fence:
             return frozenset()
-        nodes, known = frozenset(reach(snapshot.picture, request)), snapshot.picture.nodes
+        nodes, known = frozenset(reach(snapshot.slurm, request)), snapshot.slurm.nodes
         external = {name for name in nodes if name in known and known[name].external}
         return frozenset(job_safety(Mode.BATCH, request.members, nodes, external, fenced).unfenced)
 
     def mode_of(self, snapshot: ClusterSnapshot, request: JobRequest, excluded: tuple[str, ...]) -> Mode:
         """Return the likely mode of a queued job whose mode is not recorded, by its excluded nodes."""
         what = ("mode", request.mode, request.partition, excluded)
-        return self._once(snapshot, what, lambda: mode_of(request, snapshot.picture, excluded))
+        return self._once(snapshot, what, lambda: mode_of(request, snapshot.slurm, excluded))
 
     def queued(
         self, snapshot: ClusterSnapshot, request: JobRequest, excluded: tuple[str, ...], mode: Mode
@@ -88,7 +88,7 @@ class Planner:
         fenced: FencedNodes = NO_FENCE,
     ) -> tuple[SubmissionPlan | NoPlan, str]:
         """Return mode and call, and why none of the nodes that are left can ever hold the workload, if that is so."""
-        queue = queue or must_queue(request, snapshot.picture, waiting)
+        queue = queue or must_queue(request, snapshot.slurm, waiting)
 
         def planned(excluded: tuple[str, ...]) -> SubmissionPlan | NoPlan:
             return self._planned(snapshot, request, excluded, queue=queue, fenced=fenced)
@@ -139,7 +139,7 @@ class Planner:
     ) -> tuple[str, ...]:
         what = ("avoids", candidates, refused, request.partition, request.excluded_nodes)
         return self._once(
-            snapshot, what, lambda: exclusions(candidates, refused, snapshot.node_map, snapshot.picture, request)
+            snapshot, what, lambda: exclusions(candidates, refused, snapshot.node_map, snapshot.slurm, request)
         )
 
     def _planned(
@@ -168,7 +168,7 @@ class Planner:
         return self._once(
             snapshot,
             what,
-            lambda: plan(request, snapshot.picture, excluded, queue, QueuedPlaceholders(), fenced=fenced),
+            lambda: plan(request, snapshot.slurm, excluded, queue, QueuedPlaceholders(), fenced=fenced),
         )
 
     def _once(self, snapshot: ClusterSnapshot, what: Hashable, work_out: Callable[[], T]) -> T:
@@ -187,7 +187,7 @@ class Planner:
     @staticmethod
     def _left(snapshot: ClusterSnapshot, request: JobRequest, chosen: SubmissionPlan) -> Iterator[str]:
         avoided = frozenset(chosen.excluded)
-        return (name for name in reach(snapshot.picture, request) if name not in avoided)
+        return (name for name in reach(snapshot.slurm, request) if name not in avoided)
 
 
 SIZES_KEPT = 256
@@ -216,10 +216,10 @@ class NodeCapacityIndex:
         self._check(snapshot)
         there = frozenset(nodes) & self._nodes.keys()
         for pod in pods:
-            asked = room.of_pod(pod, self._on_no_node)
-            if there and there <= self._too_small(asked):
-                offers = {name: room.of_kubelet(self._nodes[name], asked) for name in there}
-                return f"No Node that the Pod may use is large enough for it: {room.nearest(asked, offers)}."
+            requested = room.of_pod(pod, self._on_no_node)
+            if there and there <= self._too_small(requested):
+                offers = {name: room.of_kubelet(self._nodes[name], requested) for name in there}
+                return f"No Node that the Pod may use is large enough for it: {room.nearest(requested, offers)}."
         return ""
 
     @staticmethod
@@ -228,25 +228,27 @@ class NodeCapacityIndex:
 
         An empty list of nodes, or missing information, is not a reason.
         """
-        asked = room.of_job(request)
+        requested = room.of_job(request)
         offers: dict[str, Amounts] = {}
         for name in nodes:
-            node = snapshot.picture.nodes.get(name)
+            node = snapshot.slurm.nodes.get(name)
             has = None if node is None else room.of_slurm(node)
-            if has is None or not room.lacks(asked, has):
+            if has is None or not room.lacks(requested, has):
                 return ""
             offers[name] = has
         if not offers:
             return ""
-        return f"No node of Slurm that the Pod may use is large enough for it: {room.nearest(asked, offers)}."
+        return f"No node of Slurm that the Pod may use is large enough for it: {room.nearest(requested, offers)}."
 
-    def _too_small(self, asked: Amounts) -> frozenset[str]:
-        key = frozenset(asked.items())
+    def _too_small(self, requested: Amounts) -> frozenset[str]:
+        key = frozenset(requested.items())
         found = self._small.get(key)
         if found is None:
             if len(self._small) >= SIZES_KEPT:
                 self._small.clear()
-            found = frozenset(name for resource, amount in asked.items() for name in self._with_less(resource, amount))
+            found = frozenset(
+                name for resource, amount in requested.items() for name in self._with_less(resource, amount)
+            )
             self._small[key] = found
         return found
 
@@ -259,8 +261,8 @@ class NodeCapacityIndex:
             for name, node in self._nodes.items():
                 said = bool(node.allocatable), node.allocatable.get(resource, "")
                 alike.setdefault(said, []).append(name)
-            asked = (resource,)
-            pairs = [(room.of_kubelet(self._nodes[names[0]], asked)[resource], names) for names in alike.values()]
+            requested = (resource,)
+            pairs = [(room.of_kubelet(self._nodes[names[0]], requested)[resource], names) for names in alike.values()]
             pairs.sort(key=itemgetter(0))
             known = self._by_amount[resource] = [has for has, _ in pairs], [names for _, names in pairs]
         return chain.from_iterable(known[1][: bisect_left(known[0], amount)])
@@ -278,13 +280,13 @@ class NodeCapacityIndex:
 
 def _no_room(snapshot: ClusterSnapshot, request: JobRequest, nodes: Sequence[str]) -> str:
     """Return why these nodes cannot hold all members of a packed gang, as a sentence; "" where they may."""
-    asked, found = room.of_job(request), 0
+    requested, found = room.of_job(request), 0
     for name in nodes:
-        node = snapshot.picture.nodes.get(name)
+        node = snapshot.slurm.nodes.get(name)
         has = None if node is None else room.of_slurm(node)
         if has is None:
             return ""
-        found += room.times(asked, has)
+        found += room.times(requested, has)
     if found >= request.members:
         return ""
     return f"{_suitable(nodes)}, with room for {found} members; the gang has {request.members}."
@@ -304,7 +306,7 @@ def _unsuitable(
     """
     kubernetes = snapshot.node_map.kubernetes
     counts = Counter[str]()
-    for name in frozenset(reach(snapshot.picture, request)).difference(left):
+    for name in frozenset(reach(snapshot.slurm, request)).difference(left):
         if name not in kubernetes:
             counts["without a Kubernetes Node"] += 1
         elif kubernetes[name] in small:

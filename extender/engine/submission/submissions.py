@@ -39,7 +39,7 @@ class Submissions:
     def __init__(self, state: EngineState, ports: EnginePorts, coverage: PodCoverage) -> None:
         self._state = state
         self._ports = ports
-        self._partitions = PartitionBackpressure(ports.clock, state.placeholders, lambda: state.snapshot.picture)
+        self._partitions = PartitionBackpressure(ports.clock, state.placeholders, lambda: state.snapshot.slurm)
         self._coverage = coverage
         self._planner = Planner(ports.on_no_node, gangs_need_fence=ports.gangs_need_fence)
 
@@ -81,10 +81,10 @@ class Submissions:
         )
         name = job_name(request.title, mark.cluster, mark.scheduler, p.key)
         order = JobOrder(
-            within_partition(request, snapshot.picture), name, mark, chosen.mode, chosen.immediate, chosen.excluded
+            within_partition(request, snapshot.slurm), name, mark, chosen.mode, chosen.immediate, chosen.excluded
         )
         before = self._partitions.waiting()
-        behind = not chosen.immediate and (command.queue or must_queue(request, snapshot.picture, before))
+        behind = not chosen.immediate and (command.queue or must_queue(request, snapshot.slurm, before))
         answer = await self._ports.jobs.submit(order)
         if chosen.immediate and any(isinstance(event, e.SubmitRefused) and event.queue for event in answer):
             self._partitions.refused_at_once(order.request.partition)
@@ -116,7 +116,7 @@ class Submissions:
     async def update(self, p: Placeholder, command: c.UpdateJob) -> e.UpdateAnswered:
         """Send settings and exclusions in one request, so that the job never asks for half of either."""
         job_id, request, snapshot = command.job_id, command.request, self._state.snapshot
-        if not snapshot.picture.known:
+        if not snapshot.slurm.known:
             return e.UpdateAnswered(job_id, request, None)
         excluded: tuple[str, ...] | None = None
         if command.candidates is not None:
@@ -126,9 +126,9 @@ class Submissions:
             if isinstance(chosen, NoPlan):
                 return e.UpdateAnswered(job_id, request, False, f"{chosen.text[0].upper()}{chosen.text[1:]}.")
             excluded = chosen.excluded
-        limited = within_partition(request, snapshot.picture)
+        limited = within_partition(request, snapshot.slurm)
         names = changed(command.was, request) & FOLLOWED
-        if within_partition(command.was, snapshot.picture).time_limit_minutes != limited.time_limit_minutes:
+        if within_partition(command.was, snapshot.slurm).time_limit_minutes != limited.time_limit_minutes:
             names |= {"time_limit_minutes"}
         async with self._coverage.editing(job_id):
             try:
@@ -151,7 +151,7 @@ class Submissions:
         if isinstance(chosen, NoPlan):
             # No usable node is left. slurmctld sets a pending job aside that excludes all of them (BadConstraints, in
             # 24.11.5 and 26.05.5); it resumes when the job excludes fewer.
-            known = snapshot.picture.known and snapshot.node_map.known
+            known = snapshot.slurm.known and snapshot.node_map.known
             wanted = self._excluded(p, frozenset(), command.request) if known else command.excluded_sent
         else:
             wanted = chosen.excluded
@@ -183,12 +183,12 @@ def _explained(event: e.Event, request: JobRequest) -> e.Event:
 
 
 class PartitionBackpressure:
-    """Keyed by the names that partitions have in `picture`."""
+    """Keyed by the names that partitions have in `snapshot`."""
 
-    def __init__(self, clock: Clock, workloads: Placeholders, picture: Callable[[], SlurmSnapshot]) -> None:
+    def __init__(self, clock: Clock, workloads: Placeholders, snapshot: Callable[[], SlurmSnapshot]) -> None:
         self._clock = clock
         self._workloads = workloads
-        self._picture = picture
+        self._snapshot = snapshot
         self._refused_at: dict[str, float] = {}
         """When each refused an immediate allocation last."""
 
@@ -196,14 +196,14 @@ class PartitionBackpressure:
         """Return the placeholders that queue in Slurm, and where an immediate allocation was refused just now."""
         counts: Counter[str] = Counter()
         for asked, count in self._workloads.queued.items():
-            for name in self._picture().partition_names(asked):
+            for name in self._snapshot().partition_names(asked):
                 counts[name] += count
         since = self._clock.now() - REFUSED_FOR
         return QueuedPlaceholders(counts, {name for name, at in self._refused_at.items() if at > since})
 
     def refused_at_once(self, partition: str) -> None:
         """Record that Slurm had no room there for an immediate allocation; "" is the default partition."""
-        for name in self._picture().partition_names(partition):
+        for name in self._snapshot().partition_names(partition):
             self._refused_at[name] = self._clock.now()
         since = self._clock.now() - REFUSED_FOR
         self._refused_at = {name: at for name, at in self._refused_at.items() if at > since}

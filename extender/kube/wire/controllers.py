@@ -23,7 +23,7 @@ def has_size(owner: OwnerReference) -> bool:
 
 
 def with_size(view: ControllerView, body: bytes) -> ControllerView:
-    """Return the controller with what its specification says. Raises OddObject."""
+    """Return the controller with what its specification says. Raises MalformedObject."""
     owner = view.owner
     return _READERS[owner.api_version.rpartition("/")[0], owner.kind](view, parsed(owner.kind, body))
 

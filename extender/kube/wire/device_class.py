@@ -11,7 +11,7 @@ from extender.kube.wire.resource_claim import read_config
 
 
 def read_device_class(obj: Mapping[str, Any]) -> DeviceClassView:
-    """Read a DeviceClass from its JSON. Raises OddObject."""
+    """Read a DeviceClass from its JSON. Raises MalformedObject."""
     found = Fields("DeviceClass", obj)
     meta, spec = found.inner("metadata"), found.inner("spec")
     resource = spec.text("extendedResourceName")

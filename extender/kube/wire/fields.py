@@ -16,7 +16,7 @@ from typing import Any
 from pydantic_core import from_json
 
 
-class OddObject(ValueError):
+class MalformedObject(ValueError):
     """A JSON object that is not of the form its kind has. The text names the field that is wrong and its value."""
 
     def __init__(self, fault: str, value: str = "") -> None:
@@ -47,7 +47,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
 class Fields:
-    """The fields of one JSON object. Each method raises OddObject where the value is not of the wanted form."""
+    """The fields of one JSON object. Each method raises MalformedObject where the value is not of the wanted form."""
 
     __slots__ = ("_above", "_at", "_given", "_name")
 
@@ -60,7 +60,7 @@ class Fields:
         self._above = above
         self._at = at
         if type(given) is not dict and not isinstance(given, Mapping):
-            raise OddObject(f"{self._place()}: it must be a map", _shortened(given))
+            raise MalformedObject(f"{self._place()}: it must be a map", _shortened(given))
         self._given: Mapping[str, Any] = given
 
     def __contains__(self, key: str) -> bool:
@@ -185,8 +185,8 @@ class Fields:
                 return str(value)
         raise self._fault(key, "text", value)
 
-    def _fault(self, key: str, wanted: str, value: object) -> OddObject:
-        return OddObject(f"{self._place(key)}: it must be {wanted}", _shortened(value))
+    def _fault(self, key: str, wanted: str, value: object) -> MalformedObject:
+        return MalformedObject(f"{self._place(key)}: it must be {wanted}", _shortened(value))
 
     def _place(self, key: str = "") -> str:
         parts = [key] if key else []
@@ -202,11 +202,11 @@ NOTHING = Fields("object", {})
 
 
 def parsed(kind: str, data: bytes | str) -> Fields:
-    """Return the fields of a whole object. Raises OddObject for text that is no JSON, or JSON that is no object."""
+    """Return the fields of a whole object. Raises MalformedObject where the text is no JSON object."""
     try:
         value = from_json(data)
     except ValueError as error:
-        raise OddObject(f"not a {kind}: {error}") from error
+        raise MalformedObject(f"not a {kind}: {error}") from error
     return Fields(kind, value)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from extender.domain.gangs.context import ControllerView
 from extender.domain.gangs.pod_groups import POD_GROUP_KINDS, PodGroupView
 from extender.domain.views import PodView
-from extender.kube.wire.fields import OddObject
+from extender.kube.wire.fields import MalformedObject
 from extender.kube.wire.manifest_gangs import UID, as_created
 from extender.kube.wire.manifest_templates import SearchStopped, templates_of
 from extender.kube.wire.pod import read_pod
@@ -65,23 +65,23 @@ ManifestObject = ManifestPod | PodGroupView | SkippedObject
 def read_manifest(document: object, namespace: str = "default") -> Iterator[ManifestObject]:
     """Yield every Pod of one document, or of each item of a List, PodGroups, and the objects without a Pod.
 
-    `namespace` stands in where the document names none. Raises OddObject.
+    `namespace` stands in where the document names none. Raises MalformedObject.
     """
     if document is None:
         return
     if not isinstance(document, Mapping) or not isinstance(document.get("kind"), str):
-        raise OddObject("a document must be a map with apiVersion and kind")
+        raise MalformedObject("a document must be a map with apiVersion and kind")
     kind: str = document["kind"]
     if kind == "List" or (kind.endswith("List") and isinstance(document.get("items"), list)):
         items = document.get("items") or ()
         if not isinstance(items, list | tuple):
-            raise OddObject(f"{kind}: items must be a list")
+            raise MalformedObject(f"{kind}: items must be a list")
         for item in items:
             yield from read_manifest(item, namespace)
         return
     metadata = document.get("metadata") or {}
     if not isinstance(metadata, Mapping):
-        raise OddObject(f"{kind}: metadata must be a map")
+        raise MalformedObject(f"{kind}: metadata must be a map")
     name = str(metadata.get("name") or metadata.get("generateName") or "unnamed").rstrip("-")
     here = str(metadata.get("namespace") or namespace)
     if kind == "PodGroup" and (group := _pod_group(document, metadata, here, name)) is not None:
@@ -124,7 +124,7 @@ def _of_templates(
         try:
             pod = _named(read_pod(placed.template), namespace, name)
             created, controllers = as_created(pod, document, name, roots, placed)
-        except OddObject as why:
+        except MalformedObject as why:
             if not placed.searched:
                 raise
             yield SkippedObject(here, f"it looks like a Pod template and is none: {why}")

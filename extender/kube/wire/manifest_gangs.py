@@ -24,7 +24,7 @@ def as_created(
 ) -> tuple[PodView, tuple[ControllerView, ...]]:
     """Return the first Pod that the controller of this template creates, and the controllers above it.
 
-    Raises OddObject.
+    Raises MalformedObject.
     """
     kind = str(document.get("kind") or "")
     uid = f"{UID}: {kind} {pod.namespace}/{name}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from extender.kube.wire.fields import Fields, OddObject
+from extender.kube.wire.fields import Fields, MalformedObject
 
 DEEPEST_TEMPLATE = 16
 """Maps and lists around a template."""
@@ -63,7 +63,7 @@ class PlacedTemplate:
 def templates_of(document: Mapping[str, Any], kind: str) -> list[PlacedTemplate]:
     """Return the templates of one object, in its order; none if it makes no Pods.
 
-    Raises OddObject, and SearchStopped.
+    Raises MalformedObject, and SearchStopped.
     """
     reader = _READERS.get(kind)
     found = [] if reader is None else list(reader(Fields(kind, document)))
@@ -129,7 +129,7 @@ def _leader_worker_set(workload: Fields) -> Iterator[PlacedTemplate]:
     groups, template = _count(spec, "replicas", 1), spec.inner("leaderWorkerTemplate")
     try:
         size = _count(template, "size", 1)
-    except OddObject:
+    except MalformedObject:
         size = 1  # the gang of these Pods is refused for it, with the name of its annotation
     leads = "leaderTemplate" in template
     if leads:
@@ -161,7 +161,7 @@ def _of_job(spec: Fields) -> tuple[int, int]:
 
 
 def _count(fields: Fields, key: str, default: int) -> int:
-    """Return a number of copies; an odd form raises OddObject, since the API server would refuse it too."""
+    """Return a number of copies; another form raises MalformedObject, since the API server would refuse it too."""
     number = fields.number(key)
     return default if number is None else max(0, min(MOST_PODS, number))
 

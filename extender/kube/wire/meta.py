@@ -90,13 +90,13 @@ def names_an_object(owner: OwnerReference) -> bool:
 
 
 def read_object_meta(data: bytes) -> ObjectMeta:
-    """Read the metadata of any object. Raises OddObject."""
+    """Read the metadata of any object. Raises MalformedObject."""
     meta = parsed("object", data).inner("metadata")
     read = {key: value for key, value in annotations_of(meta).items() if key.startswith(READ_PREFIXES)}
     return ObjectMeta(meta.text("uid"), read, controlling_owner(meta))
 
 
 def read_identity(obj: object) -> Identity:
-    """Read the identity of any object, however odd the rest is. Raises OddObject when not even that can be read."""
+    """Read the identity of any object, however malformed the rest is. Raises MalformedObject if it has none."""
     meta = Fields("object", obj).inner("metadata")
     return Identity(meta.text("uid"), meta.text("namespace"), meta.text("name"), meta.text("resourceVersion"))

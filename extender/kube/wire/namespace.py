@@ -10,6 +10,6 @@ from extender.kube.wire.fields import Fields
 
 
 def read_namespace(obj: Mapping[str, Any]) -> NamespaceView:
-    """Read a Namespace from its JSON. Raises OddObject."""
+    """Read a Namespace from its JSON. Raises MalformedObject."""
     meta = Fields("Namespace", obj).inner("metadata")
     return NamespaceView(meta.text("name"), meta.text("uid"), meta.text("resourceVersion"), meta.strings("labels"))

@@ -11,7 +11,7 @@ from extender.kube.wire.meta import annotations_of
 
 
 def read_node(obj: Mapping[str, Any] | bytes | str) -> NodeView:
-    """Read a Node from its JSON, parsed or not. Raises OddObject."""
+    """Read a Node from its JSON, parsed or not. Raises MalformedObject."""
     node = parsed("Node", obj) if isinstance(obj, bytes | str) else Fields("Node", obj)
     meta, spec, status = node.inner("metadata"), node.inner("spec"), node.inner("status")
     conditions = status.each("conditions")

@@ -25,7 +25,7 @@ MOST_NAME = 256
 
 
 def read_pod(obj: Mapping[str, Any] | bytes | str) -> PodView:
-    """Read a Pod from its JSON, parsed or not, with or without `kind` and `apiVersion`. Raises OddObject."""
+    """Read a Pod from its JSON, parsed or not, with or without `kind` and `apiVersion`. Raises MalformedObject."""
     pod = parsed("Pod", obj) if isinstance(obj, bytes | str) else Fields("Pod", obj)
     meta, spec, status = pod.inner("metadata"), pod.inner("spec"), pod.inner("status")
     owner, resources = controlling_owner(meta), spec.inner("resources")

@@ -23,7 +23,7 @@ LONGEST_MANAGER = 128
 
 
 def pod_group_reader(kind: PodGroupKind) -> Callable[[Mapping[str, Any]], PodGroupView]:
-    """Return the reader of this kind of PodGroup, from its JSON. It raises OddObject."""
+    """Return the reader of this kind of PodGroup, from its JSON. It raises MalformedObject."""
     least_of = _gang_policy if kind.api is PodGroupApi.KUBERNETES else _min_member
     status_of = _STATUS.get(kind.api, _no_status)
 

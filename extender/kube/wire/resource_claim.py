@@ -21,7 +21,7 @@ from extender.domain.devices.views import (
 )
 from extender.domain.views import Toleration
 from extender.domain.wellknown import JOB_ID
-from extender.kube.wire.fields import Fields, OddObject, parsed
+from extender.kube.wire.fields import Fields, MalformedObject, parsed
 from extender.kube.wire.meta import controlling_owner
 
 MOST_REQUESTS = 32
@@ -38,7 +38,7 @@ _JOB_DIGITS = 10
 
 
 def read_resource_claim(obj: Mapping[str, Any] | bytes | str) -> ResourceClaimView:
-    """Read a ResourceClaim from its JSON, parsed or not. Raises OddObject."""
+    """Read a ResourceClaim from its JSON, parsed or not. Raises MalformedObject."""
     found = parsed(KIND, obj) if isinstance(obj, bytes | str) else Fields(KIND, obj)
     meta, devices, status = found.inner("metadata"), found.inner("spec").inner("devices"), found.inner("status")
     notes, owner = meta.strings("annotations"), controlling_owner(meta)
@@ -75,10 +75,10 @@ def _reminds_of(devices: Fields) -> str:
 
 
 def read_config(fields: Fields) -> tuple[str, ...]:
-    """Return the entries of `config`, each as JSON. Raises OddObject where they are longer than Kubernetes allows."""
+    """Return the entries of `config`, each as JSON. Raises MalformedObject where they are too long for Kubernetes."""
     found = tuple(to_json(one).decode() for one in fields.maps("config")[: MOST_REQUESTS + 1])
     if len(found) > MOST_REQUESTS or sum(map(len, found)) > LONGEST_CONFIG:
-        raise OddObject("config is longer than Kubernetes allows")
+        raise MalformedObject("config is longer than Kubernetes allows")
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from extender.domain.devices.views import ResourceSliceView, SliceDevice
 from extender.domain.views import Taint
-from extender.kube.wire.fields import Fields, OddObject
+from extender.kube.wire.fields import Fields, MalformedObject
 
 MOST_OF_SLICE = 128
 """Devices of one ResourceSlice (`ResourceSliceMaxDevices`)."""
@@ -23,12 +23,12 @@ _UNSUPPORTED = ("consumesCounters", "allowMultipleAllocations", "bindingConditio
 
 
 def read_resource_slice(obj: Mapping[str, Any]) -> ResourceSliceView:
-    """Read a ResourceSlice from its JSON. Raises OddObject."""
+    """Read a ResourceSlice from its JSON. Raises MalformedObject."""
     found = Fields("ResourceSlice", obj)
     meta, spec = found.inner("metadata"), found.inner("spec")
     pool, devices = spec.inner("pool"), spec.each("devices", MOST_OF_SLICE)
     if len(devices) > MOST_OF_SLICE:
-        raise OddObject(f"not a ResourceSlice: it has more than {MOST_OF_SLICE} devices")
+        raise MalformedObject(f"not a ResourceSlice: it has more than {MOST_OF_SLICE} devices")
     return ResourceSliceView(
         uid=meta.text("uid"),
         name=meta.text("name"),

@@ -1,4 +1,4 @@
-"""Reads pages of lists and lines of watches. Each is parsed once; one odd object does not hide the others."""
+"""Reads pages of lists and lines of watches. Each is parsed once; one unreadable object does not hide the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from extender.domain.gangs.pod_groups import POD_GROUP_KINDS
 from extender.kube.wire.device_class import read_device_class
-from extender.kube.wire.fields import Fields, OddObject, Unreadable, parsed
+from extender.kube.wire.fields import Fields, MalformedObject, Unreadable, parsed
 from extender.kube.wire.meta import Identity, read_identity
 from extender.kube.wire.namespace import read_namespace
 from extender.kube.wire.node import read_node
@@ -51,7 +51,7 @@ class ChangeType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class OddItem:
+class UnreadableItem:
     """An object that could not be read, and why. The API server still has it."""
 
     identity: Identity
@@ -63,7 +63,7 @@ class Page(Generic[ViewT]):
     """One page of a list. `continue_token` is "" on the last one."""
 
     views: tuple[ViewT, ...]
-    odd: tuple[OddItem, ...]
+    unreadable: tuple[UnreadableItem, ...]
     resource_version: str
     continue_token: str
 
@@ -89,7 +89,7 @@ class StreamEvent(Generic[ViewT]):
     resource_version: str = ""
     uid: str = ""
     view: ViewT | None = None
-    odd: OddItem | None = None
+    unreadable: UnreadableItem | None = None
     refusal: Refusal | None = None
 
 
@@ -102,19 +102,19 @@ class ResourceKind(Generic[ViewT]):
     def page(self, data: bytes) -> Page[ViewT]:
         """Read one page of a list; an object that cannot be read is named and skipped. Raises Unreadable."""
         views: list[ViewT] = []
-        odd: list[OddItem] = []
+        unreadable: list[UnreadableItem] = []
         try:
             found = parsed("list of objects", data)
             meta, items = found.inner("metadata"), found.maps("items")
             version, more = meta.text("resourceVersion"), meta.text("continue")
-        except OddObject as error:
+        except MalformedObject as error:
             raise Unreadable(str(error)) from error
         for item in items:
             try:
                 views.append(self._read(item))
-            except OddObject as error:
-                odd.append(OddItem(_identity_or_none(item), str(error)))
-        return Page(tuple(views), tuple(odd), version, more)
+            except MalformedObject as error:
+                unreadable.append(UnreadableItem(_identity_or_none(item), str(error)))
+        return Page(tuple(views), tuple(unreadable), version, more)
 
     def change(self, line: bytes) -> StreamEvent[ViewT]:
         """Read one line of a watch. Raises Unreadable."""
@@ -125,12 +125,12 @@ class ResourceKind(Generic[ViewT]):
                 return StreamEvent(word, refusal=_as_refusal(Fields("Status", obj), 0))
             if word == ChangeType.BOOKMARK:
                 return StreamEvent(word, read_identity(obj).resource_version)
-        except OddObject as error:
+        except MalformedObject as error:
             raise Unreadable(str(error)) from error
         try:
             view = self._read(obj)
-        except OddObject as error:
-            return _odd_change(word, obj, error)
+        except MalformedObject as error:
+            return _unreadable_change(word, obj, error)
         return StreamEvent(word, view.resource_version, view.uid, view)
 
 
@@ -144,21 +144,21 @@ POD_GROUPS = {kind.api: ResourceKind(pod_group_reader(kind)) for kind in POD_GRO
 """By API group."""
 
 
-def _odd_change(word: str, obj: Mapping[str, Any], error: OddObject) -> StreamEvent[ViewT]:
+def _unreadable_change(word: str, obj: Mapping[str, Any], error: MalformedObject) -> StreamEvent[ViewT]:
     try:
         identity = read_identity(obj)
-    except OddObject as nameless:
+    except MalformedObject as nameless:
         raise Unreadable(f"not a watch event: {nameless}") from nameless
     if not identity.uid:
         raise Unreadable(f"a watch event of type {word!r} about an object without metadata.uid")
-    return StreamEvent(word, identity.resource_version, identity.uid, odd=OddItem(identity, str(error)))
+    return StreamEvent(word, identity.resource_version, identity.uid, unreadable=UnreadableItem(identity, str(error)))
 
 
 def read_refusal(body: bytes, code: int) -> Refusal:
     """Return the Status of a refused request; `code` is HTTP's own. A body of another form becomes the message."""
     try:
         return _as_refusal(parsed("Status", body), code)
-    except OddObject:
+    except MalformedObject:
         return Refusal(code, "", body[:200].decode("utf-8", "replace").strip())
 
 
@@ -179,5 +179,5 @@ def pause_of(said: object) -> float:
 def _identity_or_none(item: Mapping[str, Any]) -> Identity:
     try:
         return read_identity(item)
-    except OddObject:
+    except MalformedObject:
         return Identity()

@@ -111,7 +111,7 @@ async def test_a_mirror_follows_pods_and_nodes(open_site: OpenSite) -> None:
             node = nodes.named(NODE)
             assert node is not None
             assert node.ready
-            assert (pod_mirror.status.odd, pod_mirror.status.unreadable) == (0, 0)
+            assert (pod_mirror.status.unreadable_items, pod_mirror.status.unreadable_events) == (0, 0)
 
 
 async def test_an_event_arrives(open_site: OpenSite) -> None:

@@ -27,4 +27,4 @@ def test_a_class_says_for_which_resource_it_stands(kube: Kubernetes) -> None:
     text = kube.kubectl("get", "--raw", DEVICE_CLASSES).encode()
     page = DEVICE_CLASS.page(text)
     assert {view.name: view.resource for view in page.views} == {"plain": "", "named": "example.com/fpga"}
-    assert not page.odd
+    assert not page.unreadable

@@ -87,7 +87,7 @@ def client(slurm: Slurm, user: str = "root") -> SlurmClient:
 async def test_associations_are_read_with_their_qos_and_limits(slurm: Slurm) -> None:
     async with client(slurm) as asking:
         associations = await asking.associations()
-    assert associations.odd == ()
+    assert associations.unreadable == ()
     found = {(one.account, one.user): one for one in associations}
     root = found["physics", "root"]
     assert set(root.qos) == {"normal", "high", "strict"}
@@ -106,7 +106,7 @@ async def test_associations_are_read_with_their_qos_and_limits(slurm: Slurm) -> 
 async def test_shares_are_read_for_accounts_and_users(slurm: Slurm) -> None:
     async with client(slurm) as asking:
         shares = await asking.shares()
-    assert shares.odd == ()
+    assert shares.unreadable == ()
     found = {(one.parent, one.name): one for one in shares}
     assert not found["root", "physics"].is_user
     alice = found["physics", "alice"]

@@ -41,7 +41,7 @@ async def named_by_resources(client: SlurmClient, job_id: int) -> list[int]:
 
 async def test_the_sizes_of_nodes_are_those_of_slurm_conf(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as client:
-        node = (await SlurmrestdNodes(client, LoopClock()).picture()).nodes[FIRST]
+        node = (await SlurmrestdNodes(client, LoopClock()).snapshot()).nodes[FIRST]
         assert (node.cpus, node.memory_mb, node.gres, node.features) == (8, 16_000, {"gpu:h100": 4}, ("h100",))
 
 

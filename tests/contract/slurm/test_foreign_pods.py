@@ -91,8 +91,8 @@ async def test_a_foreign_pod_holds_its_part_of_its_node_without_a_limit_and_with
         assert mark is not None
         assert (mark.uid, mark.node, mark.pod) == ("uid-1", "node-1", "team/uid-1")
         # Only in the answer about all nodes; slurmctld counts it once a second.
-        picture = await until(nodes.picture, lambda one: one.nodes["node-1"].used.cpus > 0, "its CPUs are counted")
-        node = picture.nodes["node-1"]
+        snapshot = await until(nodes.snapshot, lambda one: one.nodes["node-1"].used.cpus > 0, "its CPUs are counted")
+        node = snapshot.nodes["node-1"]
         assert node.size is not None
         assert (node.size, node.used.cpus, node.used.memory_mb) == (Amount(8, 16_000, {"gpu:h100": 4}), 6, 512)
         assert lacking(Amount(2, 15_488, {"gpu": 3}), node.size, node.used).nothing

@@ -531,15 +531,15 @@ async def test_the_picture_shows_nodes_partitions_and_what_this_slurm_can_do(ope
     async with open_site() as site, site.client() as client:
         nodes = SlurmrestdNodes(client, LoopClock(), default_partition="batch", send_user_signal=True)
         await client.negotiate()
-        picture = await nodes.picture()
+        snapshot = await nodes.snapshot()
         late = site.release >= (26, 5)
-        assert picture.known
-        assert {name for name, node in picture.nodes.items() if node.external} == (set(EXTERNAL) if late else set())
-        assert picture.partition_names("") == ("batch",)
-        assert picture.partitions["low"].grace_time_s == GRACE_S
-        assert picture.partitions["high"].priority_tier == 10
-        assert picture.partitions["batch"].nodes == frozenset(NODES)
-        features = picture.features
+        assert snapshot.known
+        assert {name for name, node in snapshot.nodes.items() if node.external} == (set(EXTERNAL) if late else set())
+        assert snapshot.partition_names("") == ("batch",)
+        assert snapshot.partitions["low"].grace_time_s == GRACE_S
+        assert snapshot.partitions["high"].priority_tier == 10
+        assert snapshot.partitions["batch"].nodes == frozenset(NODES)
+        features = snapshot.features
         assert (features.release[:2], features.allocate, features.external) == (site.release, True, late)
         assert features.send_user_signal
 
@@ -548,16 +548,16 @@ async def test_drains_of_the_extender_are_lifted_and_those_of_others_are_not(ope
     async with open_site() as site, site.client() as client:
         nodes = SlurmrestdNodes(client, LoopClock())
         await nodes.drain("node-1", "the Pod team/a is still there")
-        drained = (await nodes.picture()).nodes["node-1"]
+        drained = (await nodes.snapshot()).nodes["node-1"]
         assert "DRAIN" in drained.flags
         assert drained.reason == "slurm-extender: the Pod team/a is still there"
         await nodes.resume("node-1")
-        assert "DRAIN" not in (await nodes.picture()).nodes["node-1"].flags
+        assert "DRAIN" not in (await nodes.snapshot()).nodes["node-1"].flags
         await nodes.resume("node-1")
         site.drain("node-2", "broken fan")
         with pytest.raises(PortError, match="broken fan"):
             await nodes.resume("node-2")
-        assert "DRAIN" in (await nodes.picture()).nodes["node-2"].flags
+        assert "DRAIN" in (await nodes.snapshot()).nodes["node-2"].flags
         with pytest.raises(PortError, match="nowhere"):
             await nodes.drain("nowhere", "x")
 
@@ -587,7 +587,7 @@ async def test_a_refused_token_is_said_plainly(open_site: OpenSite) -> None:
             jobs.read(1),
             jobs.states(),
             jobs.probe("x", "y", None),
-            SlurmrestdNodes(client, LoopClock()).picture(),
+            SlurmrestdNodes(client, LoopClock()).snapshot(),
         ):
             with pytest.raises(PortError, match="token"):
                 await ask

@@ -121,7 +121,7 @@ def test_progress_is_printed_until_the_end() -> None:
     assert len(said) == count
 
 
-async def test_a_picture_of_nothing_has_its_heads() -> None:
+async def test_an_empty_table_has_its_heads() -> None:
     async with (
         simulated_cluster(SimCluster, nodes=nodes(), partitions=partitions()) as cluster,
         cluster.client() as client,

@@ -20,7 +20,7 @@ CALM = SlurmPartition("calm", frozenset({"n9"}), grace_time_s=40, preempt_mode="
 URGENT = SlurmPartition("urgent", NODES, priority_tier=10)
 
 
-def picture(*partitions: SlurmPartition) -> SlurmSnapshot:
+def snapshot(*partitions: SlurmPartition) -> SlurmSnapshot:
     return SlurmSnapshot(partitions={one.name: one for one in partitions}, known=True)
 
 
@@ -31,24 +31,24 @@ def running(job_id: int, partition: str = "", state: State = State.BOUND, mode: 
 
 def test_jobs_that_may_be_warned_are_those_that_run_where_a_higher_tier_may_preempt_them_with_grace() -> None:
     units = [running(1), running(2, "calm"), running(3, "urgent"), running(4, state=State.WAITING), running(5, "batch")]
-    assert warned(units, picture(BATCH, CALM, URGENT)) == Warned((1, 5), 3.0)
+    assert warned(units, snapshot(BATCH, CALM, URGENT)) == Warned((1, 5), 3.0)
 
 
 def test_a_job_whose_script_gets_the_signal_is_read_within_a_quarter_of_the_grace() -> None:
-    signalled = replace(picture(BATCH, URGENT), features=SlurmFeatures(send_user_signal=True))
+    signalled = replace(snapshot(BATCH, URGENT), features=SlurmFeatures(send_user_signal=True))
     script = running(1, mode=Mode.BATCH)
     assert warned([script], signalled) == Warned((1,), 10.0)
     assert warned([script, running(2, mode=Mode.EXTERNAL)], signalled).within == 3.0
-    assert warned([script], picture(BATCH, URGENT)).within == 3.0
+    assert warned([script], snapshot(BATCH, URGENT)).within == 3.0
 
 
 def test_the_shortest_grace_among_them_counts() -> None:
     short = replace(BATCH, name="short", default=False, grace_time_s=8)
-    assert warned([running(1), running(2, "short")], picture(BATCH, short, URGENT)).within == 2.0
+    assert warned([running(1), running(2, "short")], snapshot(BATCH, short, URGENT)).within == 2.0
 
 
 def test_without_grace_no_pod_is_warned() -> None:
-    assert warned([running(1)], picture(replace(BATCH, grace_time_s=0), URGENT)) == Warned()
+    assert warned([running(1)], snapshot(replace(BATCH, grace_time_s=0), URGENT)) == Warned()
 
 
 async def reads(jobs: set[int], of: Warned, seconds: float, *, busy: bool = False) -> dict[int, list[float]]:

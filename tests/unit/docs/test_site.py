@@ -115,13 +115,13 @@ def test_the_link_of_every_alert_leads_to_its_heading_on_the_built_site(tmp_path
 
 def test_the_states_are_drawn_with_every_change(repository: Path) -> None:
     drawn = shown(repository, "```mermaid\nstateDiagram-v2\n  A --> B\n```")
-    picture = render()
-    assert f"<div>\n{picture}\n</div>\n\n{table()}" in drawn
-    assert "\n\n" not in picture
+    drawing = render()
+    assert f"<div>\n{drawing}\n</div>\n\n{table()}" in drawn
+    assert "\n\n" not in drawing
     for state in State:
-        assert picture.count(f">{state}</text>") == 1
+        assert drawing.count(f">{state}</text>") == 1
     for (before, after), events in changes().items():
-        assert f"<title>{before} to {after}: {', '.join(events)}</title>" in picture
+        assert f"<title>{before} to {after}: {', '.join(events)}</title>" in drawing
 
 
 def test_no_page_of_this_repository_names_one_that_is_not_there(tmp_path: Path) -> None:

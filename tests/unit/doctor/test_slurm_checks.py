@@ -136,7 +136,7 @@ def test_a_clock_that_is_behind_is_called_so() -> None:
     assert one.seen == "slurmctld is 30 s behind this machine"
 
 
-def a_picture(*found: SlurmPartition) -> SlurmSnapshot:
+def a_slurm_snapshot(*found: SlurmPartition) -> SlurmSnapshot:
     return SlurmSnapshot(partitions={one.name: one for one in found}, known=True)
 
 
@@ -146,16 +146,16 @@ HIGH = SlurmPartition("high", frozenset({"n1"}), priority_tier=10, preempt_mode=
 
 def test_a_default_partition_that_is_kept_for_some_is_named_since_every_pod_may_use_it() -> None:
     kept = replace(LOW, reserved_for=("AllowGroups=physics",))
-    [one] = partition_access(a_picture(kept), ())
+    [one] = partition_access(a_slurm_snapshot(kept), ())
     assert one.verdict is WARNING
     assert "low" in one.seen
     assert "AllowGroups=physics" in one.seen
-    assert list(partition_access(a_picture(LOW), ())) == []
+    assert list(partition_access(a_slurm_snapshot(LOW), ())) == []
 
 
 def test_it_is_said_which_partitions_pods_may_name_and_which_they_may_not() -> None:
-    picture = a_picture(LOW, HIGH, *(replace(HIGH, name=f"more-{number}") for number in range(9)))
-    [opened, closed] = partition_access(picture, ("hi*",))
+    snapshot = a_slurm_snapshot(LOW, HIGH, *(replace(HIGH, name=f"more-{number}") for number in range(9)))
+    [opened, closed] = partition_access(snapshot, ("hi*",))
     assert verdicts([opened, closed]) == [OK, OK]
     assert "any Pod may name high (PriorityTier=" in opened.seen
     assert "no Pod may name more-0 (PriorityTier=" in closed.seen
@@ -163,34 +163,34 @@ def test_it_is_said_which_partitions_pods_may_name_and_which_they_may_not() -> N
 
 
 def test_partitions_that_keep_their_nodes_are_good() -> None:
-    assert verdicts(partitions(a_picture(LOW, HIGH))) == [OK]
+    assert verdicts(partitions(a_slurm_snapshot(LOW, HIGH))) == [OK]
 
 
 def test_a_partition_that_is_preempted_without_grace_is_named() -> None:
-    [one] = partitions(a_picture(replace(LOW, grace_time_s=0), HIGH))
+    [one] = partitions(a_slurm_snapshot(replace(LOW, grace_time_s=0), HIGH))
     assert one.verdict is WARNING
     assert "partition low" in one.seen
 
 
 def test_gang_is_wrong() -> None:
-    assert verdicts(partitions(a_picture(replace(LOW, preempt_mode="GANG,SUSPEND")))) == [ERROR]
+    assert verdicts(partitions(a_slurm_snapshot(replace(LOW, preempt_mode="GANG,SUSPEND")))) == [ERROR]
 
 
 def test_no_partition_at_all_is_wrong() -> None:
-    assert verdicts(partitions(a_picture())) == [ERROR]
+    assert verdicts(partitions(a_slurm_snapshot())) == [ERROR]
 
 
 def test_without_a_default_partition_pods_that_name_none_are_refused() -> None:
-    assert verdicts(partitions(a_picture(replace(LOW, default=False)))) == [WARNING, OK]
+    assert verdicts(partitions(a_slurm_snapshot(replace(LOW, default=False)))) == [WARNING, OK]
 
 
 def test_a_mode_that_slurmrestd_does_not_show_is_not_judged() -> None:
-    [one] = partitions(a_picture(replace(LOW, preempt_mode="UNKNOWN")))
+    [one] = partitions(a_slurm_snapshot(replace(LOW, preempt_mode="UNKNOWN")))
     assert one.verdict is SKIPPED
 
 
 def test_slurm_conf_shows_the_modes_that_slurmrestd_does_not() -> None:
-    unknown = a_picture(replace(LOW, preempt_mode="UNKNOWN"), replace(HIGH, preempt_mode="UNKNOWN"))
+    unknown = a_slurm_snapshot(replace(LOW, preempt_mode="UNKNOWN"), replace(HIGH, preempt_mode="UNKNOWN"))
     told = with_modes(unknown, read_text("PreemptMode=GANG,SUSPEND\nPartitionName=high PreemptMode=off", "f"))
     assert {name: one.preempt_mode for name, one in told.partitions.items()} == {"low": "GANG,SUSPEND", "high": "OFF"}
     assert with_modes(unknown, None) is unknown
@@ -199,4 +199,4 @@ def test_slurm_conf_shows_the_modes_that_slurmrestd_does_not() -> None:
     off = with_modes(unknown, read_text(f"{shown}(null)", "-"))
     assert {one.preempt_mode for one in off.partitions.values()} == {"OFF"}
     assert with_modes(unknown, KnownSlurmConf({}, "slurmrestd")) is unknown
-    assert with_modes(a_picture(LOW), read_text("PreemptMode=SUSPEND", "f")).partitions["low"] == LOW
+    assert with_modes(a_slurm_snapshot(LOW), read_text("PreemptMode=SUSPEND", "f")).partitions["low"] == LOW

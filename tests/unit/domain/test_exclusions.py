@@ -8,11 +8,11 @@ from extender.domain.jobs.exclusions import exclusions, within_reach
 from extender.domain.jobs.job import JobRequest
 from extender.domain.nodes.mapping import NodeMap, map_nodes
 from tests.builders.pod_views import a_node
-from tests.builders.slurm_pictures import a_picture
+from tests.builders.slurm_snapshots import a_slurm_snapshot
 
-PICTURE = a_picture({"batch": ["s1", "s2", "s3"], "gpu": ["s3", "s4"], "login": ["s9"]}, default="batch")
+SNAPSHOT = a_slurm_snapshot({"batch": ["s1", "s2", "s3"], "gpu": ["s3", "s4"], "login": ["s9"]}, default="batch")
 LABEL = "slurm-extender.io/slurm-node"
-NODES = map_nodes([a_node(f"k{n}", labels={LABEL: f"s{n}"}) for n in (1, 2, 4)], PICTURE)
+NODES = map_nodes([a_node(f"k{n}", labels={LABEL: f"s{n}"}) for n in (1, 2, 4)], SNAPSHOT)
 
 
 def job(partition: str = "", excluded: tuple[str, ...] = ()) -> JobRequest:
@@ -20,7 +20,7 @@ def job(partition: str = "", excluded: tuple[str, ...] = ()) -> JobRequest:
 
 
 def exclusion_list(request: JobRequest, *candidates: str, refused: tuple[str, ...] = ()) -> list[str]:
-    return list(exclusions(frozenset(candidates), frozenset(refused), NODES, PICTURE, request))
+    return list(exclusions(frozenset(candidates), frozenset(refused), NODES, SNAPSHOT, request))
 
 
 def test_everything_in_the_partition_but_the_candidates_is_excluded_unpaired_nodes_included() -> None:
@@ -49,12 +49,12 @@ def test_no_candidate_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("partition", ["unheard-of", "batch,unheard-of"])
 def test_a_partition_that_is_not_known_could_be_anywhere(partition: str) -> None:
-    assert within_reach(PICTURE, job(partition)) == PICTURE.nodes.keys()
+    assert within_reach(SNAPSHOT, job(partition)) == SNAPSHOT.nodes.keys()
 
 
 def test_without_a_default_partition_a_job_could_be_anywhere() -> None:
-    picture = a_picture({"batch": ["s1"], "gpu": ["s2"]})
-    assert within_reach(picture, job()) == {"s1", "s2"}
+    snapshot = a_slurm_snapshot({"batch": ["s1"], "gpu": ["s2"]})
+    assert within_reach(snapshot, job()) == {"s1", "s2"}
 
 
 _few = st.frozensets(st.sampled_from(["a", "b", "c", "d"]))
@@ -68,13 +68,13 @@ def test_slurm_can_choose_exactly_the_candidates_within_reach(
     excluded: frozenset[str],
     partitions: dict[str, frozenset[str]],
 ) -> None:
-    picture = a_picture(partitions)
+    snapshot = a_slurm_snapshot(partitions)
     pairs = {name: name.upper() for name in paired}
     node_map = NodeMap(pairs, {node: name for name, node in pairs.items()})
     upper = frozenset(map(str.upper, candidates)), frozenset(map(str.upper, refused))
     request = job(",".join(partitions), excluded=tuple(excluded))
-    out = exclusions(*upper, node_map, picture, request)
-    left = within_reach(picture, request) - set(out)
+    out = exclusions(*upper, node_map, snapshot, request)
+    left = within_reach(snapshot, request) - set(out)
     assert list(out) == sorted(set(out))
-    assert set(out) <= picture.nodes.keys()
-    assert left == (within_reach(picture, request) & (candidates - refused) & paired) - excluded
+    assert set(out) <= snapshot.nodes.keys()
+    assert left == (within_reach(snapshot, request) & (candidates - refused) & paired) - excluded

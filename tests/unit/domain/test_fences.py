@@ -8,7 +8,7 @@ from extender.domain.cluster import SlurmPartition, SlurmSnapshot
 from extender.domain.nodes.fences import NO_LIMIT, too_short, weak
 
 
-def picture(mode: str, grace_time_s: int) -> SlurmSnapshot:
+def snapshot(mode: str, grace_time_s: int) -> SlurmSnapshot:
     nodes = frozenset({"n1"})
     low = SlurmPartition("low", nodes, priority_tier=1, grace_time_s=grace_time_s, preempt_mode=mode)
     high = SlurmPartition("high", nodes, priority_tier=10, preempt_mode="OFF")
@@ -17,19 +17,19 @@ def picture(mode: str, grace_time_s: int) -> SlurmSnapshot:
 
 @pytest.mark.parametrize("mode", ["GANG,SUSPEND", "CANCEL,GANG", "SUSPEND|GANG"])
 def test_preemption_by_gang_is_reported(mode: str) -> None:
-    (said,) = weak(picture(mode, 40))
+    (said,) = weak(snapshot(mode, 40))
     assert "partition low" in said
     assert "GANG" in said
 
 
 def test_preemption_without_a_warning_is_reported() -> None:
-    (said,) = weak(picture("CANCEL", 0))
+    (said,) = weak(snapshot("CANCEL", 0))
     assert "GraceTime" in said
 
 
 @pytest.mark.parametrize(("mode", "grace"), [("CANCEL", 40), ("OFF", 0), ("UNKNOWN", 0)])
 def test_what_can_be_held_or_is_not_shown_is_not_complained_of(mode: str, grace: int) -> None:
-    assert weak(picture(mode, grace)) == ()
+    assert weak(snapshot(mode, grace)) == ()
 
 
 @pytest.mark.parametrize("limit_s", [600, 601, NO_LIMIT])

@@ -29,7 +29,7 @@ from extender.domain.nodes.external_nodes import part_of_the_system
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.views import OwnerReference, PodView
 from tests.builders.pod_views import a_pod
-from tests.builders.slurm_pictures import a_picture
+from tests.builders.slurm_snapshots import a_slurm_snapshot
 
 POLICY = ForeignPodPolicy(TranslationPolicy(), frozenset({"slurm"}))
 FOREIGN = a_pod(scheduler_name="default-scheduler", node_name="k1")
@@ -116,19 +116,19 @@ def test_the_site_names_pods_that_hold_nothing(rule: ForeignPodRule, speaks: boo
 
 
 def test_no_job_can_be_had_of_a_slurm_without_external_jobs_or_where_it_might_preempt() -> None:
-    picture = a_picture({"batch": ["s1"], "urgent": ["s1"], "apart": ["s2"]}, default="batch")
-    assert "25.05" in why_none(picture, "", "")
-    picture = replace(picture, features=SlurmFeatures(external=True))
-    assert why_none(picture, "", "") == ""
-    assert "no partition nowhere" in why_none(picture, "nowhere", "")
-    assert "no default partition" in why_none(replace(picture, partitions={}), "", "")
+    snapshot = a_slurm_snapshot({"batch": ["s1"], "urgent": ["s1"], "apart": ["s2"]}, default="batch")
+    assert "25.05" in why_none(snapshot, "", "")
+    snapshot = replace(snapshot, features=SlurmFeatures(external=True))
+    assert why_none(snapshot, "", "") == ""
+    assert "no partition nowhere" in why_none(snapshot, "nowhere", "")
+    assert "no default partition" in why_none(replace(snapshot, partitions={}), "", "")
     urgent = SlurmPartition("urgent", frozenset({"s1"}), priority_tier=10)
-    picture = replace(picture, partitions={**picture.partitions, "urgent": urgent})
-    assert why_none(picture, "batch", "") == ""
-    assert "may preempt" in why_none(picture, "urgent", "")
-    assert why_none(picture, "apart", "") == ""
-    picture = replace(picture, features=SlurmFeatures(external=True, preempting_qos=frozenset({"high"})))
-    assert "QOS high" in why_none(picture, "batch", "high")
+    snapshot = replace(snapshot, partitions={**snapshot.partitions, "urgent": urgent})
+    assert why_none(snapshot, "batch", "") == ""
+    assert "may preempt" in why_none(snapshot, "urgent", "")
+    assert why_none(snapshot, "apart", "") == ""
+    snapshot = replace(snapshot, features=SlurmFeatures(external=True, preempting_qos=frozenset({"high"})))
+    assert "QOS high" in why_none(snapshot, "batch", "high")
 
 
 def test_of_several_jobs_the_one_that_runs_is_its_own_and_the_others_are_too_many() -> None:

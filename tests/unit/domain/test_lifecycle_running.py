@@ -46,7 +46,7 @@ def test_a_bound_pod_asks_for_nothing_and_owes_nothing() -> None:
         e.AllocationMisfits("n1", "full"),
         e.PodBound(POD.uid, "n1", JOB),
         e.PodEnding(POD.uid),
-        e.PictureChanged(),
+        e.SlurmSnapshotChanged(),
     ],
     ids=lambda event: type(event).__name__,
 )

@@ -197,7 +197,7 @@ def test_a_temporary_refusal_is_tried_again_later_and_later() -> None:
 
 def test_the_time_to_wait_is_not_cut_short_by_other_news() -> None:
     life = submitting().notify(e.SubmitRefused(1, permanent=False, text="busy"))
-    life.notify(e.PictureChanged(), e.CandidatesChanged(frozenset({"n1"})), wanted())
+    life.notify(e.SlurmSnapshotChanged(), e.CandidatesChanged(frozenset({"n1"})), wanted())
     assert life.state is State.ABSENT
     assert life.commands == []
 

@@ -46,18 +46,18 @@ def test_other_candidates_are_sent_to_the_same_job() -> None:
 
 
 def test_a_waiting_job_keeps_the_mode_in_which_it_was_made() -> None:
-    life = submitting().notify(e.SubmitAccepted(1, JOB, mode=Mode.EXTERNAL), e.PictureChanged())
+    life = submitting().notify(e.SubmitAccepted(1, JOB, mode=Mode.EXTERNAL), e.SlurmSnapshotChanged())
     assert life.one(c.FollowCandidates).mode is Mode.EXTERNAL
 
 
 def test_a_mode_is_not_used_for_a_job_of_which_it_is_not_known() -> None:
     life = submitting().notify(e.SubmitAccepted(1, JOB, mode=Mode.EXTERNAL), e.JobEnded(JOB, e.EndKind.NODE_FAILURE))
     life.timer().notify(e.SubmitUnknown(2, "reset"), e.ProbeAnswered((e.JobFound(8, 2, running=False),)))
-    assert life.notify(e.PictureChanged()).one(c.FollowCandidates).mode is None
+    assert life.notify(e.SlurmSnapshotChanged()).one(c.FollowCandidates).mode is None
 
 
 def test_a_change_of_slurms_nodes_has_the_exclusions_worked_out_again() -> None:
-    assert waiting().notify(e.PictureChanged()).one(c.FollowCandidates).candidates == NODES
+    assert waiting().notify(e.SlurmSnapshotChanged()).one(c.FollowCandidates).candidates == NODES
 
 
 def test_exclusions_are_sent_one_at_a_time_so_that_the_newest_wins() -> None:
@@ -110,7 +110,7 @@ def test_a_user_who_cancels_the_waiting_job_is_obeyed() -> None:
 
 def test_after_a_manual_cancel_only_a_changed_request_submits_again() -> None:
     life = refused()
-    assert life.notify(wanted(), e.CandidatesChanged(frozenset({"n2"})), e.PictureChanged()).commands == []
+    assert life.notify(wanted(), e.CandidatesChanged(frozenset({"n2"})), e.SlurmSnapshotChanged()).commands == []
     assert life.notify(wanted(request=OTHER_REQUEST)).one(c.SubmitJob).request == OTHER_REQUEST
 
 

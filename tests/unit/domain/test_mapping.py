@@ -13,14 +13,14 @@ from extender.domain.cluster import SlurmSnapshot
 from extender.domain.nodes.mapping import NodeMap, Pairing, grounds, map_nodes
 from extender.domain.views import NodeView
 from tests.builders.pod_views import a_node
-from tests.builders.slurm_pictures import a_picture
+from tests.builders.slurm_snapshots import a_slurm_snapshot
 
 LABEL, BRIDGE = "slurm-extender.io/slurm-node", "slinky.slurm.net/slurm-nodename"
 RESTRICTED = "node-restriction.kubernetes.io/slurm-node"
 
 
 def nodes(*names: str) -> SlurmSnapshot:
-    return a_picture({"all": names})
+    return a_slurm_snapshot({"all": names})
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def nodes(*names: str) -> SlurmSnapshot:
     ],
 )
 def test_each_source_makes_a_pair(node: NodeView, paired: bool) -> None:
-    found = map_nodes([node], a_picture({"all": ["s1"]}, hostnames={"s1": "host-of-s1"}))
+    found = map_nodes([node], a_slurm_snapshot({"all": ["s1"]}, hostnames={"s1": "host-of-s1"}))
     assert dict(found.kubernetes) == ({"s1": node.name} if paired else {})
     assert dict(found.slurm) == ({node.name: "s1"} if paired else {})
     assert found.problems == ()
@@ -50,9 +50,9 @@ def test_the_pod_of_a_slurmd_makes_a_pair() -> None:
 
 def registered(**nodes: str) -> SlurmSnapshot:
     """Slurm nodes and the Nodes that they were registered for."""
-    picture = a_picture({"all": list(nodes)})
-    made = {name: replace(picture.nodes[name], registered_for=node) for name, node in nodes.items()}
-    return replace(picture, nodes=made)
+    snapshot = a_slurm_snapshot({"all": list(nodes)})
+    made = {name: replace(snapshot.nodes[name], registered_for=node) for name, node in nodes.items()}
+    return replace(snapshot, nodes=made)
 
 
 def test_a_node_that_was_registered_is_the_one_that_it_was_registered_for_whatever_names_say() -> None:
@@ -98,13 +98,13 @@ def test_what_was_a_pair_is_remembered_until_one_of_it_has_another_partner() -> 
 
 
 def test_sources_go_in_order() -> None:
-    picture = a_picture({"all": ["s1", "s2", "s3", "s4", "k1"]}, hostnames={"s4": "k1"})
+    snapshot = a_slurm_snapshot({"all": ["s1", "s2", "s3", "s4", "k1"]}, hostnames={"s4": "k1"})
     labels = {LABEL: "s1", BRIDGE: "s2"}
     slurmds = {"s3": ["k1"]}
-    assert map_nodes([a_node("k1", labels=labels)], picture, slurmds).slurm["k1"] == "s1"
-    assert map_nodes([a_node("k1", labels={BRIDGE: "s2"})], picture, slurmds).slurm["k1"] == "s2"
-    assert map_nodes([a_node("k1")], picture, slurmds).slurm["k1"] == "s3"
-    assert map_nodes([a_node("k1")], picture).slurm["k1"] == "k1"
+    assert map_nodes([a_node("k1", labels=labels)], snapshot, slurmds).slurm["k1"] == "s1"
+    assert map_nodes([a_node("k1", labels={BRIDGE: "s2"})], snapshot, slurmds).slurm["k1"] == "s2"
+    assert map_nodes([a_node("k1")], snapshot, slurmds).slurm["k1"] == "s3"
+    assert map_nodes([a_node("k1")], snapshot).slurm["k1"] == "k1"
 
 
 @pytest.mark.parametrize("key", [LABEL, BRIDGE])
@@ -119,7 +119,7 @@ def test_who_states_the_name_of_another_node_gets_no_pair_and_neither_does_that_
 
 def test_the_name_of_another_node_is_also_its_hostname_its_registration_and_where_its_slurmd_runs() -> None:
     thief, victim = a_node("k1", annotations={LABEL: "s1"}), a_node("k2")
-    by_hostname = map_nodes([thief, victim], a_picture({"all": ["s1"]}, hostnames={"s1": "k2"}))
+    by_hostname = map_nodes([thief, victim], a_slurm_snapshot({"all": ["s1"]}, hostnames={"s1": "k2"}))
     by_registration = map_nodes([thief, victim], registered(s1="k2"))
     by_slurmd = map_nodes([thief, victim], nodes("s1"), {"s1": ["k2"]}, pairing=Pairing(by_name=False))
     for found in (by_hostname, by_registration, by_slurmd):
@@ -188,10 +188,10 @@ def test_a_stated_name_that_slurm_does_not_know_is_a_problem_and_nothing_else_is
 
 
 def test_several_slurmds_of_one_host_are_ambiguous_unless_something_better_says() -> None:
-    picture = a_picture({"all": ["s1", "s2"]}, hostnames={"s1": "k1", "s2": "k1"})
-    assert map_nodes([a_node("k1")], picture).kubernetes == {}
-    assert len(map_nodes([a_node("k1")], picture).problems) == 1
-    assert dict(map_nodes([a_node("k1", labels={LABEL: "s2"})], picture).kubernetes) == {"s2": "k1"}
+    snapshot = a_slurm_snapshot({"all": ["s1", "s2"]}, hostnames={"s1": "k1", "s2": "k1"})
+    assert map_nodes([a_node("k1")], snapshot).kubernetes == {}
+    assert len(map_nodes([a_node("k1")], snapshot).problems) == 1
+    assert dict(map_nodes([a_node("k1", labels={LABEL: "s2"})], snapshot).kubernetes) == {"s2": "k1"}
 
 
 def test_nodes_of_one_side_only_are_no_problem() -> None:
@@ -240,8 +240,8 @@ def one_to_one(pairs: Mapping[str, str]) -> bool:
 def test_every_map_is_one_to_one_whatever_was_before_and_independent_of_order(sides: list[Any]) -> None:
     found = NodeMap()
     for given_nodes, slurm, hostnames, slurmds in sides:
-        before, picture = found, a_picture({"all": slurm}, hostnames=hostnames)
-        found = map_nodes(given_nodes, picture, slurmds, before)
+        before, snapshot = found, a_slurm_snapshot({"all": slurm}, hostnames=hostnames)
+        found = map_nodes(given_nodes, snapshot, slurmds, before)
         names = {node.name for node in given_nodes}
         assert {node: name for name, node in found.kubernetes.items()} == found.slurm
         assert one_to_one(found.slurm)
@@ -260,35 +260,35 @@ def test_every_map_is_one_to_one_whatever_was_before_and_independent_of_order(si
             paired = found.slurm.get(node.name)
             if paired in slurmds and not {LABEL, BRIDGE} & {*node.labels, *node.annotations}:
                 assert slurmds[paired] == [node.name]
-        assert map_nodes(reversed(given_nodes), picture, slurmds, before) == found
-        assert map_nodes(given_nodes, picture, slurmds, found) == found
+        assert map_nodes(reversed(given_nodes), snapshot, slurmds, before) == found
+        assert map_nodes(given_nodes, snapshot, slurmds, found) == found
 
 
 @given(_sides, _sides)
 def test_the_same_grounds_give_the_same_map(one: Any, other: Any) -> None:
     for was, now in ((one, other), (one, (*other[:2], *one[2:])), (one, (one[0], *other[1:])), (one, one)):
-        on_was, on_now = ((a_picture({"all": side[1]}, hostnames=side[2]), side[3]) for side in (was, now))
+        on_was, on_now = ((a_slurm_snapshot({"all": side[1]}, hostnames=side[2]), side[3]) for side in (was, now))
         if grounds(was[0], *on_was) == grounds(now[0], *on_now):
             found = map_nodes(was[0], *on_was)
             assert map_nodes(now[0], *on_now, found) == found
 
 
 @pytest.mark.parametrize(
-    ("node", "picture", "slurmds"),
+    ("node", "snapshot", "slurmds"),
     [
         (a_node("k1"), nodes("s1"), {}),
         (a_node("k2", labels={LABEL: "s1"}), nodes("s1"), {}),
         (a_node("k2", annotations={BRIDGE: "s1"}), nodes("s1"), {}),
         (a_node("k2"), nodes("s2"), {}),
-        (a_node("k2"), a_picture({"all": ["s1"]}, hostnames={"s1": "k2"}), {}),
+        (a_node("k2"), a_slurm_snapshot({"all": ["s1"]}, hostnames={"s1": "k2"}), {}),
         (a_node("k2"), registered(s1="k2"), {}),
         (a_node("k2"), nodes("s1"), {"s1": ["k2"]}),
     ],
 )
 def test_whatever_may_change_a_map_is_among_its_grounds(
-    node: NodeView, picture: SlurmSnapshot, slurmds: Mapping[str, list[str]]
+    node: NodeView, snapshot: SlurmSnapshot, slurmds: Mapping[str, list[str]]
 ) -> None:
-    assert grounds([node], picture, slurmds) != grounds([a_node("k2")], nodes("s1"))
+    assert grounds([node], snapshot, slurmds) != grounds([a_node("k2")], nodes("s1"))
 
 
 def test_what_a_slurm_node_was_is_found_as_quickly_among_many_nodes() -> None:

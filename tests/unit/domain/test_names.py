@@ -74,12 +74,12 @@ def test_without_a_configuration_nothing_is_held_to_lists() -> None:
     assert isinstance(result, Translated)
 
 
-def picture(*partitions: SlurmPartition) -> SlurmSnapshot:
+def snapshot(*partitions: SlurmPartition) -> SlurmSnapshot:
     return SlurmSnapshot(partitions={one.name: one for one in partitions}, known=True)
 
 
 def test_partitions_are_guarded_by_what_slurm_says_of_them() -> None:
-    found = picture(
+    found = snapshot(
         SlurmPartition("batch", default=True, priority_tier=2, reserved_for=("AllowQos=normal",)),
         SlurmPartition("low", priority_tier=1),
         SlurmPartition("same", priority_tier=2),
@@ -93,7 +93,7 @@ def test_partitions_are_guarded_by_what_slurm_says_of_them() -> None:
 
 
 def test_without_a_default_partition_the_lowest_tier_counts() -> None:
-    found = picture(SlurmPartition("low", priority_tier=1), SlurmPartition("high", priority_tier=2))
+    found = snapshot(SlurmPartition("low", priority_tier=1), SlurmPartition("high", priority_tier=2))
     assert guarded_partitions(found) == {"high": "PriorityTier=2 above 1"}
 
 

@@ -27,7 +27,9 @@ NONE_WAITING = QueuedPlaceholders()
 FEATURES = SlurmFeatures(release=(25, 5, 0), allocate=True, external=True)
 
 
-def picture(*partitions: SlurmPartition, slurmdless: frozenset[str] = frozenset(), **features: object) -> SlurmSnapshot:
+def snapshot(
+    *partitions: SlurmPartition, slurmdless: frozenset[str] = frozenset(), **features: object
+) -> SlurmSnapshot:
     """A Slurm of these partitions, with other features than usual."""
     names = frozenset[str]().union(*(partition.nodes for partition in partitions))
     return SlurmSnapshot(
@@ -66,48 +68,48 @@ def unplanned(world: SlurmSnapshot, request: JobRequest, excluded: tuple[str, ..
 
 
 def test_an_allocation_is_tried_at_once_where_it_can_harm_no_job() -> None:
-    assert planned(picture(BATCH_PARTITION), excluded=("a",)) == SubmissionPlan(Mode.ALLOCATION, True, ("a",))
+    assert planned(snapshot(BATCH_PARTITION), excluded=("a",)) == SubmissionPlan(Mode.ALLOCATION, True, ("a",))
 
 
 def test_where_no_partition_is_known_as_the_default_the_job_is_queued_for_slurm_to_say() -> None:
-    world = picture(partition("one", "a"), partition("two", "b"))
+    world = snapshot(partition("one", "a"), partition("two", "b"))
     assert planned(world, excluded=("a",)) == SubmissionPlan(Mode.BATCH, False, ("a",))
     assert isinstance(plan(REQUEST, world, ("a", "b"), False, NONE_WAITING), NoPlan)
 
 
 def test_after_an_immediate_try_was_refused_the_job_is_a_queued_script() -> None:
-    assert planned(picture(BATCH_PARTITION), queue=True) == SubmissionPlan(Mode.BATCH, False, ())
+    assert planned(snapshot(BATCH_PARTITION), queue=True) == SubmissionPlan(Mode.BATCH, False, ())
 
 
 def test_nothing_is_tried_at_once_where_a_refused_try_could_kill_a_victim() -> None:
     high = partition("high", "a", tier=10)
-    found = planned(picture(BATCH_PARTITION, high), replace(REQUEST, partition="high"))
+    found = planned(snapshot(BATCH_PARTITION, high), replace(REQUEST, partition="high"))
     assert (found.mode, found.immediate) == (Mode.BATCH, False)
 
 
 def test_a_preempting_qos_is_never_tried_at_once() -> None:
-    world = picture(BATCH_PARTITION, preempting_qos=frozenset({"urgent"}))
+    world = snapshot(BATCH_PARTITION, preempting_qos=frozenset({"urgent"}))
     assert planned(world, replace(REQUEST, qos="urgent")).immediate is False
     assert planned(world, replace(REQUEST, qos="normal")).immediate is True
 
 
 @pytest.mark.parametrize("qos", ["normal,urgent", "urgent,normal", "Urgent", "normal,URGENT"])
 def test_of_several_qos_and_in_whatever_case_one_that_preempts_is_enough(qos: str) -> None:
-    world = picture(BATCH_PARTITION, preempting_qos=frozenset({"urgent"}))
+    world = snapshot(BATCH_PARTITION, preempting_qos=frozenset({"urgent"}))
     assert planned(world, replace(REQUEST, qos=qos)).immediate is False
 
 
 def test_where_some_qos_preempt_a_job_that_names_none_may_be_given_such_a_one() -> None:
-    assert planned(picture(BATCH_PARTITION, preempting_qos=frozenset({"urgent"}))).immediate is False
+    assert planned(snapshot(BATCH_PARTITION, preempting_qos=frozenset({"urgent"}))).immediate is False
 
 
 def test_where_slurm_preempts_by_qos_and_the_site_names_none_of_them_any_may() -> None:
-    world = picture(BATCH_PARTITION, qos_preempts=True)
+    world = snapshot(BATCH_PARTITION, qos_preempts=True)
     assert planned(world, replace(REQUEST, qos="normal")).immediate is False
 
 
 def test_a_partition_that_refused_just_now_is_not_tried_again_and_others_are() -> None:
-    world = picture(BATCH_PARTITION, partition("calm", "c"))
+    world = snapshot(BATCH_PARTITION, partition("calm", "c"))
     waiting = QueuedPlaceholders(refused=frozenset({"batch"}))
     assert planned(world, waiting=waiting) == SubmissionPlan(Mode.BATCH, False, ())
     assert planned(world, replace(REQUEST, partition="calm"), waiting=waiting).immediate is True
@@ -115,7 +117,7 @@ def test_a_partition_that_refused_just_now_is_not_tried_again_and_others_are() -
 
 @pytest.mark.parametrize("ahead", ["batch", "other"])
 def test_nothing_overtakes_placeholders_that_wait_for_the_same_nodes(ahead: str) -> None:
-    world = picture(BATCH_PARTITION, partition("other", "b"), partition("far", "z"))
+    world = snapshot(BATCH_PARTITION, partition("other", "b"), partition("far", "z"))
     assert planned(world, waiting=QueuedPlaceholders({ahead: 1})).immediate is False
     assert planned(world, waiting=QueuedPlaceholders({"far": 1, "batch": 0})).immediate is True
 
@@ -131,69 +133,71 @@ def test_nothing_overtakes_placeholders_that_wait_for_the_same_nodes(ahead: str)
     ids=lambda asks: next(iter(asks)),
 )
 def test_what_an_immediate_allocation_cannot_express_is_queued(asks: dict[str, object]) -> None:
-    world = picture(BATCH_PARTITION, partition("other", "b"))
+    world = snapshot(BATCH_PARTITION, partition("other", "b"))
     found = planned(world, replace(REQUEST, **asks))  # type: ignore[arg-type]
     assert (found.mode, found.immediate) == (Mode.BATCH, False)
 
 
 def test_a_slurm_without_the_call_gets_scripts() -> None:
-    assert planned(picture(BATCH_PARTITION, allocate=False)).mode is Mode.BATCH
+    assert planned(snapshot(BATCH_PARTITION, allocate=False)).mode is Mode.BATCH
 
 
 def test_a_partition_that_can_be_preempted_gets_scripts_that_receive_the_warning() -> None:
     low = partition("low", "a", default=True, mode="CANCEL")
-    world = picture(low, partition("high", "a", tier=10), send_user_signal=True)
+    world = snapshot(low, partition("high", "a", tier=10), send_user_signal=True)
     assert planned(world).mode is Mode.BATCH
     assert planned(replace(world, features=FEATURES)).mode is Mode.ALLOCATION
 
 
 def test_nodes_without_slurmd_alone_make_the_job_external() -> None:
-    world = picture(BATCH_PARTITION, slurmdless=frozenset({"a", "b"}))
+    world = snapshot(BATCH_PARTITION, slurmdless=frozenset({"a", "b"}))
     assert planned(world) == SubmissionPlan(Mode.EXTERNAL, True, ())
 
 
 def test_among_nodes_with_slurmd_those_without_are_avoided() -> None:
-    world = picture(BATCH_PARTITION, slurmdless=frozenset({"b"}))
+    world = snapshot(BATCH_PARTITION, slurmdless=frozenset({"b"}))
     assert planned(world) == SubmissionPlan(Mode.ALLOCATION, True, ("b",))
     assert planned(world, excluded=("a",)) == SubmissionPlan(Mode.EXTERNAL, True, ("a",))
 
 
 def test_a_queued_external_job_stays_external() -> None:
-    world = picture(BATCH_PARTITION, slurmdless=frozenset({"a", "b"}))
+    world = snapshot(BATCH_PARTITION, slurmdless=frozenset({"a", "b"}))
     assert planned(world, queue=True) == SubmissionPlan(Mode.EXTERNAL, False, ())
 
 
 def test_an_external_job_keeps_off_nodes_with_slurmd_unless_the_site_allows_them() -> None:
     request = replace(REQUEST, mode=Mode.EXTERNAL)
-    world = picture(BATCH_PARTITION, slurmdless=frozenset({"b"}))
+    world = snapshot(BATCH_PARTITION, slurmdless=frozenset({"b"}))
     assert planned(world, request) == SubmissionPlan(Mode.EXTERNAL, True, ("a",))
     assert planned(replace(world, features=replace(FEATURES, external_anywhere=True)), request).excluded == ()
-    found = unplanned(picture(BATCH_PARTITION), request)
+    found = unplanned(snapshot(BATCH_PARTITION), request)
     assert not found.permanent
     assert "jobs.externalAnywhere" in found.text
 
 
 def test_a_forgotten_job_is_external_if_only_nodes_without_slurmd_were_left_to_it() -> None:
-    world = picture(BATCH_PARTITION, slurmdless=frozenset({"b"}))
+    world = snapshot(BATCH_PARTITION, slurmdless=frozenset({"b"}))
     assert mode_of(REQUEST, world, ["a"]) is Mode.EXTERNAL
     assert mode_of(REQUEST, world, ["b"]) is Mode.BATCH
     assert mode_of(replace(REQUEST, mode=Mode.EXTERNAL), world, ["b"]) is Mode.EXTERNAL
 
 
 def test_a_script_asked_for_by_name_is_never_tried_at_once() -> None:
-    assert planned(picture(BATCH_PARTITION), replace(REQUEST, mode=Mode.BATCH)) == SubmissionPlan(Mode.BATCH, False, ())
+    assert planned(snapshot(BATCH_PARTITION), replace(REQUEST, mode=Mode.BATCH)) == SubmissionPlan(
+        Mode.BATCH, False, ()
+    )
 
 
 @pytest.mark.parametrize(("mode", "lacks"), [(Mode.EXTERNAL, "external"), (Mode.ALLOCATION, "allocate")])
 def test_a_mode_that_this_slurm_cannot_do_is_refused_for_good(mode: Mode, lacks: str) -> None:
-    world = replace(picture(BATCH_PARTITION), features=replace(FEATURES, **{lacks: False}))  # type: ignore[arg-type]
+    world = replace(snapshot(BATCH_PARTITION), features=replace(FEATURES, **{lacks: False}))  # type: ignore[arg-type]
     found = unplanned(world, replace(REQUEST, mode=mode))
     assert found.permanent is True
     assert f"mode {mode} needs Slurm" in found.text
 
 
 def test_a_pod_without_a_usable_node_gets_an_event_and_waits_for_one() -> None:
-    found = unplanned(picture(BATCH_PARTITION), REQUEST, excluded=("a", "b"))
+    found = unplanned(snapshot(BATCH_PARTITION), REQUEST, excluded=("a", "b"))
     assert found.permanent is False
     assert (
         found.text
@@ -202,19 +206,19 @@ def test_a_pod_without_a_usable_node_gets_an_event_and_waits_for_one() -> None:
 
 
 def test_nodes_without_slurmd_are_no_help_to_a_script() -> None:
-    world = picture(BATCH_PARTITION, slurmdless=frozenset({"a", "b"}))
+    world = snapshot(BATCH_PARTITION, slurmdless=frozenset({"a", "b"}))
     assert "for mode batch" in unplanned(world, replace(REQUEST, mode=Mode.BATCH)).text
 
 
 def test_an_unknown_partition_is_left_for_slurm_to_refuse() -> None:
-    found = planned(picture(BATCH_PARTITION), replace(REQUEST, partition="typo"))
+    found = planned(snapshot(BATCH_PARTITION), replace(REQUEST, partition="typo"))
     assert found.immediate is False
 
 
 def test_who_may_preempt_whom() -> None:
     low, high = partition("low", "a", "b", mode="CANCEL"), partition("high", "b", tier=2, mode="CANCEL")
     apart = partition("apart", "c", tier=9)
-    world = picture(low, high, apart)
+    world = snapshot(low, high, apart)
     assert may_preempt(world, "high", "") is True
     assert may_preempt(world, "low", "") is False
     assert may_preempt(world, "apart", "") is False
@@ -226,7 +230,7 @@ def test_who_may_preempt_whom() -> None:
 
 @pytest.mark.parametrize("mode", ["", "OFF", "DISABLED"])
 def test_a_partition_whose_preemption_is_off_cannot_be_preempted(mode: str) -> None:
-    assert may_be_preempted(picture(partition("low", "a", mode=mode), partition("high", "a", tier=2)), "low") is False
+    assert may_be_preempted(snapshot(partition("low", "a", mode=mode), partition("high", "a", tier=2)), "low") is False
 
 
 def test_ends_go_out_before_questions_and_questions_before_new_jobs() -> None:

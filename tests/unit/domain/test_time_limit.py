@@ -50,9 +50,9 @@ def test_room_that_no_partition_allows_is_not_asked_for(partition: str, limit: i
 
 
 def test_a_limit_that_the_author_chose_is_never_lowered() -> None:
-    picture = SlurmSnapshot(partitions={"ten": SlurmPartition("ten", max_time_minutes=10)})
+    snapshot = SlurmSnapshot(partitions={"ten": SlurmPartition("ten", max_time_minutes=10)})
     request = JobRequest("x", 1, 1, partition="ten", time_limit_minutes=12)
-    assert within_partition(request, picture) is request
+    assert within_partition(request, snapshot) is request
 
 
 ROOMY = JobRequest("x", 1, 1, time_limit_minutes=12, time_limit_least=10)

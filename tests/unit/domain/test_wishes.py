@@ -10,14 +10,14 @@ import pytest
 from extender.domain.jobs.changes import FOLLOWED, can_follow, changed
 from extender.domain.jobs.identity import NAME_LIMIT, encode_mark
 from extender.domain.jobs.job import JobRequest, Mark
-from extender.domain.jobs.wishes import as_asked, wishes_of
+from extender.domain.jobs.wishes import request_of_job, wishes_of
 
 WAS = JobRequest("team/web", cpus=2, memory_mb=100, partition="batch", comment="mine", nice=3, time_limit_minutes=9)
 
 
 def test_what_did_not_change_is_known_to_be_the_same() -> None:
-    assert as_asked(wishes_of(WAS), WAS) == WAS
-    assert as_asked((), replace(WAS, cpus=4)) == replace(WAS, cpus=4)
+    assert request_of_job(wishes_of(WAS), WAS) == WAS
+    assert request_of_job((), replace(WAS, cpus=4)) == replace(WAS, cpus=4)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_what_did_not_change_is_known_to_be_the_same() -> None:
 )
 def test_wishes_that_can_be_followed_are_sent_one_by_one(now: dict[str, Any]) -> None:
     request = replace(WAS, **now)
-    was = as_asked(wishes_of(WAS), request)
+    was = request_of_job(wishes_of(WAS), request)
     assert changed(was, request) == now.keys()
     assert can_follow(was, request)
 
@@ -41,7 +41,7 @@ def test_wishes_that_can_be_followed_are_sent_one_by_one(now: dict[str, Any]) ->
 @pytest.mark.parametrize("now", [{"cpus": 3}, {"qos": "high", "gres": {"gpu": 1}}, {"partition": ""}, {"nice": None}])
 def test_what_no_job_can_follow_makes_another(now: dict[str, Any]) -> None:
     request = replace(WAS, **now)
-    was = as_asked(wishes_of(WAS), request)
+    was = request_of_job(wishes_of(WAS), request)
     assert was != request
     assert can_follow(was, request) == can_follow(WAS, request)
 
@@ -52,7 +52,7 @@ def test_the_way_in_which_exclusions_are_sent_is_no_wish() -> None:
 
 def test_another_partition_may_allow_more_of_the_room_of_a_time_limit() -> None:
     request = replace(WAS, partition="urgent", time_limit_least=5)
-    assert changed(as_asked(wishes_of(WAS), request), request) == {"partition", "time_limit_minutes"}
+    assert changed(request_of_job(wishes_of(WAS), request), request) == {"partition", "time_limit_minutes"}
 
 
 def test_a_mark_with_every_wish_is_no_longer_than_slurm_stores() -> None:

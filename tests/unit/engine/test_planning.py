@@ -29,7 +29,7 @@ def world(
     names = [name for name in NAMES if name in nodes]
     own = SlurmPartition("p", frozenset(partition), default=True, priority_tier=tier)
     below = SlurmPartition("below", frozenset("ab"), priority_tier=2)
-    picture = SlurmSnapshot(
+    snapshot = SlurmSnapshot(
         {
             name: SlurmNode(name, flags=frozenset({"EXTERNAL"} if name in external else ()), reason=reason)
             for name in names
@@ -39,7 +39,7 @@ def world(
         known=True,
     )
     pairs = {name: f"k-{name}" for name in names}
-    return ClusterSnapshot(picture, NodeMap(pairs, {node: name for name, node in pairs.items()}, known=True))
+    return ClusterSnapshot(snapshot, NodeMap(pairs, {node: name for name, node in pairs.items()}, known=True))
 
 
 def planned(

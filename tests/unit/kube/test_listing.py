@@ -29,7 +29,7 @@ async def an_api() -> AsyncIterator[FakeApi]:
 
 async def names(api: FakeApi) -> list[str]:
     found = await list_all(api.connection, PATH, POD, lambda view: view)
-    assert not found.odd
+    assert not found.unreadable
     return [view.name for view in found.views]
 
 

@@ -12,7 +12,7 @@ from extender.domain.views import PodView
 from extender.kube.namespaced_pods import NamespacedPods
 from extender.kube.store import PodStore
 from extender.kube.wire.meta import Identity
-from extender.kube.wire.stream import OddItem
+from extender.kube.wire.stream import UnreadableItem
 from tests.builders.fake_api import FakeApi, a_rng, fake_api, running
 from tests.builders.rights import namespaced_rights
 
@@ -104,14 +104,14 @@ def a_pod(name: str, namespace: str) -> PodView:
     return PodView(uid=f"uid-{name}", namespace=namespace, name=name, resource_version="1", scheduler_name="slurm")
 
 
-def odd(*uids: str) -> Sequence[OddItem]:
-    return [OddItem(Identity(uid, "ns", uid), "odd") for uid in uids]
+def unreadable(*uids: str) -> Sequence[UnreadableItem]:
+    return [UnreadableItem(Identity(uid, "ns", uid), "odd") for uid in uids]
 
 
 def test_what_could_not_be_read_is_kept_by_namespace() -> None:
     store = PodStore({"slurm"})
-    store.replaced_in("ml", [a_pod("a", "ml")], odd("uid-b"), complete=False)
-    store.replaced_in("web", [a_pod("c", "web")], odd(""), complete=True)
+    store.replaced_in("ml", [a_pod("a", "ml")], unreadable("uid-b"), complete=False)
+    store.replaced_in("web", [a_pod("c", "web")], unreadable(""), complete=True)
     assert store.may_exist("uid-b")
     assert store.may_exist("uid-unknown")
     store.replaced_in("ml", [], [], complete=True)

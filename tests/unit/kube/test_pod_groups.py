@@ -15,7 +15,7 @@ from extender.domain.gangs.membership import GangSource
 from extender.domain.gangs.pod_groups import POD_GROUP_KINDS, PodGroupApi, PodGroupView
 from extender.kube.pod_groups import PodGroupInformers
 from extender.kube.reflector import LOCATE_WAIT_S
-from extender.kube.wire.fields import OddObject
+from extender.kube.wire.fields import MalformedObject
 from extender.kube.wire.pod_group import pod_group_reader
 from simulator.kube.objects import Json
 from simulator.kube.resources import (
@@ -141,7 +141,7 @@ def test_the_minimum_is_read(api: PodGroupApi, spec: Json, least: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "odd",
+    "malformed",
     [
         {"metadata": {"name": "ring"}, "spec": {"minMember": 2}},
         {"metadata": {"uid": "u"}, "spec": {"minMember": 2}},
@@ -150,6 +150,6 @@ def test_the_minimum_is_read(api: PodGroupApi, spec: Json, least: int) -> None:
         {"metadata": {"name": "ring", "uid": "u"}, "spec": []},
     ],
 )
-def test_a_pod_group_of_another_form_is_odd(odd: Any) -> None:
-    with pytest.raises(OddObject):
-        pod_group_reader(KINDS[PodGroupApi.COSCHEDULING])(odd)
+def test_a_pod_group_of_another_form_is_malformed(malformed: Any) -> None:
+    with pytest.raises(MalformedObject):
+        pod_group_reader(KINDS[PodGroupApi.COSCHEDULING])(malformed)

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from extender.domain.views import PodView
 from extender.kube.order import BELIEVED_AFTER_S
 from extender.kube.reflector import Reflector
-from extender.kube.wire.stream import POD, OddItem
+from extender.kube.wire.stream import POD, UnreadableItem
 from simulator.kube.faults import KubeFault
 from simulator.kube.pods import pod_key
 from simulator.kube.resources import PODS
@@ -36,13 +36,13 @@ class Mirror:
 
     pods: dict[str, PodView] = field(default_factory=dict)
     lists: int = 0
-    odd: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
 
-    def replaced(self, views: Sequence[PodView], odd: Sequence[OddItem]) -> None:
+    def replaced(self, views: Sequence[PodView], unreadable: Sequence[UnreadableItem]) -> None:
         self.lists += 1
         self.pods = {view.uid: view for view in views}
-        self.odd = [item.identity.name for item in odd]
+        self.unreadable = [item.identity.name for item in unreadable]
 
     def changed(self, view: PodView) -> None:
         self.told.append(f"{view.name} is {view.phase}")
@@ -351,7 +351,7 @@ async def test_a_line_that_does_not_decode_is_counted_and_forces_a_list() -> Non
         await bench.until_watching()
         _notify(bench, b'{"type":"ADDED","object":{"metad\n')
         await asyncio.sleep(2)
-        assert bench.reflector.status.unreadable == 1
+        assert bench.reflector.status.unreadable_events == 1
         assert bench.mirror.lists == 2
         assert len(bench.mirror.pods) == 2
 
@@ -386,7 +386,7 @@ async def test_an_odd_object_is_counted_and_the_watch_continues() -> None:
         bench.api.server.add_pod("next")
         await asyncio.sleep(1)
         assert bench.mirror.names == ["next", "odd"]
-        assert bench.reflector.status.odd == 1
+        assert bench.reflector.status.unreadable_items == 1
         assert bench.mirror.lists == 1
         bench.api.server.delete_pod("odd", grace_s=0)
         await asyncio.sleep(1)
@@ -402,7 +402,7 @@ async def test_an_odd_object_in_a_list_is_reported_by_name() -> None:
         async with running(Reflector(api.connection, PATH, POD, mirror, rng=a_rng()).run()):
             await asyncio.sleep(1)
         assert mirror.names == ["good"]
-        assert mirror.odd == ["odd"]
+        assert mirror.unreadable == ["odd"]
 
 
 async def test_cancelling_closes_the_connection_within_a_second() -> None:

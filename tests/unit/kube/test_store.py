@@ -10,7 +10,7 @@ import pytest
 from extender.domain.views import Container, NodeView, OwnerReference, PodView
 from extender.kube.store import NodeStore, PodStore
 from extender.kube.wire.meta import Identity
-from extender.kube.wire.stream import OddItem
+from extender.kube.wire.stream import UnreadableItem
 
 
 def a_pod(name: str, version: int = 1, *, uid: str = "", node: str = "", phase: str = "Running") -> PodView:
@@ -52,11 +52,11 @@ def test_it_is_synced_by_the_first_list_and_not_before(store: PodStore) -> None:
 
 
 def test_what_could_not_be_read_may_exist_until_it_is_gone(store: PodStore) -> None:
-    store.replaced([a_pod("a")], [OddItem(Identity("uid-b", "ns", "b"), "odd")])
+    store.replaced([a_pod("a")], [UnreadableItem(Identity("uid-b", "ns", "b"), "odd")])
     assert [store.may_exist(f"uid-{name}") for name in "abc"] == [True, True, False]
     store.removed("uid-b", None)
     assert not store.may_exist("uid-b")
-    store.replaced([], [OddItem(Identity(), "odd")])
+    store.replaced([], [UnreadableItem(Identity(), "odd")])
     assert store.may_exist("uid-c")
     store.replaced([], [])
     assert not store.may_exist("uid-c")
@@ -108,14 +108,14 @@ def test_a_pod_made_again_under_its_name_is_another(store: PodStore) -> None:
 
 def test_a_pod_that_cannot_be_read_any_more_keeps_its_last_state(store: PodStore) -> None:
     store.replaced([a_pod("a"), a_pod("b")], [])
-    store.replaced([], [OddItem(Identity(uid="uid-a"), "odd")])
+    store.replaced([], [UnreadableItem(Identity(uid="uid-a"), "odd")])
     assert store.get("uid-a") == a_pod("a")
     assert store.get("uid-b") is None
 
 
 def test_an_object_without_any_identity_stops_all_removals(store: PodStore) -> None:
     store.replaced([a_pod("a"), a_pod("b")], [])
-    store.replaced([a_pod("c")], [OddItem(Identity(), "odd")])
+    store.replaced([a_pod("c")], [UnreadableItem(Identity(), "odd")])
     assert {pod.name for pod in store.all()} == {"a", "b", "c"}
 
 

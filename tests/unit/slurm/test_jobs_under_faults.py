@@ -201,13 +201,13 @@ async def test_a_slurm_upgraded_underneath_is_spoken_to_in_its_own_version() -> 
     async with sim_site("24.11.5") as old, old.client() as client:
         jobs, nodes = SlurmrestdJobs(client, LoopClock()), SlurmrestdNodes(client, LoopClock())
         await jobs.submit(an_order())
-        assert (await nodes.picture()).features.release == (24, 11, 5)
+        assert (await nodes.snapshot()).features.release == (24, 11, 5)
         async with sim_site("26.05.5") as new:
             # The new slurmrestd answers at the old address.
             old.sim.restd.controller = new.sim.controller
             (event,) = await jobs.submit(an_order("workload-2"))
             assert isinstance(event, SubmitAccepted)
-            assert (await nodes.picture()).features.release == (26, 5, 5)
+            assert (await nodes.snapshot()).features.release == (26, 5, 5)
 
 
 async def test_a_full_disk_of_slurmctld_refuses_for_now() -> None:

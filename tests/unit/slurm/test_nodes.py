@@ -18,29 +18,28 @@ pytestmark = pytest.mark.looptime
 
 async def test_slurms_own_word_for_the_default_partition_counts() -> None:
     async with sim_site("26.05.5") as site, site.client() as client:
-        picture = await SlurmrestdNodes(client, LoopClock(), default_partition="high").picture()
-        assert picture.partition_names("") == ("batch",)
+        snapshot = await SlurmrestdNodes(client, LoopClock(), default_partition="high").snapshot()
+        assert snapshot.partition_names("") == ("batch",)
 
 
 async def test_where_slurm_does_not_say_the_site_does() -> None:
     async with sim_site("24.11.5") as site, site.client() as client:
-        assert (await SlurmrestdNodes(client, LoopClock(), default_partition="high").picture()).partition_names("") == (
-            "high",
-        )
-        assert (await SlurmrestdNodes(client, LoopClock()).picture()).partition_names("") == ()
+        snapshot = await SlurmrestdNodes(client, LoopClock(), default_partition="high").snapshot()
+        assert snapshot.partition_names("") == ("high",)
+        assert (await SlurmrestdNodes(client, LoopClock()).snapshot()).partition_names("") == ()
 
 
 async def test_an_only_partition_is_the_default() -> None:
     async with sim_site("24.11.5") as site, site.client() as client:
         for name in ("high", "low", "short"):
             del site.sim.controller.partitions[name]
-        assert (await SlurmrestdNodes(client, LoopClock()).picture()).partition_names("") == ("batch",)
+        assert (await SlurmrestdNodes(client, LoopClock()).snapshot()).partition_names("") == ("batch",)
 
 
 async def test_a_preempt_mode_that_slurm_does_not_show_is_not_taken_for_off() -> None:
     for release, shown in (("24.11.5", "UNKNOWN"), ("26.05.5", "CANCEL")):
         async with sim_site(release) as site, site.client() as client:
-            assert (await SlurmrestdNodes(client, LoopClock()).picture()).partitions["low"].preempt_mode == shown
+            assert (await SlurmrestdNodes(client, LoopClock()).snapshot()).partitions["low"].preempt_mode == shown
 
 
 async def test_gang_is_a_word_of_the_whole_cluster_that_no_partition_shows() -> None:
@@ -49,7 +48,7 @@ async def test_gang_is_a_word_of_the_whole_cluster_that_no_partition_shows() -> 
         site.sim.controller.partitions["high"].preempt_mode = "CLUSTER_GLOBAL"
         site.sim.controller.partitions["short"].preempt_mode = "OFF"
         nodes = SlurmrestdNodes(client, LoopClock())
-        found = (await nodes.picture()).partitions
+        found = (await nodes.snapshot()).partitions
         modes = {name: found[name].preempt_mode for name in ("low", "high", "short")}
         assert modes == {"low": "CANCEL,GANG", "high": "GANG,SUSPEND", "short": "OFF"}
 
@@ -58,22 +57,22 @@ async def test_that_slurm_preempts_by_qos_is_known_where_it_shows_its_slurm_conf
     for kind, by_qos in (("preempt/partition_prio", False), ("preempt/qos", True)):
         async with sim_site("26.05.5") as site, site.client() as client:
             site.sim.controller.config = replace(site.sim.controller.config, preempt_type=kind)
-            assert (await SlurmrestdNodes(client, LoopClock()).picture()).features.qos_preempts is by_qos
+            assert (await SlurmrestdNodes(client, LoopClock()).snapshot()).features.qos_preempts is by_qos
 
 
 async def test_slurm_conf_is_read_now_and_then_and_is_as_it_was_where_it_cannot_be() -> None:
     async with sim_site("26.05.5") as site, site.client() as client:
         site.sim.controller.config = replace(site.sim.controller.config, preempt_mode=("GANG",))
         nodes = SlurmrestdNodes(client, LoopClock())
-        await nodes.picture()
+        await nodes.snapshot()
         site.sim.restd.faults.add(SlurmFault.REFUSE, "GET", "/conf")
         await asyncio.sleep(CONF_EVERY)
-        assert (await nodes.picture()).partitions["low"].preempt_mode == "CANCEL,GANG"
+        assert (await nodes.snapshot()).partitions["low"].preempt_mode == "CANCEL,GANG"
         site.sim.restd.faults.clear()
         site.sim.controller.config = replace(site.sim.controller.config, preempt_mode=("CANCEL",))
-        assert (await nodes.picture()).partitions["low"].preempt_mode == "CANCEL"
+        assert (await nodes.snapshot()).partitions["low"].preempt_mode == "CANCEL"
         site.sim.controller.config = replace(site.sim.controller.config, preempt_mode=("GANG",))
-        assert (await nodes.picture()).partitions["low"].preempt_mode == "CANCEL", "it was read again at once"
+        assert (await nodes.snapshot()).partitions["low"].preempt_mode == "CANCEL", "it was read again at once"
 
 
 @pytest.mark.parametrize("reason", ["Epilog error", "bad DIMM"])
@@ -116,12 +115,12 @@ async def test_a_drain_outlives_a_node_that_goes_down_and_its_end_does_not_bring
         site.set_down("node-1")
         await nodes.drain("node-1", "a Pod may still run there")
         await nodes.resume("node-1")
-        node = (await nodes.picture()).nodes["node-1"]
+        node = (await nodes.snapshot()).nodes["node-1"]
         assert (node.state, "DRAIN" in node.flags) == ("DOWN", False)
 
 
-async def test_a_picture_is_whole_or_not_at_all() -> None:
+async def test_a_snapshot_is_whole_or_not_at_all() -> None:
     async with sim_site("26.05.5") as site, site.client() as client:
         site.sim.restd.faults.add(SlurmFault.UNAVAILABLE, "GET", "/partitions")
         with pytest.raises(PortError, match="partitions"):
-            await SlurmrestdNodes(client, LoopClock()).picture()
+            await SlurmrestdNodes(client, LoopClock()).snapshot()

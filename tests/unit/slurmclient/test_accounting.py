@@ -47,7 +47,7 @@ async def test_an_association_is_read_with_its_limits() -> None:
             max_submit_jobs=None,
         )
     ]
-    assert [odd.position for odd in associations.odd] == [1]
+    assert [one.position for one in associations.unreadable] == [1]
     assert restd.requests[0].url.path == "/slurmdb/v0.0.42/associations"
 
 

@@ -245,7 +245,7 @@ async def test_an_odd_state_is_reported_and_never_taken_for_a_job_that_is_gone()
         10: frozenset({"PENDING"}),
     }
     assert states.composite == {"8_3": frozenset({"RUNNING"}), "9+1": frozenset({"PENDING"})}
-    assert [odd.position for odd in states.odd] == [3, 4, 5, 9]
+    assert [one.position for one in states.unreadable] == [3, 4, 5, 9]
 
 
 async def test_only_slurms_own_number_says_that_a_job_is_gone() -> None:

@@ -76,7 +76,7 @@ async def test_an_entry_that_cannot_be_read_is_reported_each_time() -> None:
     async with client_of(FakeRestd().on("GET", "nodes", answer(broken), answer(broken))) as slurm:
         for _ in range(2):
             found = await slurm.nodes()
-            assert (len(found), [one.position for one in found.odd]) == (400, [400])
+            assert (len(found), [one.position for one in found.unreadable]) == (400, [400])
 
 
 @pytest.mark.parametrize("inner", [{FIRST: 1}, [{FIRST: 1}, {FIRST: 2}]])

@@ -60,7 +60,7 @@ async def test_one_odd_node_is_left_out_and_reported() -> None:
         nodes = await slurm.nodes()
     assert [node.name for node in nodes] == ["n1", "n2"]
     assert (nodes[0].name, [node.name for node in nodes[1:]], len(nodes)) == ("n1", ["n2"], 2)
-    assert [(odd.position, odd.why) for odd in nodes.odd] == [
+    assert [(one.position, one.why) for one in nodes.unreadable] == [
         (1, "ProtocolError: name is missing"),
         (2, "not an object but of type str"),
     ]

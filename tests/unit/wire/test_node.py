@@ -8,7 +8,7 @@ import pytest
 
 from extender.domain.views import NodeView, Taint
 from extender.domain.wellknown import BRIDGE_SLURM_NODE, SLURM_NODE
-from extender.kube.wire.fields import OddObject
+from extender.kube.wire.fields import MalformedObject
 from extender.kube.wire.node import read_node
 
 
@@ -64,7 +64,7 @@ def test_a_node_that_never_reported_has_no_readiness() -> None:
 
 
 def test_an_odd_node_is_named() -> None:
-    with pytest.raises(OddObject, match=r"not a Node: spec\.taints"):
+    with pytest.raises(MalformedObject, match=r"not a Node: spec\.taints"):
         read_node(a_node(spec={"taints": "all"}))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from extender.domain.views import Container, Failure, HostPort, NodeTerm, OwnerReference, PodView, Requirement
 from extender.kube.wire.device_class import read_device_class
-from extender.kube.wire.fields import OddObject
+from extender.kube.wire.fields import MalformedObject
 from extender.kube.wire.namespace import read_namespace
 from extender.kube.wire.node import read_node
 from extender.kube.wire.pod import read_pod
@@ -222,12 +222,12 @@ def test_an_exit_code_counts_only_once_the_pod_is_over() -> None:
 
 
 def test_an_odd_pod_names_the_field_and_the_value() -> None:
-    with pytest.raises(OddObject, match=r"not a Pod: spec\.containers\.0\.name: .* got \['x'\]"):
+    with pytest.raises(MalformedObject, match=r"not a Pod: spec\.containers\.0\.name: .* got \['x'\]"):
         read_pod(a_pod(containers=[{"name": ["x"]}]))
 
 
-def test_bytes_that_are_no_json_are_odd() -> None:
-    with pytest.raises(OddObject):
+def test_bytes_that_are_no_json_are_malformed() -> None:
+    with pytest.raises(MalformedObject):
         read_pod(b'{"metadata":')
 
 

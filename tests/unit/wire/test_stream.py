@@ -1,4 +1,4 @@
-"""Pages of lists and lines of watches, with one odd object among good ones."""
+"""Pages of lists and lines of watches, with one malformed object among good ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def a_line(word: str, obj: Any) -> bytes:
 def test_a_page_has_its_version_and_where_to_continue() -> None:
     page = POD.page(a_page(a_pod("a"), a_pod("b"), token="next"))
     assert [view.name for view in page.views] == ["a", "b"]
-    assert (page.resource_version, page.continue_token, page.odd) == ("9", "next", ())
+    assert (page.resource_version, page.continue_token, page.unreadable) == ("9", "next", ())
 
 
 def test_a_page_without_items_is_empty() -> None:
@@ -37,13 +37,13 @@ def test_a_page_without_items_is_empty() -> None:
 def test_one_odd_object_does_not_fail_its_page() -> None:
     page = POD.page(a_page(a_pod("a"), a_pod("odd", containers=7), a_pod("b")))
     assert [view.name for view in page.views] == ["a", "b"]
-    assert page.odd[0].identity == Identity("uid-odd", "ns", "odd", "5")
-    assert "spec.containers" in page.odd[0].text
+    assert page.unreadable[0].identity == Identity("uid-odd", "ns", "odd", "5")
+    assert "spec.containers" in page.unreadable[0].text
 
 
 def test_an_object_without_a_readable_identity_is_still_reported() -> None:
     page = POD.page(a_page(a_pod("a"), {"metadata": 3}))
-    assert page.odd[0].identity == Identity()
+    assert page.unreadable[0].identity == Identity()
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"items": 3}', b'{"items": [3]}', b'{"items": [{"metadata": {'])
@@ -78,8 +78,8 @@ def test_an_error_has_its_status() -> None:
 def test_an_odd_object_of_a_change_is_named_and_moves_the_version_on() -> None:
     change = POD.change(a_line("MODIFIED", a_pod("odd", containers=7)))
     assert change.view is None
-    assert change.odd is not None
-    assert (change.odd.identity.uid, change.resource_version) == ("uid-odd", "5")
+    assert change.unreadable is not None
+    assert (change.unreadable.identity.uid, change.resource_version) == ("uid-odd", "5")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Slurm's side of the picture as short as a test can say it."""
+"""Build the Slurm snapshot of a test from its partitions alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from extender.domain.cluster import SlurmNode, SlurmPartition, SlurmSnapshot
 
 
-def a_picture(
+def a_slurm_snapshot(
     partitions: Mapping[str, Iterable[str]], default: str = "", hostnames: Mapping[str, str] | None = None
 ) -> SlurmSnapshot:
     """Partitions with their nodes; a node exists if a partition has it. `hostnames`: node -> NodeHostname."""
