@@ -220,7 +220,7 @@ class Reason(StrEnum):
     END_UNKNOWN = "PodEndUnknown"
     BUDGET = "EvictionBlockedByPDB"
     SHORTENED = "GracePeriodShortened"
-    GIVEN_BACK = "SlurmAllocationReleased"
+    ALLOCATION_RELEASED = "SlurmAllocationReleased"
     BOUND_WITHOUT_SLURM = "BoundWithoutSlurm"
     UNEVEN_GANG = "GangMembersDiffer"
     """The members of a gang request different sizes; Slurm sets the largest aside for each."""

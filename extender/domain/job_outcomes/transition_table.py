@@ -67,7 +67,9 @@ COLUMNS = (WAITING, GRANTED, BOUND)
 _END_POD_THEN_JOB = Transition(State.LOST, "the extender ends the Pod, then the job", Reason.LOST)
 _END_POD = Transition(State.LOST, "the extender ends the Pod, and drains its node until the Pod is gone", Reason.LOST)
 _EVICT = Transition(State.LOST, "the extender evicts the Pod, after `limits.evictionDeadline` deletes it", Reason.LOST)
-_REPLACE = Transition(State.RELEASING, "the extender releases the job and submits another one", Reason.GIVEN_BACK)
+_REPLACE = Transition(
+    State.RELEASING, "the extender releases the job and submits another one", Reason.ALLOCATION_RELEASED
+)
 _RETRY = Transition(State.ABSENT, "the extender submits another job after a back-off", Reason.RETRYING)
 _UNTIL_CHANGED = "the extender submits no job until the Pod's request changes"
 _CANCELLED = Transition(State.REFUSED, _UNTIL_CHANGED, Reason.CANCELLED)

@@ -162,7 +162,7 @@ def script_exit(p: Placeholder) -> int | None:
     return p.exit_code if p.mode in {Mode.BATCH, None} else None
 
 
-def replace_job(p: Placeholder, text: str, at: At, reason: Reason = Reason.GIVEN_BACK) -> Step:
+def replace_job(p: Placeholder, text: str, at: At, reason: Reason = Reason.ALLOCATION_RELEASED) -> Step:
     """Release the job and submit another after a back-off."""
     return release_job(delay_next_attempt(p, at), text, at, announce(p, reason, f"{text} {ANOTHER}", True))
 
