@@ -65,7 +65,7 @@ class JobControllers:
             all_pods=informers.foreign_pods,
             fresh=fresh,
             events=events,
-            timing=ForeignPodTiming(refresh.others_every),
+            timing=ForeignPodTiming(refresh.non_placeholder_read_interval_s),
         )
         self.orphans = OrphanController(
             engine,
@@ -84,7 +84,7 @@ class JobControllers:
             known_otherwise=lambda: self.foreign_pods.jobs,
             judge=PodAbsenceJudge(adapters.checkpoints, clock),
             departed=self.departures.get,
-            options=OrphanOptions(refresh.others_every),
+            options=OrphanOptions(refresh.non_placeholder_read_interval_s),
         )
         self.overcommitment = Overcommitment(engine, self.foreign_pods, adapters.announcer, informers.nodes.named)
         self.hook_reads = HookReads(engine, clock)

@@ -22,7 +22,7 @@ import structlog
 
 from extender.controllers.orphaned_jobs import OrphanedJob, OrphanedJobs
 from extender.controllers.pod_absence_judge import TEXTS, PodAbsenceJudge
-from extender.controllers.refresh import OTHERS_EVERY
+from extender.controllers.refresh import NON_PLACEHOLDER_READ_INTERVAL_S
 from extender.domain.events import JobFound, ProbeAnswered
 from extender.domain.job_outcomes.slurm_states import ENDED_STATES
 from extender.domain.job_outcomes.workload_end import wait_status_of
@@ -42,7 +42,7 @@ from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import JobStatesPolled, MassDeletionConfirmed, OtherJobReadInTurn, UnmarkedJobRead
+from extender.runtime.topics import JobStatesPolled, MassDeletionConfirmed, NonPlaceholderJobRead, UnmarkedJobRead
 
 _log = structlog.get_logger(__name__)
 
@@ -87,7 +87,7 @@ _UNDECIDED = {State.SUBMITTING, State.UNSURE}
 class OrphanOptions:
     """`in_turn`: seconds between two reads of jobs that were read before."""
 
-    in_turn: float = OTHERS_EVERY
+    in_turn: float = NON_PLACEHOLDER_READ_INTERVAL_S
 
 
 class OrphanController:
@@ -200,7 +200,7 @@ class OrphanController:
             again = next((job_id for job_id in self._read if job_id not in self._orphans), None)
             if again is not None:
                 self._unread[again] = None
-                self._events.publish(OtherJobReadInTurn())
+                self._events.publish(NonPlaceholderJobRead())
         early = self._early
         following = list(islice(self._unread, AT_ONCE if early else 1))
         for job_id in following:
@@ -336,7 +336,7 @@ class OrphanController:
             return True
         if not isinstance(proved, ProvedJob) or (mark := self._own_mark(job := proved.job)[0]) is None:
             if isinstance(proved, UnprovedJob) and proved.job.state not in ENDED_STATES:
-                _log.warning("foreign_job_spared", job_id=job_id, name=proved.job.name, uid=orphan.workload)
+                _log.warning("cancel_skipped_job_not_owned", job_id=job_id, name=proved.job.name, uid=orphan.workload)
             self._orphans.pop(job_id, None)
             return True
         if self._engine.placeholders.get(orphan.workload) is not None:

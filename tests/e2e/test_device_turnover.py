@@ -35,8 +35,8 @@ from lab.site import PodRef, Site
 from lab.slurm_conf import Partition, SlurmNode
 from lab.topology import KubeNode, Topology
 from tests.builders.device_ledger import OVER, DeviceLedger
+from tests.builders.native_jobs import submit_native_job
 from tests.builders.object_history import ObjectHistory, stream, version_of
-from tests.builders.ordinary_jobs import submit_ordinary
 from tests.builders.slurm_devices import SlurmDevices
 from tests.builders.stage import Stage
 from tests.e2e.conftest import CONFIG
@@ -169,7 +169,7 @@ def hand_in(here: Floor) -> list[PodRef]:
             here.theirs(f"{THEIR}{number:03d}")
         if number * NATIVE_JOBS // PODS != (number + 1) * NATIVE_JOBS // PODS:
             gpus, script = drawn.choice((1, 2)), ["exec sleep 4"]
-            here.stage.foreign.append(submit_ordinary(here.site, "batch", cpus=1, gpus=gpus, script=script))
+            here.stage.foreign.append(submit_native_job(here.site, "batch", cpus=1, gpus=gpus, script=script))
     return ours
 
 

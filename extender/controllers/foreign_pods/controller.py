@@ -14,7 +14,7 @@ from extender.controllers.foreign_pods.record import ForeignPodRecord, HeldJob, 
 from extender.controllers.foreign_pods.requests import ForeignPodRequests
 from extender.controllers.foreign_pods.shortages import Shortages
 from extender.controllers.nodes.controller import NodeController
-from extender.controllers.refresh import OTHERS_EVERY
+from extender.controllers.refresh import NON_PLACEHOLDER_READ_INTERVAL_S
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.foreign_pods.foreign_pod import (
     ForeignPod,
@@ -35,7 +35,7 @@ from extender.engine.jobs.identity import JobIdentity
 from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import JobStatesPolled, MassDeletionConfirmed, OtherJobReadInTurn
+from extender.runtime.topics import JobStatesPolled, MassDeletionConfirmed, NonPlaceholderJobRead
 
 CHECK_EVERY = 1.0
 """Seconds between two checks of what waits for time to pass."""
@@ -51,7 +51,7 @@ class ForeignPodTiming:
     slurmctld gives ids out again after it lost its state.
     """
 
-    in_turn: float = OTHERS_EVERY
+    in_turn: float = NON_PLACEHOLDER_READ_INTERVAL_S
 
 
 class ForeignPodController:
@@ -235,7 +235,7 @@ class ForeignPodController:
         if now - self._turn_at >= self._timing.in_turn:
             self._turn_at = now
             if uid := next((uid for uid, record in self._records.items() if record.jobs), ""):
-                self._events.publish(OtherJobReadInTurn())
+                self._events.publish(NonPlaceholderJobRead())
                 self._records[uid].searched = False
                 self._records[uid] = self._records.pop(uid)  # behind the others
         for uid, record in list(self._records.items()):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.controllers.refresh import BUSY, OTHERS_EVERY, Refresh, RefreshOptions, Warned, warned
+from extender.controllers.refresh import BUSY, NON_PLACEHOLDER_READ_INTERVAL_S, Refresh, RefreshOptions, Warned, warned
 from extender.domain.cluster import SlurmFeatures, SlurmPartition, SlurmSnapshot
 from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.placeholder import Placeholder, State
@@ -121,7 +121,7 @@ async def test_jobs_of_others_that_are_read_while_placeholders_are_not_take_noth
     )
     task = asyncio.create_task(refresh.run())
     for _ in range(720):
-        await asyncio.sleep(OTHERS_EVERY)
+        await asyncio.sleep(NON_PLACEHOLDER_READ_INTERVAL_S)
         refresh.give_way()
     assert not found
     waits[shut].set()
@@ -132,4 +132,9 @@ async def test_jobs_of_others_that_are_read_while_placeholders_are_not_take_noth
 
 
 def test_jobs_of_others_take_a_quarter_of_the_rate_at_most_and_are_read_no_more_often_than_each_five_seconds() -> None:
-    assert [RefreshOptions(rate).others_every for rate in (0.2, 0.8, 10.0, 1000.0)] == [20.0, 5.0, 5.0, 5.0]
+    assert [RefreshOptions(rate).non_placeholder_read_interval_s for rate in (0.2, 0.8, 10.0, 1000.0)] == [
+        20.0,
+        5.0,
+        5.0,
+        5.0,
+    ]
