@@ -17,7 +17,7 @@ from extender.domain.foreign_pods.mark import (
     foreign_pod_name,
 )
 from extender.domain.job_outcomes.slurm_states import ENDED_STATES
-from extender.domain.ports import Clock, Held, PodReads, PortError, SlurmForeignPods
+from extender.domain.ports import Clock, ForeignPodJobResult, PodReads, PortError, SlurmForeignPods
 from extender.engine.engine import Engine
 from extender.engine.job_terminator import JobTerminator, ProvedJob
 from extender.engine.jobs.identity import JobIdentity
@@ -155,7 +155,7 @@ class ForeignPodRequests:
         answer = await self._slurm.hold(order)
         now, current = self._clock.now(), record.foreign_pod == foreign_pod
         match answer.result:
-            case Held.MADE:
+            case ForeignPodJobResult.MADE:
                 job = ForeignPodJob(answer.job_id, foreign_pod.node, foreign_pod.size, runs=order.immediate)
                 record.jobs[answer.job_id] = HeldJob(job, now)
                 if current:
@@ -168,7 +168,7 @@ class ForeignPodRequests:
                     node=foreign_pod.node,
                     amount=foreign_pod.amount.text,
                 )
-            case Held.NO_ROOM:
+            case ForeignPodJobResult.NO_ROOM:
                 _log.info(
                     "foreign_pods_job_without_room",
                     pod=foreign_pod.pod,
@@ -179,7 +179,7 @@ class ForeignPodRequests:
                 if current:
                     record.refused = ""
                     self._shortages.no_room(foreign_pod.node, answer.text)
-            case Held.REFUSED:
+            case ForeignPodJobResult.REFUSED:
                 if record.refused != answer.text or not current:
                     _log.warning(
                         "foreign_pods_job_rejected",
@@ -190,7 +190,7 @@ class ForeignPodRequests:
                     )
                 if current:
                     record.refused, record.not_before = answer.text, now + REFUSED_FOR
-            case Held.UNKNOWN:
+            case ForeignPodJobResult.UNKNOWN:
                 _log.info(
                     "foreign_pods_job_unknown",
                     pod=foreign_pod.pod,
