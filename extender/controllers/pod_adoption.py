@@ -211,7 +211,7 @@ class PodAdoption:
         self.deferred.put(pod, reason)
         _log.warning("pod_deferred", pod=pod.full_name, uid=pod.uid, why=reason)
         self._announcer.announce(
-            Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.WAITING, reason, warning=True)
+            Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.JOB_PENDING, reason, warning=True)
         )
 
     def _present(self) -> list[PodView]:

@@ -416,7 +416,7 @@ class PodController:
         job, uid = (pod.annotations.get(key, "")[:LONGEST_SHOWN] for key in (JOB_ID, POD_UID))
         _log.warning("status_annotations_ignored", pod=pod.full_name, uid=pod.uid, claimed_job=job, written_for=uid)
         text = f'{JOB_ID}: "{job}" was written for another Pod ({uid}); this Pod has no part in that job.'
-        self._announce(pod, Reason.CLAIM_IGNORED, text)
+        self._announce(pod, Reason.STATUS_ANNOTATIONS_IGNORED, text)
 
     def _claim(self, pod: PodView) -> Claim:
         return self._claims.read(pod.annotations, pod.uid)
@@ -456,7 +456,7 @@ class PodController:
         members = (e.MemberRef.of(pod),)
         if said is None:  # translated again when the policy or the Namespace is known
             if not self._translations.possible:
-                self._announce(pod, Reason.NO_POLICY, NO_POLICY)
+                self._announce(pod, Reason.POLICY_UNUSABLE, NO_POLICY)
             return
         if isinstance(said, Translated):
             for notice in said.notices:

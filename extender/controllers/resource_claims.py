@@ -193,7 +193,9 @@ class ResourceClaimController:
             text = f"Device {device.text} is allocated to Pods {names}; delete one of them."
             for pod in pods:
                 self._announcer.announce(
-                    Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.DEVICE_CONFLICT, text, warning=True)
+                    Announcement(
+                        "Pod", pod.namespace, pod.name, pod.uid, Reason.DEVICE_ALLOCATED_TWICE, text, warning=True
+                    )
                 )
 
 

@@ -318,7 +318,7 @@ class RemovalController:
         _log.warning("pod_end_unknown", pod=known.pod, uid=known.uid, node=known.node)
         if (node := self._kube_nodes().get(known.node)) is not None:
             text = f"{known.text}. {_HOW_IT_ENDS.format(node=node.name)}"
-            said = Announcement("Node", "", node.name, node.uid, Reason.END_UNKNOWN, text, warning=True)
+            said = Announcement("Node", "", node.name, node.uid, Reason.POD_END_UNKNOWN, text, warning=True)
             self._announcer.announce(said)
         self._hold(one)
 

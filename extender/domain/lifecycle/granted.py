@@ -64,7 +64,7 @@ def accept_grant(p: Placeholder, granted: GrantedState, event: e.JobGranted, at:
     if not p.wants and all(m.node or m.unknown for m in p.members if m.placed):
         return enter_bound(p, granted.job, granted.allocation, granted.limit_at), []
     nodes = ", ".join(sorted(set(event.allocation.values())))
-    reason = TRANSITIONS[JobCondition.RUNNING][State.WAITING].event or Reason.GRANTED
+    reason = TRANSITIONS[JobCondition.RUNNING][State.WAITING].event or Reason.JOB_GRANTED
     said = announce(p, reason, f"Slurm job {event.job_id} was given {nodes}.")
     return replace(p, wake_at=at.now + at.timing.busy), [said]
 
@@ -155,7 +155,7 @@ def _woken(p: Placeholder, granted: GrantedState, event: e.WakeAnswered, at: At)
             return p, []
         return replace(p, payload=replace(granted, failed_wakes=0, offered_at=at.now), reason=""), []
     text = f"The grant of Slurm job {p.job_id} cannot be written on the Pod: {event.text}"
-    said: list[c.Command] = [announce(p, Reason.GRANT_NOT_WRITTEN, text, True)] if text != p.reason else []
+    said: list[c.Command] = [announce(p, Reason.POD_PATCH_FORBIDDEN, text, True)] if text != p.reason else []
     wait = Backoff(at.timing.busy, at.timing.retry_most).after(granted.failed_wakes + 1)
     failed = replace(granted, cleared=False, failed_wakes=granted.failed_wakes + 1)
     return replace(p, payload=failed, reason=text, wake_at=at.now + wait), said
@@ -181,7 +181,7 @@ def _unusable(p: Placeholder, granted: GrantedState, event: e.AllocationMisfits 
     if member is None:
         return p, []
     text = f"This Pod waits for node {event.node} of Slurm job {p.job_id}; the other members continue. {event.text}"
-    said = c.Announce((member.ref,), Reason.WAITING, text, True)
+    said = c.Announce((member.ref,), Reason.JOB_PENDING, text, True)
     return replace(p, payload=replace(granted, successors=True)), [said]
 
 

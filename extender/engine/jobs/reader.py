@@ -209,7 +209,7 @@ class ManualChangeNotifier:
                     "job_changed_manually", what=word, job_id=job.job_id, pod=p.pod_names, uid=p.key, text=text
                 )
                 for ref in p.refs:
-                    reason = Reason.CHANGED_BY_HAND
+                    reason = Reason.JOB_CHANGED_MANUALLY
                     self._announcer.announce(
                         Announcement("Pod", ref.namespace, ref.name, ref.uid, reason, text, warning=True)
                     )

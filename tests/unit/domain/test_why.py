@@ -34,15 +34,15 @@ NOW = 1_800_000_000.0  # 2027-01-15 08:00:00Z
 AROUND = Surroundings(NOW)
 
 STATES: dict[State, tuple[Callable[[], Life], Cause]] = {
-    State.ABSENT: (absent, Cause.NOT_OFFERED),
-    State.SUBMITTING: (submitting, Cause.SUBMITTING),
-    State.UNSURE: (unsure, Cause.LOOKUP),
-    State.WAITING: (waiting, Cause.QUEUED),
+    State.ABSENT: (absent, Cause.NO_NODE_OFFERED),
+    State.SUBMITTING: (submitting, Cause.JOB_SUBMITTING),
+    State.UNSURE: (unsure, Cause.JOB_LOOKUP),
+    State.WAITING: (waiting, Cause.JOB_QUEUED),
     State.GRANTED: (granted, Cause.NODE_CHECKING),
     State.BOUND: (bound, Cause.ALLOCATED),
-    State.LOST: (lost, Cause.ENDING),
-    State.RELEASING: (releasing, Cause.LEAVING),
-    State.REFUSED: (refused, Cause.CANCELLED),
+    State.LOST: (lost, Cause.ALLOCATION_ENDING),
+    State.RELEASING: (releasing, Cause.POD_TERMINATING),
+    State.REFUSED: (refused, Cause.JOB_CANCELLED),
 }
 
 
@@ -59,7 +59,7 @@ def test_a_state_has_its_cause(state: State) -> None:
     assert p.state is state
     if state is State.RELEASING and p.wants:
         cause = Cause.RETRYING
-    assert why(replace(p, request=p.request or p.submitted_request), AROUND).cause in {cause, Cause.NOT_READ}
+    assert why(replace(p, request=p.request or p.submitted_request), AROUND).cause in {cause, Cause.POD_NOT_READ}
 
 
 @pytest.mark.parametrize("rule", REASONS, ids=lambda rule: rule.reason or "none")
@@ -115,7 +115,7 @@ def test_a_start_that_should_have_been_is_not_reported() -> None:
 def test_while_slurm_is_away_that_is_reported_first_and_then_what_was_known(state: State) -> None:
     p = STATES[state][0]().p
     said = why(p, replace(AROUND, slurm_away=NOW - 100))
-    assert said.cause is Cause.AWAY
+    assert said.cause is Cause.SLURM_UNREACHABLE
     assert said.text.startswith("Slurm has not answered since 2027-01-15 07:58:20Z. Before that: ")
     assert said.text.endswith(why(p, AROUND).text)
 
@@ -123,13 +123,13 @@ def test_while_slurm_is_away_that_is_reported_first_and_then_what_was_known(stat
 def test_of_a_job_that_was_queued_a_moment_ago_nothing_is_made_up() -> None:
     p = submitting().notify(e.SubmitAccepted(1, JOB, behind=True)).p
     found = why(p, AROUND)
-    assert found.cause is Cause.QUEUED
+    assert found.cause is Cause.JOB_QUEUED
     assert found.text == f"Slurm job {JOB} was queued; the extender reads its reason soon."
 
 
 def test_gates_of_others_are_named() -> None:
     said = why(absent().p, replace(AROUND, gates=("kueue.x-k8s.io/admission",), gated=True))
-    assert said.cause is Cause.OTHER_GATES
+    assert said.cause is Cause.OTHER_SCHEDULING_GATES
     assert "kueue.x-k8s.io/admission" in said.text
 
 
@@ -137,44 +137,44 @@ def test_gates_of_others_are_named() -> None:
 def test_a_missing_resource_claim_is_reported_with_what_to_do(make: Callable[[], Life]) -> None:
     lacks = "ResourceClaim team/own, which Pod team/web names, does not exist. Create it, or delete the Pod."
     said = why(make().p, replace(AROUND, claims=lacks, gang="1 of 2 Pods exist.", gates=("example.org/later",)))
-    assert said.cause is Cause.CLAIM_MISSING
+    assert said.cause is Cause.RESOURCE_CLAIM_MISSING
     assert said.text.endswith(lacks)
 
 
 def test_a_missing_resource_claim_is_added_to_what_a_job_waits_for() -> None:
     place = QueuePosition("batch", "Resources")
     said = why(waiting().p, replace(AROUND, claims="ResourceClaim team/own does not exist.", place=place))
-    assert said.cause is Cause.QUEUED
+    assert said.cause is Cause.JOB_QUEUED
     assert said.text.endswith("Partition: batch. ResourceClaim team/own does not exist.")
 
 
 def test_a_policy_that_cannot_be_used_is_reported() -> None:
     said = why(replace(absent().p, request=None), replace(AROUND, policy_trouble="/etc/policy: line 3: no rule"))
-    assert said.cause is Cause.NO_POLICY
+    assert said.cause is Cause.POLICY_UNUSABLE
     assert "line 3" in said.text
-    assert why(replace(absent().p, request=None), AROUND).cause is not Cause.NO_POLICY
-    assert why(absent().p, replace(AROUND, policy_trouble="/etc/policy: line 3")).cause is not Cause.NO_POLICY
+    assert why(replace(absent().p, request=None), AROUND).cause is not Cause.POLICY_UNUSABLE
+    assert why(absent().p, replace(AROUND, policy_trouble="/etc/policy: line 3")).cause is not Cause.POLICY_UNUSABLE
 
 
 def test_a_granted_pod_shows_what_keeps_its_node_and_then_that_it_is_to_be_bound() -> None:
     kept = why(replace(granted().p, reason="Slurm node n1 is kept: a Pod may still be there."), AROUND)
-    assert kept.cause is Cause.NODE_KEPT
+    assert kept.cause is Cause.NODE_BUSY
     assert "n1" in kept.text
-    assert why(cleared().p, AROUND).cause is Cause.BINDING
+    assert why(cleared().p, AROUND).cause is Cause.WAITING_FOR_BINDING
 
 
 def test_a_grant_without_a_node_of_kubernetes_is_reported() -> None:
     job = PlaceholderJob(JOB, slurm_nodes=("c7",))
     p = replace(waiting().p, reason="", payload=WaitingState(job, doubted_since=0.0))
     said = why(p, AROUND)
-    assert said.cause is Cause.UNMAPPED
+    assert said.cause is Cause.NODE_NOT_MAPPED
     assert "c7" in said.text
 
 
 def test_faults_of_the_pod_are_all_reported() -> None:
     p = replace(refused().p, cancelled=None, faults=("cpus: -1", "mode: what"))
     said = why(p, AROUND)
-    assert said.cause is Cause.INVALID
+    assert said.cause is Cause.INVALID_SLURM_SETTINGS
     assert "cpus: -1" in said.text
     assert "mode: what" in said.text
 
