@@ -142,14 +142,14 @@ class PodController:
         """Return which Pod of the first list cannot be adopted now, and why; ""."""
         return self.adoption.trouble
 
-    def ours(self, pod: PodView) -> bool:
+    def is_managed(self, pod: PodView) -> bool:
         """Return whether the extender places this Pod. In a namespace out of scope its translation refuses it."""
         return pod.scheduler_name in self._schedulers
 
     def changed(self, old: PodView | None, new: PodView | None) -> None:
         """Handle a watch event. Events during adoption are recorded; earlier ones are ignored."""
         if not self.ready:
-            if self._taking_up and (pod := old or new) is not None and self.ours(pod):
+            if self._taking_up and (pod := old or new) is not None and self.is_managed(pod):
                 self._meanwhile.setdefault(pod.uid, old)
                 if new is None:
                     self._left_as[pod.uid] = pod
@@ -157,7 +157,7 @@ class PodController:
         back = self.missing.back(new.uid) if new is not None and old is None else None
         if new is None:
             self._removed(old)
-        elif self.ours(new):
+        elif self.is_managed(new):
             self._notified(old or back, new)
             if back is not None:
                 self._gangs.changed(new.uid)
@@ -172,10 +172,10 @@ class PodController:
                     self._meanwhile.setdefault(pod.uid, pod)
                     self._left_as[pod.uid] = pod
             return
-        mine = [pod for pod in pods if pod.uid in self._asked or pod.uid in self._deferred]
-        if mine:
-            self.missing.keep(mine)
-            self._gangs.changed(*(pod.uid for pod in mine))
+        handled = [pod for pod in pods if pod.uid in self._asked or pod.uid in self._deferred]
+        if handled:
+            self.missing.keep(handled)
+            self._gangs.changed(*(pod.uid for pod in handled))
             self._absences.add(_ALL)
 
     def confirmed(self, _event: MassDeletionConfirmed) -> None:
@@ -228,7 +228,7 @@ class PodController:
         pods = []
         for pod in there:
             await turns.maybe_yield()
-            if self.ours(pod) and not pod.ended and pod.uid not in self._asked:
+            if self.is_managed(pod) and not pod.ended and pod.uid not in self._asked:
                 self._say_foreign_claim(pod)
                 pods.append(pod)
         for key, found in (await self.adoption.at_start(pods)).items():

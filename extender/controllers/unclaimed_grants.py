@@ -133,7 +133,7 @@ class UnclaimedGrantController:
         said = self._said(p)
         if before is None or said == before:
             return ""
-        return next((text for text in said if text and not any(ours in text for ours in _STILL_ASKED)), "")
+        return next((text for text in said if text and not any(asked in text for asked in _STILL_ASKED)), "")
 
     def _problem(self, p: Placeholder) -> tuple[str, str]:
         """Return a granted node, and why kube-scheduler will hardly offer it ("": nothing is known against it)."""

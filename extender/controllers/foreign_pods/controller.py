@@ -186,7 +186,7 @@ class ForeignPodController:
         if (
             not self._controller.running
             or mark is None
-            or not self._requests.is_ours(mark)
+            or not self._requests.is_own_mark(mark)
             or job.state in ENDED_STATES
         ):
             return

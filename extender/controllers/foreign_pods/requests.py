@@ -76,7 +76,7 @@ class ForeignPodRequests:
         shortage = self._shortages.get(record.foreign_pod.node) if record.foreign_pod is not None else None
         return shortage is not None, shortage is not None and shortage.phase is ShortagePhase.FULL
 
-    def is_ours(self, mark: ForeignPodMark | None, uid: str = "") -> bool:
+    def is_own_mark(self, mark: ForeignPodMark | None, uid: str = "") -> bool:
         """Return whether a mark names this extender, and this foreign Pod."""
         author = self._identity
         if mark is None or (mark.cluster, mark.scheduler) != (author.cluster, author.scheduler):
@@ -86,7 +86,7 @@ class ForeignPodRequests:
     async def _end(self, uid: str, record: ForeignPodRecord) -> None:
         """Cancel the jobs that are not its own, each if it still is what it was."""
         for job_id in self._duplicates(record):
-            proved = await self._terminator.prove(job_id, lambda job: self.is_ours(foreign_pod_mark_of(job), uid))
+            proved = await self._terminator.prove(job_id, lambda job: self.is_own_mark(foreign_pod_mark_of(job), uid))
             job = proved.job if isinstance(proved, ProvedJob) else None
             mark = foreign_pod_mark_of(job) if job is not None else None
             if not isinstance(proved, ProvedJob) or job is None or mark is None or job.state in ENDED_STATES:
@@ -128,7 +128,7 @@ class ForeignPodRequests:
         found: dict[int, HeldJob] = {}
         for job in await self._slurm.find(name, known):
             mark = foreign_pod_mark_of(job)
-            if mark is not None and self.is_ours(mark, uid) and job.state not in ENDED_STATES:
+            if mark is not None and self.is_own_mark(mark, uid) and job.state not in ENDED_STATES:
                 before = known.get(job.job_id)
                 since, ended_at = (before.since, before.ended_at) if before is not None else (asked_at, None)
                 found[job.job_id] = HeldJob(foreign_pod_job(job, mark), since, ended_at)

@@ -107,8 +107,8 @@ class JobReader:
     def _nodes_unknown(self, p: Placeholder) -> bool:
         """Return whether Slurm has none of the nodes of this workload's Pods: another Slurm may be answering."""
         snapshot = self._state.snapshot
-        theirs = slurm_nodes_of(p, snapshot.node_map) or {member.node for member in p.members if member.placed}
-        nodes = {*theirs, *p.slurm_nodes} - {""}
+        slurm_nodes = slurm_nodes_of(p, snapshot.node_map) or {member.node for member in p.members if member.placed}
+        nodes = {*slurm_nodes, *p.slurm_nodes} - {""}
         if not nodes and any(member.unknown for member in p.members):
             return not snapshot.picture.known  # all that is known of its members is their job
         return not (snapshot.picture.known and snapshot.picture.nodes.keys() & nodes)
