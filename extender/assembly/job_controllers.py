@@ -16,7 +16,7 @@ from extender.controllers.job_records import JobRecordController
 from extender.controllers.jobs import JobController, PollOptions
 from extender.controllers.orphaned_jobs import OrphanedJobs
 from extender.controllers.orphans import OrphanController, OrphanOptions
-from extender.controllers.pod_absence_judge import PodAbsenceJudge
+from extender.controllers.pod_absence_classifier import PodAbsenceClassifier
 from extender.controllers.refresh import RefreshOptions
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
@@ -82,7 +82,7 @@ class JobControllers:
             events=events,
             left_behind=nodes.removals.left_behind,
             known_otherwise=lambda: self.foreign_pods.jobs,
-            judge=PodAbsenceJudge(adapters.checkpoints, clock),
+            classifier=PodAbsenceClassifier(adapters.checkpoints, clock),
             departed=self.departures.get,
             options=OrphanOptions(refresh.non_placeholder_read_interval_s),
         )

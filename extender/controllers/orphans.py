@@ -21,7 +21,7 @@ from typing import Any
 import structlog
 
 from extender.controllers.orphaned_jobs import OrphanedJob, OrphanedJobs
-from extender.controllers.pod_absence_judge import TEXTS, PodAbsenceJudge
+from extender.controllers.pod_absence_classifier import TEXTS, PodAbsenceClassifier
 from extender.controllers.refresh import NON_PLACEHOLDER_READ_INTERVAL_S
 from extender.domain.events import JobFound, ProbeAnswered
 from extender.domain.job_outcomes.slurm_states import ENDED_STATES
@@ -116,7 +116,7 @@ class OrphanController:
         events: EventBus,
         left_behind: Callable[[JobView, Mark], bool],
         known_otherwise: Callable[[], Set[int]],
-        judge: PodAbsenceJudge,
+        classifier: PodAbsenceClassifier,
         departed: Callable[[str], PodView | None] = lambda _uid: None,
         options: OrphanOptions = OrphanOptions(),
     ) -> None:
@@ -150,7 +150,7 @@ class OrphanController:
         self._orphans = orphaned.by_id
         self._events = events
         self._known_otherwise = known_otherwise
-        self._judge = judge
+        self._classifier = classifier
 
         self._controller = Controller("orphans", self._reconcile, resync=Resync(lambda: (_ALL,)))
 
@@ -292,7 +292,7 @@ class OrphanController:
 
     async def _end_orphans(self, *, counted: bool) -> None:
         """End those that are due. `counted`: all jobs were read, so that the number of those without a Pod is known."""
-        await self._judge.judge(self._without_pod().values())
+        await self._classifier.classify(self._without_pod().values())
         now, without_pod, limits = self._clock.now(), self._without_pod(), self._guard.options
         missing = sum(not (orphan.explained or orphan.absence is PodAbsence.DELETED) for orphan in without_pod.values())
         total = len(self._engine.placeholders.jobs) + len(without_pod)
@@ -373,7 +373,7 @@ class OrphanController:
         """
         if orphan.explained or orphan.absence is not PodAbsence.DELETED:
             return True
-        orphan.absence = await self._judge.why(_checkpoint_of(job))
+        orphan.absence = await self._classifier.why(_checkpoint_of(job))
         return orphan.absence is PodAbsence.DELETED
 
     async def _hidden(self, job: JobView, mark: Mark) -> PodView | None:

@@ -48,7 +48,7 @@ LONGEST_SHOWN = 100
 SETTLE_EVERY = 10.0
 """Seconds between two checks of what was left open."""
 
-JUDGE_EVERY = 2.0
+CLASSIFY_EVERY = 2.0
 """Seconds between two looks at Pods that a list lacks, as long as there are some."""
 
 _ALL = "all"
@@ -121,7 +121,7 @@ class PodController:
         self._deferred = deferred
         self._adopter = Controller("deferred Pods", self._adopt_deferred, keep_early=True)
         self._settler = Controller("settling", self._settle, resync=Resync(lambda: (_ALL,)))
-        self._absences = Controller("absent Pods", self._judge_absent, resync=Resync(lambda: (_ALL,)))
+        self._absences = Controller("absent Pods", self._classify_absent, resync=Resync(lambda: (_ALL,)))
         self._binding_since: dict[str, float] = {}
         """Since when the answer to the Binding of each Pod is awaited."""
 
@@ -300,7 +300,7 @@ class PodController:
                 self._translate(pod, controllers)
 
     def _catch_up(self, uid: str, old: PodView | None, absent: dict[str, PodView]) -> None:
-        """Notify of what happened to a Pod during adoption. Pods that lists lack are judged all at once."""
+        """Notify of what happened to a Pod during adoption. Pods that lists lack are classified all at once."""
         now, last = self._cache.get(uid), self._left_as.get(uid, old)
         if now is None and last is not None and uid in self._absent_meanwhile:
             absent[uid] = last
@@ -317,16 +317,16 @@ class PodController:
             group.create_task(self._adopter.run(), name="deferred Pods")
             group.create_task(self._absences.run(), name="absent Pods")
 
-    async def _judge_absent(self, _all: str) -> Requeue | None:
+    async def _classify_absent(self, _all: str) -> Requeue | None:
         """Accept the absence of Pods as a deletion where that is proven, or was waited for."""
         if not len(self.missing):
             return None
-        await self.missing.judge()
+        await self.missing.classify()
         if self.ready and self._fresh():
             for pod in self.missing.due():
                 if self._cache.get(pod.uid) is None:
                     self._removed(pod)
-        return Requeue(JUDGE_EVERY) if len(self.missing) else None
+        return Requeue(CLASSIFY_EVERY) if len(self.missing) else None
 
     async def _settle(self, _all: str) -> Requeue:
         """Trust the watch about a Binding whose answer was lost, once no such request can be under way any more.
