@@ -156,7 +156,7 @@ class QueuePosition:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class WaitContext:
     """Other causes of a wait. Texts are "" if there is none."""
 
     wall: float
@@ -189,15 +189,15 @@ def place_of(job: JobView, before: int) -> QueuePosition:
     return QueuePosition(job.partition, job.reason, job.start_time, before)
 
 
-def why(p: Placeholder, around: Surroundings) -> Why:
+def why(p: Placeholder, context: WaitContext) -> Why:
     """Return why the Pods of this workload wait, or that they do not."""
-    found = _why(p, around)
+    found = _why(p, context)
     if len(found.text) > LONGEST:
         return Why(found.cause, f"{found.text[: LONGEST - 3]}...")
     return found
 
 
-def _why(p: Placeholder, around: Surroundings) -> Why:
+def _why(p: Placeholder, context: WaitContext) -> Why:
     match p.payload:
         case BoundState():
             kept = ", ".join(kept_nodes(p))
@@ -208,29 +208,29 @@ def _why(p: Placeholder, around: Surroundings) -> Why:
         case RefusedState():
             return _refused(p)
         case GrantedState():
-            return _granted(p, around)
+            return _granted(p, context)
         case _ if not p.wants:
             return Why(Cause.POD_TERMINATING, "The Pod is ending and needs no job.")
         case ReleasingState():
             said = f": {p.reason.rstrip('.')}" if p.reason else ""
             return Why(Cause.RETRYING, f"Slurm job {p.job_id} is being ended{said}. Another one is submitted then.")
         case WaitingState() as waiting:
-            return _waiting(p, waiting, around)
+            return _waiting(p, waiting, context)
         case UnsureState():
             job = f"Slurm job {p.job_id} still" if p.job_id is not None else "a Slurm job of the Pod already"
             known = f"Checking whether {job} exists before submitting a new one."
-            return _if_answered(Why(Cause.JOB_LOOKUP, known), around)
+            return _if_answered(Why(Cause.JOB_LOOKUP, known), context)
         case SubmittingState():
-            return _submitting(around)
+            return _submitting(context)
         case _:
-            return _absent(p, around)
+            return _absent(p, context)
 
 
-def _waiting(p: Placeholder, waiting: WaitingState, around: Surroundings) -> Why:
+def _waiting(p: Placeholder, waiting: WaitingState, context: WaitContext) -> Why:
     if waiting.unread:
         text = f"Slurm job {p.job_id} was queued; the extender reads its reason soon."
-        return _if_answered(Why(Cause.JOB_QUEUED, text), around)
-    place = around.place or QueuePosition()
+        return _if_answered(Why(Cause.JOB_QUEUED, text), context)
+    place = context.place or QueuePosition()
     rule = reason_rule(place.reason)
     cause, what = cause_of_reason(rule.means), p.reason or f"{rule.text} ({place.reason or 'None'})."
     text = f"Slurm job {p.job_id} waits: {what.rstrip('.')}."
@@ -243,33 +243,33 @@ def _waiting(p: Placeholder, waiting: WaitingState, around: Surroundings) -> Why
     if place.reason in _IN_TURN and place.before:
         pods = "other Pod is" if place.before == 1 else "other Pods are"
         said.append(f"{_about(place.before)} {pods} ahead of it in this partition.")
-    if place.starts_at > around.wall:
-        said.append(f"Slurm expects it to start at {_rounded(place.starts_at, around.wall)}.")
-    if around.claims:
-        said.append(around.claims)
-    return _if_answered(Why(cause, " ".join(said)), around)
+    if place.starts_at > context.wall:
+        said.append(f"Slurm expects it to start at {_rounded(place.starts_at, context.wall)}.")
+    if context.claims:
+        said.append(context.claims)
+    return _if_answered(Why(cause, " ".join(said)), context)
 
 
-def _submitting(around: Surroundings) -> Why:
-    if not around.slurm_read:
+def _submitting(context: WaitContext) -> Why:
+    if not context.slurm_read:
         text = "Slurm's nodes and partitions have not been read yet; the job is submitted as soon as they are."
-        return _if_answered(Why(Cause.NODES_NOT_READ, text), around)
-    return _if_answered(Why(Cause.JOB_SUBMITTING, "The job is being submitted to Slurm."), around)
+        return _if_answered(Why(Cause.NODES_NOT_READ, text), context)
+    return _if_answered(Why(Cause.JOB_SUBMITTING, "The job is being submitted to Slurm."), context)
 
 
-def _absent(p: Placeholder, around: Surroundings) -> Why:
-    if around.claims:
-        return Why(Cause.RESOURCE_CLAIM_MISSING, around.claims)
-    if around.gang:
-        return Why(Cause.GANG_INCOMPLETE, around.gang)
-    if around.gates:
-        gates = ", ".join(around.gates)
+def _absent(p: Placeholder, context: WaitContext) -> Why:
+    if context.claims:
+        return Why(Cause.RESOURCE_CLAIM_MISSING, context.claims)
+    if context.gang:
+        return Why(Cause.GANG_INCOMPLETE, context.gang)
+    if context.gates:
+        gates = ", ".join(context.gates)
         text = f"Waiting for other scheduling gates to be removed: {gates}."
         return Why(Cause.OTHER_SCHEDULING_GATES, text)
-    if p.request is None and around.policy_trouble:
-        text = f"The site's policy cannot be used, so no job is submitted: {around.policy_trouble}"
+    if p.request is None and context.policy_trouble:
+        text = f"The site's policy cannot be used, so no job is submitted: {context.policy_trouble}"
         return Why(Cause.POLICY_UNUSABLE, f"{text.rstrip('.')}.")
-    if p.request is None or (p.candidates is None and around.gated):
+    if p.request is None or (p.candidates is None and context.gated):
         return Why(Cause.POD_NOT_READ, "The Pod's request has not been read yet.")
     if p.candidates is None:
         text = "No node has been offered by kube-scheduler; if there is none, its own Events name the reason."
@@ -278,14 +278,14 @@ def _absent(p: Placeholder, around: Surroundings) -> Why:
         return Why(Cause.NO_SUITABLE_NODE, p.reason or "No node is large enough for this Pod.")
     if p.failures:
         said = f"{p.reason.rstrip('.')}. " if p.reason else ""
-        return _if_answered(Why(Cause.RETRYING, f"{said}The submission is retried after a pause."), around)
-    return _submitting(around)
+        return _if_answered(Why(Cause.RETRYING, f"{said}The submission is retried after a pause."), context)
+    return _submitting(context)
 
 
-def _granted(p: Placeholder, around: Surroundings) -> Why:
+def _granted(p: Placeholder, context: WaitContext) -> Why:
     has = f"Slurm allocated {_nodes(p)} to job {p.job_id}"
-    if around.claims:
-        return Why(Cause.RESOURCE_CLAIM_MISSING, f"{has}. {around.claims}")
+    if context.claims:
+        return Why(Cause.RESOURCE_CLAIM_MISSING, f"{has}. {context.claims}")
     if p.cleared:
         if is_key_of_gang(p.key):
             text = f"{has}; no Pod of the gang is bound before kube-scheduler has accepted each on its node."
@@ -308,11 +308,11 @@ def _refused(p: Placeholder) -> Why:
     return Why(Cause.JOB_REJECTED, p.reason or "The job was rejected.")
 
 
-def _if_answered(found: Why, around: Surroundings) -> Why:
+def _if_answered(found: Why, context: WaitContext) -> Why:
     """Return the same while Slurm answers; else since when it does not, with the previous reason."""
-    if around.slurm_away is None:
+    if context.slurm_away is None:
         return found
-    since = f"since {_instant(around.slurm_away)}" if around.slurm_away else "since the extender was started"
+    since = f"since {_instant(context.slurm_away)}" if context.slurm_away else "since the extender was started"
     return Why(Cause.SLURM_UNREACHABLE, f"Slurm has not answered {since}. Before that: {found.text}")
 
 
