@@ -53,21 +53,21 @@ class RefreshOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class PreemptionWarnings:
     """Jobs of which Slurm announces a preemption, and the time within which each is to be read again, in seconds."""
 
     jobs: tuple[int, ...] = ()
     within: float = 0.0
 
 
-def warned(placeholders: Iterable[Placeholder], picture: SlurmSnapshot) -> Warned:
+def warned(placeholders: Iterable[Placeholder], picture: SlurmSnapshot) -> PreemptionWarnings:
     """Return the running jobs in partitions with GraceTime that may be preempted."""
     graces: dict[str, int] = {}
     for name, partition in picture.partitions.items():
         if partition.grace_time_s > 0 and may_be_preempted(picture, name):
             graces[name] = partition.grace_time_s
     if not graces:
-        return Warned()
+        return PreemptionWarnings()
     jobs, within = [], max(graces.values()) * QUARTER
     for p in placeholders:
         if p.state not in {State.GRANTED, State.BOUND} or p.job_id is None:
@@ -78,7 +78,7 @@ def warned(placeholders: Iterable[Placeholder], picture: SlurmSnapshot) -> Warne
             jobs.append(p.job_id)
             signalled = p.mode is Mode.BATCH and picture.features.send_user_signal
             within = min(within, *(grace_s * QUARTER for grace_s in found), *(() if signalled else (SOON_S,)))
-    return Warned(tuple(sorted(jobs)), within)
+    return PreemptionWarnings(tuple(sorted(jobs)), within)
 
 
 class Refresh:
@@ -90,7 +90,7 @@ class Refresh:
     def __init__(
         self,
         live: Callable[[], Collection[int]],
-        warned: Callable[[], Warned],
+        warned: Callable[[], PreemptionWarnings],
         read: Callable[[int], None],
         answers: asyncio.Event,
         options: RefreshOptions,
