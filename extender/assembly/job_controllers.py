@@ -27,7 +27,7 @@ from extender.slurm.foreign_pods import SlurmrestdForeignPods
 
 
 class JobControllers:
-    """`fresh`: Pods and Nodes are up to date. `observe_poll` is called with the duration of each poll."""
+    """`fresh`: return whether the informers are up to date. `observe_poll` is called with the duration of each poll."""
 
     def __init__(
         self,

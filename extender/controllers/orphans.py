@@ -1,9 +1,9 @@
-"""Find and end orphaned jobs: placeholder jobs whose Pods ended or left while no extender was there to see it.
+"""Find and end orphaned jobs: placeholder jobs whose Pods ended while no extender ran.
 
-Which jobs exist is in the polled states; whose they are is in the jobs themselves alone. Every job that no workload is
-known to have is read: those at the start a few at a time, those that appear later one by one. Among these may be one
-that an earlier process requested, whose request was delayed, and one that lives again because slurmctld came back with
-an older state. That may be under the id of a job read before, so all are read again in turn.
+Polls list the jobs; only a read of a job shows its owner. Every job that no workload is known to have is read: those at
+the start a few at a time, those that appear later one by one. Among these may be one that an earlier process requested,
+whose request was delayed, and one that lives again because slurmctld came back with an older state. That may be under
+the id of a job read before, so all are read again in turn.
 
 An orphaned job ends at once where a checkpoint shows that its Pod was deleted (`domain.jobs.checkpoint`). Otherwise a
 restore of etcd may have taken the Pod back, and the mass-deletion guard says how long the job is kept.
@@ -91,7 +91,7 @@ class OrphanOptions:
 
 
 class OrphanController:
-    """Find them and end them. `fresh`: what is known of Pods is up to date; blind, nothing is ended.
+    """End orphaned jobs. `fresh`: return whether the informers are up to date; otherwise no job is ended.
 
     `settle`: seconds within which a request of an earlier process arrives. A Pod that was removed may still run:
     `left_behind` keeps Slurm off the nodes of its job, and says whether it does by now. `known_otherwise`: jobs that

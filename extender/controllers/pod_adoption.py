@@ -45,7 +45,7 @@ Workloads = dict[str, list[Found]]
 class PodAdoption:
     """Group Pods that exist by workload. `pods_of` returns the Pods of a workload that are known already.
 
-    `fresh`: the API server answers, and the watch of Pods is up to date.
+    `fresh`: return whether the Pod informer is up to date.
     """
 
     def __init__(

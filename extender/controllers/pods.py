@@ -63,8 +63,8 @@ _PLACED = frozenset({State.BOUND, State.LOST, State.GONE})
 class PodController:
     """Turn changes of Pods into events of their workloads. Keys of translations are UIDs.
 
-    `fresh` says whether the watch of Pods is up to date just now. `missing` decides of Pods that a list lacks. `naming`
-    gives the Pods that name a PodGroup.
+    `fresh`: return whether the Pod informer is up to date. `missing` decides of Pods that a list lacks. `naming`
+    returns the Pods that name a PodGroup.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ class ResourceClaimController:
     """Reconcile ResourceClaims, by UID.
 
     `find` and `every` return ResourceClaims as last seen; `namespace_of` is by UID. `reconsider` is called with Pods of
-    which more is known. `fresh`: Pods are known as they are, and adopted.
+    which more is known. `fresh`: return whether the informers are up to date.
     """
 
     def __init__(

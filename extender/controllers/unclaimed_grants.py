@@ -29,9 +29,9 @@ _STILL_ASKED = (WAITING_TEXT, REFUSED_TEXT, ENDING_TEXT)
 
 
 class UnclaimedGrantController:
-    """Watch grants. Keys are those of workloads. `fresh`: what is known of Pods and Nodes is up to date.
+    """Watch grants. Keys are those of workloads. `fresh`: return whether the informers are up to date.
 
-    Blind, nothing is released; nor where Kubernetes shows no Node at all, which says nothing about any of them.
+    Otherwise nothing is released; nor where Kubernetes shows no Node at all, which says nothing about any of them.
     """
 
     def __init__(

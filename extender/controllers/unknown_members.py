@@ -53,7 +53,7 @@ _NODES_UNREAD = frozenset({State.SUBMITTING, State.UNSURE, State.WAITING})
 class UnknownMembers:
     """Judge unknown members, and have the nodes held of those that count as deleted.
 
-    `missing` is its own. `fresh`: what is known of Pods is up to date; blind, no Pod counts as deleted.
+    `missing` is its own. `fresh`: return whether the informers are up to date. Otherwise no Pod counts as deleted.
     """
 
     def __init__(

@@ -55,12 +55,12 @@ class ForeignPodTiming:
 
 
 class ForeignPodController:
-    """Hold what they use. Keys are UIDs of Pods.
+    """Reserve in Slurm the resources of foreign Pods. Keys are UIDs of Pods.
 
     `policy` `None`: nothing is to be held, and what is left of another time is ended.
 
-    `workers` bounds the requests under way. `fresh` says whether the mirror of Pods is up to date; blind, nothing is
-    ended.
+    `workers` bounds the requests under way. `fresh`: return whether the informers are up to date. Otherwise
+    no job is ended.
     """
 
     def __init__(

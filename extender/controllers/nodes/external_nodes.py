@@ -76,7 +76,7 @@ class _OpenChange:
 
 
 class ExternalNodeController:
-    """Compares what is wanted with what Slurm has. `fresh`: what is known of Pods and Nodes is up to date."""
+    """Compare what is wanted with what Slurm has. `fresh`: return whether the informers are up to date."""
 
     def __init__(
         self,
