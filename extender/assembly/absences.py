@@ -1,4 +1,4 @@
-"""Build what judges Pods that the API server does not show: those that a list lacks, and those that a start misses."""
+"""Build what classifies absent Pods: those that a list of the API server lacks, and those that a start misses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from extender.assembly.adapters import Adapters
 from extender.controllers.absent_pods import AbsentPods
-from extender.controllers.pod_absence_judge import PodAbsenceJudge
+from extender.controllers.pod_absence_classifier import PodAbsenceClassifier
 from extender.controllers.unknown_members import UnknownMembers
 from extender.domain.jobs.checkpoint import writer_id
 from extender.domain.pods.claim import Claims
@@ -31,7 +31,7 @@ def absent_pods(adapters: Adapters, placeholders: Placeholders) -> AbsentPods:
         placeholders,
         jobs=adapters.jobs,
         pods=adapters.pod_reader,
-        judge=PodAbsenceJudge(adapters.checkpoints, adapters.clock),
+        classifier=PodAbsenceClassifier(adapters.checkpoints, adapters.clock),
     )
 
 
@@ -44,7 +44,7 @@ def unknown_members(
     deferred: DeferredPods,
     fresh: Callable[[], bool],
 ) -> UnknownMembers:
-    """Return what judges the slots of gangs whose Pods a start does not find."""
+    """Return the controller that classifies the slots of gangs whose Pods a start does not find."""
     pods = adapters.informers.pods
     return UnknownMembers(
         engine,

@@ -271,7 +271,7 @@ def _jobs(a: Assembly) -> tuple[Part, ...]:
             (
                 (t.JobStatesWanted, jobs.controller.states_wanted),
                 (t.PlaceholderChanged, jobs.controller.placeholder_changed),
-                (t.OtherJobReadInTurn, lambda _event: jobs.controller.give_way()),
+                (t.NonPlaceholderJobRead, lambda _event: jobs.controller.give_way()),
             ),
         ),
     )

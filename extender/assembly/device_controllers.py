@@ -15,7 +15,10 @@ from extender.engine.placeholders import Placeholders
 
 
 class DeviceControllers:
-    """`reconsider` is called with Pods of whose ResourceClaims more is known. `fresh`: Pods are known as they are."""
+    """`fresh`: return whether the informers are up to date.
+
+    `reconsider` is called with Pods of whose ResourceClaims more is known.
+    """
 
     def __init__(
         self,

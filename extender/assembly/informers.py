@@ -85,5 +85,5 @@ class Informers:
 
     def foreign_pods(self) -> Sequence[PodView]:
         """Return Pods of other schedulers that are no slurmd Pods: those belong to Slurm."""
-        ours = self._scheduler
-        return [pod for pod in self.pods.all() if pod.scheduler_name != ours and not self.slurmd.selects(pod)]
+        own = self._scheduler
+        return [pod for pod in self.pods.all() if pod.scheduler_name != own and not self.slurmd.selects(pod)]

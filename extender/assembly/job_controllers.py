@@ -16,7 +16,7 @@ from extender.controllers.job_records import JobRecordController
 from extender.controllers.jobs import JobController, PollOptions
 from extender.controllers.orphaned_jobs import OrphanedJobs
 from extender.controllers.orphans import OrphanController, OrphanOptions
-from extender.controllers.pod_absence_judge import PodAbsenceJudge
+from extender.controllers.pod_absence_classifier import PodAbsenceClassifier
 from extender.controllers.refresh import RefreshOptions
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
@@ -27,7 +27,7 @@ from extender.slurm.foreign_pods import SlurmrestdForeignPods
 
 
 class JobControllers:
-    """`fresh`: Pods and Nodes are up to date. `observe_poll` is called with the duration of each poll."""
+    """`fresh`: return whether the informers are up to date. `observe_poll` is called with the duration of each poll."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class JobControllers:
             all_pods=informers.foreign_pods,
             fresh=fresh,
             events=events,
-            timing=ForeignPodTiming(refresh.others_every),
+            timing=ForeignPodTiming(refresh.non_placeholder_read_interval_s),
         )
         self.orphans = OrphanController(
             engine,
@@ -82,9 +82,9 @@ class JobControllers:
             events=events,
             left_behind=nodes.removals.left_behind,
             known_otherwise=lambda: self.foreign_pods.jobs,
-            judge=PodAbsenceJudge(adapters.checkpoints, clock),
+            classifier=PodAbsenceClassifier(adapters.checkpoints, clock),
             departed=self.departures.get,
-            options=OrphanOptions(refresh.others_every),
+            options=OrphanOptions(refresh.non_placeholder_read_interval_s),
         )
         self.overcommitment = Overcommitment(engine, self.foreign_pods, adapters.announcer, informers.nodes.named)
         self.hook_reads = HookReads(engine, clock)

@@ -31,7 +31,7 @@ from extender.slurm.external_nodes import Registrar
 
 class NodeControllers:
     """`evidence` proves what stands of fences on Nodes. `settled`: who was there at the start has its job
-    again. `fresh`: what is known of Pods and Nodes is of now.
+    again. `fresh`: return whether the informers are up to date.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ from extender.runtime.topics import DeferredPodsAdopted, PodsAdopted
 
 
 class PodControllers:
-    """`fresh`: what is known of Pods and Nodes is of now. `licensed`: a resource is a licence, which no node has."""
+    """`fresh`: return whether the informers are up to date. `licensed`: a resource is a licence, which no node has."""
 
     def __init__(
         self,

@@ -452,7 +452,7 @@ class Assembly:
             return  # not in a Pod, or not leading
         stays = "The last valid one stays in force" if self.policy_file.policy is not None else NO_POLICY.rstrip(".")
         text = f"The policy file is invalid: {trouble}. {stays}." if trouble else "The policy file is valid again."
-        reason = Reason.POLICY_BROKEN if trouble else Reason.POLICY_RESTORED
+        reason = Reason.POLICY_INVALID if trouble else Reason.POLICY_RESTORED
         said = Announcement("Pod", own.namespace, own.name, own.uid, reason, text, warning=bool(trouble))
         self.announcer.announce(said)
 

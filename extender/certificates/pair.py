@@ -136,7 +136,7 @@ def issue(authority: Pair, subject: Subject, now: datetime) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     issuer = authority.certificate
     purposes = [ExtendedKeyUsageOID.SERVER_AUTH] * subject.server + [ExtendedKeyUsageOID.CLIENT_AUTH] * subject.client
-    theirs = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    issuer_key_id = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     builder = (
         x509.CertificateBuilder(
             issuer.subject, _name(subject.common_name), key.public_key(), x509.random_serial_number()
@@ -147,7 +147,7 @@ def issue(authority: Pair, subject: Subject, now: datetime) -> Pair:
         .add_extension(_key_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(theirs), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer_key_id), critical=False)
     )
     if subject.names:
         builder = builder.add_extension(x509.SubjectAlternativeName(_general(subject.names)), critical=False)

@@ -136,7 +136,7 @@ def job_of(workload: ManifestWorkload, site: Site) -> tuple[Translated | Transla
             faults += together.faults
         else:
             if together.notice:
-                notices.append(Notice(Reason.UNEVEN_GANG, together.notice))
+                notices.append(Notice(Reason.GANG_MEMBERS_DIFFER, together.notice))
             request = together.request if size is None else replace(together.request, members=size)
     if request is None:
         return TranslationRefused(tuple(dict.fromkeys(faults))), ()

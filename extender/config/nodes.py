@@ -33,16 +33,16 @@ _CONDITION = re.compile(r"([^\s=]+)(?:=(True|False|Unknown))?")
 def _check_taint(value: str) -> str:
     if not _TAINT.fullmatch(value):
         raise ValueError("must be KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT, as kubectl taint writes it")
-    return _not_ours(value)
+    return _reject_marks(value)
 
 
 def _check_condition(value: str) -> str:
     if not _CONDITION.fullmatch(value):
         raise ValueError("must be TYPE or TYPE=STATUS, where STATUS is True, False or Unknown")
-    return _not_ours(value)
+    return _reject_marks(value)
 
 
-def _not_ours(value: str) -> str:
+def _reject_marks(value: str) -> str:
     """Refuse marks that extenders write on Nodes, and what Kubernetes makes of them (`domain.nodes.marks`)."""
     if is_mark(re.split("[=:]", value)[0]):
         raise ValueError(

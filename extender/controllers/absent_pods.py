@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from extender.controllers.pod_absence_judge import TEXTS, PodAbsenceJudge
+from extender.controllers.pod_absence_classifier import TEXTS, PodAbsenceClassifier
 from extender.domain.events import MemberRef
 from extender.domain.job_outcomes.slurm_states import ENDED_STATES
 from extender.domain.jobs.checkpoint import Checkpoint, PodAbsence
@@ -67,14 +67,14 @@ class AbsentPods:
         *,
         jobs: SlurmJobs,
         pods: PodReads,
-        judge: PodAbsenceJudge,
+        classifier: PodAbsenceClassifier,
     ) -> None:
         self._clock = clock
         self._guard = guard
         self._placeholders = placeholders
         self._jobs = jobs
         self._pods = pods
-        self._judge = judge
+        self._classifier = classifier
         self._held: dict[str, _Missing] = {}
 
     def __len__(self) -> int:
@@ -97,14 +97,14 @@ class AbsentPods:
             _log.warning("missing_pods_returned", why="no Pod is missing any more")
         return found.pod if found is not None else None
 
-    async def judge(self) -> None:
+    async def classify(self) -> None:
         """Find out why the Pods are absent, as far as that is not known. Never raises."""
         unread = [one for one in self._held.values() if not (one.explained or one.was_read)]
         for first in range(0, len(unread), AT_ONCE):
             answered = await asyncio.gather(*map(self._read, unread[first : first + AT_ONCE]))
             if not all(answered):
                 break  # the other side does not answer: the next try reads them
-        await self._judge.judge(one for one in self._held.values() if one.was_read)
+        await self._classifier.classify(one for one in self._held.values() if one.was_read)
 
     def due(self, *, confirmed: bool = False) -> list[PodView]:
         """Return and drop the Pods that count as gone now. `confirmed`: by an administrator."""
@@ -141,7 +141,7 @@ class AbsentPods:
             job = await self._jobs.read(p.job_id)
             pod = await self._pods.read(MemberRef(one.pod.uid, one.pod.namespace, one.pod.name))
         except PortError as error:
-            _log.info("absence_not_judged", pod=one.pod.full_name, uid=one.pod.uid, error=str(error))
+            _log.info("absence_not_classified", pod=one.pod.full_name, uid=one.pod.uid, error=str(error))
             return False
         if pod is not None or not self._has_job(one, p):
             return True  # the list was older than the Pod, or the workload has another job by now

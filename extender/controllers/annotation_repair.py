@@ -139,7 +139,9 @@ class AnnotationRepairController:
                 _log.warning("status_annotations_repaired", pod=pod.full_name, uid=pod.uid, was=was, job_id=p.job_id)
                 keys = ", ".join(wrong)
                 text = f"{keys} did not name this Pod's Slurm job {p.job_id} on {pod.node_name} and is written again."
-                said = Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.CLAIM_IGNORED, text, warning=True)
+                said = Announcement(
+                    "Pod", pod.namespace, pod.name, pod.uid, Reason.STATUS_ANNOTATIONS_IGNORED, text, warning=True
+                )
                 self._announcer.announce(said)
             if wrong or pod.labels.get(JOB_ID_LABEL) != str(p.job_id):
                 yield member.ref, wanted, drifted

@@ -28,8 +28,8 @@ RETRY_S = 1.0
 class DeviceReminderController:
     """Reconcile ResourceClaims that hold a forgotten device, and reminders, both by UID.
 
-    `find` and `every` return ResourceClaims as last seen; `namespace_of` is by UID. `fresh`: this process leads, and
-    knows Pods as they are.
+    `find` and `every` return ResourceClaims as last seen; `namespace_of` is by UID.
+    `fresh`: return whether the informers are up to date.
     """
 
     def __init__(

@@ -78,7 +78,7 @@ class DryRun:
 
     async def check(self) -> None:
         """Translate what is new or was changed, and log what follows for its workloads."""
-        waiting = {pod.uid: pod for pod in self._pods() if self._ours(pod)}
+        waiting = {pod.uid: pod for pod in self._pods() if self._is_waiting(pod)}
         changed = set[str]()
         for uid in self._seen.keys() - waiting.keys():
             del self._seen[uid]
@@ -104,9 +104,9 @@ class DryRun:
         found = Counter(self._said[one.key].result for one in self._read.values() if one.key in self._said)
         return {result: found[result] for result in DryResult}
 
-    def _ours(self, pod: PodView) -> bool:
-        mine = pod.scheduler_name == self._scheduler
-        return mine and not pod.node_name and pod.deleted_at is None and not pod.finished
+    def _is_waiting(self, pod: PodView) -> bool:
+        own = pod.scheduler_name == self._scheduler
+        return own and not pod.node_name and pod.deleted_at is None and not pod.finished
 
     async def _dry_run(self, pod: PodView) -> frozenset[str]:
         """Translate a Pod, if something may have changed for it. Return the keys of the workloads that change."""

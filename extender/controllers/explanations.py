@@ -24,11 +24,19 @@ from extender.runtime.controller import Controller, Resync
 from extender.runtime.topics import PlaceholderForgotten
 
 WITHOUT_EVENT = frozenset(
-    {Cause.AWAY, Cause.OTHER_GATES, Cause.NOT_OFFERED, Cause.UNREAD, Cause.LOOKUP, Cause.UNMAPPED, Cause.CLAIM_MISSING}
+    {
+        Cause.SLURM_UNREACHABLE,
+        Cause.OTHER_SCHEDULING_GATES,
+        Cause.NO_NODE_OFFERED,
+        Cause.NODES_NOT_READ,
+        Cause.JOB_LOOKUP,
+        Cause.NODE_NOT_MAPPED,
+        Cause.RESOURCE_CLAIM_MISSING,
+    }
 )
 """Causes without an Event of their own: all others follow from a step of the workload, which writes one."""
 
-OVER = frozenset({Cause.LEAVING, Cause.ENDING, Cause.BOUND_WITHOUT_SLURM})
+OVER = frozenset({Cause.POD_TERMINATING, Cause.ALLOCATION_ENDING, Cause.BOUND_WITHOUT_SLURM})
 """The Pod does not wait. Other conditions and Events say so, and this one only where it says something else."""
 
 AGE_S = 1.0
@@ -169,7 +177,7 @@ class Explanations:
         self.written += 1
         last.written = found
         if changed and found.cause in WITHOUT_EVENT:
-            said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.WAITING, found.text)
+            said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.JOB_PENDING, found.text)
             self._announcer.announce(said)
         return True
 

@@ -150,4 +150,4 @@ class GangVacancies:
         if about in reported or ref is None:
             return
         reported.add(about)
-        self._announcer.announce(Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.NODES_KEPT, text))
+        self._announcer.announce(Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.GANG_NODES_KEPT, text))

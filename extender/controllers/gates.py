@@ -2,7 +2,7 @@
 
 A gated Pod costs nothing while it waits: kube-scheduler does not try it, and the grant takes the gate away. Its job is
 submitted once the extender's is the only gate left, so that Kueue and others act first. A Pod that only kube-scheduler
-can judge (`domain.placing.candidates.Beyond`) loses the gate at once, and waits there.
+can judge (`domain.placing.candidates.NeedsKubeScheduler`) loses the gate at once, and waits there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from extender.domain import events as e
-from extender.domain.placing.candidates import Beyond, Demands, demands
+from extender.domain.placing.candidates import Demands, NeedsKubeScheduler, demands
 from extender.domain.ports import Pods
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE
@@ -150,7 +150,7 @@ class GateController:
         if judged is None:
             return  # one of its ResourceClaims is not there yet
         wanted = demands(judged, self._repelling(), self._offered)
-        if isinstance(wanted, Beyond):
+        if isinstance(wanted, NeedsKubeScheduler):
             self._leave(key)
             self._ungate(pod, ", ".join(wanted.why))
             return

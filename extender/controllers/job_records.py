@@ -22,7 +22,7 @@ FIRST_AFTER = 5.0
 AGAIN_AFTER = 15.0
 """Seconds to the next look at a job whose end slurmdbd does not know yet."""
 
-GIVEN_UP_AFTER = 900.0
+DROP_AFTER_S = 900.0
 """Seconds for which an end is kept: as long as a job may be COMPLETING, and an outage of slurmdbd is worth it."""
 
 OFF_FOR = 3600.0
@@ -58,7 +58,7 @@ class JobRecordController:
         if now < self._off_until or (end.job_id not in self._ends and len(self._ends) >= MOST):
             return
         if self._controller.add(end.job_id, after=FIRST_AFTER):
-            self._ends.setdefault(end.job_id, (end, now + GIVEN_UP_AFTER))
+            self._ends.setdefault(end.job_id, (end, now + DROP_AFTER_S))
 
     async def run(self) -> None:
         """Write records, until cancelled."""
@@ -72,7 +72,7 @@ class JobRecordController:
         if end is None:
             return None
         if self._clock.now() > until:
-            _log.info("job_record_given_up", job_id=job_id, seconds=GIVEN_UP_AFTER)
+            _log.info("job_record_dropped", job_id=job_id, seconds=DROP_AFTER_S)
             del self._ends[job_id]
             return None
         outcome = await self._records.record(end)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from extender.controllers.refresh import Refresh, RefreshOptions, warned
-from extender.domain.job_outcomes.slurm_states import Seen, seen_by_states
+from extender.domain.job_outcomes.slurm_states import PolledState, polled_state
 from extender.domain.ports import Clock, PortError, SlurmJobs
 from extender.engine.engine import Engine
 from extender.engine.jobs.missing import PolledJobStates
@@ -56,7 +56,7 @@ POLL = "poll"
 AT_ONCE, IN_TURN = 0, 1
 """Ranks of reads."""
 
-_OVER, _ALIVE = {Seen.OVER, Seen.TAKEN}, {Seen.RUNNING, Seen.STARTING}
+_OVER, _ALIVE = {PolledState.OVER, PolledState.TAKEN}, {PolledState.RUNNING, PolledState.STARTING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +174,13 @@ class JobController:
             if words is None and self._seen.get(job_id) is not None:
                 self._job_states.doubt(job_id)
             if words is None or words != self._seen.get(job_id):
-                seen = Seen.UNKNOWN if words is None else seen_by_states(words)
+                seen = PolledState.UNKNOWN if words is None else polled_state(words)
                 if seen in _OVER:
                     self._events.publish(JobEndSeen(job_id))
-                if seen is Seen.WAITING and self._job_states.read_later(job_id):
+                if seen is PolledState.WAITING and self._job_states.read_later(job_id):
                     continue
                 self._seen[job_id] = words
-                if seen is Seen.OVER and self._job_states.handle_end(job_id):
+                if seen is PolledState.OVER and self._job_states.handle_end(job_id):
                     continue
                 if words is None and self._job_states.end_known(job_id):
                     continue  # MinJobAge is over, and its Pods are still ending
@@ -301,5 +301,5 @@ class JobController:
 
 def _living(jobs: Set[int], states: Mapping[int, frozenset[str]]) -> set[int]:
     # Ten thousand jobs have a handful of sets of words among them.
-    alive = {words: seen_by_states(words) in _ALIVE for words in set(states.values())}
+    alive = {words: polled_state(words) in _ALIVE for words in set(states.values())}
     return {one for one in jobs if one in states and alive[states[one]]}

@@ -38,7 +38,7 @@ class OrphanedJob:
     """The one that its mark names, where no owner of a job can write it."""
 
     absence: PodAbsence | None = None
-    """The reason why its Pod is absent; `None`: not judged yet."""
+    """The reason why its Pod is absent; `None`: not classified yet."""
 
     not_before: float = 0.0
     """When it may be tried again."""

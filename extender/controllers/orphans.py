@@ -1,9 +1,9 @@
-"""Find and end orphaned jobs: placeholder jobs whose Pods ended or left while no extender was there to see it.
+"""Find and end orphaned jobs: placeholder jobs whose Pods ended while no extender ran.
 
-Which jobs exist is in the polled states; whose they are is in the jobs themselves alone. Every job that no workload is
-known to have is read: those at the start a few at a time, those that appear later one by one. Among these may be one
-that an earlier process requested, whose request was delayed, and one that lives again because slurmctld came back with
-an older state. That may be under the id of a job read before, so all are read again in turn.
+Polls list the jobs; only a read of a job shows its owner. Every job that no workload is known to have is read: those at
+the start a few at a time, those that appear later one by one. Among these may be one that an earlier process requested,
+whose request was delayed, and one that lives again because slurmctld came back with an older state. That may be under
+the id of a job read before, so all are read again in turn.
 
 An orphaned job ends at once where a checkpoint shows that its Pod was deleted (`domain.jobs.checkpoint`). Otherwise a
 restore of etcd may have taken the Pod back, and the mass-deletion guard says how long the job is kept.
@@ -21,8 +21,8 @@ from typing import Any
 import structlog
 
 from extender.controllers.orphaned_jobs import OrphanedJob, OrphanedJobs
-from extender.controllers.pod_absence_judge import TEXTS, PodAbsenceJudge
-from extender.controllers.refresh import OTHERS_EVERY
+from extender.controllers.pod_absence_classifier import TEXTS, PodAbsenceClassifier
+from extender.controllers.refresh import NON_PLACEHOLDER_READ_INTERVAL_S
 from extender.domain.events import JobFound, ProbeAnswered
 from extender.domain.job_outcomes.slurm_states import ENDED_STATES
 from extender.domain.job_outcomes.workload_end import wait_status_of
@@ -42,7 +42,7 @@ from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import JobStatesPolled, MassDeletionConfirmed, OtherJobReadInTurn, UnmarkedJobRead
+from extender.runtime.topics import JobStatesPolled, MassDeletionConfirmed, NonPlaceholderJobRead, UnmarkedJobRead
 
 _log = structlog.get_logger(__name__)
 
@@ -87,11 +87,11 @@ _UNDECIDED = {State.SUBMITTING, State.UNSURE}
 class OrphanOptions:
     """`in_turn`: seconds between two reads of jobs that were read before."""
 
-    in_turn: float = OTHERS_EVERY
+    in_turn: float = NON_PLACEHOLDER_READ_INTERVAL_S
 
 
 class OrphanController:
-    """Find them and end them. `fresh`: what is known of Pods is up to date; blind, nothing is ended.
+    """End orphaned jobs. `fresh`: return whether the informers are up to date; otherwise no job is ended.
 
     `settle`: seconds within which a request of an earlier process arrives. A Pod that was removed may still run:
     `left_behind` keeps Slurm off the nodes of its job, and says whether it does by now. `known_otherwise`: jobs that
@@ -116,7 +116,7 @@ class OrphanController:
         events: EventBus,
         left_behind: Callable[[JobView, Mark], bool],
         known_otherwise: Callable[[], Set[int]],
-        judge: PodAbsenceJudge,
+        classifier: PodAbsenceClassifier,
         departed: Callable[[str], PodView | None] = lambda _uid: None,
         options: OrphanOptions = OrphanOptions(),
     ) -> None:
@@ -150,7 +150,7 @@ class OrphanController:
         self._orphans = orphaned.by_id
         self._events = events
         self._known_otherwise = known_otherwise
-        self._judge = judge
+        self._classifier = classifier
 
         self._controller = Controller("orphans", self._reconcile, resync=Resync(lambda: (_ALL,)))
 
@@ -200,7 +200,7 @@ class OrphanController:
             again = next((job_id for job_id in self._read if job_id not in self._orphans), None)
             if again is not None:
                 self._unread[again] = None
-                self._events.publish(OtherJobReadInTurn())
+                self._events.publish(NonPlaceholderJobRead())
         early = self._early
         following = list(islice(self._unread, AT_ONCE if early else 1))
         for job_id in following:
@@ -292,7 +292,7 @@ class OrphanController:
 
     async def _end_orphans(self, *, counted: bool) -> None:
         """End those that are due. `counted`: all jobs were read, so that the number of those without a Pod is known."""
-        await self._judge.judge(self._without_pod().values())
+        await self._classifier.classify(self._without_pod().values())
         now, without_pod, limits = self._clock.now(), self._without_pod(), self._guard.options
         missing = sum(not (orphan.explained or orphan.absence is PodAbsence.DELETED) for orphan in without_pod.values())
         total = len(self._engine.placeholders.jobs) + len(without_pod)
@@ -336,7 +336,7 @@ class OrphanController:
             return True
         if not isinstance(proved, ProvedJob) or (mark := self._own_mark(job := proved.job)[0]) is None:
             if isinstance(proved, UnprovedJob) and proved.job.state not in ENDED_STATES:
-                _log.warning("foreign_job_spared", job_id=job_id, name=proved.job.name, uid=orphan.workload)
+                _log.warning("cancel_skipped_job_not_owned", job_id=job_id, name=proved.job.name, uid=orphan.workload)
             self._orphans.pop(job_id, None)
             return True
         if self._engine.placeholders.get(orphan.workload) is not None:
@@ -373,7 +373,7 @@ class OrphanController:
         """
         if orphan.explained or orphan.absence is not PodAbsence.DELETED:
             return True
-        orphan.absence = await self._judge.why(_checkpoint_of(job))
+        orphan.absence = await self._classifier.why(_checkpoint_of(job))
         return orphan.absence is PodAbsence.DELETED
 
     async def _hidden(self, job: JobView, mark: Mark) -> PodView | None:

@@ -45,7 +45,7 @@ Workloads = dict[str, list[Found]]
 class PodAdoption:
     """Group Pods that exist by workload. `pods_of` returns the Pods of a workload that are known already.
 
-    `fresh`: the API server answers, and the watch of Pods is up to date.
+    `fresh`: return whether the Pod informer is up to date.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class PodAdoption:
         self.deferred.put(pod, reason)
         _log.warning("pod_deferred", pod=pod.full_name, uid=pod.uid, why=reason)
         self._announcer.announce(
-            Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.WAITING, reason, warning=True)
+            Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.JOB_PENDING, reason, warning=True)
         )
 
     def _present(self) -> list[PodView]:

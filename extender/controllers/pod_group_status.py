@@ -229,7 +229,9 @@ class PodGroupStatusController:
             "Let one of the two controllers write it."
         )
         _log.warning("pod_group_status_conflict", namespace=group.namespace, group=group.name, error=said)
-        announcement = Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.GROUP_STATUS, text, warning=True)
+        announcement = Announcement(
+            "Pod", pod.namespace, pod.name, pod.uid, Reason.POD_GROUP_STATUS_CONFLICT, text, warning=True
+        )
         self._announcer.announce(announcement)
 
 

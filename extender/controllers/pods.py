@@ -48,7 +48,7 @@ LONGEST_SHOWN = 100
 SETTLE_EVERY = 10.0
 """Seconds between two checks of what was left open."""
 
-JUDGE_EVERY = 2.0
+CLASSIFY_EVERY = 2.0
 """Seconds between two looks at Pods that a list lacks, as long as there are some."""
 
 _ALL = "all"
@@ -63,8 +63,8 @@ _PLACED = frozenset({State.BOUND, State.LOST, State.GONE})
 class PodController:
     """Turn changes of Pods into events of their workloads. Keys of translations are UIDs.
 
-    `fresh` says whether the watch of Pods is up to date just now. `missing` decides of Pods that a list lacks. `naming`
-    gives the Pods that name a PodGroup.
+    `fresh`: return whether the Pod informer is up to date. `missing` decides of Pods that a list lacks. `naming`
+    returns the Pods that name a PodGroup.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class PodController:
         self._deferred = deferred
         self._adopter = Controller("deferred Pods", self._adopt_deferred, keep_early=True)
         self._settler = Controller("settling", self._settle, resync=Resync(lambda: (_ALL,)))
-        self._absences = Controller("absent Pods", self._judge_absent, resync=Resync(lambda: (_ALL,)))
+        self._absences = Controller("absent Pods", self._classify_absent, resync=Resync(lambda: (_ALL,)))
         self._binding_since: dict[str, float] = {}
         """Since when the answer to the Binding of each Pod is awaited."""
 
@@ -142,14 +142,14 @@ class PodController:
         """Return which Pod of the first list cannot be adopted now, and why; ""."""
         return self.adoption.trouble
 
-    def ours(self, pod: PodView) -> bool:
+    def is_managed(self, pod: PodView) -> bool:
         """Return whether the extender places this Pod. In a namespace out of scope its translation refuses it."""
         return pod.scheduler_name in self._schedulers
 
     def changed(self, old: PodView | None, new: PodView | None) -> None:
         """Handle a watch event. Events during adoption are recorded; earlier ones are ignored."""
         if not self.ready:
-            if self._taking_up and (pod := old or new) is not None and self.ours(pod):
+            if self._taking_up and (pod := old or new) is not None and self.is_managed(pod):
                 self._meanwhile.setdefault(pod.uid, old)
                 if new is None:
                     self._left_as[pod.uid] = pod
@@ -157,7 +157,7 @@ class PodController:
         back = self.missing.back(new.uid) if new is not None and old is None else None
         if new is None:
             self._removed(old)
-        elif self.ours(new):
+        elif self.is_managed(new):
             self._notified(old or back, new)
             if back is not None:
                 self._gangs.changed(new.uid)
@@ -172,10 +172,10 @@ class PodController:
                     self._meanwhile.setdefault(pod.uid, pod)
                     self._left_as[pod.uid] = pod
             return
-        mine = [pod for pod in pods if pod.uid in self._asked or pod.uid in self._deferred]
-        if mine:
-            self.missing.keep(mine)
-            self._gangs.changed(*(pod.uid for pod in mine))
+        handled = [pod for pod in pods if pod.uid in self._asked or pod.uid in self._deferred]
+        if handled:
+            self.missing.keep(handled)
+            self._gangs.changed(*(pod.uid for pod in handled))
             self._absences.add(_ALL)
 
     def confirmed(self, _event: MassDeletionConfirmed) -> None:
@@ -228,7 +228,7 @@ class PodController:
         pods = []
         for pod in there:
             await turns.maybe_yield()
-            if self.ours(pod) and not pod.ended and pod.uid not in self._asked:
+            if self.is_managed(pod) and not pod.ended and pod.uid not in self._asked:
                 self._say_foreign_claim(pod)
                 pods.append(pod)
         for key, found in (await self.adoption.at_start(pods)).items():
@@ -300,7 +300,7 @@ class PodController:
                 self._translate(pod, controllers)
 
     def _catch_up(self, uid: str, old: PodView | None, absent: dict[str, PodView]) -> None:
-        """Notify of what happened to a Pod during adoption. Pods that lists lack are judged all at once."""
+        """Notify of what happened to a Pod during adoption. Pods that lists lack are classified all at once."""
         now, last = self._cache.get(uid), self._left_as.get(uid, old)
         if now is None and last is not None and uid in self._absent_meanwhile:
             absent[uid] = last
@@ -317,16 +317,16 @@ class PodController:
             group.create_task(self._adopter.run(), name="deferred Pods")
             group.create_task(self._absences.run(), name="absent Pods")
 
-    async def _judge_absent(self, _all: str) -> Requeue | None:
+    async def _classify_absent(self, _all: str) -> Requeue | None:
         """Accept the absence of Pods as a deletion where that is proven, or was waited for."""
         if not len(self.missing):
             return None
-        await self.missing.judge()
+        await self.missing.classify()
         if self.ready and self._fresh():
             for pod in self.missing.due():
                 if self._cache.get(pod.uid) is None:
                     self._removed(pod)
-        return Requeue(JUDGE_EVERY) if len(self.missing) else None
+        return Requeue(CLASSIFY_EVERY) if len(self.missing) else None
 
     async def _settle(self, _all: str) -> Requeue:
         """Trust the watch about a Binding whose answer was lost, once no such request can be under way any more.
@@ -416,7 +416,7 @@ class PodController:
         job, uid = (pod.annotations.get(key, "")[:LONGEST_SHOWN] for key in (JOB_ID, POD_UID))
         _log.warning("status_annotations_ignored", pod=pod.full_name, uid=pod.uid, claimed_job=job, written_for=uid)
         text = f'{JOB_ID}: "{job}" was written for another Pod ({uid}); this Pod has no part in that job.'
-        self._announce(pod, Reason.CLAIM_IGNORED, text)
+        self._announce(pod, Reason.STATUS_ANNOTATIONS_IGNORED, text)
 
     def _claim(self, pod: PodView) -> Claim:
         return self._claims.read(pod.annotations, pod.uid)
@@ -456,7 +456,7 @@ class PodController:
         members = (e.MemberRef.of(pod),)
         if said is None:  # translated again when the policy or the Namespace is known
             if not self._translations.possible:
-                self._announce(pod, Reason.NO_POLICY, NO_POLICY)
+                self._announce(pod, Reason.POLICY_UNUSABLE, NO_POLICY)
             return
         if isinstance(said, Translated):
             for notice in said.notices:

@@ -1,7 +1,7 @@
 """Read placeholder jobs in turn, for what the polled states do not contain, at a fixed rate whatever their number.
 
-Jobs of others are read in turn as well, rarely (`controllers/orphans`, `controllers/foreign_pods`), within the same
-rate: one figure bounds the requests to Slurm while nothing happens.
+Jobs that are no placeholder jobs are read in turn as well, rarely (`controllers/orphans`, `controllers/foreign_pods`),
+within the same rate: one figure bounds the requests to Slurm while nothing happens.
 
 An announced preemption is only in the job itself (`preempt_time`), and the Pod's own grace period has to fit into the
 rest of Slurm's GraceTime when it is found. Jobs whose partition gives such a warning are therefore also read within a
@@ -28,8 +28,8 @@ QUARTER = 0.25
 BUSY = 4
 """So many times longer are the pauses between reads in turn while many commands wait for Slurm."""
 
-OTHERS_EVERY = 5.0
-"""Seconds."""
+NON_PLACEHOLDER_READ_INTERVAL_S = 5.0
+"""The least time between two reads of jobs that are no placeholder jobs."""
 
 SOON_S = 3.0
 """Who waits for a preempted job's node waits for this reading first."""
@@ -47,27 +47,27 @@ class RefreshOptions:
     """No job is read in turn more often than this."""
 
     @property
-    def others_every(self) -> float:
-        """Return seconds between two reads in turn of jobs of others, of each kind: a quarter of the rate at most."""
-        return max(OTHERS_EVERY, 4 / self.per_second)
+    def non_placeholder_read_interval_s(self) -> float:
+        """Return the seconds between two reads of jobs of each other kind: at most a quarter of the rate."""
+        return max(NON_PLACEHOLDER_READ_INTERVAL_S, 4 / self.per_second)
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class PreemptionWarnings:
     """Jobs of which Slurm announces a preemption, and the time within which each is to be read again, in seconds."""
 
     jobs: tuple[int, ...] = ()
     within: float = 0.0
 
 
-def warned(placeholders: Iterable[Placeholder], slurm: SlurmSnapshot) -> Warned:
+def warned(placeholders: Iterable[Placeholder], slurm: SlurmSnapshot) -> PreemptionWarnings:
     """Return the running jobs in partitions with GraceTime that may be preempted."""
     graces: dict[str, int] = {}
     for name, partition in slurm.partitions.items():
         if partition.grace_time_s > 0 and may_be_preempted(slurm, name):
             graces[name] = partition.grace_time_s
     if not graces:
-        return Warned()
+        return PreemptionWarnings()
     jobs, within = [], max(graces.values()) * QUARTER
     for p in placeholders:
         if p.state not in {State.GRANTED, State.BOUND} or p.job_id is None:
@@ -78,7 +78,7 @@ def warned(placeholders: Iterable[Placeholder], slurm: SlurmSnapshot) -> Warned:
             jobs.append(p.job_id)
             signalled = p.mode is Mode.BATCH and slurm.features.send_user_signal
             within = min(within, *(grace_s * QUARTER for grace_s in found), *(() if signalled else (SOON_S,)))
-    return Warned(tuple(sorted(jobs)), within)
+    return PreemptionWarnings(tuple(sorted(jobs)), within)
 
 
 class Refresh:
@@ -90,7 +90,7 @@ class Refresh:
     def __init__(
         self,
         live: Callable[[], Collection[int]],
-        warned: Callable[[], Warned],
+        warned: Callable[[], PreemptionWarnings],
         read: Callable[[int], None],
         answers: asyncio.Event,
         options: RefreshOptions,

@@ -35,7 +35,7 @@ class ResourceClaimController:
     """Reconcile ResourceClaims, by UID.
 
     `find` and `every` return ResourceClaims as last seen; `namespace_of` is by UID. `reconsider` is called with Pods of
-    which more is known. `fresh`: Pods are known as they are, and adopted.
+    which more is known. `fresh`: return whether the informers are up to date.
     """
 
     def __init__(
@@ -193,7 +193,9 @@ class ResourceClaimController:
             text = f"Device {device.text} is allocated to Pods {names}; delete one of them."
             for pod in pods:
                 self._announcer.announce(
-                    Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.DEVICE_CONFLICT, text, warning=True)
+                    Announcement(
+                        "Pod", pod.namespace, pod.name, pod.uid, Reason.DEVICE_ALLOCATED_TWICE, text, warning=True
+                    )
                 )
 
 

@@ -29,9 +29,9 @@ _STILL_ASKED = (WAITING_TEXT, REFUSED_TEXT, ENDING_TEXT)
 
 
 class UnclaimedGrantController:
-    """Watch grants. Keys are those of workloads. `fresh`: what is known of Pods and Nodes is up to date.
+    """Watch grants. Keys are those of workloads. `fresh`: return whether the informers are up to date.
 
-    Blind, nothing is released; nor where Kubernetes shows no Node at all, which says nothing about any of them.
+    Otherwise nothing is released; nor where Kubernetes shows no Node at all, which says nothing about any of them.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class UnclaimedGrantController:
         said = self._said(p)
         if before is None or said == before:
             return ""
-        return next((text for text in said if text and not any(ours in text for ours in _STILL_ASKED)), "")
+        return next((text for text in said if text and not any(asked in text for asked in _STILL_ASKED)), "")
 
     def _problem(self, p: Placeholder) -> tuple[str, str]:
         """Return a granted node, and why kube-scheduler will hardly offer it ("": nothing is known against it)."""

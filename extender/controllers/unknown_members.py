@@ -40,7 +40,7 @@ from extender.runtime.topics import (
 
 _log = structlog.get_logger(__name__)
 
-JUDGE_EVERY = 1.0
+CLASSIFY_EVERY = 1.0
 """Seconds between two looks at unknown members, as long as there are some."""
 
 _ALL = "all"
@@ -53,7 +53,7 @@ _NODES_UNREAD = frozenset({State.SUBMITTING, State.UNSURE, State.WAITING})
 class UnknownMembers:
     """Judge unknown members, and have the nodes held of those that count as deleted.
 
-    `missing` is its own. `fresh`: what is known of Pods is up to date; blind, no Pod counts as deleted.
+    `missing` is its own. `fresh`: return whether the informers are up to date. Otherwise no Pod counts as deleted.
     """
 
     def __init__(
@@ -149,10 +149,10 @@ class UnknownMembers:
         for uid in self.missing.uids:
             if self._member(uid) is None:
                 self.missing.back(uid)  # its Pod came back, or its workload is over
-        await self.missing.judge()
+        await self.missing.classify()
         if self._fresh():
             self._end(self.missing.due())
-        return Requeue(JUDGE_EVERY) if self._unread or len(self.missing) else None
+        return Requeue(CLASSIFY_EVERY) if self._unread or len(self.missing) else None
 
     def _is_unread(self, key: str) -> bool:
         """Return whether it is not known yet which nodes the job of a gang has."""
@@ -160,7 +160,7 @@ class UnknownMembers:
         return p is not None and p.state in _NODES_UNREAD
 
     async def _read(self, key: str, ended: Iterable[PodView]) -> None:
-        """Read the job of a gang, and have the absence judged of the Pods that may have been on it.
+        """Read the job of a gang, and have the absence classified of the Pods that may have been on it.
 
         `ended` are the Pods that name this gang and have ended.
         """
@@ -175,7 +175,7 @@ class UnknownMembers:
             try:
                 job = await self._jobs.read(p.job_id)
             except PortError as error:
-                _log.info("unknown_members_not_judged", uid=key, job_id=p.job_id, error=str(error))
+                _log.info("unknown_members_not_classified", uid=key, job_id=p.job_id, error=str(error))
                 return
             mark = None if job is None else decode_mark(job.admin_comment)
         mark = mark if mark is not None and mark.workload == key else None

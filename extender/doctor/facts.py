@@ -289,7 +289,7 @@ class HooksAsConfigured:
     key_file: bool = False
     site_key_file: bool = False
     answer: int = 0
-    ours: bool = False
+    hooks_answered: bool = False
     """The hooks answered, and not another program."""
 
     error: str = ""

@@ -189,5 +189,5 @@ async def _probed(config: ExtenderConfiguration, slurm: SlurmFacts, tools: Tools
 
 def _waits(pod: PodView, scheduler: str) -> bool:
     """Return whether kube-scheduler should call for a Pod; it does not if its own plugins reject the Pod."""
-    ours = pod.scheduler_name == scheduler and not pod.node_name and not pod.gates and not pod.finished
-    return ours and (not pod.unschedulable or any(text in pod.unschedulable for text in REJECTIONS))
+    own = pod.scheduler_name == scheduler and not pod.node_name and not pod.gates and not pod.finished
+    return own and (not pod.unschedulable or any(text in pod.unschedulable for text in REJECTIONS))

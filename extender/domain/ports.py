@@ -151,7 +151,7 @@ class JobRecords(Protocol):
         ...
 
 
-class Held(StrEnum):
+class ForeignPodJobResult(StrEnum):
     """The result of a request for the job of a foreign Pod."""
 
     MADE = "made"
@@ -168,10 +168,10 @@ class Held(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class HeldAnswer:
+class ForeignPodJobAnswer:
     """The result, with a job or with Slurm's words."""
 
-    result: Held
+    result: ForeignPodJobResult
     job_id: int = 0
     text: str = ""
 
@@ -179,7 +179,7 @@ class HeldAnswer:
 class SlurmForeignPods(Protocol):
     """Jobs of Pods that Slurm did not place."""
 
-    async def hold(self, order: ForeignPodOrder) -> HeldAnswer:
+    async def hold(self, order: ForeignPodOrder) -> ForeignPodJobAnswer:
         """Ask for the job of a foreign Pod. Never raises."""
         ...
 

@@ -182,26 +182,29 @@ STATUS_ANNOTATIONS = frozenset(
 
 @unique
 class Reason(StrEnum):
-    """Reasons of the extender's Events. A condition that says the same has the same word as its reason."""
+    """Reasons of the extender's Events. A condition that says the same has the same word as its reason.
 
-    SUBMITTED = "SlurmJobSubmitted"
-    GRANTED = "SlurmJobGranted"
-    WAITING = "SlurmJobPending"
-    REFUSED = "SlurmJobRejected"
+    A member has the name of its value, without a leading `Slurm` where the rest is clear.
+    """
+
+    JOB_SUBMITTED = "SlurmJobSubmitted"
+    JOB_GRANTED = "SlurmJobGranted"
+    JOB_PENDING = "SlurmJobPending"
+    JOB_REJECTED = "SlurmJobRejected"
     RETRYING = "SlurmRetrying"
-    INVALID = "InvalidSlurmSettings"
-    NO_POLICY = "SlurmPolicyUnusable"
+    INVALID_SLURM_SETTINGS = "InvalidSlurmSettings"
+    POLICY_UNUSABLE = "SlurmPolicyUnusable"
     """The site's policy could not be read since the start, so that nothing can be asked for the Pod."""
 
-    POLICY_BROKEN = "SlurmPolicyInvalid"
+    POLICY_INVALID = "SlurmPolicyInvalid"
     """A changed policy file cannot be used; on the extender's own Pod."""
 
     POLICY_RESTORED = "SlurmPolicyRestored"
-    UNKNOWN_SETTING = "UnknownSlurmSetting"
+    UNKNOWN_SLURM_SETTING = "UnknownSlurmSetting"
     """A key of a peer that is not known here; the job is submitted anyway, as with the next three."""
 
-    WITHOUT_EFFECT = "SlurmSettingWithoutEffect"
-    UNACCOUNTED = "NotAccountedBySlurm"
+    SETTING_WITHOUT_EFFECT = "SlurmSettingWithoutEffect"
+    NOT_ACCOUNTED_BY_SLURM = "NotAccountedBySlurm"
     """Slurm sets less aside for the Pod than Kubernetes does."""
 
     WHOLE_NODE = "SlurmWholeNode"
@@ -211,67 +214,67 @@ class Reason(StrEnum):
     """No node that there is could ever hold the Pod; it is asked for again when nodes change."""
 
     UNKNOWN_GPU_TYPE = "UnknownGpuType"
-    CHANGED = "SlurmJobUpdated"
+    JOB_UPDATED = "SlurmJobUpdated"
     """The extender changed the job to what the Pod asks for now."""
 
-    NOT_CHANGED = "SlurmJobUpdateRejected"
-    CANCELLED = "SlurmJobCancelled"
-    LOST = "SlurmAllocationLost"
-    END_UNKNOWN = "PodEndUnknown"
-    BUDGET = "EvictionBlockedByPDB"
-    SHORTENED = "GracePeriodShortened"
-    GIVEN_BACK = "SlurmAllocationReleased"
+    JOB_UPDATE_REJECTED = "SlurmJobUpdateRejected"
+    JOB_CANCELLED = "SlurmJobCancelled"
+    ALLOCATION_LOST = "SlurmAllocationLost"
+    POD_END_UNKNOWN = "PodEndUnknown"
+    EVICTION_BLOCKED_BY_PDB = "EvictionBlockedByPDB"
+    GRACE_PERIOD_SHORTENED = "GracePeriodShortened"
+    ALLOCATION_RELEASED = "SlurmAllocationReleased"
     BOUND_WITHOUT_SLURM = "BoundWithoutSlurm"
-    UNEVEN_GANG = "GangMembersDiffer"
+    GANG_MEMBERS_DIFFER = "GangMembersDiffer"
     """The members of a gang request different sizes; Slurm sets the largest aside for each."""
 
     GANG_INCOMPLETE = "GangIncomplete"
     """Pods of a gang have not existed for a long time, or another controller holds them."""
 
-    NODES_KEPT = "GangNodesKept"
+    GANG_NODES_KEPT = "GangNodesKept"
     """Members of a gang have ended, and their nodes stay in its job."""
 
-    GROUP_STATUS = "PodGroupStatusConflict"
+    POD_GROUP_STATUS_CONFLICT = "PodGroupStatusConflict"
     """Another controller writes the status of the Pod's PodGroup, so that the extender does not."""
 
-    ONE_BY_ONE = "PodsPlacedOneByOne"
+    PODS_PLACED_ONE_BY_ONE = "PodsPlacedOneByOne"
     """Several Pods of one Job, JobSet or LeaderWorkerSet have a job each, and may start at different times."""
 
-    CLAIM_IGNORED = "StatusAnnotationsIgnored"
+    STATUS_ANNOTATIONS_IGNORED = "StatusAnnotationsIgnored"
     """What the extender wrote on a Pod was written for another Pod, or by another client."""
 
-    CHANGED_BY_HAND = "SlurmJobChangedManually"
+    JOB_CHANGED_MANUALLY = "SlurmJobChangedManually"
     """A user changed the job in a way that matters to the owner of the Pod, and that ends nothing."""
 
-    HELD = "EvictionPaused"
-    GRANT_NOT_WRITTEN = "PodPatchForbidden"
+    EVICTION_PAUSED = "EvictionPaused"
+    POD_PATCH_FORBIDDEN = "PodPatchForbidden"
     """The API server does not let the extender remove its gate or write the node on the Pod."""
 
     CONTAINERS_NOT_STARTED = "ContainersNotStarted"
     """The Pod holds what Slurm gave it, and no container of it has started."""
 
     NODE_BUSY = "SlurmNodeBusy"
-    NODE_UNCLEAR = "SlurmNodeMappingConflict"
-    NODE_ALONE = "NoSlurmNode"
-    NOT_TOLERATED = "TaintNotTolerated"
+    NODE_MAPPING_CONFLICT = "SlurmNodeMappingConflict"
+    NO_SLURM_NODE = "NoSlurmNode"
+    TAINT_NOT_TOLERATED = "TaintNotTolerated"
     """The Pod, or that of a slurmd, does not tolerate a taint that the site has put on the Nodes of Slurm."""
 
-    OVERCOMMITTED = "SlurmNodeOvercommitted"
+    NODE_OVERCOMMITTED = "SlurmNodeOvercommitted"
     """Of a Node: Slurm has no room for Pods on it that it did not place, and is kept from giving it away."""
 
-    NOT_HELD = "ForeignPodsNotReserved"
+    FOREIGN_PODS_NOT_RESERVED = "ForeignPodsNotReserved"
     """Of a Node: Slurm holds nothing for Pods on it that it did not place, and may give away what they use."""
 
-    ALL_HELD = "ForeignPodsReserved"
+    FOREIGN_PODS_RESERVED = "ForeignPodsReserved"
     """Of a Node: neither is so any more."""
 
-    NO_FENCE = "NoWorkingFence"
+    NO_WORKING_FENCE = "NoWorkingFence"
     """On the first Pod whose job is in no mode safe: the next job may start beside it."""
 
-    CPUS_LEFT = "CpusNotChosenBySlurm"
+    CPUS_NOT_CHOSEN_BY_SLURM = "CpusNotChosenBySlurm"
     """Of a Node: the CPUs that Slurm allocates there are not transferred into ResourceClaims."""
 
-    DEVICE_CONFLICT = "DeviceAllocatedTwice"
+    DEVICE_ALLOCATED_TWICE = "DeviceAllocatedTwice"
     """Another Pod has a device of this one."""
 
     RESTORE_SUSPECTED = "RestoreSuspected"

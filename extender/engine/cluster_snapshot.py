@@ -81,11 +81,11 @@ def check_allocation(
     """
     for other in others:
         if other.key != p.key:
-            theirs = {member.node for member in other.members if member.placed and member.node}
+            occupied = {member.node for member in other.members if member.placed and member.node}
             for _, given in p.allocation:
-                if given in theirs and other.state is State.LOST:
+                if given in occupied and other.state is State.LOST:
                     return e.AllocationBusy(f"Node {given} still runs a Pod whose Slurm allocation ended.")
-                if given in theirs:
+                if given in occupied:
                     return e.AllocationBusy(f"Slurm has not confirmed yet that the job of a Pod on node {given} runs.")
     earlier: dict[str, list[PodView]] = {}
     for member in p.members:

@@ -101,7 +101,7 @@ class CommandDispatcher:
         """Queue a command that a step of this workload requests."""
         match command:
             case c.Announce():
-                waits = command.reason is Reason.WAITING and p.state is State.WAITING
+                waits = command.reason is Reason.JOB_PENDING and p.state is State.WAITING
                 self._announce(replace(command, text=self._explain(p) or command.text) if waits else command)
             case c.WakePod() | c.NoteCancelled() | c.EndPod():
                 self._kubernetes.add((p.key, command), rank(command))

@@ -141,8 +141,8 @@ def _line(before: Placeholder, after: Placeholder, event: e.Event) -> tuple[str,
             kind = str(after.end_kind) if after.end_kind else None
             return "allocation_lost", {"kind": kind, "reason": after.reason, "nodes": _nodes(before)}
         case State.RELEASING:
-            given_back = before.state is State.GRANTED and after.wants
-            return "job_given_back" if given_back else "job_ending", {"reason": after.reason}
+            released = before.state is State.GRANTED and after.wants
+            return "job_released" if released else "job_ending", {"reason": after.reason}
         case State.REFUSED:
             return "pod_refused", {"reason": after.reason}
         case State.GONE:

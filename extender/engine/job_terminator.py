@@ -23,7 +23,7 @@ from extender.runtime.topics import WorkloadEnded
 NOTE_WITHIN = 5.0
 """Seconds for which the end of a job waits for its comment; who reads it learns the same from the Pod."""
 
-IsOurs = Callable[[JobView], bool]
+JobProof = Callable[[JobView], bool]
 """Whether what was read of a job proves that it may be ended."""
 
 
@@ -68,12 +68,12 @@ class JobTerminator:
         self._jobs = jobs
         self._events = events
 
-    async def prove(self, job_id: int, is_ours: IsOurs) -> ProvedJob | UnprovedJob | None:
+    async def prove(self, job_id: int, proof: JobProof) -> ProvedJob | UnprovedJob | None:
         """Read a job now, and apply the proof. `None`: slurmctld knows no such job. Raises `PortError`."""
         job = await self._jobs.read(job_id)
         if job is None:
             return None
-        return ProvedJob(job) if is_ours(job) else UnprovedJob(job)
+        return ProvedJob(job) if proof(job) else UnprovedJob(job)
 
     async def end(
         self, proved: ProvedJob, *, note: str = "", exit_code: int | None = None, wait_status: int | None = None

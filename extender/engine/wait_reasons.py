@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from extender.domain.job_outcomes.slurm_states import Waiting, observe
 from extender.domain.jobs.job import JobView
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.pods.why import QueuePosition, Surroundings, Why, place_of, why
+from extender.domain.pods.why import QueuePosition, WaitContext, Why, place_of, why
 from extender.domain.ports import Clock, PodCache
 from extender.domain.wellknown import GATE
 from extender.engine.slurm_health import SlurmHealth
@@ -54,7 +54,7 @@ class WaitReasons:
         pod = next((pod for ref in p.refs if (pod := self._cache.get(ref.uid)) is not None), None)
         return why(
             p,
-            Surroundings(
+            WaitContext(
                 self._clock.wall(),
                 slurm_away=self._health.away_since(),
                 slurm_read=self._slurm_read(),

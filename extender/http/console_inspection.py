@@ -181,11 +181,11 @@ class ConsoleInspection:
         """Return the Pods of a Node that Slurm did not place, without those that belong to each Node."""
         if not kubernetes:
             return []
-        mine = {ref.uid for p in placed for ref in p.refs}
+        placed_uids = {ref.uid for p in placed for ref in p.refs}
         return [
             pod
             for pod in self._assembly.informers.pods.on_node(kubernetes)
-            if pod.uid not in mine
+            if pod.uid not in placed_uids
             and not pod.of_its_node
             and (not self._namespaces or pod.namespace in self._namespaces)
             and self._assembly.engine.placeholders.by_pod(pod.uid) is None

@@ -60,10 +60,10 @@ class NodeWriter:
         here.
         """
         if change.unschedulable is False:
-            ours = await self._cordoned_by_us(node)
-            if ours is None:
+            own = await self._has_own_cordon(node)
+            if own is None:
                 return False
-            if not ours:
+            if not own:
                 _log.info("cordon_taken_over", node=node.name)
                 change = replace(change, unschedulable=None)
         operations: list[dict[str, Any]] = [
@@ -75,7 +75,7 @@ class NodeWriter:
         ]
         return await self._sent(node, "", operations, JSON_PATCH)
 
-    async def _cordoned_by_us(self, node: NodeView) -> bool | None:
+    async def _has_own_cordon(self, node: NodeView) -> bool | None:
         """Return whether the cordon is still the extender's, by its last author. `None`: not known now."""
         try:
             answer = await self._connection.request("GET", f"/api/v1/nodes/{node.name}", timeout_s=self._timeout_s)

@@ -181,7 +181,7 @@ class JobStatesWanted:
 
 
 @dataclass(frozen=True, slots=True)
-class OtherJobReadInTurn:
+class NonPlaceholderJobRead:
     """A job that is no placeholder job is read now although nothing is known to have happened to it."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from extender.domain.nodes.drains import is_ours
+from extender.domain.nodes.drains import is_own_drain
 from extender.domain.nodes.external_nodes import DesiredNode, mark, marked
 from extender.domain.ports import Clock, ExternalNodes, Updated
 from extender.domain.translation.gres import GPU
@@ -73,7 +73,7 @@ class Registrar:
             registrar, _ = marked(node.features)
             if registrar != self._owner:
                 raise _NotNowError(f"Slurm node {name} was not registered by this extender")
-            if not (node.drained and is_ours(node.reason, self._owner)):
+            if not (node.drained and is_own_drain(node.reason, self._owner)):
                 raise _NotNowError(f"Slurm node {name} is not drained by this extender any more ({node.reason!r})")
             # slurmctld would delete it nevertheless, and the reservation would lose it.
             reserved = [one.name for one in await self._client.reservations() if name in one.nodes]

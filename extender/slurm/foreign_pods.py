@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from extender.domain.foreign_pods.foreign_pod import ForeignPodOrder
 from extender.domain.jobs.job import JobView
-from extender.domain.ports import Clock, Held, HeldAnswer, SlurmForeignPods
+from extender.domain.ports import Clock, ForeignPodJobAnswer, ForeignPodJobResult, SlurmForeignPods
 from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
 from extender.slurm.jobs import SlurmrestdJobs
 from slurmclient import (
@@ -38,14 +38,14 @@ class SlurmrestdForeignPods:
         self._clock = clock
         self._observe = observe_request
 
-    async def hold(self, order: ForeignPodOrder) -> HeldAnswer:
+    async def hold(self, order: ForeignPodOrder) -> ForeignPodJobAnswer:
         """Allocate or submit. An immediate allocation that is granted runs."""
         try:
             description = describe_foreign_pod(order)
             what = "allocate" if order.immediate else "submit"
             async with timed(what, self._clock, self._observe):
                 ask = self._client.allocate if order.immediate else self._client.submit
-                return HeldAnswer(Held.MADE, (await ask(description)).job_id)
+                return ForeignPodJobAnswer(ForeignPodJobResult.MADE, (await ask(description)).job_id)
         except SlurmError as error:
             return _failed(error)
 
@@ -89,12 +89,12 @@ def describe_foreign_pod(order: ForeignPodOrder) -> JobDescription:
     )
 
 
-def _failed(error: SlurmError) -> HeldAnswer:
+def _failed(error: SlurmError) -> ForeignPodJobAnswer:
     match error:
         case CapacityError() if (error.slurm_errno or 0) not in _LIMITED:
-            return HeldAnswer(Held.NO_ROOM, text=str(error))
+            return ForeignPodJobAnswer(ForeignPodJobResult.NO_ROOM, text=str(error))
         case ControllerUnavailableError(surely_not_done=False):
-            return HeldAnswer(Held.UNKNOWN, text=str(error))
+            return ForeignPodJobAnswer(ForeignPodJobResult.UNKNOWN, text=str(error))
         case (
             CapacityError()
             | RefusedError()
@@ -103,9 +103,9 @@ def _failed(error: SlurmError) -> HeldAnswer:
             | AuthenticationError()
             | ControllerUnavailableError()
         ):
-            return HeldAnswer(Held.REFUSED, text=str(error))
+            return ForeignPodJobAnswer(ForeignPodJobResult.REFUSED, text=str(error))
         case _:
-            return HeldAnswer(Held.UNKNOWN, text=str(error))
+            return ForeignPodJobAnswer(ForeignPodJobResult.UNKNOWN, text=str(error))
 
 
 if TYPE_CHECKING:

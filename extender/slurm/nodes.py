@@ -11,7 +11,7 @@ import structlog
 
 from extender.domain.amount import Amount
 from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmSnapshot
-from extender.domain.nodes.drains import is_ours, theirs_in, with_earlier_reason
+from extender.domain.nodes.drains import earlier_reason, is_own_drain, with_earlier_reason
 from extender.domain.nodes.external_nodes import mark, marked
 from extender.domain.ports import Clock, PortError, ReasonAfter, SlurmNodes
 from extender.domain.wellknown import DRAIN_PREFIX
@@ -123,14 +123,14 @@ class SlurmrestdNodes:
         """
         async with asked(f"node {node}"), timed("node", self._clock, self._observe):
             now = slurm_node(await self._client.node(node))
-        if now.drained and not is_ours(now.reason, self._owner):
+        if now.drained and not is_own_drain(now.reason, self._owner):
             word = "drained" if "DRAIN" in now.flags else "FAIL"
             raise PortError(f"node {node} is {word} for {now.reason!r} already; the extender does not overwrite that")
         if now.drained:
             reason = found(now.reason) or reason
         said = reason if reason.startswith(DRAIN_PREFIX) else f"{DRAIN_PREFIX} {reason}"
         if now.state == "DOWN":  # of any other node Slurm may keep words that are over
-            said = with_earlier_reason(said, theirs_in(now.reason))
+            said = with_earlier_reason(said, earlier_reason(now.reason))
         async with asked(f"a drain of node {node}"), timed("drain", self._clock, self._observe):
             await self._client.update_node(node, NodeUpdate(state=("DRAIN",), reason=said))
 
@@ -144,7 +144,7 @@ class SlurmrestdNodes:
             now = await self._client.node(node)
         if not now.drained:
             return
-        if not is_ours(now.reason, self._owner):
+        if not is_own_drain(now.reason, self._owner):
             raise PortError(f"node {node} is drained for {now.reason!r}, by another author: the drain is not lifted")
         if found(now.reason):
             raise PortError(f"node {node} has to stay drained for {now.reason!r}: the drain is not lifted")
@@ -180,7 +180,7 @@ def _earlier_reason(node: Node) -> str | None:
     """Return the earlier reason of a DOWN node whose drain ends; `None`: nothing to restore."""
     if node.state.value != "DOWN":
         return None
-    return theirs_in(node.reason) or (None if node.responding else NOT_RESPONDING)
+    return earlier_reason(node.reason) or (None if node.responding else NOT_RESPONDING)
 
 
 def slurm_node(node: Node, owner: str = "") -> SlurmNode:

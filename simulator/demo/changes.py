@@ -44,7 +44,7 @@ def observe(stage: DemoEnvironment, placeholders: Iterable[Mapping[str, Any]], b
         {
             f"job {job.job_id} {job.name}": ("+".join(job.words), ",".join(job.nodes))
             for job in stage.jobs()
-            if stage.theirs(job)
+            if stage.is_native(job)
         },
         {name: machine_state(stage, name) for name in stage.controller.nodes},
     )

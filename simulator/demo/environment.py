@@ -114,7 +114,7 @@ class DemoEnvironment:
         known = self.controller.known_jobs()
         return [job for job in known if job.state not in ENDED or job.completing_on]
 
-    def theirs(self, job: SimJob) -> bool:
+    def is_native(self, job: SimJob) -> bool:
         """Return whether the job belongs to another user."""
         return job.job_id in self._ends
 
@@ -128,7 +128,7 @@ class DemoEnvironment:
                 self._add(work)
         now = self.controller.timers.wall()
         for job in self.jobs():
-            if job.running and self.theirs(job) and now - job.start_time >= self._ends[job.job_id]:
+            if job.running and self.is_native(job) and now - job.start_time >= self._ends[job.job_id]:
                 self.controller.end(job.job_id, "COMPLETED")
 
     def _owner(self, resource: Resource, name: str) -> Json:

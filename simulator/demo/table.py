@@ -50,7 +50,7 @@ def _pod(pod: Json, placeholder: Mapping[str, Any], known_job: str) -> Row:
 def _job(stage: DemoEnvironment, job: SimJob) -> Row:
     reason = "" if job.reason == "None" else job.reason
     state = "+".join(job.words)
-    whose = f"user {job.user_id}" if stage.theirs(job) else "a Pod"
+    whose = f"user {job.user_id}" if stage.is_native(job) else "a Pod"
     return (str(job.job_id), job.name, whose, job.partition, state, ",".join(job.nodes), reason)
 
 

@@ -36,10 +36,10 @@ class Epilogs:
 
     def beside(self, scripts: Scripts) -> Scripts:
         """Return the scripts with the site's Epilog after the fence's."""
-        ours = scripts.epilog
+        original = scripts.epilog
 
         async def epilog(job: SimJob, node: str) -> int:
-            code = await ours(job, node) if ours is not None else 0
+            code = await original(job, node) if original is not None else 0
             return code or await self._run(job, node)
 
         return replace(scripts, epilog=epilog)

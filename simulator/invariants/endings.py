@@ -35,9 +35,9 @@ class EndingChecks:
         """Check a cancellation by a client: of a placeholder job alone, and not while its Pod runs."""
         if decode_foreign_pod_mark(job.admin_comment) is not None:
             return
-        self.checker.checked[Invariant.FOREIGN_JOBS] += 1
+        self.checker.checked[Invariant.NATIVE_JOBS] += 1
         if not uid:
-            self.checker.violate(Invariant.FOREIGN_JOBS, f"{job.name} was cancelled", job_subject(job.job_id))
+            self.checker.violate(Invariant.NATIVE_JOBS, f"{job.name} was cancelled", job_subject(job.job_id))
             return
         self.checker.checked[Invariant.TRUTH] += 1
         for pod in self.checker.pods_of(uid):

@@ -132,8 +132,8 @@ class GangInvariants:
             self.checker.violate(Invariant.RANKS, f"{nodes} are not {shown} of the job", *about)
         self.checker.checked[Invariant.SLOTS] += 1
         for other in self.checker.pods_of(key):
-            mine = other["metadata"]["uid"] == uid or other["metadata"]["uid"] in self.checker.stopped_pods
-            if mine or not occupies_node(other) or job_id_of(other) != job_id_of(pod):
+            excluded = other["metadata"]["uid"] == uid or other["metadata"]["uid"] in self.checker.stopped_pods
+            if excluded or not occupies_node(other) or job_id_of(other) != job_id_of(pod):
                 continue
             same_rank = (other["metadata"].get("annotations") or {}).get(GANG_RANK, "") == rank
             if self.checker.slurm_node_of(other) == node and (same_rank or not gang.is_packed):

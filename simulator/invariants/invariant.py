@@ -24,7 +24,7 @@ class Invariant(StrEnum):
     FOREIGN_CORDONS = "cordons and taints by others remain"
     SAME_NODE_STATE = "Slurm and Kubernetes show the same state of a node"
     NODES = "no node with a Pod, of others, or drained by others is deleted from Slurm"
-    FOREIGN_JOBS = "the extender never ends native jobs"
+    NATIVE_JOBS = "the extender never ends native jobs"
     WHOLE_GANGS = "no gang stays bound in part"
     GANG_NODES = "no gang keeps nodes for members that are not bound"
     RANKS = "the members of a gang are on the nodes of its job in the order of ranks"

@@ -69,8 +69,8 @@ def note_status(old: Json, new: Json, manager: Manager) -> Json:
     if not changed:
         return new
     owned = _owned(old)
-    mine = owned.get((manager.name, manager.operation), set()) & after.keys()
-    return _noted(deepcopy(new), owned, manager, mine | changed, changed)
+    managed = owned.get((manager.name, manager.operation), set()) & after.keys()
+    return _noted(deepcopy(new), owned, manager, managed | changed, changed)
 
 
 def _check_identity(old: Json, body: Json) -> None:
@@ -81,7 +81,7 @@ def _check_identity(old: Json, body: Json) -> None:
 
 
 def _noted(
-    new: Json, owned: dict[tuple[str, str], set[Path]], manager: Manager, mine: set[Path], taken: set[Path]
+    new: Json, owned: dict[tuple[str, str], set[Path]], manager: Manager, managed: set[Path], taken: set[Path]
 ) -> Json:
     """Write `managedFields`: these fields are the manager's, and those `taken` are of no other."""
     times = {(one["manager"], one["operation"]): one for one in new["metadata"].get("managedFields") or ()}
@@ -97,7 +97,7 @@ def _noted(
             "apiVersion": manager.api_version,
             "time": timestamp(manager.at),
             "fieldsType": "FieldsV1",
-            "fieldsV1": _tree(mine),
+            "fieldsV1": _tree(managed),
             "subresource": "status",
         }
     )

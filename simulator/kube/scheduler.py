@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from extender.domain.placing.candidates import Beyond, demands
+from extender.domain.placing.candidates import NeedsKubeScheduler, demands
 from extender.domain.views import NodeView
 from extender.kube.wire.node import read_node
 from extender.kube.wire.pod import read_pod
@@ -233,7 +233,7 @@ class SimScheduler:
     def _feasible(self, pod: Json) -> list[str]:
         """Return the Nodes that pass the built-in filters; the other filters of the real one pass all."""
         wanted = demands(replace(read_pod(pod), beyond=(), containers=(), init_containers=()))
-        if isinstance(wanted, Beyond):
+        if isinstance(wanted, NeedsKubeScheduler):
             return []
         nodes = {node["metadata"]["uid"]: node for node in self._server.storage.of(NODES)}
         for uid, node in nodes.items():

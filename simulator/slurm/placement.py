@@ -73,10 +73,10 @@ def goes_before(cluster: PlacementState, waiting: SimJob, job: SimJob) -> bool:
     """Return whether a pending job goes before an allocation: of its partition, or of another that shares nodes with it
     (`_top_priority` in `job_mgr.c`). Where a job comes to several partitions, the first counts.
     """
-    mine, theirs = cluster.partitions_of(job), cluster.partitions_of(waiting)
-    if not mine or not theirs:
+    partitions, others = cluster.partitions_of(job), cluster.partitions_of(waiting)
+    if not partitions or not others:
         return False
-    own, other = mine[0], theirs[0]
+    own, other = partitions[0], others[0]
     if own.name == other.name:
         return waiting.priority >= job.priority
     shared = {node.name for node in cluster.nodes_of(own)} & {node.name for node in cluster.nodes_of(other)}
@@ -197,9 +197,9 @@ def _victims_on(cluster: PlacementState, job: SimJob, partition: SimPartition, n
         holder
         for holder in cluster.holders(node.name)
         if holder.running
-        and (theirs := cluster.partitions.get(holder.partition)) is not None
-        and theirs.priority_tier < partition.priority_tier
-        and theirs.preempt_mode not in {"", "OFF"}
+        and (other := cluster.partitions.get(holder.partition)) is not None
+        and other.priority_tier < partition.priority_tier
+        and other.preempt_mode not in {"", "OFF"}
     ]
     doomed: list[SimJob] = []
     for holder in sorted(lower, key=lambda one: -one.start_time):  # the youngest first

@@ -20,7 +20,7 @@ from lab.extender import PROGRAM
 from lab.pods import required_affinity
 from lab.site import PodRef, QueuedJob, Site
 from lab.slurm_conf import HOME
-from tests.builders.ordinary_jobs import submit_ordinary
+from tests.builders.native_jobs import submit_native_job
 from tests.builders.stage import MODE, PARTITION
 
 VICTIM_CPUS, NEXT_CPUS, BYSTANDER_CPUS = 14, 7, 2
@@ -242,8 +242,8 @@ class Arena:
         return 0.0
 
     def submit(self, mode: str, partition: str, cpus: int, *, anywhere: bool = False, requeue: bool = False) -> int:
-        """An ordinary job for this node; its script's first line writes when it started."""
-        job_id = submit_ordinary(
+        """A native job for this node; its script's first line writes when it started."""
+        job_id = submit_native_job(
             self.site,
             partition,
             cpus=cpus,

@@ -31,7 +31,7 @@ from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.jobs.devices import numbers
 from extender.domain.jobs.identity import decode_mark
 from extender.domain.nodes.causes import deleted_in
-from extender.domain.nodes.drains import is_ours, theirs_in, with_earlier_reason
+from extender.domain.nodes.drains import earlier_reason, is_own_drain, with_earlier_reason
 from extender.domain.nodes.removals import removals_in
 from extender.domain.placing.node_affinity import requires
 from extender.domain.policy.site import TranslationPolicy, is_gres
@@ -131,7 +131,10 @@ def readers() -> Iterator[tuple[str, Reader]]:
     yield "the name of a GRES", is_gres
     yield "a node affinity", _affinity
     yield "a pattern of the policy", lambda text: wildcards.matches("*a*1*.*b*x", text)
-    yield "the reason of a drain", lambda text: (is_ours(text, "o"), theirs_in(text), with_earlier_reason(text, "w"))
+    yield (
+        "the reason of a drain",
+        lambda text: (is_own_drain(text, "o"), earlier_reason(text), with_earlier_reason(text, "w")),
+    )
     yield "the Pods that a drain names", removals_in
     yield "the deleted Node of a drain", deleted_in
     yield "a host list of Slurm", hostlist.expand

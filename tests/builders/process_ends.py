@@ -24,7 +24,7 @@ from lab.node import KubeletOptions
 from lab.pods import container, required_affinity
 from lab.site import PodRef, QueuedJob
 from tests.builders.ends import CONFIG, TIME_LIMIT, grounds, install_fence, site_key
-from tests.builders.ordinary_jobs import submit_ordinary
+from tests.builders.native_jobs import submit_native_job
 from tests.builders.stage import MODE, PARTITION
 
 VICTIM_CPUS, NEXT_CPUS = 14, 7
@@ -217,9 +217,9 @@ class RealArena:
         )
 
     def submit(self, mode: str, partition: str) -> int:
-        """Submit an ordinary job for this node whose process is a probe, where it may have one."""
+        """Submit a native job for this node whose process is a probe, where it may have one."""
         program = f"/lab/probe/{self.node}"
-        return submit_ordinary(
+        return submit_native_job(
             self.site,
             partition,
             cpus=NEXT_CPUS,

@@ -11,7 +11,7 @@ from extender.domain.wellknown import ALLOCATED_CONDITION
 from lab.pods import pod_template
 from lab.site import LIVE, PodRef, QueuedJob, Site
 from lab.topology import EXTERNAL, WITH_SLURMD, Family
-from tests.builders.ordinary_jobs import submit_ordinary
+from tests.builders.native_jobs import submit_native_job
 
 MODE = "slurm-extender.io/mode"
 PARTITION = "slurm-extender.io/partition"
@@ -85,11 +85,11 @@ class Stage:
     def submit(
         self, partition: str, *, cpus: int, nodes: Sequence[str] = (), seconds: int = 3600, first: str = ""
     ) -> int:
-        """Submit an ordinary Slurm job (external in that mode) that fills `cpus` of one node; returns its id.
+        """Submit a native job (external in that mode) that fills `cpus` of one node; returns its id.
 
         `first` is the first line of its script.
         """
-        job_id = submit_ordinary(
+        job_id = submit_native_job(
             self.site,
             partition,
             cpus=cpus,
@@ -101,7 +101,7 @@ class Stage:
         return job_id
 
     def running(self, job_id: int, *, timeout_s: float = 60) -> str:
-        """Wait until an ordinary job runs; returns its node."""
+        """Wait until a native job runs; returns its node."""
 
         def check() -> str:
             return next((j.node for j in self.site.squeue() if j.job_id == job_id and j.state == "RUNNING"), "")

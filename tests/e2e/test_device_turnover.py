@@ -35,8 +35,8 @@ from lab.site import PodRef, Site
 from lab.slurm_conf import Partition, SlurmNode
 from lab.topology import KubeNode, Topology
 from tests.builders.device_ledger import OVER, DeviceLedger
+from tests.builders.native_jobs import submit_native_job
 from tests.builders.object_history import ObjectHistory, stream, version_of
-from tests.builders.ordinary_jobs import submit_ordinary
 from tests.builders.slurm_devices import SlurmDevices
 from tests.builders.stage import Stage
 from tests.e2e.conftest import CONFIG
@@ -107,7 +107,7 @@ class Floor:
         gates = [{"name": GATE}]
         return self.stage.pod(name, annotations=RUNS, containers=containers, schedulingGates=gates)
 
-    def theirs(self, name: str) -> PodRef:
+    def foreign_pod(self, name: str) -> PodRef:
         """A Pod of the cluster's own scheduler with a ResourceClaim."""
         claims = [self.entry(name, 1)]
         return self.site.pod(
@@ -166,10 +166,10 @@ def hand_in(here: Floor) -> list[PodRef]:
         extended = here.manages and drawn.random() < 0.5
         ours.append((here.extended if extended else here.claiming)(f"p{number:03d}", drawn.choice((1, 1, 2, 4))))
         if number * THEIRS // PODS != (number + 1) * THEIRS // PODS:
-            here.theirs(f"{THEIR}{number:03d}")
+            here.foreign_pod(f"{THEIR}{number:03d}")
         if number * NATIVE_JOBS // PODS != (number + 1) * NATIVE_JOBS // PODS:
             gpus, script = drawn.choice((1, 2)), ["exec sleep 4"]
-            here.stage.foreign.append(submit_ordinary(here.site, "batch", cpus=1, gpus=gpus, script=script))
+            here.stage.foreign.append(submit_native_job(here.site, "batch", cpus=1, gpus=gpus, script=script))
     return ours
 
 

@@ -69,15 +69,15 @@ def test_a_pod_that_needs_more_than_another_scheduler_left_waits_until_that_one_
 
 def test_a_node_that_slurm_has_given_away_is_kept_from_more_until_it_holds_the_pod_too(shared: Stage) -> None:
     site, family = shared.site, shared.family
-    ordinary = shared.submit(family.tiny, cpus=3)
-    assert shared.running(ordinary) == family.tiny_node
+    native = shared.submit(family.tiny, cpus=3)
+    assert shared.running(native) == family.tiny_node
     other = foreign(shared, "other", family.tiny_node, 2)
     site.bound(other)
     site.wait_for(shared.drained, "the node is drained", timeout_s=10)
     following = shared.submit(family.tiny, cpus=3)
     site.elapse(5)
-    assert any(job.job_id == ordinary and job.state == "RUNNING" for job in site.squeue())
-    shared.cancel(ordinary)
+    assert any(job.job_id == native and job.state == "RUNNING" for job in site.squeue())
+    shared.cancel(native)
     site.wait_for(lambda: held(shared, other), "Slurm holds what it uses", timeout_s=90)
     site.wait_for(lambda: not shared.drained(), "the drain is lifted", timeout_s=30)
     assert any(job.job_id == following and job.state == "PENDING" for job in site.squeue())

@@ -20,7 +20,7 @@ from lab.pods import container
 from lab.site import PodRef, QueuedJob
 from tests.builders.changed_nodes import changed
 from tests.builders.kubelet_devices import device_nodes
-from tests.builders.ordinary_jobs import submit_ordinary
+from tests.builders.native_jobs import submit_native_job
 from tests.builders.stage import Stage
 from tests.builders.staged_gangs import all_bound, assert_none_bound, before_binding, nodes_of
 
@@ -53,7 +53,7 @@ def claims(four: KubeletSite) -> Iterator[Stage]:
     """A namespace with a template of ResourceClaims, beside a native job that has the first device of one node."""
     stage = Stage(four, "batch", four.namespace(f"gang-devices-{next(_numbers)}"))
     template(four, stage.namespace, "of-1", 1)
-    native = submit_ordinary(four, "batch", cpus=1, nodes=[NAMES[1]], gpus=1, script=["exec sleep 3600"])
+    native = submit_native_job(four, "batch", cpus=1, nodes=[NAMES[1]], gpus=1, script=["exec sleep 3600"])
     stage.foreign.append(native)
     stage.running(native)
     yield stage

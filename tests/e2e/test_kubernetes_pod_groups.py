@@ -140,7 +140,9 @@ def version(stage: Stage) -> str:
 
 def conflicts(stage: Stage, pods: list[PodRef]) -> list[str]:
     """The Events that say that another controller writes the status."""
-    return [text for pod in pods for reason, text in stage.site.events(pod) if reason == Reason.GROUP_STATUS]
+    return [
+        text for pod in pods for reason, text in stage.site.events(pod) if reason == Reason.POD_GROUP_STATUS_CONFLICT
+    ]
 
 
 def write_as_another(stage: Stage, *, ago_s: float) -> dict[str, str]:

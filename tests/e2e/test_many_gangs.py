@@ -19,7 +19,7 @@ from lab.site import PodRef, Site
 from lab.slurm_conf import Partition, SlurmNode
 from lab.topology import KubeNode, Topology
 from slurmclient.hostlist import expand
-from tests.builders.ordinary_jobs import submit_ordinary
+from tests.builders.native_jobs import submit_native_job
 from tests.builders.sampler import Sampler
 from tests.builders.stage import Stage
 from tests.builders.staged_gangs import BARRIER_S
@@ -118,7 +118,7 @@ def hand_in(stage: Stage, sizes: Mapping[str, int], *, external: bool) -> dict[s
         if number * NATIVE_JOBS // GANGS != (number + 1) * NATIVE_JOBS // GANGS:
             cpus = drawn.choice((2, 4, 8))
             script = [f"exec sleep {NATIVE_S:g}"]
-            stage.foreign.append(submit_ordinary(stage.site, "batch", cpus=cpus, external=external, script=script))
+            stage.foreign.append(submit_native_job(stage.site, "batch", cpus=cpus, external=external, script=script))
     return gangs
 
 

@@ -42,7 +42,7 @@ def test_with_a_grace_time_the_pod_has_left_before_the_urgent_job_starts(
         return running
 
     _, seconds = site.timed(started, "the urgent job runs", timeout_s=GRACE_TIME_S + 20)
-    assert seconds < GRACE_TIME_S, "the Pod's node was given back when the Pod had left, not at the end of GraceTime"
+    assert seconds < GRACE_TIME_S, "the Pod's node was released when the Pod had left, not at the end of GraceTime"
     measured(f"{site.release} {stage.mode}: the urgent job ran after {seconds:.2f} s; the Pod took 4 s to leave")
     assert "preempt" in site.event(pod, "SlurmAllocationLost").lower()
 

@@ -50,8 +50,8 @@ def test_grants_are_released_and_allocated_again_until_kube_scheduler_is_back(im
         assert all(count <= 1 for count in live.values()), live
     stage.job_over(leaves)
     assert not any(site.node_of(pod) for pod in (*gated, plain))
-    given_back = [pod.name for pod in gated if len(stage.made(pod)) > 1]
-    assert given_back, "no grant was given back meanwhile"
+    replaced = [pod.name for pod in gated if len(stage.made(pod)) > 1]
+    assert replaced, "no job was replaced meanwhile"
 
     site.scheduler.start()
     for pod in (*gated, plain):

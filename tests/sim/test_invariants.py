@@ -66,7 +66,7 @@ def test_a_job_of_another_user_that_a_client_cancels() -> None:
         await asyncio.sleep(2)
         await site.ask_slurm("DELETE", "jobs", {"jobs": [str(number)]})
 
-    assert broken_by(act) == {Invariant.FOREIGN_JOBS}
+    assert broken_by(act) == {Invariant.NATIVE_JOBS}
 
 
 def test_the_job_of_a_running_pod_that_a_client_cancels() -> None:

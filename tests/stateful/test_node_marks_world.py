@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from extender.domain.cluster import SlurmNode
 from extender.domain.nodes import machine as n
 from extender.domain.nodes.causes import DrainRules, NodeFacts, TaintRule, causes
-from extender.domain.nodes.drains import is_ours
+from extender.domain.nodes.drains import is_own_drain
 from extender.domain.nodes.marks import MarkRules, NodeStatus, change, cordoned_by_others, report
 from extender.domain.nodes.unavailable import SILENT_FOR, unavailable
 from extender.domain.views import NodeView, Taint
@@ -153,7 +153,7 @@ class BothSides(RuleBasedStateMachine):
         self.hold, commands = n.step(self.hold, event, self.now)
         for command in commands:
             # As the Slurm adapter does: what is there is read first, and a drain of others is left as it is.
-            theirs = "DRAIN" in self.slurm.flags and not is_ours(self.slurm.reason, OWNER)
+            theirs = "DRAIN" in self.slurm.flags and not is_own_drain(self.slurm.reason, OWNER)
             if not theirs:
                 self._write_slurm(command.reason if isinstance(command, n.DrainNode) else "")
                 self.writes += 1
@@ -179,7 +179,7 @@ class BothSides(RuleBasedStateMachine):
         assert cordoned_by_others(self.kube) == self.cordoned_by_them
         theirs = drained_by_them or self.slurm.state == "DOWN"
         wanted = bad or self.cordoned_by_them or not self.kube.ready
-        assert is_ours(self.slurm.reason, OWNER) == (wanted and not drained_by_them)
+        assert is_own_drain(self.slurm.reason, OWNER) == (wanted and not drained_by_them)
         assert (self.kube.conditions.get(SLURM_AVAILABLE_CONDITION) == "False") == theirs
         assert (UNAVAILABLE_REASON in self.kube.annotations) == theirs
         assert any(taint.key == UNAVAILABLE_TAINT for taint in self.kube.taints) == theirs

@@ -59,7 +59,7 @@ class JobCleanup:
 
         async def check_one(job_id: int) -> None:
             try:
-                read = await self._terminator.prove(job_id, self._is_ours)
+                read = await self._terminator.prove(job_id, self._is_own_job)
             except PortError as error:
                 self._actions.left(f"job {job_id} cannot be read: {error}")
                 return
@@ -75,10 +75,10 @@ class JobCleanup:
     def _foreign_pod_mark(self, job: JobView) -> ForeignPodMark | None:
         """Return the mark of this extender's job for a foreign Pod."""
         mark = foreign_pod_mark_of(job)
-        ours = mark is not None and (mark.cluster, mark.scheduler) == (self._mark.cluster, self._mark.scheduler)
-        return mark if ours else None
+        own = mark is not None and (mark.cluster, mark.scheduler) == (self._mark.cluster, self._mark.scheduler)
+        return mark if own else None
 
-    def _is_ours(self, job: JobView) -> bool:
+    def _is_own_job(self, job: JobView) -> bool:
         mark, sure = mark_of_orphan(job, self._mark, self._caller)
         return self._foreign_pod_mark(job) is not None or (mark is not None and sure)
 

@@ -45,8 +45,8 @@ class PodCleanup:
 
     async def withdraw_conditions(self, found: Inventory) -> None:
         """Withdraw the conditions that would become stale: why a Pod waits, and that a Pod does not start."""
-        ours = (pod for pod in found.pods.values() if pod.scheduler_name == self._scheduler)
-        await each((pod for pod in ours if not pod.ended and pod.deleted_at is None), self._withdraw_all)
+        own = (pod for pod in found.pods.values() if pod.scheduler_name == self._scheduler)
+        await each((pod for pod in own if not pod.ended and pod.deleted_at is None), self._withdraw_all)
 
     async def _withdraw_all(self, pod: PodView) -> None:
         said, ref = pod.allocated, MemberRef.of(pod)

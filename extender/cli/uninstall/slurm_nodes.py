@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from extender.cli.uninstall.actions import ActionLog, each
 from extender.cli.uninstall.inventory import Inventory
 from extender.domain.cluster import SlurmNode
-from extender.domain.nodes.drains import is_ours, reason
+from extender.domain.nodes.drains import is_own_drain, reason
 from extender.domain.nodes.removals import removals_in
 from extender.domain.pods.claim import Claims
 from extender.slurm.external_nodes import Registrar
@@ -59,8 +59,12 @@ class SlurmNodeCleanup:
 
         async def one(node: SlurmNode) -> None:
             here = node.name in found.node_map.kubernetes
-            mine = "DRAIN" in node.flags and is_ours(node.reason, self._owner) and (here or self._owner in node.reason)
-            if not mine or node.registered_for:
+            own_drain = (
+                "DRAIN" in node.flags
+                and is_own_drain(node.reason, self._owner)
+                and (here or self._owner in node.reason)
+            )
+            if not own_drain or node.registered_for:
                 return
             if (why := _needed(node, without_job, found.unread)) and not self._force:
                 self._actions.left(f"the drain of Slurm node {node.name}: {why}; run this again, or --force")

@@ -274,7 +274,7 @@ _CONFIG_WHY = {
     "scheduler.terminationOffset": "the end of a Pod is counted from its own grace, and hooks.wait bounds the script",
 }
 
-_OURS = {"scheduler", "slurmConfig"}
+_SUNK_KEYS = {"scheduler", "slurmConfig"}
 
 MOST_CONNECTIONS = 8
 
@@ -283,9 +283,9 @@ def are_values(document: Values) -> bool:
     """Return whether the values look like those of SUNK's chart."""
     scheduler = document.get("scheduler")
     keys = scheduler.keys() if isinstance(scheduler, dict) else set()
-    ours = {"scope", "config"} & keys or ("enabled" in keys and keys <= {"enabled", "name", *_WHY})
+    scheduler_keys = {"scope", "config"} & keys or ("enabled" in keys and keys <= {"enabled", "name", *_WHY})
     # Other charts of Slurm have `compute` and `controller` too.
-    return bool(ours) or ({"compute", "controller"} <= document.keys() and bool(document.keys() & _OURS))
+    return bool(scheduler_keys) or ({"compute", "controller"} <= document.keys() and bool(document.keys() & _SUNK_KEYS))
 
 
 def take_values(document: Values, plan: ImportPlan) -> None:
@@ -310,7 +310,7 @@ def take_values(document: Values, plan: ImportPlan) -> None:
         )
     _slurm_conf(plan.map(document.get("slurmConfig"), "slurmConfig"), plan)
     for key in document:
-        if key not in _OURS:
+        if key not in _SUNK_KEYS:
             plan.note(key, "of the rest of the chart, which runs Slurm itself; it stays as it is")
     as_in_sunk(plan)
 

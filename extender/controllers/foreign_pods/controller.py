@@ -14,7 +14,7 @@ from extender.controllers.foreign_pods.record import ForeignPodRecord, HeldJob, 
 from extender.controllers.foreign_pods.requests import ForeignPodRequests
 from extender.controllers.foreign_pods.shortages import Shortages
 from extender.controllers.nodes.controller import NodeController
-from extender.controllers.refresh import OTHERS_EVERY
+from extender.controllers.refresh import NON_PLACEHOLDER_READ_INTERVAL_S
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.foreign_pods.foreign_pod import (
     ForeignPod,
@@ -35,7 +35,7 @@ from extender.engine.jobs.identity import JobIdentity
 from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import JobStatesPolled, MassDeletionConfirmed, OtherJobReadInTurn
+from extender.runtime.topics import JobStatesPolled, MassDeletionConfirmed, NonPlaceholderJobRead
 
 CHECK_EVERY = 1.0
 """Seconds between two checks of what waits for time to pass."""
@@ -51,16 +51,16 @@ class ForeignPodTiming:
     slurmctld gives ids out again after it lost its state.
     """
 
-    in_turn: float = OTHERS_EVERY
+    in_turn: float = NON_PLACEHOLDER_READ_INTERVAL_S
 
 
 class ForeignPodController:
-    """Hold what they use. Keys are UIDs of Pods.
+    """Reserve in Slurm the resources of foreign Pods. Keys are UIDs of Pods.
 
     `policy` `None`: nothing is to be held, and what is left of another time is ended.
 
-    `workers` bounds the requests under way. `fresh` says whether the mirror of Pods is up to date; blind, nothing is
-    ended.
+    `workers` bounds the requests under way. `fresh`: return whether the informers are up to date. Otherwise
+    no job is ended.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class ForeignPodController:
         if (
             not self._controller.running
             or mark is None
-            or not self._requests.is_ours(mark)
+            or not self._requests.is_own_mark(mark)
             or job.state in ENDED_STATES
         ):
             return
@@ -235,7 +235,7 @@ class ForeignPodController:
         if now - self._turn_at >= self._timing.in_turn:
             self._turn_at = now
             if uid := next((uid for uid, record in self._records.items() if record.jobs), ""):
-                self._events.publish(OtherJobReadInTurn())
+                self._events.publish(NonPlaceholderJobRead())
                 self._records[uid].searched = False
                 self._records[uid] = self._records.pop(uid)  # behind the others
         for uid, record in list(self._records.items()):

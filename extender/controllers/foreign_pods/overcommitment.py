@@ -58,10 +58,12 @@ class Overcommitment:
             if self._notified.get(node) != text:
                 _log.warning("foreign_pods_not_reserved", node=node, text=text)
                 short = self._foreign_pods.shortages.get(node) is not None
-                self._announce(node, Reason.OVERCOMMITTED if short else Reason.NOT_HELD, text, warning=True)
+                self._announce(
+                    node, Reason.NODE_OVERCOMMITTED if short else Reason.FOREIGN_PODS_NOT_RESERVED, text, warning=True
+                )
         for node in self._notified.keys() - said.keys():
             _log.info("foreign_pods_reserved", node=node)
-            self._announce(node, Reason.ALL_HELD, HELD, warning=False)
+            self._announce(node, Reason.FOREIGN_PODS_RESERVED, HELD, warning=False)
         self._notified = said
 
     def pods(self) -> Mapping[str, int]:

@@ -17,7 +17,7 @@ from extender.domain.foreign_pods.mark import (
     foreign_pod_name,
 )
 from extender.domain.job_outcomes.slurm_states import ENDED_STATES
-from extender.domain.ports import Clock, Held, PodReads, PortError, SlurmForeignPods
+from extender.domain.ports import Clock, ForeignPodJobResult, PodReads, PortError, SlurmForeignPods
 from extender.engine.engine import Engine
 from extender.engine.job_terminator import JobTerminator, ProvedJob
 from extender.engine.jobs.identity import JobIdentity
@@ -76,7 +76,7 @@ class ForeignPodRequests:
         shortage = self._shortages.get(record.foreign_pod.node) if record.foreign_pod is not None else None
         return shortage is not None, shortage is not None and shortage.phase is ShortagePhase.FULL
 
-    def is_ours(self, mark: ForeignPodMark | None, uid: str = "") -> bool:
+    def is_own_mark(self, mark: ForeignPodMark | None, uid: str = "") -> bool:
         """Return whether a mark names this extender, and this foreign Pod."""
         author = self._identity
         if mark is None or (mark.cluster, mark.scheduler) != (author.cluster, author.scheduler):
@@ -86,7 +86,7 @@ class ForeignPodRequests:
     async def _end(self, uid: str, record: ForeignPodRecord) -> None:
         """Cancel the jobs that are not its own, each if it still is what it was."""
         for job_id in self._duplicates(record):
-            proved = await self._terminator.prove(job_id, lambda job: self.is_ours(foreign_pod_mark_of(job), uid))
+            proved = await self._terminator.prove(job_id, lambda job: self.is_own_mark(foreign_pod_mark_of(job), uid))
             job = proved.job if isinstance(proved, ProvedJob) else None
             mark = foreign_pod_mark_of(job) if job is not None else None
             if not isinstance(proved, ProvedJob) or job is None or mark is None or job.state in ENDED_STATES:
@@ -128,7 +128,7 @@ class ForeignPodRequests:
         found: dict[int, HeldJob] = {}
         for job in await self._slurm.find(name, known):
             mark = foreign_pod_mark_of(job)
-            if mark is not None and self.is_ours(mark, uid) and job.state not in ENDED_STATES:
+            if mark is not None and self.is_own_mark(mark, uid) and job.state not in ENDED_STATES:
                 before = known.get(job.job_id)
                 since, ended_at = (before.since, before.ended_at) if before is not None else (asked_at, None)
                 found[job.job_id] = HeldJob(foreign_pod_job(job, mark), since, ended_at)
@@ -155,7 +155,7 @@ class ForeignPodRequests:
         answer = await self._slurm.hold(order)
         now, current = self._clock.now(), record.foreign_pod == foreign_pod
         match answer.result:
-            case Held.MADE:
+            case ForeignPodJobResult.MADE:
                 job = ForeignPodJob(answer.job_id, foreign_pod.node, foreign_pod.size, runs=order.immediate)
                 record.jobs[answer.job_id] = HeldJob(job, now)
                 if current:
@@ -168,7 +168,7 @@ class ForeignPodRequests:
                     node=foreign_pod.node,
                     amount=foreign_pod.amount.text,
                 )
-            case Held.NO_ROOM:
+            case ForeignPodJobResult.NO_ROOM:
                 _log.info(
                     "foreign_pods_job_without_room",
                     pod=foreign_pod.pod,
@@ -179,7 +179,7 @@ class ForeignPodRequests:
                 if current:
                     record.refused = ""
                     self._shortages.no_room(foreign_pod.node, answer.text)
-            case Held.REFUSED:
+            case ForeignPodJobResult.REFUSED:
                 if record.refused != answer.text or not current:
                     _log.warning(
                         "foreign_pods_job_rejected",
@@ -190,7 +190,7 @@ class ForeignPodRequests:
                     )
                 if current:
                     record.refused, record.not_before = answer.text, now + REFUSED_FOR
-            case Held.UNKNOWN:
+            case ForeignPodJobResult.UNKNOWN:
                 _log.info(
                     "foreign_pods_job_unknown",
                     pod=foreign_pod.pod,

@@ -97,7 +97,7 @@ class Shortages:
             case ShortagePhase.FULL:
                 self._hold(node)
                 read = self._engine.snapshot.slurm is not shortage.before
-                if now >= shortage.next_try and read and self._ours_alone(node) and self._room(node):
+                if now >= shortage.next_try and read and self._is_only_hold(node) and self._room(node):
                     shortage.phase, shortage.since = ShortagePhase.QUEUING, now
                     return True
             case ShortagePhase.QUEUING if queued:
@@ -124,7 +124,7 @@ class Shortages:
             text = f"Slurm has no room for {foreign_pods[0].pod}{more} there"
             self._nodes.hold(node, _cause(node), text, closely=0.0)
 
-    def _ours_alone(self, node: str) -> bool:
+    def _is_only_hold(self, node: str) -> bool:
         """Return whether this shortage is the only drain hold, so that lifting it lets the foreign Pods' jobs in."""
         hold = self._nodes.holds.get(node)
         return hold is not None and hold.state is DrainState.DRAINED and set(hold.holds) == {_cause(node)}

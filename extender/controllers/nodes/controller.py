@@ -14,7 +14,7 @@ from extender.controllers.nodes.mapping_news import MappingNews
 from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.events import EndKind
 from extender.domain.nodes import machine as n
-from extender.domain.nodes.drains import is_ours, named, quoted
+from extender.domain.nodes.drains import is_own_drain, named, quoted
 from extender.domain.nodes.fences import weak
 from extender.domain.nodes.mapping import DEFAULT_PAIRING, NodeMap, Pairing, grounds, map_nodes
 from extender.domain.nodes.slurmds import slurmd_nodes
@@ -268,7 +268,7 @@ class NodeController:
             # may be written next, and lifted once every workload of that time is known. Or an Epilog that could not
             # reach the extender wrote it, after an end not yet seen here.
             drained = node.drained
-            if drained and self._ours(node):
+            if drained and self._made_drain(node):
                 self._events.publish(DrainFound(node.name, node.reason))
             if self._drains.changes[node.name] != changes.get(node.name, 0):
                 continue  # read before the last change of it
@@ -314,10 +314,10 @@ class NodeController:
             if name not in silent and not (name in taken and nodes[name].state == "DOWN"):
                 self.release_hold(cause)
 
-    def _ours(self, node: SlurmNode) -> bool:
+    def _made_drain(self, node: SlurmNode) -> bool:
         """Return whether the extender made this drain. A drain without a name counts on a Node of this cluster."""
         here = bool(named(node.reason)) or node.name in self._engine.snapshot.node_map.kubernetes
-        return here and is_ours(node.reason, self._owner)
+        return here and is_own_drain(node.reason, self._owner)
 
     async def _is_known(self, node: SlurmNode) -> bool:
         """Return whether the workloads of all Pods on this node are known, and so are the states of their jobs."""
@@ -326,8 +326,8 @@ class NodeController:
 
     async def _all_run(self, node: SlurmNode) -> bool:
         """Return whether Slurm reports now the state of every job with Pods on this node. Holds are then current."""
-        if not self._ours(node):
-            return not is_ours(node.reason, self._owner)
+        if not self._made_drain(node):
+            return not is_own_drain(node.reason, self._owner)
         here = [
             p for p in self._engine.placeholders.all.values() if p.job_id and p.placed and node.name in self.where(p)
         ]

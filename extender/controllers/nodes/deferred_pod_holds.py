@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from extender.controllers.nodes.controller import NodeController
-from extender.domain.job_outcomes.slurm_states import Seen, seen_by_states
+from extender.domain.job_outcomes.slurm_states import PolledState, polled_state
 from extender.domain.jobs.job import JobView
 from extender.domain.jobs.ownership import pod_of
 from extender.domain.placeholder import State
@@ -27,7 +27,7 @@ from extender.runtime.topics import JobStatesPolled
 _CAUSE = "deferred "
 """Begins the cause of each such hold; the UID of the Pod follows."""
 
-_RUNS = frozenset({Seen.STARTING, Seen.RUNNING})
+_RUNS = frozenset({PolledState.STARTING, PolledState.RUNNING})
 
 READ_APART = 0.02
 """Seconds between two reads: authors of deferred Pods can name another job before each poll."""
@@ -73,12 +73,12 @@ class DeferredPodHolds:
             if job_id is None:
                 continue
             words = event.states.get(job_id)
-            seen = Seen.OVER if words is None else seen_by_states(words)
+            seen = PolledState.OVER if words is None else polled_state(words)
             read, is_its_job = self._read.get(pod.uid, (None, False))
             if seen in _RUNS:
                 if read != job_id:
                     self._reader.add(pod.uid)
-            elif seen is not Seen.UNKNOWN and read == job_id and is_its_job:
+            elif seen is not PolledState.UNKNOWN and read == job_id and is_its_job:
                 self._hold(pod, job_id)
 
     async def run(self) -> None:

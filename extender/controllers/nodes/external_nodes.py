@@ -76,7 +76,7 @@ class _OpenChange:
 
 
 class ExternalNodeController:
-    """Compares what is wanted with what Slurm has. `fresh`: what is known of Pods and Nodes is up to date."""
+    """Compare what is wanted with what Slurm has. `fresh`: return whether the informers are up to date."""
 
     def __init__(
         self,
@@ -171,13 +171,13 @@ class ExternalNodeController:
         self._desired.read()
         want, unfit = self._desired.by_slurm_name(self._engine.snapshot)
         self._note_unfit(unfit)
-        ours = {name: node for name, node in slurm.nodes.items() if node.registered_for}
+        registered = {name: node for name, node in slurm.nodes.items() if node.registered_for}
         self._names = {}
-        for slurm_node in ours.values():
+        for slurm_node in registered.values():
             self._names.setdefault(slurm_node.registered_for, []).append(slurm_node.name)
-        many = self._many_gone(ours)
+        many = self._many_gone(registered)
         due = []
-        for name in sorted(want.keys() | ours.keys() | self._open.keys()):
+        for name in sorted(want.keys() | registered.keys() | self._open.keys()):
             has = slurm.nodes.get(name)
             if has is not None and has.registered_for in self._unfit:
                 change = ExternalNodeChange(Step.NOTHING)  # it is to be a node of Slurm; what kind of one is not known
@@ -190,7 +190,7 @@ class ExternalNodeController:
         self._notify_unfit()
         for node, text in self._desired.lacking(self._engine.snapshot).items():
             self._notify(f"GRES of {node}", node, text)
-        known = want.keys() | ours.keys() | self._open.keys() | self._kube_nodes.names()
+        known = want.keys() | registered.keys() | self._open.keys() | self._kube_nodes.names()
         self._notified = {key: text for key, text in self._notified.items() if key.rpartition(" ")[2] in known}
         return due
 
@@ -202,11 +202,11 @@ class ExternalNodeController:
             for name, why in unfit.items()
         }
 
-    def _many_gone(self, ours: Mapping[str, SlurmNode]) -> bool:
+    def _many_gone(self, registered: Mapping[str, SlurmNode]) -> bool:
         """Return whether so many Nodes are missing that the list of them may be wrong."""
         there = self._kube_nodes.names()
-        gone = sum(node.registered_for not in there for node in ours.values())
-        return self._guard.is_mass(gone, len(ours))
+        gone = sum(node.registered_for not in there for node in registered.values())
+        return self._guard.is_mass(gone, len(registered))
 
     def _weigh(
         self, name: str, change: ExternalNodeChange, want: DesiredNode | None, has: SlurmNode | None, *, many: bool
@@ -376,8 +376,8 @@ class ExternalNodeController:
         found["unfit"] = len(self._unfit)
         if self.works:
             nodes = self._engine.snapshot.slurm.nodes
-            ours = [name for name, node in nodes.items() if node.registered_for]
-            found["registered"] = sum(name not in self._open for name in ours)
+            registered = [name for name, node in nodes.items() if node.registered_for]
+            found["registered"] = sum(name not in self._open for name in registered)
         return found
 
     def shown(self) -> list[dict[str, str]]:

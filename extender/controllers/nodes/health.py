@@ -141,9 +141,9 @@ class HealthController:
             self._not_ready.setdefault(name, now)
         since = self._not_ready.get(name)
         not_ready_s = None if since is None else now - since
-        theirs = tuple(self._slurmds(slurm_node))
-        if theirs:
-            self._had_slurmd[slurm_node] = theirs[-1].full_name
+        slurmd_pods = tuple(self._slurmds(slurm_node))
+        if slurmd_pods:
+            self._had_slurmd[slurm_node] = slurmd_pods[-1].full_name
         had = self._had_slurmd.get(slurm_node, "")
         if node is None and name in self._left:
             self._hold(slurm_node, {})
@@ -153,7 +153,7 @@ class HealthController:
             self._left.add(name)
         else:
             self._left.discard(name)
-        self._hold(slurm_node, causes(NodeFacts(name, node, not_ready_s, theirs, had), self._rules))
+        self._hold(slurm_node, causes(NodeFacts(name, node, not_ready_s, slurmd_pods, had), self._rules))
 
     def _hold(self, slurm_node: str, wanted: Mapping[str, str]) -> None:
         held = self._held.get(slurm_node, {})

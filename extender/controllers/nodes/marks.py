@@ -246,7 +246,7 @@ class MarkController:
             self._notified.add((node.uid, taint.key))
             text = f"Its slurmd Pod {pods[0]} does not tolerate {taint.key}:{taint.effect}, so it is not added."
             _log.warning("node_not_tainted", node=node.name, why=text)
-            said = Announcement("Node", "", node.name, node.uid, Reason.NOT_TOLERATED, text, warning=True)
+            said = Announcement("Node", "", node.name, node.uid, Reason.TAINT_NOT_TOLERATED, text, warning=True)
             self._announcer.announce(said)
 
 

@@ -139,14 +139,14 @@ class NativeJobs:
         states = event.states
         if not self.enabled:
             return
-        now, ours = self._clock.now(), self._engine.placeholders.jobs
+        now, placeholder_jobs = self._clock.now(), self._engine.placeholders.jobs
         if now - self._polled_at >= ABSENT_FOR:
             for job_id in self._native:
                 self._doubt(job_id)
         self._polled_at = now
         for job_id, native in list(self._native.items()):
             words = states.get(job_id, frozenset())
-            if job_id in ours:
+            if job_id in placeholder_jobs:
                 self._remove(job_id, native.nodes)
             elif words and (COMPLETING in words or not words & (ENDED_STATES | {PENDING})):
                 native.seen = now
@@ -159,7 +159,12 @@ class NativeJobs:
         self._others &= states.keys()
         self._over = {one for one in self._over if states.get(one[0], frozenset()) & {RUNNING, COMPLETING}}
         for job_id, words in states.items():
-            if RUNNING in words and job_id not in ours and job_id not in self._others and job_id not in self._native:
+            if (
+                RUNNING in words
+                and job_id not in placeholder_jobs
+                and job_id not in self._others
+                and job_id not in self._native
+            ):
                 self._unread.add(job_id)
                 self._reader.add(job_id)
         self._unread = {job_id for job_id in self._unread if RUNNING in states.get(job_id, ())}

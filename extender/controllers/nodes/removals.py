@@ -318,7 +318,7 @@ class RemovalController:
         _log.warning("pod_end_unknown", pod=known.pod, uid=known.uid, node=known.node)
         if (node := self._kube_nodes().get(known.node)) is not None:
             text = f"{known.text}. {_HOW_IT_ENDS.format(node=node.name)}"
-            said = Announcement("Node", "", node.name, node.uid, Reason.END_UNKNOWN, text, warning=True)
+            said = Announcement("Node", "", node.name, node.uid, Reason.POD_END_UNKNOWN, text, warning=True)
             self._announcer.announce(said)
         self._hold(one)
 
@@ -361,13 +361,13 @@ class RemovalController:
 
     def _slurm_nodes(self, workload: str, uid: str, node: str) -> frozenset[str]:
         p, snapshot = self._engine.placeholders.get(workload), self._engine.snapshot
-        theirs = frozenset[str]()
+        slurm_nodes = frozenset[str]()
         if p is not None:
             member = p.member(uid)
-            theirs = frozenset() if member is None else slurm_nodes_of_member(p, member, snapshot.node_map)
-            theirs = theirs or slurm_nodes_of(p, snapshot.node_map)
+            slurm_nodes = frozenset() if member is None else slurm_nodes_of_member(p, member, snapshot.node_map)
+            slurm_nodes = slurm_nodes or slurm_nodes_of(p, snapshot.node_map)
         own_name = {node} if snapshot.node_map.last_kubernetes(node) == node else set[str]()
-        given = theirs or snapshot.node_map.last_slurm([node]) or frozenset(p.slurm_nodes if p else ())
+        given = slurm_nodes or snapshot.node_map.last_slurm([node]) or frozenset(p.slurm_nodes if p else ())
         return given or frozenset(own_name & snapshot.slurm.nodes.keys())
 
     def holds(self, slurm_node: str) -> bool:

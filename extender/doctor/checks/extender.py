@@ -129,7 +129,7 @@ def hooks(given: HooksAsConfigured, fence: bool) -> Iterator[Finding]:
     if is_loopback(parts.hostname or ""):
         seen = f"hooks.url is {given.url}, a loopback address"
         yield warning("hooks", seen, "set an address that nodes reach")
-    if given.answer and not given.ours:
+    if given.answer and not given.hooks_answered:
         yield warning(
             "hooks",
             f"{given.url} answers here with {given.answer}, and not as the hooks do",

@@ -75,7 +75,7 @@ def profile(document: Json, where: str, wanted: ExpectedProfile) -> list[Finding
     """Return what is wrong with one configuration, or one line that it is good."""
     profiles = [one for one in _list(document, "profiles") if isinstance(one, dict)]
     own = next((one for one in profiles if one.get("schedulerName") == wanted.scheduler), None)
-    extender = ours(document, wanted)
+    extender = own_entry(document, wanted)
     if own is None:
         names = ", ".join(str(one.get("schedulerName", "default-scheduler")) for one in profiles) or "default-scheduler"
         seen = f"{where}: no profile has the schedulerName {wanted.scheduler}; there is {names}"
@@ -97,7 +97,7 @@ def profile(document: Json, where: str, wanted: ExpectedProfile) -> list[Finding
     return [finding("kube-scheduler", f"{where}: {seen}", advice) for finding, seen, advice in said]
 
 
-def ours(document: Json, wanted: ExpectedProfile) -> Json | None:
+def own_entry(document: Json, wanted: ExpectedProfile) -> Json | None:
     """Return the entry of `extenders` that is this extender, by the path of its address."""
     extenders = [one for one in _list(document, "extenders") if isinstance(one, dict) and one.get("urlPrefix")]
     return next((one for one in extenders if _split(one["urlPrefix"]).path.rstrip("/") == wanted.prefix), None)
@@ -105,7 +105,7 @@ def ours(document: Json, wanted: ExpectedProfile) -> Json | None:
 
 def called_by(document: Json, wanted: ExpectedProfile) -> list[str]:
     """Return the names that this kube-scheduler expects in the extender's certificate."""
-    extender = ours(document, wanted)
+    extender = own_entry(document, wanted)
     parts = _split(extender["urlPrefix"] if extender is not None else "")
     if extender is None or parts.scheme != "https" or not parts.hostname:
         return []
@@ -114,7 +114,7 @@ def called_by(document: Json, wanted: ExpectedProfile) -> list[str]:
 
 def called(document: Json, where: str, wanted: ExpectedProfile) -> Called | None:
     """Return the Service that a configuration calls; `None`: its address is not that of a Service."""
-    extender = ours(document, wanted)
+    extender = own_entry(document, wanted)
     parts = _split(extender["urlPrefix"] if extender is not None else "")
     try:
         port = parts.port or (443 if parts.scheme == "https" else 80)

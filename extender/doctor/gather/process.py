@@ -63,8 +63,8 @@ async def ask_hooks(config: ExtenderConfiguration, tools: Tools) -> HooksAsConfi
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return replace(given, error=str(error) or type(error).__name__)
     # The route takes POST only: no other program answers so, and a GET changes nothing.
-    ours = answer.status_code == httpx.codes.METHOD_NOT_ALLOWED and "POST" in answer.headers.get("allow", "")
-    return replace(given, answer=answer.status_code, ours=ours)
+    hooks_answered = answer.status_code == httpx.codes.METHOD_NOT_ALLOWED and "POST" in answer.headers.get("allow", "")
+    return replace(given, answer=answer.status_code, hooks_answered=hooks_answered)
 
 
 def local_address(bind: BindAddress) -> str:

@@ -208,16 +208,16 @@ def _pods_left(
     needed = entry.pods if entry.completions is None else entry.completions
     ended = {} if entry.completions is None else counts
     left = {number: max(0, min(entry.pods, needed - ended[number])) for number in ended if number < entry.jobs}
-    jobs, mine = entry.jobs, 0
+    jobs, own_pods = entry.jobs, 0
     prefix = f"{job_set}-{entry.name}-"
     if own is not None and own.owner.name.startswith(prefix):
         number = read_index(own.owner.name.removeprefix(prefix))
         if number is not None and number < entry.jobs:
-            jobs, mine = jobs - 1, left.pop(number, entry.pods)
-            mine = mine if own.pods is None else min(mine, own.pods)
+            jobs, own_pods = jobs - 1, left.pop(number, entry.pods)
+            own_pods = own_pods if own.pods is None else min(own_pods, own.pods)
     known = sorted(left.values())
     untouched = max(0, jobs - len(known) - max(0, jobs_over - len(known)))
-    return mine + sum(known[jobs_over:]) + untouched * entry.pods
+    return own_pods + sum(known[jobs_over:]) + untouched * entry.pods
 
 
 def _job_set_order(pod: PodView, job_set: ControllerView, whole: bool) -> MemberOrder:

@@ -1,7 +1,7 @@
 """The meaning of Slurm's job states and reasons: the one table, and the one function that reads a job by it.
 
 A job has one base state and any number of flags (`slurm.h`, `enum job_states` and the JOB_* bits), and a reason
-(`src/common/job_state_reason.c`). `observe` reads a whole job, `seen_by_states` the words of `GET /jobs/state` alone,
+(`src/common/job_state_reason.c`). `observe` reads a whole job, `polled_state` the words of `GET /jobs/state` alone,
 where reason, preemption and restart count are missing. A word that is in no table proves nothing: the job is `Unclear`,
 and nothing is ended because of it. `docs/reference/states.md` is generated from these tables.
 """
@@ -269,7 +269,7 @@ class Unclear:
 Observation = Waiting | Starting | Running | Ending | Ended | Unclear
 
 
-class Seen(StrEnum):
+class PolledState(StrEnum):
     """The meaning of the states of `GET /jobs/state`; `observe` also knows the Prolog and an announced end."""
 
     WAITING = "waiting"
@@ -299,39 +299,39 @@ def wants_of_nodes(reason: str) -> bool:
     return reason.partition(",")[0].strip() in _WANT_OF_NODES
 
 
-def seen_by_states(words: frozenset[str]) -> Seen:
+def polled_state(words: frozenset[str]) -> PolledState:
     """Read the state words alone. An unknown word makes the result `UNKNOWN`, unless another one says "ended"."""
     meanings = {rule.meaning for word in words if (rule := _STATE.get(word)) is not None}
     if Meaning.OVER in meanings:
-        return Seen.TAKEN if _requeued(words) else Seen.OVER
+        return PolledState.TAKEN if _requeued(words) else PolledState.OVER
     if not _base(words) or any(word not in _STATE for word in words):
-        return Seen.UNKNOWN
+        return PolledState.UNKNOWN
     if Meaning.TAKEN in meanings or {"PENDING", "COMPLETING"} <= words:
-        return Seen.TAKEN
+        return PolledState.TAKEN
     if "PENDING" in words:
-        return Seen.WAITING
-    return Seen.STARTING if Meaning.STARTING in meanings else Seen.RUNNING
+        return PolledState.WAITING
+    return PolledState.STARTING if Meaning.STARTING in meanings else PolledState.RUNNING
 
 
 def observe(job: JobView) -> Observation:
     """Read a whole job. The function is pure: the same job always means the same."""
     words = job.flags | {job.state}
-    match seen_by_states(words):
-        case Seen.UNKNOWN:
+    match polled_state(words):
+        case PolledState.UNKNOWN:
             return Unclear(_unclear_text(job, words))
-        case Seen.OVER:
+        case PolledState.OVER:
             return _over(job, words)
-        case Seen.TAKEN:
+        case PolledState.TAKEN:
             return _taken(job, words)
         case _ if job.restart_count > 0:
             # Placeholder jobs are not to be requeued; one that was has lost its nodes, wherever it runs or waits now.
             return Ended(EndKind.REQUEUED, _sentence(job, "was put back into the queue"), alive=True)
-        case Seen.WAITING:
+        case PolledState.WAITING:
             return _waiting(job)
-        case Seen.STARTING:
+        case PolledState.STARTING:
             text = next(rule.text for rule in STATES if rule.word in words and rule.meaning is Meaning.STARTING)
             return Starting(_sentence(job, text))
-        case Seen.RUNNING:
+        case PolledState.RUNNING:
             return _running(job)
 
 

@@ -64,14 +64,20 @@ WAITING, GRANTED, BOUND = State.WAITING, State.GRANTED, State.BOUND
 COLUMNS = (WAITING, GRANTED, BOUND)
 """BOUND also stands for a workload in WAITING or GRANTED of which a Pod runs on the job already."""
 
-_END_POD_THEN_JOB = Transition(State.LOST, "the extender ends the Pod, then the job", Reason.LOST)
-_END_POD = Transition(State.LOST, "the extender ends the Pod, and drains its node until the Pod is gone", Reason.LOST)
-_EVICT = Transition(State.LOST, "the extender evicts the Pod, after `limits.evictionDeadline` deletes it", Reason.LOST)
-_REPLACE = Transition(State.RELEASING, "the extender releases the job and submits another one", Reason.GIVEN_BACK)
+_END_POD_THEN_JOB = Transition(State.LOST, "the extender ends the Pod, then the job", Reason.ALLOCATION_LOST)
+_END_POD = Transition(
+    State.LOST, "the extender ends the Pod, and drains its node until the Pod is gone", Reason.ALLOCATION_LOST
+)
+_EVICT = Transition(
+    State.LOST, "the extender evicts the Pod, after `limits.evictionDeadline` deletes it", Reason.ALLOCATION_LOST
+)
+_REPLACE = Transition(
+    State.RELEASING, "the extender releases the job and submits another one", Reason.ALLOCATION_RELEASED
+)
 _RETRY = Transition(State.ABSENT, "the extender submits another job after a back-off", Reason.RETRYING)
 _UNTIL_CHANGED = "the extender submits no job until the Pod's request changes"
-_CANCELLED = Transition(State.REFUSED, _UNTIL_CHANGED, Reason.CANCELLED)
-_REFUSE = Transition(State.REFUSED, _UNTIL_CHANGED, Reason.REFUSED)
+_CANCELLED = Transition(State.REFUSED, _UNTIL_CHANGED, Reason.JOB_CANCELLED)
+_REFUSE = Transition(State.REFUSED, _UNTIL_CHANGED, Reason.JOB_REJECTED)
 
 
 def _stays(state: State, text: str = "no action", event: Reason | None = None) -> Transition:
@@ -80,13 +86,13 @@ def _stays(state: State, text: str = "no action", event: Reason | None = None) -
 
 TRANSITIONS: Mapping[JobCondition, Mapping[State, Transition]] = {
     JobCondition.QUEUED: {
-        WAITING: _stays(WAITING, "it waits; the Event states Slurm's reason", Reason.WAITING),
+        WAITING: _stays(WAITING, "it waits; the Event states Slurm's reason", Reason.JOB_PENDING),
         GRANTED: _stays(WAITING, "Slurm took its nodes away: it waits"),
         BOUND: _END_POD_THEN_JOB,
     },
     JobCondition.IMPOSSIBLE: {
         WAITING: Transition(
-            State.RELEASING, "it waits; after {doubt} s the extender refuses the Pod", Reason.WAITING, doubted=True
+            State.RELEASING, "it waits; after {doubt} s the extender refuses the Pod", Reason.JOB_PENDING, doubted=True
         ),
         GRANTED: _REPLACE,
         BOUND: _END_POD_THEN_JOB,
@@ -94,7 +100,7 @@ TRANSITIONS: Mapping[JobCondition, Mapping[State, Transition]] = {
     JobCondition.STARTING: {state: _stays(state) for state in COLUMNS},
     JobCondition.RUNNING: {
         WAITING: _stays(
-            GRANTED, "granted: `/filter` offers the node once the kubelet would admit the Pod", Reason.GRANTED
+            GRANTED, "granted: `/filter` offers the node once the kubelet would admit the Pod", Reason.JOB_GRANTED
         ),
         GRANTED: _stays(GRANTED),
         BOUND: _stays(BOUND),

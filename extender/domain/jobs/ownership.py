@@ -81,5 +81,7 @@ def mark_of_orphan(job: JobView, own: Mark, caller: int | None) -> tuple[Mark | 
     mark = written or shown
     if mark is None or (mark.cluster, mark.scheduler) != (own.cluster, own.scheduler):
         return None, False
-    mine = caller is not None and job.user_id == caller
-    return mark, written is not None or (mine and is_named_for(job.name, mark.cluster, mark.scheduler, mark.workload))
+    by_caller = caller is not None and job.user_id == caller
+    return mark, written is not None or (
+        by_caller and is_named_for(job.name, mark.cluster, mark.scheduler, mark.workload)
+    )

@@ -99,7 +99,7 @@ def _with_successors(p: Placeholder, bound: BoundState, event: e.JobGranted, at:
     granted = GrantedState(bound.job, allocation, limit_at=bound.limit_at, successors=True)
     p = replace(p, payload=granted, wake_at=at.now + at.timing.busy)
     nodes = ", ".join(sorted({p.node_of(m.ref.uid) for m in p.members if m.wanting}))
-    return p, [announce(p, Reason.GRANTED, f"Slurm job {event.job_id} has {nodes} for a Pod that came later.")]
+    return p, [announce(p, Reason.JOB_GRANTED, f"Slurm job {event.job_id} has {nodes} for a Pod that came later.")]
 
 
 def _request_changed(p: Placeholder, bound: BoundState, _event: e.PodWanted, _at: At) -> Step:
@@ -133,11 +133,11 @@ def _update_answered(p: Placeholder, bound: BoundState, event: e.UpdateAnswered,
     if event.done:
         p = replace(p, submitted_request=event.request)
         bound = replace(bound, job=replace(bound.job, rejected_update=None))
-        said = announce(p, Reason.CHANGED, f"Slurm job {event.job_id} was updated to the Pod's new settings.")
+        said = announce(p, Reason.JOB_UPDATED, f"Slurm job {event.job_id} was updated to the Pod's new settings.")
     else:
         bound = replace(bound, job=replace(bound.job, rejected_update=event.request))
         text = f"Slurm job {event.job_id} keeps its previous settings: {event.text}"
-        said = announce(p, Reason.NOT_CHANGED, text, True)
+        said = announce(p, Reason.JOB_UPDATE_REJECTED, text, True)
     after, commands = _update(p, bound)
     return after, [said, *commands]
 
@@ -166,13 +166,13 @@ def _shrink_answered(p: Placeholder, bound: BoundState, event: e.ShrinkAnswered,
     bound = replace(bound, job=replace(bound.job, unshrinkable=event.refused_for))
     text = f"Slurm keeps {nodes} for job {event.job_id} until the job ends, although no member is there: {event.text}"
     refs = tuple(m.ref for m in p.members if not (m.end or m.unknown))[:1]
-    commands: list[c.Command] = [c.Announce(refs, Reason.NODES_KEPT, text)]
+    commands: list[c.Command] = [c.Announce(refs, Reason.GANG_NODES_KEPT, text)]
     return replace(p, payload=bound), [*commands, *([c.ReadJob(event.job_id)] if p.wants else [])]
 
 
 def _end_answered(p: Placeholder, _bound: BoundState, event: e.EvictAnswered, _at: At) -> Step:
     """Report how much of its grace period a member is given whose node Slurm took."""
-    return p, ([announce(p, Reason.SHORTENED, event.shortened, True)] if event.shortened else [])
+    return p, ([announce(p, Reason.GRACE_PERIOD_SHORTENED, event.shortened, True)] if event.shortened else [])
 
 
 def _timer(p: Placeholder, bound: BoundState, _event: e.TimerFired, at: At) -> Step:

@@ -64,7 +64,7 @@ def accept_grant(p: Placeholder, granted: GrantedState, event: e.JobGranted, at:
     if not p.wants and all(m.node or m.unknown for m in p.members if m.placed):
         return enter_bound(p, granted.job, granted.allocation, granted.limit_at), []
     nodes = ", ".join(sorted(set(event.allocation.values())))
-    reason = TRANSITIONS[JobCondition.RUNNING][State.WAITING].event or Reason.GRANTED
+    reason = TRANSITIONS[JobCondition.RUNNING][State.WAITING].event or Reason.JOB_GRANTED
     said = announce(p, reason, f"Slurm job {event.job_id} was given {nodes}.")
     return replace(p, wake_at=at.now + at.timing.busy), [said]
 
@@ -73,7 +73,7 @@ def release_unusable(p: Placeholder, event: e.JobGranted, at: At) -> Step:
     """Release a job that no Pod runs on, and whose grant cannot be used; an Event says why."""
     nodes = ", ".join(event.unmapped) or "no node"
     text = event.lacking or f"Slurm allocated {nodes}, for which Kubernetes has no Node; the job is released."
-    return release_job(delay_next_attempt(p, at), text, at, announce(p, Reason.GIVEN_BACK, text, True))
+    return release_job(delay_next_attempt(p, at), text, at, announce(p, Reason.ALLOCATION_RELEASED, text, True))
 
 
 def lacks_nodes(p: Placeholder, event: e.JobGranted) -> bool:
@@ -155,7 +155,7 @@ def _woken(p: Placeholder, granted: GrantedState, event: e.WakeAnswered, at: At)
             return p, []
         return replace(p, payload=replace(granted, failed_wakes=0, offered_at=at.now), reason=""), []
     text = f"The grant of Slurm job {p.job_id} cannot be written on the Pod: {event.text}"
-    said: list[c.Command] = [announce(p, Reason.GRANT_NOT_WRITTEN, text, True)] if text != p.reason else []
+    said: list[c.Command] = [announce(p, Reason.POD_PATCH_FORBIDDEN, text, True)] if text != p.reason else []
     wait = Backoff(at.timing.busy, at.timing.retry_most).after(granted.failed_wakes + 1)
     failed = replace(granted, cleared=False, failed_wakes=granted.failed_wakes + 1)
     return replace(p, payload=failed, reason=text, wake_at=at.now + wait), said
@@ -181,7 +181,7 @@ def _unusable(p: Placeholder, granted: GrantedState, event: e.AllocationMisfits 
     if member is None:
         return p, []
     text = f"This Pod waits for node {event.node} of Slurm job {p.job_id}; the other members continue. {event.text}"
-    said = c.Announce((member.ref,), Reason.WAITING, text, True)
+    said = c.Announce((member.ref,), Reason.JOB_PENDING, text, True)
     return replace(p, payload=replace(granted, successors=True)), [said]
 
 
@@ -189,11 +189,13 @@ def _unfenced(p: Placeholder, _granted: GrantedState, event: e.AllocationUnfence
     """Release the job, since a granted node has no fence any more. The next job has a script."""
     if p.job_occupied:
         return p, []
-    return release_job(delay_next_attempt(p, at), event.text, at, announce(p, Reason.GIVEN_BACK, event.text, True))
+    return release_job(
+        delay_next_attempt(p, at), event.text, at, announce(p, Reason.ALLOCATION_RELEASED, event.text, True)
+    )
 
 
 def _release_for(p: Placeholder, node: str, text: str, at: At) -> Step:
-    said = announce(p, Reason.GIVEN_BACK, f"Node {node} of Slurm job {p.job_id} is released: {text}", True)
+    said = announce(p, Reason.ALLOCATION_RELEASED, f"Node {node} of Slurm job {p.job_id} is released: {text}", True)
     p = delay_next_attempt(replace(p, refused_nodes=p.refused_nodes | {node}), at)
     return release_job(p, f"node {node}: {text}", at, said)
 
@@ -268,7 +270,7 @@ def _request_changed(p: Placeholder, granted: GrantedState, event: e.PodWanted, 
         return p, []
     if (more := outgrown(p.submitted_request, p.request)) and not p.job_occupied:
         text = f"The Pod now requests {more}: its job is released, and another one is submitted."
-        return release_job(p, text, at, announce(p, Reason.GIVEN_BACK, text, True))
+        return release_job(p, text, at, announce(p, Reason.ALLOCATION_RELEASED, text, True))
     p, request = new_request_of_running(p, granted.job)
     if request is None or p.submitted_request is None or can_follow_running(p.submitted_request, request):
         return p, []

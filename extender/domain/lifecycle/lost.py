@@ -45,13 +45,13 @@ def _timer(p: Placeholder, lost: LostState, _event: e.TimerFired, at: At) -> Ste
 def _end_answered(p: Placeholder, lost: LostState, event: e.EvictAnswered, at: At) -> Step:
     """Report what a disruption budget holds, and how much of its grace period a Pod is given."""
     if event.shortened:
-        return p, [announce(p, Reason.SHORTENED, event.shortened, True)]
+        return p, [announce(p, Reason.GRACE_PERIOD_SHORTENED, event.shortened, True)]
     if not event.budget:
         return p, []
     deadline = lost.lost_at + at.timing.eviction_deadline
     next_try = at.now + max(event.retry_after_s, at.timing.end_retry)
     text = f"A disruption budget blocks the eviction, for {at.timing.eviction_deadline:g} s at most. {lost.end_text}"
-    said: list[c.Command] = [announce(p, Reason.BUDGET, text, True)] if text != p.reason else []
+    said: list[c.Command] = [announce(p, Reason.EVICTION_BLOCKED_BY_PDB, text, True)] if text != p.reason else []
     return replace(p, wake_at=max(at.now, min(next_try, deadline)), reason=text), said
 
 

@@ -35,7 +35,7 @@ def _accepted(p: Placeholder, _submitting: SubmittingState, event: e.SubmitAccep
     if p.job_occupied or not p.wants or p.request != p.submitted_request:
         why = "the Pod changed or left while its job was being submitted"
         return release_job(replace(p, payload=waiting), why, at)
-    said = announce(p, Reason.SUBMITTED, f"Slurm job {event.job_id} was submitted.")
+    said = announce(p, Reason.JOB_SUBMITTED, f"Slurm job {event.job_id} was submitted.")
     after, commands = send_exclusions(enter_waiting(p, waiting, at), waiting)
     if event.behind:
         return replace(after, wake_at=at.now + at.timing.first_read), [said, *commands]
@@ -56,7 +56,7 @@ def _rejected(p: Placeholder, _submitting: SubmittingState, event: e.SubmitRefus
         # The node that the Pods need may be one that was granted before and could not be used.
         return retry_later(replace(p, refused_nodes=frozenset()), at, event.text)
     if event.permanent:
-        return refuse(replace(p, fits_nowhere=event.number in NO_SUCH_NODE), Reason.REFUSED, event.text)
+        return refuse(replace(p, fits_nowhere=event.number in NO_SUCH_NODE), Reason.JOB_REJECTED, event.text)
     return retry_later(p, at, event.text)
 
 

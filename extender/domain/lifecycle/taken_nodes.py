@@ -64,7 +64,7 @@ def request_ends(p: Placeholder, bound: BoundState, at: At) -> Step:
         for cause in dict.fromkeys(causes.values()):
             known = (member for member in stranded if not member.unknown)
             refs = tuple(member.ref for member in known if causes[member.ref.uid] == cause)
-            said.append(c.Announce(refs, Reason.LOST, cause[1], True))
+            said.append(c.Announce(refs, Reason.ALLOCATION_LOST, cause[1], True))
     taken_at = bound.taken_at or at.now
     by = taken_at + at.timing.kill_wait
     ends = [c.EndPod(member.ref, *causes[member.ref.uid], False, by) for member in stranded if member.node]
@@ -80,7 +80,7 @@ def _end_job(p: Placeholder, bound: BoundState, at: At) -> Step:
     kind = _kind(bound, nodes)
     text = _text(bound.job.job_id, nodes, kind, "no member is left on the other nodes")
     refs = tuple(member.ref for member in p.stranded if not member.unknown)
-    said: list[c.Command] = [] if bound.taken_at else [c.Announce(refs, Reason.LOST, text, True)]
+    said: list[c.Command] = [] if bound.taken_at else [c.Announce(refs, Reason.ALLOCATION_LOST, text, True)]
     lost = LostState(bound.job, bound.allocation, kind, text, bound.taken_at or at.now, job_alive=True)
     return end_pods(replace(p, reason=text), lost, at, said)
 

@@ -74,19 +74,21 @@ def proceed_without_job(p: Placeholder, at: At) -> Step:
     if p.faults:
         # What was submitted before is no reason to refuse a Pod whose settings are valid again.
         refused = replace(p, payload=RefusedState(), submitted_request=None, reason="; ".join(p.faults))
-        return refused, [c.Announce(p.refs, Reason.INVALID, "Invalid Slurm annotations.", True, p.faults)]
+        return refused, [
+            c.Announce(p.refs, Reason.INVALID_SLURM_SETTINGS, "Invalid Slurm annotations.", True, p.faults)
+        ]
     if p.refusal:
-        return refuse(p, Reason.REFUSED, p.refusal)
+        return refuse(p, Reason.JOB_REJECTED, p.refusal)
     if p.placed:
         text = "bound without the extender; Slurm does not account for it"
         refused = replace(p, payload=RefusedState(), submitted_request=p.request, reason=text)
         return refused, [announce(p, Reason.BOUND_WITHOUT_SLURM, "The Pod was bound without a Slurm allocation.", True)]
     if p.wants and p.cancelled is not None and p.cancelled.speaks_of(p.request):
-        return refuse(p, Reason.CANCELLED, p.cancelled.text, unrecorded)
+        return refuse(p, Reason.JOB_CANCELLED, p.cancelled.text, unrecorded)
     if not p.wants or p.request is None or p.candidates is None:
         return p, []
     if not p.candidates:  # the next list brings some
-        said = [announce(p, Reason.WAITING, NO_NODE)] if before != NO_NODE else []
+        said = [announce(p, Reason.JOB_PENDING, NO_NODE)] if before != NO_NODE else []
         return replace(p, reason=NO_NODE), [*said]
     if at.now < p.retry_at:
         return replace(p, wake_at=p.retry_at), []
@@ -162,7 +164,7 @@ def script_exit(p: Placeholder) -> int | None:
     return p.exit_code if p.mode in {Mode.BATCH, None} else None
 
 
-def replace_job(p: Placeholder, text: str, at: At, reason: Reason = Reason.GIVEN_BACK) -> Step:
+def replace_job(p: Placeholder, text: str, at: At, reason: Reason = Reason.ALLOCATION_RELEASED) -> Step:
     """Release the job and submit another after a back-off."""
     return release_job(delay_next_attempt(p, at), text, at, announce(p, reason, f"{text} {ANOTHER}", True))
 
@@ -175,7 +177,7 @@ def lose_allocation(
     *,
     job_alive: bool = False,
     ends_at: float = 0.0,
-    reason: Reason = Reason.LOST,
+    reason: Reason = Reason.ALLOCATION_LOST,
 ) -> Step:
     """End the Pods that run on the job, since Slurm takes its allocation away. If none is left, end the job alone."""
     if not p.job_occupied:
@@ -380,9 +382,9 @@ def report_ineffective(p: Placeholder, payload: GrantedState | BoundState, reque
             f"The Pod was resized and requests {more}; Slurm does not enlarge running job {job.job_id}, and may "
             "allocate the excess to other jobs. Resize the Pod back, or recreate it."
         )
-        return p, [announce(p, Reason.UNACCOUNTED, text, True)]
+        return p, [announce(p, Reason.NOT_ACCOUNTED_BY_SLURM, text, True)]
     text = (
         f"The Pod's new settings have no effect on Slurm job {job.job_id}, which has its node already. "
         "Only its comment and a shorter time limit follow the Pod; an operator can extend it with scontrol."
     )
-    return p, [announce(p, Reason.WITHOUT_EFFECT, text, True)]
+    return p, [announce(p, Reason.SETTING_WITHOUT_EFFECT, text, True)]

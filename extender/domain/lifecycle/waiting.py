@@ -116,12 +116,12 @@ def _settings_answered(p: Placeholder, waiting: WaitingState, event: e.UpdateAns
         return replace(p, payload=waiting, wake_at=at.now + at.timing.cancel_retry), []
     if event.done:
         text = f"Slurm job {event.job_id} was updated to the Pod's new settings, and keeps its place in the queue."
-        said = announce(p, Reason.CHANGED, text)
+        said = announce(p, Reason.JOB_UPDATED, text)
         p = replace(p, submitted_request=event.request, exclusions_changed=True)
         job = replace(waiting.job, excluded_sent=event.excluded, rejected_update=None)
     else:
         text = f"Slurm job {event.job_id} keeps its previous settings and stays in the queue: {event.text}"
-        said = announce(p, Reason.NOT_CHANGED, text, True)
+        said = announce(p, Reason.JOB_UPDATE_REJECTED, text, True)
         job = replace(waiting.job, rejected_update=event.request)
     after, commands = send_updates(p, replace(waiting, job=job))
     return after, [said, *commands]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from extender.domain.nodes.drains import may_be_cut, ours_in, quoted
+from extender.domain.nodes.drains import may_be_cut, own_reason, quoted
 from extender.domain.nodes.marks import cordoned_by_others, is_mark
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import DRAIN_REASON
@@ -90,13 +90,13 @@ def causes(facts: NodeFacts, rules: DrainRules) -> dict[str, str]:
 
 def deleted_in(reason: str) -> str:
     """Return the Node whose deletion the reason of an extender's drain names; "": none."""
-    found = _DELETED.search(ours_in(reason))
+    found = _DELETED.search(own_reason(reason))
     return found[1] if found else ""
 
 
 def may_say_not_ready(reason: str) -> bool:
     """Return whether the reason of an extender's drain names a Node that is not Ready, or may have named one uncut."""
-    return "is not Ready" in ours_in(reason) or may_be_cut(reason)
+    return "is not Ready" in own_reason(reason) or may_be_cut(reason)
 
 
 def _tainted(node: NodeView, rule: TaintRule) -> bool:

@@ -27,7 +27,7 @@ _NAMED = re.compile(rf"{DRAIN_PREFIX} \[([0-9a-f]{{8}})\] ")
 _OVER, _END = " <DOWN before: ", ">"
 """They enclose the words of others. The extender's own text never has them: `quoted` removes blanks."""
 
-THEIRS = 80
+EARLIER_REASON_BYTES = 80
 """Bytes of the words of others that are kept in any case, unless the extender's first text alone leaves less."""
 
 _NOT_QUOTED = re.compile(r"[^A-Za-z0-9_.,:/+@#=-]+")
@@ -58,7 +58,7 @@ def quoted(words: str) -> str:
     return f" ({said})" if said else ""
 
 
-def is_ours(said: str, owner: str) -> bool:
+def is_own_drain(said: str, owner: str) -> bool:
     """Return whether this is the reason of a drain that `owner` may overwrite and lift."""
     return said.startswith(DRAIN_PREFIX) and named(said) in {"", owner}
 
@@ -76,19 +76,19 @@ def with_earlier_reason(said: str, words: str) -> str:
     """
     if not words:
         return said
-    theirs, marks = words.encode(), len(_OVER) + len(_END)
+    earlier, marks = words.encode(), len(_OVER) + len(_END)
     first = len(said.partition("; ")[0].encode())
-    own = _cut(said, max(first, LONGEST - marks - min(len(theirs), THEIRS)))
+    own = _cut(said, max(first, LONGEST - marks - min(len(earlier), EARLIER_REASON_BYTES)))
     room = LONGEST - marks - len(own.encode())
     return f"{own}{_OVER}{_cut(words, room)}{_END}" if room > 0 else said
 
 
-def ours_in(said: str) -> str:
+def own_reason(said: str) -> str:
     """Return the extender's own part of a drain's reason."""
     return said.partition(_OVER)[0]
 
 
-def theirs_in(said: str) -> str:
+def earlier_reason(said: str) -> str:
     """Return the words of others about a node that was DOWN, from an extender's reason or their own; "": none."""
     if not said.startswith(DRAIN_PREFIX):
         return said

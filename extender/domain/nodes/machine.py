@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from extender.domain.nodes.drains import is_ours, reason
+from extender.domain.nodes.drains import is_own_drain, reason
 from extender.domain.nodes.removals import removals_in
 
 
@@ -130,10 +130,10 @@ def step(node: SlurmNodeHold, event: NodeEvent, now: float) -> Stepped:
 
 
 def _seen(node: SlurmNodeHold, event: NodeSeen, now: float) -> Stepped:
-    ours = event.drained and is_ours(event.reason, node.owner)
-    if event.drained and not ours:
+    own = event.drained and is_own_drain(event.reason, node.owner)
+    if event.drained and not own:
         return replace(node, state=DrainState.FOREIGN, retry_at=None), []
-    if ours:
+    if own:
         if node.holds:
             return replace(node, state=DrainState.DRAINED, retry_at=None), []
         return (

@@ -131,12 +131,12 @@ def marked(node: NodeView, owner: str) -> bool:
 def report(node: NodeView, standing: NodeStatus, rules: MarkRules) -> Report | None:
     """Return the condition and annotation to write; `None`: none. A Node that never was unavailable gets none."""
     said, status = node.annotations.get(UNAVAILABLE_REASON), node.conditions.get(SLURM_AVAILABLE_CONDITION)
-    mine = f"{rules.owner}: "
-    if said is not None and not said.startswith(mine) and _SAID.match(said):
+    prefix = f"{rules.owner}: "
+    if said is not None and not said.startswith(prefix) and _SAID.match(said):
         return None  # the marks are another extender's
     why = standing.unavailable
     if why is not None:
-        note = mine + why.text
+        note = prefix + why.text
         if said == note and status == "False":
             return None
         return Report(True, why.reason, why.text, note, turned=status != "False")
@@ -209,10 +209,10 @@ def _cordon(node: NodeView, standing: NodeStatus, rules: MarkRules) -> tuple[boo
     if wanted:
         lifted = mark == rules.owner and not node.unschedulable
         return None, {CORDONED_BY: None, UNCORDONED_MANUALLY: rules.owner} if lifted else {}
-    ours = node.unschedulable and mark == rules.owner
+    own = node.unschedulable and mark == rules.owner
     undone: dict[str, str | None] = {CORDONED_BY: None} if mark == rules.owner else {}
     undone |= {UNCORDONED_MANUALLY: None} if overridden == rules.owner else {}
-    return (False if ours else None), undone
+    return (False if own else None), undone
 
 
 def _native(node: NodeView, standing: NodeStatus, rules: MarkRules) -> dict[str, str | None]:
@@ -227,6 +227,6 @@ def _native(node: NodeView, standing: NodeStatus, rules: MarkRules) -> dict[str,
 
 def native_jobs_in(node: NodeView, owner: str) -> tuple[int, ...]:
     """Return the jobs for which the extender locked a Node; any other text there is ignored."""
-    mine, _, jobs = node.annotations.get(NATIVE_JOBS, "").partition(": ")
-    found = (int(job[0]) for job in _JOB.finditer(jobs)) if mine == owner else iter(())
+    author, _, jobs = node.annotations.get(NATIVE_JOBS, "").partition(": ")
+    found = (int(job[0]) for job in _JOB.finditer(jobs)) if author == owner else iter(())
     return tuple(islice(found, LONGEST_JOBS))

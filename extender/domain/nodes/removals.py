@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from extender.domain.nodes.drains import ROOM, ours_in
+from extender.domain.nodes.drains import ROOM, own_reason
 from extender.domain.views import NodeView
 
 HEARS_S = 60.0
@@ -123,7 +123,7 @@ def check(known: Removal, node: NodeView | None, now: float, renewed: str = "") 
 
 def removals_in(reason: str) -> list[Removal]:
     """Return the removals that the reason of an extender's drain names. The next `check` sets kubelet's reports."""
-    return [Removal(uid, pod, node, int(grace)) for pod, uid, node, grace in _TEXT.findall(ours_in(reason))]
+    return [Removal(uid, pod, node, int(grace)) for pod, uid, node, grace in _TEXT.findall(own_reason(reason))]
 
 
 def _word(node: NodeView | None, renewed: str = "") -> KubeletReport | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from extender.domain.cluster import SlurmNode
-from extender.domain.nodes.drains import theirs_in
+from extender.domain.nodes.drains import earlier_reason
 from extender.domain.wellknown import DRAIN_PREFIX
 
 SILENT_FOR = 3.0
@@ -49,13 +49,13 @@ class Unavailable:
 
 def unavailable(node: SlurmNode, silent_s: float = 0.0) -> Unavailable | None:
     """Return why the node is unavailable; `None`: it is not, or only by an extender. `silent_s`: see SILENT_FOR."""
-    drained_by_us = node.reason.startswith(DRAIN_PREFIX)
+    drained_by_extender = node.reason.startswith(DRAIN_PREFIX)
     there = node.flags | {node.state}
     found = [
         word
         for word in _WORDS
         if word in there
-        and not (word == "DRAIN" and drained_by_us)
+        and not (word == "DRAIN" and drained_by_extender)
         and not (word == "NOT_RESPONDING" and ("DOWN" in there or silent_s < SILENT_FOR))
     ]
     if not found:
@@ -63,16 +63,16 @@ def unavailable(node: SlurmNode, silent_s: float = 0.0) -> Unavailable | None:
     return Unavailable(
         _WORDS[found[0]],
         f"Slurm node {node.name} is {' and '.join(found)}"
-        f"{_quoted(node, drained_by_us) if _REASONED.intersection(found) else ''}",
+        f"{_quoted(node, drained_by_extender) if _REASONED.intersection(found) else ''}",
         any(word in _SAID for word in found),
     )
 
 
-def _quoted(node: SlurmNode, drained_by_us: bool) -> str:
+def _quoted(node: SlurmNode, drained_by_extender: bool) -> str:
     """Return Slurm's own reason. Behind a drain of an extender its author is lost."""
-    words = theirs_in(node.reason)
+    words = earlier_reason(node.reason)
     if not words:
         return ""
     said = words if len(words) <= LONGEST else f"{words[: LONGEST - 3]}..."
-    by = "" if drained_by_us else node.reason_user
+    by = "" if drained_by_extender else node.reason_user
     return f": {said}{f' (set by {by})' if by else ''}"

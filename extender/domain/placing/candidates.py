@@ -39,7 +39,7 @@ class Demands:
 
 
 @dataclass(frozen=True, slots=True)
-class Beyond:
+class NeedsKubeScheduler:
     """Report that only kube-scheduler can decide. `why` names the parts of the Pod, or the Pods, that cause it."""
 
     why: tuple[str, ...]
@@ -47,7 +47,7 @@ class Beyond:
 
 def demands(
     pod: PodView, repelling: Iterable[PodView] = (), offered: Callable[[str], bool] = lambda _resource: True
-) -> Demands | Beyond:
+) -> Demands | NeedsKubeScheduler:
     """Return the demands of the Pod on a node. `repelling`: the Pods on nodes that have a required anti-affinity.
 
     `offered`: whether some Node reports this resource, and nothing else may stand for it.
@@ -59,7 +59,7 @@ def demands(
         f"resource {name}, for which a DeviceClass may stand" for name in asked_resources(pod) if _odd(name, offered)
     ]
     if beyond:
-        return Beyond(tuple(sorted(set(beyond))))
+        return NeedsKubeScheduler(tuple(sorted(set(beyond))))
     return Demands(pod.node_name, tuple(sorted(pod.node_selector.items())), pod.required_terms, pod.tolerations)
 
 
@@ -69,7 +69,7 @@ def candidates(
     *,
     repelling: Iterable[PodView] = (),
     present: Callable[[str], Iterable[PodView]] | None = None,
-) -> frozenset[str] | Beyond:
+) -> frozenset[str] | NeedsKubeScheduler:
     """Return the names of those of `nodes` that the Pod may use.
 
     With `present`, the Pods on a node by its name, only nodes whose kubelet would admit it once the Pods that end there
@@ -77,7 +77,7 @@ def candidates(
     """
     there = tuple(nodes)
     wanted = demands(pod, repelling, lambda resource: any(resource in node.allocatable for node in there))
-    if isinstance(wanted, Beyond):
+    if isinstance(wanted, NeedsKubeScheduler):
         return wanted
     found = [node for node in there if wanted.met_by(node)]
     if present is not None:

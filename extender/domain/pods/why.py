@@ -39,81 +39,85 @@ class Cause(StrEnum):
     """Reasons of the condition, in the form that the API server wants (`metav1.Condition`)."""
 
     ALLOCATED = "Allocated"
-    QUEUED = "SlurmJobQueued"
-    UNAVAILABLE = "SlurmNodesUnavailable"
-    LIMIT = "SlurmLimitReached"
-    HELD = "SlurmJobHeld"
-    IMPOSSIBLE = "SlurmJobUnsatisfiable"
-    STARTING = "SlurmJobStarting"
-    FAILURE = "SlurmJobStartFailed"
-    UNKNOWN = "SlurmReasonUnknown"
-    AWAY = "SlurmUnreachable"
-    UNREAD = "SlurmNodesNotRead"
-    SUBMITTING = "SlurmJobSubmitting"
-    LOOKUP = "SlurmJobLookup"
+    JOB_QUEUED = "SlurmJobQueued"
+    NODES_UNAVAILABLE = "SlurmNodesUnavailable"
+    LIMIT_REACHED = "SlurmLimitReached"
+    JOB_HELD = "SlurmJobHeld"
+    JOB_UNSATISFIABLE = "SlurmJobUnsatisfiable"
+    JOB_STARTING = "SlurmJobStarting"
+    JOB_START_FAILED = "SlurmJobStartFailed"
+    REASON_UNKNOWN = "SlurmReasonUnknown"
+    SLURM_UNREACHABLE = "SlurmUnreachable"
+    NODES_NOT_READ = "SlurmNodesNotRead"
+    JOB_SUBMITTING = "SlurmJobSubmitting"
+    JOB_LOOKUP = "SlurmJobLookup"
     RETRYING = "SlurmRetrying"
-    NO_NODE = "NoSuitableNode"
-    NOT_OFFERED = "NoNodeOffered"
-    OTHER_GATES = "OtherSchedulingGates"
+    NO_SUITABLE_NODE = "NoSuitableNode"
+    NO_NODE_OFFERED = "NoNodeOffered"
+    OTHER_SCHEDULING_GATES = "OtherSchedulingGates"
     GANG_INCOMPLETE = "GangIncomplete"
-    CLAIM_MISSING = "ResourceClaimMissing"
-    NO_POLICY = "SlurmPolicyUnusable"
-    NOT_READ = "PodNotRead"
-    INVALID = "InvalidSlurmSettings"
-    REFUSED = "SlurmJobRejected"
-    CANCELLED = "SlurmJobCancelled"
+    RESOURCE_CLAIM_MISSING = "ResourceClaimMissing"
+    POLICY_UNUSABLE = "SlurmPolicyUnusable"
+    POD_NOT_READ = "PodNotRead"
+    INVALID_SLURM_SETTINGS = "InvalidSlurmSettings"
+    JOB_REJECTED = "SlurmJobRejected"
+    JOB_CANCELLED = "SlurmJobCancelled"
     BOUND_WITHOUT_SLURM = "BoundWithoutSlurm"
-    UNMAPPED = "SlurmNodeNotMapped"
-    NODE_KEPT = "SlurmNodeBusy"
+    NODE_NOT_MAPPED = "SlurmNodeNotMapped"
+    NODE_BUSY = "SlurmNodeBusy"
     NODE_CHECKING = "SlurmNodeChecking"
-    BINDING = "WaitingForBinding"
-    ENDING = "AllocationEnding"
-    LEAVING = "PodTerminating"
+    WAITING_FOR_BINDING = "WaitingForBinding"
+    ALLOCATION_ENDING = "AllocationEnding"
+    POD_TERMINATING = "PodTerminating"
 
 
 MEANINGS: Mapping[Cause, str] = {
     Cause.ALLOCATED: "Slurm has allocated a node, and the Pod is bound to it. The status of the condition is True",
-    Cause.QUEUED: "The job waits in Slurm's queue",
-    Cause.UNAVAILABLE: "The job waits for unavailable nodes or an unavailable partition",
-    Cause.LIMIT: "A limit of the job's account, user or QOS has been reached",
-    Cause.HELD: "The job is held; it waits until an administrator releases it (`scontrol release`)",
-    Cause.IMPOSSIBLE: "Slurm reports that the job can never run as requested",
-    Cause.STARTING: "Slurm prepares the nodes of the job",
-    Cause.FAILURE: "An earlier start of the job failed",
-    Cause.UNKNOWN: "Slurm reports a reason that this version does not know",
-    Cause.AWAY: "Slurm does not answer",
-    Cause.UNREAD: "Slurm's nodes and partitions have not been read yet",
-    Cause.SUBMITTING: "The job is being submitted to Slurm",
-    Cause.LOOKUP: "The extender checks whether the Pod already has a job: after a start, or after a lost answer",
+    Cause.JOB_QUEUED: "The job waits in Slurm's queue",
+    Cause.NODES_UNAVAILABLE: "The job waits for unavailable nodes or an unavailable partition",
+    Cause.LIMIT_REACHED: "A limit of the job's account, user or QOS has been reached",
+    Cause.JOB_HELD: "The job is held; it waits until an administrator releases it (`scontrol release`)",
+    Cause.JOB_UNSATISFIABLE: "Slurm reports that the job can never run as requested",
+    Cause.JOB_STARTING: "Slurm prepares the nodes of the job",
+    Cause.JOB_START_FAILED: "An earlier start of the job failed",
+    Cause.REASON_UNKNOWN: "Slurm reports a reason that this version does not know",
+    Cause.SLURM_UNREACHABLE: "Slurm does not answer",
+    Cause.NODES_NOT_READ: "Slurm's nodes and partitions have not been read yet",
+    Cause.JOB_SUBMITTING: "The job is being submitted to Slurm",
+    Cause.JOB_LOOKUP: "The extender checks whether the Pod already has a job: after a start, or after a lost answer",
     Cause.RETRYING: "The last attempt failed; it is retried after a pause",
-    Cause.NO_NODE: "No node is large enough for the Pod, or none meets its selector, affinity and tolerations",
-    Cause.NOT_OFFERED: "kube-scheduler has not offered any node for the Pod",
-    Cause.OTHER_GATES: "The Pod has scheduling gates of other controllers, which have to be removed first",
+    Cause.NO_SUITABLE_NODE: "No node is large enough for the Pod, or none meets its selector, affinity and tolerations",
+    Cause.NO_NODE_OFFERED: "kube-scheduler has not offered any node for the Pod",
+    Cause.OTHER_SCHEDULING_GATES: "The Pod has scheduling gates of other controllers, which have to be removed first",
     Cause.GANG_INCOMPLETE: "Other Pods of the gang do not exist yet, or another controller holds them",
-    Cause.CLAIM_MISSING: "A ResourceClaim of the Pod does not exist; the message says how it comes into being",
-    Cause.NO_POLICY: "The site's policy cannot be used; no job is submitted until it is fixed",
-    Cause.NOT_READ: "The Pod's request has not been read yet",
-    Cause.INVALID: "The Pod's Slurm annotations are invalid",
-    Cause.REFUSED: "Slurm or the site's policy rejected the job; change an annotation, or delete and recreate the Pod",
-    Cause.CANCELLED: "A user cancelled the job; change an annotation, or delete and recreate the Pod",
+    Cause.RESOURCE_CLAIM_MISSING: "A ResourceClaim of the Pod does not exist; the message says how it comes into being",
+    Cause.POLICY_UNUSABLE: "The site's policy cannot be used; no job is submitted until it is fixed",
+    Cause.POD_NOT_READ: "The Pod's request has not been read yet",
+    Cause.INVALID_SLURM_SETTINGS: "The Pod's Slurm annotations are invalid",
+    Cause.JOB_REJECTED: (
+        "Slurm or the site's policy rejected the job; change an annotation, or delete and recreate the Pod"
+    ),
+    Cause.JOB_CANCELLED: "A user cancelled the job; change an annotation, or delete and recreate the Pod",
     Cause.BOUND_WITHOUT_SLURM: "Another scheduler bound the Pod; Slurm does not account for it",
-    Cause.UNMAPPED: "Slurm allocated a node for which Kubernetes has no Node",
-    Cause.NODE_KEPT: "Slurm allocated a node that cannot be used yet",
+    Cause.NODE_NOT_MAPPED: "Slurm allocated a node for which Kubernetes has no Node",
+    Cause.NODE_BUSY: "Slurm allocated a node that cannot be used yet",
     Cause.NODE_CHECKING: "Slurm allocated a node, and the extender verifies that it is free of earlier Pods",
-    Cause.BINDING: "Slurm allocated a node, and kube-scheduler has to bind the Pod to it; all Pods of a gang at once",
-    Cause.ENDING: "The Pod's allocation ends",
-    Cause.LEAVING: "The Pod ends, and waits for nothing",
+    Cause.WAITING_FOR_BINDING: (
+        "Slurm allocated a node, and kube-scheduler has to bind the Pod to it; all Pods of a gang at once"
+    ),
+    Cause.ALLOCATION_ENDING: "The Pod's allocation ends",
+    Cause.POD_TERMINATING: "The Pod ends, and waits for nothing",
 }
 
 _OF_REASON = {
-    ReasonClass.QUEUED: Cause.QUEUED,
-    ReasonClass.UNAVAILABLE: Cause.UNAVAILABLE,
-    ReasonClass.LIMIT: Cause.LIMIT,
-    ReasonClass.HELD: Cause.HELD,
-    ReasonClass.IMPOSSIBLE: Cause.IMPOSSIBLE,
-    ReasonClass.STARTING: Cause.STARTING,
-    ReasonClass.FAILURE: Cause.FAILURE,
-    ReasonClass.UNKNOWN: Cause.UNKNOWN,
+    ReasonClass.QUEUED: Cause.JOB_QUEUED,
+    ReasonClass.UNAVAILABLE: Cause.NODES_UNAVAILABLE,
+    ReasonClass.LIMIT: Cause.LIMIT_REACHED,
+    ReasonClass.HELD: Cause.JOB_HELD,
+    ReasonClass.IMPOSSIBLE: Cause.JOB_UNSATISFIABLE,
+    ReasonClass.STARTING: Cause.JOB_STARTING,
+    ReasonClass.FAILURE: Cause.JOB_START_FAILED,
+    ReasonClass.UNKNOWN: Cause.REASON_UNKNOWN,
 }
 
 _IN_TURN = frozenset({"Priority", "Resources"})
@@ -152,7 +156,7 @@ class QueuePosition:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class WaitContext:
     """Other causes of a wait. Texts are "" if there is none."""
 
     wall: float
@@ -185,53 +189,53 @@ def place_of(job: JobView, before: int) -> QueuePosition:
     return QueuePosition(job.partition, job.reason, job.start_time, before)
 
 
-def why(p: Placeholder, around: Surroundings) -> Why:
+def why(p: Placeholder, context: WaitContext) -> Why:
     """Return why the Pods of this workload wait, or that they do not."""
-    found = _why(p, around)
+    found = _why(p, context)
     if len(found.text) > LONGEST:
         return Why(found.cause, f"{found.text[: LONGEST - 3]}...")
     return found
 
 
-def _why(p: Placeholder, around: Surroundings) -> Why:
+def _why(p: Placeholder, context: WaitContext) -> Why:
     match p.payload:
         case BoundState():
             kept = ", ".join(kept_nodes(p))
             more = f" Slurm keeps {kept} until the job ends, although no member is there." if kept else ""
             return Why(Cause.ALLOCATED, f"Slurm job {p.job_id} has {_nodes(p)} for the Pod.{more}")
         case LostState(end_text=text):
-            return Why(Cause.ENDING, text or "The Pod's allocation in Slurm ends.")
+            return Why(Cause.ALLOCATION_ENDING, text or "The Pod's allocation in Slurm ends.")
         case RefusedState():
             return _refused(p)
         case GrantedState():
-            return _granted(p, around)
+            return _granted(p, context)
         case _ if not p.wants:
-            return Why(Cause.LEAVING, "The Pod is ending and needs no job.")
+            return Why(Cause.POD_TERMINATING, "The Pod is ending and needs no job.")
         case ReleasingState():
             said = f": {p.reason.rstrip('.')}" if p.reason else ""
             return Why(Cause.RETRYING, f"Slurm job {p.job_id} is being ended{said}. Another one is submitted then.")
         case WaitingState() as waiting:
-            return _waiting(p, waiting, around)
+            return _waiting(p, waiting, context)
         case UnsureState():
             job = f"Slurm job {p.job_id} still" if p.job_id is not None else "a Slurm job of the Pod already"
             known = f"Checking whether {job} exists before submitting a new one."
-            return _if_answered(Why(Cause.LOOKUP, known), around)
+            return _if_answered(Why(Cause.JOB_LOOKUP, known), context)
         case SubmittingState():
-            return _submitting(around)
+            return _submitting(context)
         case _:
-            return _absent(p, around)
+            return _absent(p, context)
 
 
-def _waiting(p: Placeholder, waiting: WaitingState, around: Surroundings) -> Why:
+def _waiting(p: Placeholder, waiting: WaitingState, context: WaitContext) -> Why:
     if waiting.unread:
         text = f"Slurm job {p.job_id} was queued; the extender reads its reason soon."
-        return _if_answered(Why(Cause.QUEUED, text), around)
-    place = around.place or QueuePosition()
+        return _if_answered(Why(Cause.JOB_QUEUED, text), context)
+    place = context.place or QueuePosition()
     rule = reason_rule(place.reason)
     cause, what = cause_of_reason(rule.means), p.reason or f"{rule.text} ({place.reason or 'None'})."
     text = f"Slurm job {p.job_id} waits: {what.rstrip('.')}."
     if waiting.doubted_since is not None and not p.reason:
-        cause, nodes = Cause.UNMAPPED, ", ".join(p.slurm_nodes) or "a node"
+        cause, nodes = Cause.NODE_NOT_MAPPED, ", ".join(p.slurm_nodes) or "a node"
         text = f"Slurm allocated {nodes} to job {p.job_id}, for which Kubernetes has no Node (yet)."
     said = [text]
     if place.partition:
@@ -239,77 +243,77 @@ def _waiting(p: Placeholder, waiting: WaitingState, around: Surroundings) -> Why
     if place.reason in _IN_TURN and place.before:
         pods = "other Pod is" if place.before == 1 else "other Pods are"
         said.append(f"{_about(place.before)} {pods} ahead of it in this partition.")
-    if place.starts_at > around.wall:
-        said.append(f"Slurm expects it to start at {_rounded(place.starts_at, around.wall)}.")
-    if around.claims:
-        said.append(around.claims)
-    return _if_answered(Why(cause, " ".join(said)), around)
+    if place.starts_at > context.wall:
+        said.append(f"Slurm expects it to start at {_rounded(place.starts_at, context.wall)}.")
+    if context.claims:
+        said.append(context.claims)
+    return _if_answered(Why(cause, " ".join(said)), context)
 
 
-def _submitting(around: Surroundings) -> Why:
-    if not around.slurm_read:
+def _submitting(context: WaitContext) -> Why:
+    if not context.slurm_read:
         text = "Slurm's nodes and partitions have not been read yet; the job is submitted as soon as they are."
-        return _if_answered(Why(Cause.UNREAD, text), around)
-    return _if_answered(Why(Cause.SUBMITTING, "The job is being submitted to Slurm."), around)
+        return _if_answered(Why(Cause.NODES_NOT_READ, text), context)
+    return _if_answered(Why(Cause.JOB_SUBMITTING, "The job is being submitted to Slurm."), context)
 
 
-def _absent(p: Placeholder, around: Surroundings) -> Why:
-    if around.claims:
-        return Why(Cause.CLAIM_MISSING, around.claims)
-    if around.gang:
-        return Why(Cause.GANG_INCOMPLETE, around.gang)
-    if around.gates:
-        gates = ", ".join(around.gates)
+def _absent(p: Placeholder, context: WaitContext) -> Why:
+    if context.claims:
+        return Why(Cause.RESOURCE_CLAIM_MISSING, context.claims)
+    if context.gang:
+        return Why(Cause.GANG_INCOMPLETE, context.gang)
+    if context.gates:
+        gates = ", ".join(context.gates)
         text = f"Waiting for other scheduling gates to be removed: {gates}."
-        return Why(Cause.OTHER_GATES, text)
-    if p.request is None and around.policy_trouble:
-        text = f"The site's policy cannot be used, so no job is submitted: {around.policy_trouble}"
-        return Why(Cause.NO_POLICY, f"{text.rstrip('.')}.")
-    if p.request is None or (p.candidates is None and around.gated):
-        return Why(Cause.NOT_READ, "The Pod's request has not been read yet.")
+        return Why(Cause.OTHER_SCHEDULING_GATES, text)
+    if p.request is None and context.policy_trouble:
+        text = f"The site's policy cannot be used, so no job is submitted: {context.policy_trouble}"
+        return Why(Cause.POLICY_UNUSABLE, f"{text.rstrip('.')}.")
+    if p.request is None or (p.candidates is None and context.gated):
+        return Why(Cause.POD_NOT_READ, "The Pod's request has not been read yet.")
     if p.candidates is None:
         text = "No node has been offered by kube-scheduler; if there is none, its own Events name the reason."
-        return Why(Cause.NOT_OFFERED, text)
+        return Why(Cause.NO_NODE_OFFERED, text)
     if p.fits_nowhere or not p.candidates:
-        return Why(Cause.NO_NODE, p.reason or "No node is large enough for this Pod.")
+        return Why(Cause.NO_SUITABLE_NODE, p.reason or "No node is large enough for this Pod.")
     if p.failures:
         said = f"{p.reason.rstrip('.')}. " if p.reason else ""
-        return _if_answered(Why(Cause.RETRYING, f"{said}The submission is retried after a pause."), around)
-    return _submitting(around)
+        return _if_answered(Why(Cause.RETRYING, f"{said}The submission is retried after a pause."), context)
+    return _submitting(context)
 
 
-def _granted(p: Placeholder, around: Surroundings) -> Why:
+def _granted(p: Placeholder, context: WaitContext) -> Why:
     has = f"Slurm allocated {_nodes(p)} to job {p.job_id}"
-    if around.claims:
-        return Why(Cause.CLAIM_MISSING, f"{has}. {around.claims}")
+    if context.claims:
+        return Why(Cause.RESOURCE_CLAIM_MISSING, f"{has}. {context.claims}")
     if p.cleared:
         if is_key_of_gang(p.key):
             text = f"{has}; no Pod of the gang is bound before kube-scheduler has accepted each on its node."
-            return Why(Cause.BINDING, text)
-        return Why(Cause.BINDING, f"{has}; kube-scheduler has to bind the Pod.")
+            return Why(Cause.WAITING_FOR_BINDING, text)
+        return Why(Cause.WAITING_FOR_BINDING, f"{has}; kube-scheduler has to bind the Pod.")
     if p.reason:
-        return Why(Cause.NODE_KEPT, f"{has}, which cannot be used yet: {p.reason}")
+        return Why(Cause.NODE_BUSY, f"{has}, which cannot be used yet: {p.reason}")
     return Why(Cause.NODE_CHECKING, f"{has}; verifying that it is free of earlier Pods.")
 
 
 def _refused(p: Placeholder) -> Why:
     if p.cancelled is not None:
-        return Why(Cause.CANCELLED, p.cancelled.text)
+        return Why(Cause.JOB_CANCELLED, p.cancelled.text)
     if p.faults:
-        return Why(Cause.INVALID, f"Invalid Slurm annotations: {' '.join(p.faults)}")
+        return Why(Cause.INVALID_SLURM_SETTINGS, f"Invalid Slurm annotations: {' '.join(p.faults)}")
     if p.placed:
         return Why(
             Cause.BOUND_WITHOUT_SLURM, "The Pod was bound without a Slurm allocation; Slurm does not account for it."
         )
-    return Why(Cause.REFUSED, p.reason or "The job was rejected.")
+    return Why(Cause.JOB_REJECTED, p.reason or "The job was rejected.")
 
 
-def _if_answered(found: Why, around: Surroundings) -> Why:
+def _if_answered(found: Why, context: WaitContext) -> Why:
     """Return the same while Slurm answers; else since when it does not, with the previous reason."""
-    if around.slurm_away is None:
+    if context.slurm_away is None:
         return found
-    since = f"since {_instant(around.slurm_away)}" if around.slurm_away else "since the extender was started"
-    return Why(Cause.AWAY, f"Slurm has not answered {since}. Before that: {found.text}")
+    since = f"since {_instant(context.slurm_away)}" if context.slurm_away else "since the extender was started"
+    return Why(Cause.SLURM_UNREACHABLE, f"Slurm has not answered {since}. Before that: {found.text}")
 
 
 def _nodes(p: Placeholder) -> str:

@@ -126,7 +126,7 @@ def read_settings(
     foreign(wellknown.SUNK_PREFIX, annotations, BY_SUNK_NAME, lambda s: _sunk_form(s, policy.sunk_timeout_unit))
     foreign(wellknown.BRIDGE_PREFIX, {**root_annotations, **annotations}, BY_BRIDGE_NAME, lambda s: s.form)
     if unknown:
-        notices.append(Notice(wellknown.Reason.UNKNOWN_SETTING, _without_effect(unknown)))
+        notices.append(Notice(wellknown.Reason.UNKNOWN_SLURM_SETTING, _without_effect(unknown)))
     return Reading(Chosen(given), _first(faults), tuple(notices))
 
 

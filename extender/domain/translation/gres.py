@@ -52,7 +52,7 @@ def to_gres(requests: Mapping[str, int], policy: TranslationPolicy) -> GresReadi
             continue
         if resource.startswith(HUGEPAGES_PREFIX):
             said = f"{resource}: Slurm does not account for huge pages"
-            notices.append(Notice(Reason.UNACCOUNTED, said))
+            notices.append(Notice(Reason.NOT_ACCOUNTED_BY_SLURM, said))
             continue
         if "/" not in resource:
             continue
@@ -63,7 +63,7 @@ def to_gres(requests: Mapping[str, int], policy: TranslationPolicy) -> GresReadi
         rule, name = found
         if name == NOT_IN_SLURM:
             said = f"{resource}: the site's GRES map has no GRES for it, so Slurm does not account for it"
-            notices.append(Notice(Reason.UNACCOUNTED, said))
+            notices.append(Notice(Reason.NOT_ACCOUNTED_BY_SLURM, said))
         elif not is_gres(name):
             faults.append(
                 f"{resource}: the site's GRES map ({rule.resource}: {rule.gres}) converts it to {name!r}, which is no "

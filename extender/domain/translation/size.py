@@ -58,7 +58,7 @@ def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy, 
             notices += [notice for pod in pods for notice in gpu_type(pod, policy).notices]
     elif chosen.get(table.GPU_TYPE):
         said = f"{chosen.says(table.GPU_TYPE)} has no effect: the Pod requests no GPU without a type"
-        notices.append(Notice(Reason.WITHOUT_EFFECT, said))
+        notices.append(Notice(Reason.SETTING_WITHOUT_EFFECT, said))
     if chosen.get(table.GRES):
         faults += _too_few(chosen, gres)
         if policy.under_accounting is UnderAccounting.REFUSE:
@@ -67,7 +67,7 @@ def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy, 
             ]
         else:
             end = "Slurm accounts for none of them"
-            notices += [Notice(Reason.UNACCOUNTED, f"{said}; {end}") for said in _others(chosen, gres)]
+            notices += [Notice(Reason.NOT_ACCOUNTED_BY_SLURM, f"{said}; {end}") for said in _others(chosen, gres)]
     return Size(
         max(size.cpus for size in sizes),
         0 if whole else max(size.memory_mb for size in sizes),
@@ -98,7 +98,9 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy, may_be
             if refuses:
                 faults.append(f"{said}; it must be at least that much (jobs.underAccounting is refuse)")
             else:
-                notices.append(Notice(Reason.UNACCOUNTED, f"{said}; Slurm accounts for less than Kubernetes does"))
+                notices.append(
+                    Notice(Reason.NOT_ACCOUNTED_BY_SLURM, f"{said}; Slurm accounts for less than Kubernetes does")
+                )
     cpus, memory_mb = chosen.get(table.CPUS) or cpus, chosen.get(table.MEMORY) or memory_mb
     missing = policy.missing_requests
     whole = missing is MissingRequests.WHOLE_NODE and may_be_whole and (cpus <= 0 or memory_mb <= 0)
@@ -119,11 +121,11 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy, may_be
             ]
         else:
             end = "Slurm does not count it, only the kubelet grants it"
-            notices += [Notice(Reason.UNACCOUNTED, f"{said}; {end}") for said in reading.unknown]
+            notices += [Notice(Reason.NOT_ACCOUNTED_BY_SLURM, f"{said}; {end}") for said in reading.unknown]
     claimed = pod.claimed or ClaimedGres()
     faults += claimed.faults
     notices += [
-        Notice(Reason.UNACCOUNTED, f"{said}; kube-scheduler allocates it, and Slurm does not count it")
+        Notice(Reason.NOT_ACCOUNTED_BY_SLURM, f"{said}; kube-scheduler allocates it, and Slurm does not count it")
         for said in claimed.delegated
     ]
     gres = _summed((reading.gres, claimed.gres))

@@ -379,7 +379,7 @@ class GangMembers:
     def _fill_slots(self, p: Placeholder, candidates: Sequence[GangCandidate], joined: Mapping[str, _Joined]) -> None:
         """Give Pods that came after the grant the slots of members that finished, or that no member had yet."""
         for one, text in _untranslatable(p, candidates, joined):
-            self._announce(one.pod, Reason.INVALID, text)
+            self._announce(one.pod, Reason.INVALID_SLURM_SETTINGS, text)
         requests = {
             one.pod.uid: said.request
             for one in candidates
@@ -395,7 +395,7 @@ class GangMembers:
             self._engine.handle(p.key, e.PodWanted(tuple(found.slots[one] for one in slots), request, slots), "gang")
         self._report_full(p.key, found.waiting)
         for one, text in found.refused:
-            self._announce(one.pod, Reason.INVALID, text)
+            self._announce(one.pod, Reason.INVALID_SLURM_SETTINGS, text)
 
     def _request_again(
         self, p: Placeholder, candidates: Sequence[GangCandidate], requests: Mapping[str, JobRequest]
@@ -420,7 +420,7 @@ class GangMembers:
         notified = self._beyond.pop(key, frozenset())
         for one in beyond:
             if one.pod.uid not in notified:
-                self._announce(one.pod, Reason.WAITING, waits_for_slot(one.membership.name))
+                self._announce(one.pod, Reason.JOB_PENDING, waits_for_slot(one.membership.name))
         if beyond:
             self._beyond[key] = frozenset(one.pod.uid for one in beyond)
 
@@ -440,7 +440,7 @@ class GangMembers:
             self._engine.handle(key, e.PodRefused(refs, outcome.faults), "gang")
             return
         if outcome.notice and (p is None or p.request != outcome.request):
-            self._announce(first.pod, Reason.UNEVEN_GANG, outcome.notice)
+            self._announce(first.pod, Reason.GANG_MEMBERS_DIFFER, outcome.notice)
         cancels = {recorded_cancel(one.pod) for one in found.members}
         cancelled = cancels.pop() if len(cancels) == 1 else None  # a Pod that came later records none
         first_time = p is None or (p.request is None and not p.placed and may_have_older_job(p))

@@ -170,7 +170,7 @@ class MissingJobTracker:
             self.count.held[Orphan.POD] += 1
             _log.error("eviction_paused", pod=_names(refs), uid=key, job_id=job_id)
         for ref in refs:
-            said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.HELD, text, warning=True)
+            said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.EVICTION_PAUSED, text, warning=True)
             self._announcer.announce(said)
         self._notify(key, True)
 

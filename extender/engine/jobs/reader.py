@@ -107,8 +107,8 @@ class JobReader:
     def _nodes_unknown(self, p: Placeholder) -> bool:
         """Return whether Slurm has none of the nodes of this workload's Pods: another Slurm may be answering."""
         snapshot = self._state.snapshot
-        theirs = slurm_nodes_of(p, snapshot.node_map) or {member.node for member in p.members if member.placed}
-        nodes = {*theirs, *p.slurm_nodes} - {""}
+        slurm_nodes = slurm_nodes_of(p, snapshot.node_map) or {member.node for member in p.members if member.placed}
+        nodes = {*slurm_nodes, *p.slurm_nodes} - {""}
         if not nodes and any(member.unknown for member in p.members):
             return not snapshot.slurm.known  # all that is known of its members is their job
         return not (snapshot.slurm.known and snapshot.slurm.nodes.keys() & nodes)
@@ -209,7 +209,7 @@ class ManualChangeNotifier:
                     "job_changed_manually", what=word, job_id=job.job_id, pod=p.pod_names, uid=p.key, text=text
                 )
                 for ref in p.refs:
-                    reason = Reason.CHANGED_BY_HAND
+                    reason = Reason.JOB_CHANGED_MANUALLY
                     self._announcer.announce(
                         Announcement("Pod", ref.namespace, ref.name, ref.uid, reason, text, warning=True)
                     )

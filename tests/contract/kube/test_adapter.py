@@ -95,17 +95,17 @@ async def test_a_mirror_follows_pods_and_nodes(open_site: OpenSite) -> None:
             await pods.wait_synced()
             await nodes.wait_synced()
 
-            def mine() -> list[str]:
+            def own() -> list[str]:
                 return sorted(pod.name for pod in pods.all() if pod.namespace == site.namespace)
 
-            assert mine() == ["p0", "p1", "p2"]
+            assert own() == ["p0", "p1", "p2"]
             assert nodes.named(NODE) is not None
             member = ref(await caller.pod("p0"))
             await a_writer(site).bind(member, NODE, {})
             await caller.call("DELETE", f"{caller.pods}/p1")
 
             async def followed() -> bool:
-                return mine() == ["p0", "p2"] and any(pod.uid == member.uid for pod in pods.on_node(NODE))
+                return own() == ["p0", "p2"] and any(pod.uid == member.uid for pod in pods.on_node(NODE))
 
             await until(followed, "the mirror follows")
             node = nodes.named(NODE)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from extender.domain.placing.candidates import Beyond, candidates
+from extender.domain.placing.candidates import NeedsKubeScheduler, candidates
 from extender.kube.wire.node import read_node
 from extender.kube.wire.pod import read_pod
 from lab.clock import wait_until
@@ -76,7 +76,7 @@ def test_kube_scheduler_would_offer_just_these(asked: tuple[Kubernetes, Listenin
     ours = {pod.name: candidates(pod, nodes) for pod in pods}
     theirs = {pod.name: ears.shown.get(pod.uid, frozenset()) for pod in pods}
     try:
-        assert not any(isinstance(found, Beyond) for found in ours.values())
+        assert not any(isinstance(found, NeedsKubeScheduler) for found in ours.values())
         assert ours == theirs
         assert len(set(theirs.values())) > PODS / 5, "the Pods are too much alike to tell anything"
     finally:

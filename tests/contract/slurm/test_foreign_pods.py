@@ -17,7 +17,7 @@ from extender.domain.foreign_pods.mark import (
     foreign_pod_name,
 )
 from extender.domain.jobs.job import JobView
-from extender.domain.ports import Held
+from extender.domain.ports import ForeignPodJobResult
 from extender.domain.translation.forms import UINT32_LARGEST
 from extender.slurm.foreign_pods import SlurmrestdForeignPods
 from extender.slurm.jobs import SlurmrestdJobs
@@ -62,7 +62,7 @@ def an_order_for(
 
 async def made(foreign_pods: SlurmrestdForeignPods, order: ForeignPodOrder) -> int:
     answer = await foreign_pods.hold(order)
-    assert answer.result is Held.MADE, answer
+    assert answer.result is ForeignPodJobResult.MADE, answer
     return answer.job_id
 
 
@@ -97,7 +97,7 @@ async def test_a_foreign_pod_holds_its_part_of_its_node_without_a_limit_and_with
         assert (node.size, node.used.cpus, node.used.memory_mb) == (Amount(8, 16_000, {"gpu:h100": 4}), 6, 512)
         assert lacking(Amount(2, 15_488, {"gpu": 3}), node.size, node.used).nothing
         assert lacking(Amount(3, 0, {"gpu": 4}), node.size, node.used) == Amount(1, 0, {"gpu": 1})
-        assert (await foreign_pods.hold(an_order_for("uid-2"))).result is Held.NO_ROOM
+        assert (await foreign_pods.hold(an_order_for("uid-2"))).result is ForeignPodJobResult.NO_ROOM
         assert [found.job_id for found in await foreign_pods.find(order.name, ())] == [job_id]
         await jobs.cancel(job_id)
         await until(lambda: foreign_pods.find(order.name, ()), lambda found: not found, "no live job of that name")
@@ -109,7 +109,7 @@ async def test_with_its_priority_it_passes_who_waits_and_without_it_does_not(ope
         await made(foreign_pods, an_order_for("full", cpus=8, node="node-2"))
         await accepted(jobs, an_order(cpus=8, required_nodes=("node-2",)))
         refused = await foreign_pods.hold(an_order_for(options=ForeignPodOptions(partition="batch")))
-        assert (refused.result, "2013" in refused.text) == (Held.NO_ROOM, True)
+        assert (refused.result, "2013" in refused.text) == (ForeignPodJobResult.NO_ROOM, True)
         assert (await read(jobs, await made(foreign_pods, an_order_for()))).state == "RUNNING"
 
 
@@ -117,7 +117,7 @@ async def test_queued_while_its_node_is_drained_it_is_the_first_when_that_is_lif
     async with opened(open_site) as (site, foreign_pods, jobs, _):
         site.drain("node-1", "slurm-extender: no room")
         other = await accepted(jobs, an_order(cpus=8, required_nodes=("node-1",)))
-        assert (await foreign_pods.hold(an_order_for())).result is Held.NO_ROOM
+        assert (await foreign_pods.hold(an_order_for())).result is ForeignPodJobResult.NO_ROOM
         job_id = await made(foreign_pods, an_order_for(immediate=False))
         await asyncio.sleep(1)
         assert (await read(jobs, job_id)).state == "PENDING"
@@ -132,4 +132,4 @@ async def test_queued_while_its_node_is_drained_it_is_the_first_when_that_is_lif
 async def test_a_node_that_does_not_exist_is_refused(open_site: OpenSite) -> None:
     async with opened(open_site) as (_, foreign_pods, _, _):
         answer = await foreign_pods.hold(an_order_for(node="node-9"))
-        assert answer.result is Held.REFUSED, answer
+        assert answer.result is ForeignPodJobResult.REFUSED, answer

@@ -15,11 +15,11 @@ from extender.domain.job_outcomes.slurm_states import (
     Ended,
     Ending,
     Observation,
+    PolledState,
     Running,
-    Seen,
     Waiting,
     observe,
-    seen_by_states,
+    polled_state,
 )
 from extender.domain.jobs.changes import FOLLOWED
 from extender.domain.jobs.identity import decode_mark, hook_token
@@ -87,7 +87,7 @@ async def test_an_allocation_is_granted_at_once_and_ends_when_it_is_cancelled(op
         assert (job.cpus, job.memory_mb, job.gres, job.name) == (2, 100, {"gpu:h100": 2}, order.name)
         assert decode_mark(job.extra) == decode_mark(job.admin_comment) == order.mark
         assert job.comment == "Kubernetes Pod team/workload-1"
-        assert seen_by_states((await jobs.states())[job_id]) is Seen.RUNNING
+        assert polled_state((await jobs.states())[job_id]) is PolledState.RUNNING
         assert not (await jobs.cancel(job_id)).job_ended
         ended = await observed(jobs, job_id, Ended)
         assert (ended.kind, ended.alive) == (EndKind.CANCELLED, False)
@@ -298,7 +298,7 @@ async def test_a_preemption_with_grace_is_announced_before_it_happens(open_site:
         assert ending.ends_in is not None
         assert 0 < ending.ends_in <= GRACE_S + 1
         # The state words alone do not show it.
-        assert seen_by_states((await jobs.states())[job_id]) in {Seen.RUNNING, Seen.UNKNOWN}
+        assert polled_state((await jobs.states())[job_id]) in {PolledState.RUNNING, PolledState.UNKNOWN}
         await jobs.cancel(job_id)
         await observed(jobs, high, Running)
         assert len(await doomed()) == 0

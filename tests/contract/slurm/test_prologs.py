@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from extender.domain.job_outcomes.slurm_states import Running, Seen, Starting, observe, seen_by_states
+from extender.domain.job_outcomes.slurm_states import PolledState, Running, Starting, observe, polled_state
 from extender.domain.jobs.job import JobView, Mode
 from extender.slurm.jobs import SlurmrestdJobs
 from tests.builders.job_orders import an_allocation, an_order
@@ -29,7 +29,7 @@ async def held(open_site: OpenSite) -> AsyncIterator[tuple[Site, SlurmrestdJobs]
 
 async def starting(jobs: SlurmrestdJobs, job_id: int) -> JobView:
     await observed(jobs, job_id, Starting)
-    assert seen_by_states((await jobs.states())[job_id]) is Seen.STARTING
+    assert polled_state((await jobs.states())[job_id]) is PolledState.STARTING
     return await read(jobs, job_id)
 
 

@@ -57,8 +57,8 @@ async def test_everything_that_the_play_promises_happens() -> None:
         assert not stage.pods()
         assert not cluster.drained()
         assert all(job.state in ENDED for job in known)
-        theirs = {job.name: job.state for job in known if stage.theirs(job)}
-        assert theirs == {"train-1": "COMPLETED", "train-2": "COMPLETED", "urgent": "COMPLETED"}
+        native = {job.name: job.state for job in known if stage.is_native(job)}
+        assert native == {"train-1": "COMPLETED", "train-2": "COMPLETED", "urgent": "COMPLETED"}
         assert "SlurmAllocationLost" in reasons
         [began] = [job.start_time for job in known if job.name == "urgent"]
         on_it = [job for job in known if job.nodes == ("node-2",) and job.start_time < began]

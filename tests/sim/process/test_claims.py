@@ -1,4 +1,4 @@
-"""A granted node that kube-scheduler does not take is given back to Slurm, and the Pod gets another."""
+"""A granted node that kube-scheduler does not take is released to Slurm, and the Pod gets another."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_a_grant_on_a_cordoned_node_is_released_although_kube_scheduler_ne
     async with site.running():
         await waiting(site)
         node = await freed(site)
-        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is given back", within=30)
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is released", within=30)
         assert any("cordoned" in note for note in site.notes("web"))
         for name in NAMES:
             site.cordon(name, unschedulable=name == node)
@@ -57,7 +57,7 @@ async def test_a_node_that_stops_reporting_before_the_binding_is_released(site: 
         for node in NAMES:
             site.report_ready(node, ready=False)
         site.kube.delete_pod("first-1", grace_s=1)
-        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is given back", within=30)
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is released", within=30)
         assert any("not Ready" in note for note in site.notes("web"))
 
 
@@ -82,7 +82,7 @@ async def test_a_grant_that_is_never_offered_is_released_after_a_while(site: Sit
         await granted(site)
         await asyncio.sleep(140)
         assert "SlurmAllocationReleased" not in site.events("web")
-        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is given back", within=30)
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is released", within=30)
         site.network.refuse("extender", 8080, refused=False)
         await site.bound("web")
         assert len(site.jobs_of("web")) == 1
@@ -111,6 +111,6 @@ async def test_a_granted_node_that_is_deleted_is_released(site: Site) -> None:
         await site.until(lambda: bool(site.jobs_of("web")), "its job")
         node = await granted(site)
         site.delete_node(node)
-        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is given back", within=30)
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is released", within=30)
         site.network.refuse("extender", 8080, refused=False)
         assert await site.bound("web") != node

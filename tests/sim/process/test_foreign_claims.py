@@ -122,7 +122,7 @@ async def test_an_id_that_was_given_out_again_is_not_cancelled(site: Site) -> No
             assert stranger == job.job_id
             await asyncio.sleep(20)
         assert not site.slurm.controller.jobs[stranger].ended
-        assert {line["job_id"] for line in logs if line["event"] == "foreign_job_spared"} == {stranger}
+        assert {line["job_id"] for line in logs if line["event"] == "cancel_skipped_job_not_owned"} == {stranger}
         assert not site.extender.engine.placeholders.jobs
 
 

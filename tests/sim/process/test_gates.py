@@ -175,7 +175,7 @@ async def test_a_node_that_kube_scheduler_refuses_after_the_grant_is_released(si
 
         extender.events.subscribe(PlaceholderChanged, spoil)
         gated(site)
-        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is given back", within=20)
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is released", within=20)
         assert any("kube-scheduler reports: 0" in note for note in site.notes("web"))
         assert await site.bound("web", within=20) != spoilt[0]
         assert len(site.jobs_of("web")) == 1
@@ -196,7 +196,7 @@ async def test_when_every_node_is_refused_after_the_grant_the_pod_waits_and_is_p
 
         extender.events.subscribe(PlaceholderChanged, spoil)
         gated(site)
-        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is given back", within=20)
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the job is released", within=20)
         await site.until(lambda: not site.jobs_of("web"), "no job waits for no node", within=20)
         await asyncio.sleep(60)
         assert site.jobs_of("web") == []

@@ -11,7 +11,7 @@ import pytest
 from extender import __version__
 from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.jobs.identity import decode_mark, hook_token_matches, is_named_for
-from extender.domain.nodes.drains import drainer, is_ours
+from extender.domain.nodes.drains import drainer, is_own_drain
 from extender.domain.pods.claim import Claim, Claims
 from extender.domain.wellknown import CANCELLED
 from simulator.cluster import CLUSTER, SCHEDULER
@@ -58,7 +58,7 @@ def test_marks_names_claims_and_drains_are_read(version: str) -> None:
         assert CLAIMS.read(pod["metadata"]["annotations"], "of-a-copy").foreign
     refused = named(recording, "refused")["metadata"]
     assert decode_cancelled(refused["annotations"][CANCELLED], refused["uid"]) is not None
-    assert [is_ours(node["reason"], drainer(CLUSTER, SCHEDULER)) for node in recording["nodes"]] == [True]
+    assert [is_own_drain(node["reason"], drainer(CLUSTER, SCHEDULER)) for node in recording["nodes"]] == [True]
 
 
 @pytest.mark.usefixtures("unhurried")

@@ -114,7 +114,7 @@ async def test_the_one_node_that_is_large_enough_is_asked_for_again_after_it_was
     site.kube.add_pod("daemon", scheduler="other", node="n1", cpu="50")
     async with site.running():
         site.kube.add_pod("web", cpu="16")
-        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the node is given back")
+        await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "the node is released")
         await asyncio.sleep(30)
         assert "SlurmJobRejected" not in site.events("web")
         site.kube.delete_pod("daemon", grace_s=1)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from extender.controllers.job_records import AGAIN_AFTER, FIRST_AFTER, GIVEN_UP_AFTER, MOST, JobRecordController
+from extender.controllers.job_records import AGAIN_AFTER, DROP_AFTER_S, FIRST_AFTER, MOST, JobRecordController
 from extender.domain.job_outcomes.workload_end import WorkloadEnd
 from extender.domain.ports import PortError, Recorded
 from extender.runtime.topics import WorkloadEnded
@@ -69,14 +69,14 @@ async def test_an_end_that_slurmdbd_does_not_know_yet_is_checked_again() -> None
 
 
 @pytest.mark.parametrize("answer", [Recorded.NOT_YET, PortError("away")])
-async def test_an_end_that_cannot_be_written_is_given_up(answer: Recorded | PortError) -> None:
+async def test_an_end_that_cannot_be_written_is_dropped(answer: Recorded | PortError) -> None:
     records = Records(answer)
     async with running(records) as controller:
         controller.job_ended(ended(7))
-        await asyncio.sleep(GIVEN_UP_AFTER + 10 * AGAIN_AFTER)
+        await asyncio.sleep(DROP_AFTER_S + 10 * AGAIN_AFTER)
         asked = len(records.asked)
         assert len(controller) == 0
-        await asyncio.sleep(GIVEN_UP_AFTER)
+        await asyncio.sleep(DROP_AFTER_S)
     assert len(records.asked) == asked
 
 

@@ -46,7 +46,7 @@ def new(*pods: PodView) -> list[tuple[PodView | None, PodView | None]]:
 
 def test_the_second_pod_of_a_job_beside_the_first_is_warned_and_later_ones_are_not() -> None:
     said = announced(*new(pod("a"), pod("b"), pod("c")))
-    assert [(one.uid, one.reason, one.warning) for one in said] == [("b", Reason.ONE_BY_ONE, True)]
+    assert [(one.uid, one.reason, one.warning) for one in said] == [("b", Reason.PODS_PLACED_ONE_BY_ONE, True)]
     assert "Each Pod of Job train gets a Slurm job of its own" in said[0].text
 
 

@@ -7,7 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from extender.controllers.refresh import BUSY, OTHERS_EVERY, Refresh, RefreshOptions, Warned, warned
+from extender.controllers.refresh import (
+    BUSY,
+    NON_PLACEHOLDER_READ_INTERVAL_S,
+    PreemptionWarnings,
+    Refresh,
+    RefreshOptions,
+    warned,
+)
 from extender.domain.cluster import SlurmFeatures, SlurmPartition, SlurmSnapshot
 from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.placeholder import Placeholder, State
@@ -31,13 +38,13 @@ def running(job_id: int, partition: str = "", state: State = State.BOUND, mode: 
 
 def test_jobs_that_may_be_warned_are_those_that_run_where_a_higher_tier_may_preempt_them_with_grace() -> None:
     units = [running(1), running(2, "calm"), running(3, "urgent"), running(4, state=State.WAITING), running(5, "batch")]
-    assert warned(units, snapshot(BATCH, CALM, URGENT)) == Warned((1, 5), 3.0)
+    assert warned(units, snapshot(BATCH, CALM, URGENT)) == PreemptionWarnings((1, 5), 3.0)
 
 
 def test_a_job_whose_script_gets_the_signal_is_read_within_a_quarter_of_the_grace() -> None:
     signalled = replace(snapshot(BATCH, URGENT), features=SlurmFeatures(send_user_signal=True))
     script = running(1, mode=Mode.BATCH)
-    assert warned([script], signalled) == Warned((1,), 10.0)
+    assert warned([script], signalled) == PreemptionWarnings((1,), 10.0)
     assert warned([script, running(2, mode=Mode.EXTERNAL)], signalled).within == 3.0
     assert warned([script], snapshot(BATCH, URGENT)).within == 3.0
 
@@ -48,10 +55,12 @@ def test_the_shortest_grace_among_them_counts() -> None:
 
 
 def test_without_grace_no_pod_is_warned() -> None:
-    assert warned([running(1)], snapshot(replace(BATCH, grace_time_s=0), URGENT)) == Warned()
+    assert warned([running(1)], snapshot(replace(BATCH, grace_time_s=0), URGENT)) == PreemptionWarnings()
 
 
-async def reads(jobs: set[int], of: Warned, seconds: float, *, busy: bool = False) -> dict[int, list[float]]:
+async def reads(
+    jobs: set[int], of: PreemptionWarnings, seconds: float, *, busy: bool = False
+) -> dict[int, list[float]]:
     loop = asyncio.get_running_loop()
     answers, room, found = asyncio.Event(), asyncio.Event(), dict[int, list[float]]()
     answers.set()
@@ -75,7 +84,7 @@ async def reads(jobs: set[int], of: Warned, seconds: float, *, busy: bool = Fals
 
 @pytest.mark.looptime
 async def test_those_that_may_be_warned_are_read_within_a_quarter_of_their_grace_among_many_others() -> None:
-    found = await reads(set(range(400)), Warned(tuple(range(50)), 5.0), 60.0)
+    found = await reads(set(range(400)), PreemptionWarnings(tuple(range(50)), 5.0), 60.0)
     for job_id in range(50):
         pauses = [after - before for before, after in zip(found[job_id], found[job_id][1:], strict=False)]
         assert max(pauses) <= 5.5
@@ -84,19 +93,19 @@ async def test_those_that_may_be_warned_are_read_within_a_quarter_of_their_grace
 
 @pytest.mark.looptime
 async def test_a_great_many_of_them_stay_within_a_rate_of_their_own() -> None:
-    found = await reads(set(range(2000)), Warned(tuple(range(2000)), 1.0), 20.0)
+    found = await reads(set(range(2000)), PreemptionWarnings(tuple(range(2000)), 1.0), 20.0)
     assert sum(map(len, found.values())) <= 20 * (10 + 40) + 50
 
 
 @pytest.mark.looptime
 async def test_few_jobs_are_read_once_a_second_and_no_more() -> None:
-    found = await reads({1, 2}, Warned((1, 2), 10.0), 10.0)
+    found = await reads({1, 2}, PreemptionWarnings((1, 2), 10.0), 10.0)
     assert 8 <= len(found[1]) <= 11
 
 
 @pytest.mark.looptime
 async def test_while_much_is_to_be_done_fewer_are_read_in_turn_but_those_that_may_be_warned_as_ever() -> None:
-    found = await reads(set(range(400)), Warned(tuple(range(200, 250)), 5.0), 60.0, busy=True)
+    found = await reads(set(range(400)), PreemptionWarnings(tuple(range(200, 250)), 5.0), 60.0, busy=True)
     assert sum(len(at) for job_id, at in found.items() if job_id < 200) <= 60 * 10 / BUSY + 1
     assert min(len(found[job_id]) for job_id in range(200, 250)) >= 60 / 5.5
 
@@ -113,7 +122,7 @@ async def test_jobs_of_others_that_are_read_while_placeholders_are_not_take_noth
     found: list[float] = []
     refresh = Refresh(
         lambda: range(200),
-        Warned,
+        PreemptionWarnings,
         lambda _job_id: found.append(loop.time()),
         waits["answers"],
         RefreshOptions(),
@@ -121,7 +130,7 @@ async def test_jobs_of_others_that_are_read_while_placeholders_are_not_take_noth
     )
     task = asyncio.create_task(refresh.run())
     for _ in range(720):
-        await asyncio.sleep(OTHERS_EVERY)
+        await asyncio.sleep(NON_PLACEHOLDER_READ_INTERVAL_S)
         refresh.give_way()
     assert not found
     waits[shut].set()
@@ -132,4 +141,9 @@ async def test_jobs_of_others_that_are_read_while_placeholders_are_not_take_noth
 
 
 def test_jobs_of_others_take_a_quarter_of_the_rate_at_most_and_are_read_no_more_often_than_each_five_seconds() -> None:
-    assert [RefreshOptions(rate).others_every for rate in (0.2, 0.8, 10.0, 1000.0)] == [20.0, 5.0, 5.0, 5.0]
+    assert [RefreshOptions(rate).non_placeholder_read_interval_s for rate in (0.2, 0.8, 10.0, 1000.0)] == [
+        20.0,
+        5.0,
+        5.0,
+        5.0,
+    ]

@@ -102,7 +102,7 @@ def test_what_was_said_of_slurm_is_not_said_again() -> None:
     assert [one.verdict for one in examined(again, {"one"})] == [WARNING, OK]
 
 
-GOOD = HooksAsConfigured(bound=True, url="http://h.example:8000", key_file=True, answer=405, ours=True)
+GOOD = HooksAsConfigured(bound=True, url="http://h.example:8000", key_file=True, answer=405, hooks_answered=True)
 
 
 @pytest.mark.parametrize(
@@ -114,9 +114,9 @@ GOOD = HooksAsConfigured(bound=True, url="http://h.example:8000", key_file=True,
         (replace(GOOD, key_file=False), [WARNING, OK]),
         (replace(GOOD, tls=True), [WARNING, OK]),
         (replace(GOOD, url="http://127.0.0.1:8000"), [WARNING, OK]),
-        (replace(GOOD, answer=0, ours=False, error="refused"), [SKIPPED]),
-        (replace(GOOD, answer=404, ours=False), [WARNING]),
-        (replace(GOOD, answer=502, ours=False), [WARNING]),
+        (replace(GOOD, answer=0, hooks_answered=False, error="refused"), [SKIPPED]),
+        (replace(GOOD, answer=404, hooks_answered=False), [WARNING]),
+        (replace(GOOD, answer=502, hooks_answered=False), [WARNING]),
     ],
 )
 def test_hooks_that_cannot_be_called_are_reported(given: HooksAsConfigured, said: list[Verdict]) -> None:

@@ -95,7 +95,9 @@ def test_an_unknown_key_of_the_extender_is_a_fault_with_the_nearest_one() -> Non
 def test_an_unknown_key_of_a_peer_is_only_announced(prefix: str) -> None:
     reading = read({prefix + "brand-new": "x"})
     assert reading.faults == ()
-    assert [(n.reason, n.text.split()[0]) for n in reading.notices] == [(Reason.UNKNOWN_SETTING, prefix + "brand-new")]
+    assert [(n.reason, n.text.split()[0]) for n in reading.notices] == [
+        (Reason.UNKNOWN_SLURM_SETTING, prefix + "brand-new")
+    ]
 
 
 def test_what_the_extender_and_sunks_controllers_write_is_skipped() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.domain.placing.candidates import Beyond, candidates, demands
+from extender.domain.placing.candidates import NeedsKubeScheduler, candidates, demands
 from extender.domain.views import AntiAffinity, NodeTerm, NodeView, PodView, Requirement, Taint, Toleration
 from tests.builders.pod_views import a_node, a_pod
 
@@ -20,7 +20,7 @@ NODES = (GPU, SMALL, BARE)
 
 def names(pod: PodView, nodes: Iterable[NodeView], **more: Any) -> set[str]:
     found = candidates(pod, nodes, **more)
-    assert not isinstance(found, Beyond)
+    assert not isinstance(found, NeedsKubeScheduler)
     return set(found)
 
 
@@ -142,7 +142,7 @@ def test_a_pod_that_waits_for_room_to_be_left_may_use_the_node() -> None:
 )
 def test_what_only_kube_scheduler_can_judge_is_said(pod: PodView) -> None:
     said = candidates(pod, NODES)
-    assert isinstance(said, Beyond)
+    assert isinstance(said, NeedsKubeScheduler)
     assert said.why
 
 
@@ -160,7 +160,7 @@ def test_what_only_kube_scheduler_can_judge_is_said(pod: PodView) -> None:
 def test_a_pod_that_another_may_repel_is_shown_to_kube_scheduler(term: AntiAffinity, about: bool) -> None:
     other = a_pod(uid="other", name="shy", node_name="k1", anti_affinity=(term,))
     said = demands(a_pod(labels={"app": "web"}), [other])
-    assert (said == Beyond(("anti-affinity of team/shy",))) is about
+    assert (said == NeedsKubeScheduler(("anti-affinity of team/shy",))) is about
 
 
 def test_pods_of_one_deployment_demand_the_same() -> None:
@@ -192,4 +192,4 @@ def test_a_resource_behind_which_a_device_class_may_stand_is_for_kube_scheduler_
 ) -> None:
     nodes = (a_node("plain"), a_node("gpu", more={"nvidia.com/gpu": "8"}))
     said = candidates(a_pod(more={resource: "1"}), nodes)
-    assert said == (Beyond((why,)) if why else {"plain", "gpu"})
+    assert said == (NeedsKubeScheduler((why,)) if why else {"plain", "gpu"})

@@ -62,7 +62,7 @@ def test_what_kubernetes_counts_itself_is_no_gres_and_huge_pages_are_announced()
     assert (reading.gres, reading.faults) == ({}, ())
     (notice,) = reading.notices
     assert notice.text.startswith("hugepages-2Mi:")
-    assert notice.reason == Reason.UNACCOUNTED
+    assert notice.reason == Reason.NOT_ACCOUNTED_BY_SLURM
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_site_s_map_knows_any_vendor_s_devices_their_parts_and_licences(
 def test_what_slurm_does_not_know_is_announced() -> None:
     (notice,) = to_gres({"rdma/hca": ONE}, SITE).notices
     assert notice.text.startswith("rdma/hca: the site's GRES map has no GRES for it")
-    assert notice.reason == Reason.UNACCOUNTED
+    assert notice.reason == Reason.NOT_ACCOUNTED_BY_SLURM
 
 
 def test_controllers_and_monitors_of_an_intel_gpu_are_not_counted_as_more_of_them() -> None:

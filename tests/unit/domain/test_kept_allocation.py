@@ -154,7 +154,7 @@ def test_the_successor_whose_node_is_refused_gets_an_event_and_the_others_contin
     refused = e.NodeRefused("n2", "kube-scheduler did not accept it.", later=NEW[1].uid)
     life = with_a_successor().notify(refused)
     said = life.one(c.Announce)
-    assert (life.state, said.members, said.reason) == (State.GRANTED, (NEW[1],), Reason.WAITING)
+    assert (life.state, said.members, said.reason) == (State.GRANTED, (NEW[1],), Reason.JOB_PENDING)
     assert said.text == (
         f"This Pod waits for node n2 of Slurm job {JOB}; the other members continue. kube-scheduler did not accept it."
     )

@@ -11,11 +11,11 @@ from extender.domain.nodes.causes import deleted_in, may_say_not_ready
 from extender.domain.nodes.drains import (
     LONGEST,
     drainer,
-    is_ours,
-    ours_in,
+    earlier_reason,
+    is_own_drain,
+    own_reason,
     quoted,
     reason,
-    theirs_in,
     with_earlier_reason,
 )
 from extender.domain.nodes.removals import Removal, removals_in
@@ -203,9 +203,9 @@ ME = drainer("cluster", "slurm")
 @pytest.mark.parametrize("words", ["bad DIMM, ticket 4711", "Not responding", "Lüfter kaputt", "a > b [root@noon]"])
 def test_what_stood_on_a_node_that_is_down_is_read_back_from_the_extenders_drain_as_it_was(words: str) -> None:
     said = with_earlier_reason(reason(ME, ["Pod team/train outlives its job 7"]), words)
-    assert is_ours(said, ME)
-    assert (theirs_in(said), ours_in(said)) == (words, reason(ME, ["Pod team/train outlives its job 7"]))
-    assert theirs_in(words) == words
+    assert is_own_drain(said, ME)
+    assert (earlier_reason(said), own_reason(said)) == (words, reason(ME, ["Pod team/train outlives its job 7"]))
+    assert earlier_reason(words) == words
     assert with_earlier_reason(said, "") == said
 
 
@@ -213,10 +213,10 @@ def test_many_pods_leave_room_for_the_reason_of_an_administrator_and_a_long_one_
     many = [f"Pod team/train-{number} outlives its job {number}" for number in range(8)]
     said = with_earlier_reason(reason(ME, many), "ü" * 600)
     assert LONGEST - 4 < len(said.encode()) <= LONGEST
-    assert len(theirs_in(said)) >= 39
+    assert len(earlier_reason(said)) >= 39
     assert said.startswith(reason(ME, many[:1]))
     short = with_earlier_reason(reason(ME, many), "bad DIMM, ticket 4711")
-    assert theirs_in(short) == "bad DIMM, ticket 4711"
+    assert earlier_reason(short) == "bad DIMM, ticket 4711"
     assert "train-2 " in short
 
 
@@ -246,7 +246,7 @@ def test_a_quote_is_never_read_as_a_fact(words: str) -> None:
     said = reason(ME, [f"Pod team/train outlives its job 7{quoted(words)}"])
     assert quoted(words).startswith(" (")
     assert removals_in(said) == []
-    assert deleted_in(said) == theirs_in(said) == ""
+    assert deleted_in(said) == earlier_reason(said) == ""
     assert not may_say_not_ready(said)
 
 

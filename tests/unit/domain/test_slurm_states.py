@@ -15,15 +15,15 @@ from extender.domain.job_outcomes.slurm_states import (
     Ending,
     Meaning,
     Observation,
+    PolledState,
     ReasonClass,
     Running,
-    Seen,
     Starting,
     Unclear,
     Waiting,
     observe,
+    polled_state,
     reason_rule,
-    seen_by_states,
 )
 from extender.domain.jobs.job import JobView
 
@@ -234,15 +234,15 @@ def test_an_unknown_reason_lets_a_job_wait_and_is_named() -> None:
 @pytest.mark.parametrize("words", [("HIBERNATING",), ("RUNNING", "HIBERNATING"), ("COMPLETING",), ("",)])
 def test_unknown_words_prove_nothing(words: tuple[str, ...]) -> None:
     assert isinstance(observe(a_job(*words)), Unclear)
-    assert seen_by_states(frozenset(words)) is Seen.UNKNOWN
+    assert polled_state(frozenset(words)) is PolledState.UNKNOWN
 
 
 def test_an_unknown_flag_does_not_hide_that_a_job_is_over() -> None:
-    assert seen_by_states(frozenset({"CANCELLED", "HIBERNATING"})) is Seen.OVER
+    assert polled_state(frozenset({"CANCELLED", "HIBERNATING"})) is PolledState.OVER
 
 
 def test_no_words_at_all_prove_nothing() -> None:
-    assert seen_by_states(frozenset()) is Seen.UNKNOWN
+    assert polled_state(frozenset()) is PolledState.UNKNOWN
 
 
 _JOBS = st.builds(
@@ -254,24 +254,26 @@ _JOBS = st.builds(
     end_time=st.sampled_from([0.0, 90.0]),
     restart_count=st.integers(0, 1),
 )
-_AGREES: dict[type[Observation], frozenset[Seen]] = {
-    Waiting: frozenset({Seen.WAITING}),
-    Starting: frozenset({Seen.STARTING, Seen.RUNNING}),
-    Running: frozenset({Seen.RUNNING}),
-    Ending: frozenset({Seen.RUNNING}),
-    Ended: frozenset({Seen.OVER, Seen.TAKEN, Seen.WAITING, Seen.STARTING, Seen.RUNNING}),
-    Unclear: frozenset({Seen.UNKNOWN}),
+_AGREES: dict[type[Observation], frozenset[PolledState]] = {
+    Waiting: frozenset({PolledState.WAITING}),
+    Starting: frozenset({PolledState.STARTING, PolledState.RUNNING}),
+    Running: frozenset({PolledState.RUNNING}),
+    Ending: frozenset({PolledState.RUNNING}),
+    Ended: frozenset(
+        {PolledState.OVER, PolledState.TAKEN, PolledState.WAITING, PolledState.STARTING, PolledState.RUNNING}
+    ),
+    Unclear: frozenset({PolledState.UNKNOWN}),
 }
 
 
 @given(_JOBS)
 def test_the_state_words_alone_never_contradict_the_whole_job(job: JobView) -> None:
     words = job.flags | {job.state}
-    seen = seen_by_states(words)
+    seen = polled_state(words)
     whole = observe(job)
     assert seen in _AGREES[type(whole)]
     if isinstance(whole, Ended) and not whole.alive:
-        assert seen is Seen.OVER
+        assert seen is PolledState.OVER
     if isinstance(whole, Ended):
         assert any(r.kind is not None and r.word in words for r in STATES) or "PENDING" in words or job.restart_count
 

@@ -106,7 +106,7 @@ def test_a_pod_without_gpus_gets_no_event_of_gpu_types_unless_it_named_one() -> 
     policy = replace(FREE, gpu_types={"NVIDIA_L4": "l4"})
     selector = {"gpu.nvidia.com/class": "OTHER"}
     assert translated(a_pod(node_selector=selector), policy=policy).notices == ()
-    assert reasons(translated(a_pod(annotations=own(gpu_type="l4")))) == [Reason.WITHOUT_EFFECT]
+    assert reasons(translated(a_pod(annotations=own(gpu_type="l4")))) == [Reason.SETTING_WITHOUT_EFFECT]
 
 
 WHOLE = replace(FREE, missing_requests=MissingRequests.WHOLE_NODE)
@@ -193,7 +193,7 @@ def test_where_the_site_only_warns_a_setting_below_the_requests_is_obeyed_and_an
     assert (result.request.cpus, result.request.memory_mb) == (2, 8192)
     (notice,) = result.notices
     assert "less than the 4 CPUs" in notice.text
-    assert notice.reason == Reason.UNACCOUNTED
+    assert notice.reason == Reason.NOT_ACCOUNTED_BY_SLURM
 
 
 def test_a_setting_that_covers_the_requests_is_nothing_to_announce() -> None:
@@ -205,7 +205,7 @@ def test_a_request_for_gres_that_kubelet_does_not_hand_out_gets_an_event_that_th
         pod = a_pod(more={"nvidia.com/gpu": "2"}, annotations=own(gres=gres))
         result = translate([pod], {}, WARNING, NOW)
         assert isinstance(result, Translated)
-        return [notice.text for notice in result.notices if notice.reason is Reason.UNACCOUNTED]
+        return [notice.text for notice in result.notices if notice.reason is Reason.NOT_ACCOUNTED_BY_SLURM]
 
     assert warnings_of("gpu:2,shard:1") == []
     (text,) = warnings_of("shard:9")
@@ -216,7 +216,7 @@ def test_a_request_for_gres_that_kubelet_does_not_hand_out_gets_an_event_that_th
 def test_a_resource_that_no_line_of_the_map_names_is_announced_and_refuses_no_pod() -> None:
     pod = a_pod(more={"rdma/ib": "1", "deviceclass.resource.kubernetes.io/gpu.example.com": "2"})
     result = translated(pod)
-    assert (result.request.gres, reasons(result)) == ({}, [Reason.UNACCOUNTED] * 2)
+    assert (result.request.gres, reasons(result)) == ({}, [Reason.NOT_ACCOUNTED_BY_SLURM] * 2)
     assert "Slurm does not count it" in result.notices[1].text
 
 
@@ -365,7 +365,7 @@ def test_an_unreadable_quantity_is_a_fault_and_not_an_error() -> None:
 def test_a_notice_for_a_peers_new_key_does_not_stop_the_job() -> None:
     (notice,) = translated(a_pod(annotations={SUNK + "brand-new": "1"})).notices
     assert SUNK + "brand-new" in notice.text
-    assert notice.reason == Reason.UNKNOWN_SETTING
+    assert notice.reason == Reason.UNKNOWN_SLURM_SETTING
 
 
 def test_slurm_bridges_settings_come_from_the_root_owner() -> None:

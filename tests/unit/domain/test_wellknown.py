@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 
 import pytest
 
@@ -12,13 +13,13 @@ from extender.domain.wellknown import Reason
 
 ONE_THING = {
     Cause.RETRYING: Reason.RETRYING,
-    Cause.INVALID: Reason.INVALID,
-    Cause.REFUSED: Reason.REFUSED,
-    Cause.CANCELLED: Reason.CANCELLED,
-    Cause.NO_POLICY: Reason.NO_POLICY,
-    Cause.NO_NODE: Reason.NO_SUITABLE_NODE,
+    Cause.INVALID_SLURM_SETTINGS: Reason.INVALID_SLURM_SETTINGS,
+    Cause.JOB_REJECTED: Reason.JOB_REJECTED,
+    Cause.JOB_CANCELLED: Reason.JOB_CANCELLED,
+    Cause.POLICY_UNUSABLE: Reason.POLICY_UNUSABLE,
+    Cause.NO_SUITABLE_NODE: Reason.NO_SUITABLE_NODE,
     Cause.GANG_INCOMPLETE: Reason.GANG_INCOMPLETE,
-    Cause.NODE_KEPT: Reason.NODE_BUSY,
+    Cause.NODE_BUSY: Reason.NODE_BUSY,
     Cause.BOUND_WITHOUT_SLURM: Reason.BOUND_WITHOUT_SLURM,
 }
 
@@ -26,6 +27,12 @@ ONE_THING = {
 @pytest.mark.parametrize("reasons", [Reason, Cause])
 def test_no_reason_is_another_name_of_one_that_there_is(reasons: type[enum.StrEnum]) -> None:
     assert enum.unique(reasons) is reasons
+
+
+@pytest.mark.parametrize("reason", [*Reason, *Cause])
+def test_a_reason_has_the_name_of_its_value_so_that_a_search_for_an_event_finds_it(reason: Reason | Cause) -> None:
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", reason.value).upper()
+    assert reason.name in {words, words.removeprefix("SLURM_")}
 
 
 @pytest.mark.parametrize(("condition", "event"), ONE_THING.items())

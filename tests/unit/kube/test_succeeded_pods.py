@@ -150,7 +150,7 @@ def status(restarts: int = 0, driver: int = 0, worker: int = 0, failed: int = 0)
         ([], status(driver=-1), 5),
     ],
 )
-def test_jobs_that_have_succeeded_need_no_pods_even_if_theirs_were_deleted(
+def test_jobs_that_have_succeeded_need_no_pods_even_if_these_were_deleted(
     pods: list[PodView], said: dict[str, Any], expected: int
 ) -> None:
     assert recognised(pods, status=said).expected == expected

@@ -11,7 +11,7 @@ import pytest
 
 from extender.domain.jobs.identity import encode_mark
 from extender.domain.jobs.job import Mark
-from extender.domain.nodes.drains import drainer, is_ours, reason, theirs_in
+from extender.domain.nodes.drains import drainer, earlier_reason, is_own_drain, reason
 from tests.builders.hook_server import TOKEN, HookServer, hooks
 from tests.builders.node_script import run_node_script
 from tests.builders.slurm_sites import until
@@ -156,8 +156,8 @@ async def test_what_an_administrator_wrote_of_a_node_that_is_down_stays_in_the_r
     script: Script, state: str, why: str, kept: str
 ) -> None:
     told = (await script(NOBODY, state=state, why=why)).said[2].partition("reason=")[2]
-    assert is_ours(told, drainer("cluster", "slurm"))
-    assert theirs_in(told) == kept
+    assert is_own_drain(told, drainer("cluster", "slurm"))
+    assert earlier_reason(told) == kept
 
 
 async def test_without_a_listener_the_epilog_drains_too(script: Script) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from extender.domain.amount import Amount
 from extender.domain.foreign_pods.foreign_pod import ForeignPod, ForeignPodOptions, ForeignPodOrder
-from extender.domain.ports import Held
+from extender.domain.ports import ForeignPodJobResult
 from extender.slurm.foreign_pods import SlurmrestdForeignPods, describe_foreign_pod
 from extender.slurm.jobs import SlurmrestdJobs
 from simulator.slurm.faults import SlurmFault
@@ -42,16 +42,16 @@ def test_a_foreign_pod_asks_for_its_node_without_a_limit_and_is_never_started_ag
 @pytest.mark.parametrize(
     ("fault", "number", "result"),
     [
-        (SlurmFault.REFUSE, 2016, Held.NO_ROOM),
-        (SlurmFault.REFUSE, 2013, Held.NO_ROOM),
-        (SlurmFault.REFUSE, 2068, Held.NO_ROOM),
-        (SlurmFault.REFUSE, 2050, Held.REFUSED),
-        (SlurmFault.REFUSE, 2000, Held.REFUSED),
-        (SlurmFault.LOSE_ANSWER, 0, Held.UNKNOWN),
+        (SlurmFault.REFUSE, 2016, ForeignPodJobResult.NO_ROOM),
+        (SlurmFault.REFUSE, 2013, ForeignPodJobResult.NO_ROOM),
+        (SlurmFault.REFUSE, 2068, ForeignPodJobResult.NO_ROOM),
+        (SlurmFault.REFUSE, 2050, ForeignPodJobResult.REFUSED),
+        (SlurmFault.REFUSE, 2000, ForeignPodJobResult.REFUSED),
+        (SlurmFault.LOSE_ANSWER, 0, ForeignPodJobResult.UNKNOWN),
     ],
 )
 async def test_answers_say_whether_there_is_room_or_none_ever_or_it_is_unknown(
-    fault: SlurmFault, number: int, result: Held
+    fault: SlurmFault, number: int, result: ForeignPodJobResult
 ) -> None:
     async with sim_site("26.05.5") as site, site.client() as client:
         await client.negotiate()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.domain.placing.candidates import Beyond, demands, repels
+from extender.domain.placing.candidates import NeedsKubeScheduler, demands, repels
 from extender.domain.views import AntiAffinity, NodeTerm, Requirement
 from extender.kube.wire.fields import MOST
 from extender.kube.wire.pod import MOST_NAME, read_pod
@@ -57,7 +57,7 @@ def test_what_is_too_large_to_be_compared_with_each_node_is_left_to_kube_schedul
     what, spec = LARGE[case]
     for given in (pod(spec), json.loads(pod(spec))):
         wanted = demands(read_pod(given))
-        assert isinstance(wanted, Beyond)
+        assert isinstance(wanted, NeedsKubeScheduler)
         assert wanted.why == (f"more than {MOST} {what}",)
 
 

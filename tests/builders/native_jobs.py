@@ -1,4 +1,4 @@
-"""Jobs of Slurm's own users, on the real parts."""
+"""Native jobs, on the real parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lab.errors import LabError
 from lab.site import Site
 
 
-def submit_ordinary(
+def submit_native_job(
     site: Site,
     partition: str,
     *,
@@ -22,7 +22,7 @@ def submit_ordinary(
 ) -> int:
     """Submit a job that fills `cpus` of one node; returns its id. `script`: its lines, where it may have one."""
     job: dict[str, Any] = {
-        "name": "ordinary",
+        "name": "native",
         "partition": partition,
         "tasks": 1,
         "cpus_per_task": cpus,
@@ -47,5 +47,5 @@ def submit_ordinary(
         }
     status, answer = site.slurm.rest("POST", "job/submit", {"job": job})
     if status != 200 or not answer.get("job_id"):
-        raise LabError(f"an ordinary job was refused ({status}): {answer.get('errors')}")
+        raise LabError(f"a native job was refused ({status}): {answer.get('errors')}")
     return int(answer["job_id"])

@@ -1,4 +1,4 @@
-"""Read the checkpoints of Kubernetes, and say why the Pods of orphaned jobs are absent (`domain.jobs.checkpoint`)."""
+"""Classify by the checkpoints of Kubernetes why the Pods of orphaned jobs are absent (`domain.jobs.checkpoint`)."""
 
 from __future__ import annotations
 
@@ -24,31 +24,33 @@ TEXTS = {
 }
 
 
-class Absent(Protocol):
-    """A job whose Pods are absent: the checkpoint that its mark names, and why they are; `None`: not judged yet."""
+class AbsentPodsOfJob(Protocol):
+    """A job whose Pods are absent: the checkpoint that its mark names, and why they are; `None`: not classified yet."""
 
     checkpoint: Checkpoint | None
     absence: PodAbsence | None
 
 
-class PodAbsenceJudge:
-    """Judge each absence once, and again where the checkpoints could not be read."""
+class PodAbsenceClassifier:
+    """Classify each absence once, and again where the checkpoints could not be read."""
 
     def __init__(self, store: CheckpointStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._not_before = 0.0
 
-    async def judge(self, absent: Iterable[Absent]) -> None:
+    async def classify(self, absent: Iterable[AbsentPodsOfJob]) -> None:
         """Set `absence` of those whose Pods are absent now; one reading serves all of them."""
         again = self._clock.now() >= self._not_before
-        unjudged = [one for one in absent if one.absence is None or (one.absence is PodAbsence.UNREADABLE and again)]
-        written = await self._written() if any(one.checkpoint is not None for one in unjudged) else None
-        for one in unjudged:
+        unclassified = [
+            one for one in absent if one.absence is None or (one.absence is PodAbsence.UNREADABLE and again)
+        ]
+        written = await self._written() if any(one.checkpoint is not None for one in unclassified) else None
+        for one in unclassified:
             one.absence = why_absent(one.checkpoint, written)
 
     async def why(self, checkpoint: Checkpoint | None) -> PodAbsence:
-        """Judge one absence by a reading that begins now."""
+        """Classify one absence by a reading that begins now."""
         return why_absent(checkpoint, await self._written())
 
     async def _written(self) -> Mapping[str, int] | None:
