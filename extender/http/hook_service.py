@@ -1,7 +1,7 @@
 """Answer the hook calls of scripts on Slurm nodes; implements `http.service.HooksService`.
 
 A call that proves itself may wait for Pods and drain the nodes of its job; one that does not causes one read of the
-job and nothing else. Polls are the truth, hooks make it arrive sooner.
+job and nothing else. Polls alone suffice; hooks only reduce the delay.
 """
 
 from __future__ import annotations

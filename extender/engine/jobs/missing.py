@@ -214,7 +214,7 @@ class OrphanCount:
 
 
 class PolledJobStates:
-    """Answers for every workload that takes a job for its own: an id may be given out again."""
+    """Handle the polled states of jobs for every workload that claims the job, since Slurm may reuse a job id."""
 
     def __init__(self, workloads: Placeholders, missing_jobs: MissingJobTracker, notify: EmitEvent) -> None:
         self._workloads = workloads
