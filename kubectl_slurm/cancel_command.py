@@ -48,7 +48,7 @@ def cancel(given: Common, names: tuple[str, ...], selector: str, dry_run: str) -
 
     \b
     Examples:
-      kubectl slurm cancel train-0
+      kubectl slurm cancel train-0-x7k2p
       kubectl slurm cancel -l app=sweep --dry-run
     """
     if bool(names) == bool(selector):

@@ -54,7 +54,7 @@ def gangs(given: Common, pod: str | None) -> None:
     Examples:
       kubectl slurm gangs
       kubectl slurm gangs -A
-      kubectl slurm gangs train-0
+      kubectl slurm gangs train-0-x7k2p
     """
     with asking(given) as ask:
         if pod is None:

@@ -99,7 +99,7 @@ def resume(given: Common, names: tuple[str, ...], selector: str, dry_run: str) -
 
 
 @click.command(cls=NodeCommand, short_help="Confirm that removed Pods no longer run")
-@click.argument("names", nargs=-1, metavar="NODE...", shell_complete=node_names)
+@click.argument("names", nargs=-1, required=True, metavar="NODE...", shell_complete=node_names)
 @dry_run_option
 @common
 def release(given: Common, names: tuple[str, ...], dry_run: str) -> None:

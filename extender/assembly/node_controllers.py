@@ -30,8 +30,10 @@ from extender.slurm.external_nodes import Registrar
 
 
 class NodeControllers:
-    """`evidence` proves what stands of fences on Nodes. `settled`: who was there at the start has its job
-    again. `fresh`: return whether the informers are up to date.
+    """Build the controllers of Nodes and Slurm nodes.
+
+    `evidence` signs fence evidence on Nodes. `settled`: return whether every workload that existed at the start has
+    its job. `fresh`: return whether the informers of Pods and Nodes are up to date.
     """
 
     def __init__(

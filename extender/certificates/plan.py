@@ -89,8 +89,8 @@ def authority(have: Data, leaves: Iterable[Data], terms: Terms) -> Authority:
         since = None
         if signs.due(terms.now) or terms.renew:
             next_one = new_authority(terms.now)
-            why = f"the one that signs ends on {signs.ends:%Y-%m-%d}" if signs.due(terms.now) else "requested"
-            why = f"the last one was not usable: {next_fault}" if have.get(NEXT_CERTIFICATE) else why
+            why = f"the signing authority expires on {signs.ends:%Y-%m-%d}" if signs.due(terms.now) else "requested"
+            why = f"the stored next authority is not usable: {next_fault}" if have.get(NEXT_CERTIFICATE) else why
             done.append(f"the next authority, to be trusted before it signs: {why}")
     elif not (terms.everywhere and all(_trusts(one, next_one) for one in leaves)):
         since = None  # the bundles are written again, and the time counts from then
@@ -113,7 +113,7 @@ def authority(have: Data, leaves: Iterable[Data], terms: Terms) -> Authority:
         data |= {NEXT_CERTIFICATE: next_one.certificate_pem, NEXT_KEY: next_one.key_pem}
         data |= {NEXT_SINCE: since.isoformat().encode()} if since is not None else {}
     if data != have and not done:
-        done.append("the stored data is repaired")
+        done.append("rewritten data, since some was missing or expired")
     return Authority(signs, trusted, Outcome(data, tuple(done)))
 
 
@@ -135,33 +135,33 @@ def leaf(have: Data, subject: Subject, signed_by: Authority, terms: Terms) -> Ou
 def _fault(have: Data, subject: Subject, signs: Pair, now: datetime) -> str:
     """Return the fault of a stored certificate; "": none."""
     if not have.get(CERTIFICATE) and not have.get(KEY):
-        return "there was none"
+        return "no certificate is stored"
     try:
         pair = read(have.get(CERTIFICATE, b""), have.get(KEY, b""))
         said = subject_of(pair.certificate)
     except PairError as error:
         return str(error)
     if not signs.signed(pair.certificate):
-        return "the last one is not signed by the current authority"
+        return "the stored certificate is not signed by the current authority"
     if _unordered(said) != _unordered(subject):
-        return f"the last one is for {_words(said)}, not for {_words(subject)}"
+        return f"the stored certificate names {_words(said)} instead of {_words(subject)}"
     if pair.due(now):
-        return f"the last one {'ended' if pair.ends <= now else 'ends'} on {pair.ends:%Y-%m-%d}"
-    return "the last one is not valid yet" if pair.begins > now else ""
+        return f"the stored certificate {'expired' if pair.ends <= now else 'expires'} on {pair.ends:%Y-%m-%d}"
+    return "the stored certificate is not valid yet" if pair.begins > now else ""
 
 
 def _authority_of(have: Data, certificate: str, key: str, now: datetime) -> tuple[Pair | None, str]:
     """Return the stored authority if it can sign, else the reason."""
     if not have.get(certificate) and not have.get(key):
-        return None, "there was none"
+        return None, "no authority is stored"
     try:
         found = read(have.get(certificate, b""), have.get(key, b""))
     except PairError as error:
         return None, str(error)
     if not is_authority(found.certificate):
-        return None, "the last one is not an authority"
+        return None, "the stored certificate is not an authority"
     if found.ends <= now:
-        return None, f"the last one ended on {found.ends:%Y-%m-%d}"
+        return None, f"the stored authority expired on {found.ends:%Y-%m-%d}"
     return found, ""
 
 

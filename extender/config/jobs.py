@@ -184,7 +184,7 @@ def _types(types: dict[str, str]) -> dict[str, str]:
 
 
 class JobSettings(Group):
-    """The translation of Conversion of Pods to jobs."""
+    """The translation of Pods to jobs."""
 
     defaults: Defaults = Field(JobDefaults(), description="Defaults of every job.")
     namespace_defaults: dict[Text, Defaults] = Field(

@@ -1,5 +1,5 @@
-"""Watches and polls turned into events for the engine.
+"""Turn watches and polls into events for the engine.
 
-Here live the loops that notice what changed (Pods, jobs) and say so. They decide nothing about a placeholder. What is
-about nodes is in `nodes`, what is about Pods that Slurm did not place in `foreign_pods`.
+The controllers report changes of Pods and jobs and decide nothing about a placeholder. `nodes` has the controllers of
+Slurm nodes and Nodes, `foreign_pods` those of Pods that Slurm did not place.
 """

@@ -29,7 +29,7 @@ _log = structlog.get_logger(__name__)
 
 HOW_TO_RELEASE = (
     "many Pods are missing in a list of the API server, and no deletion was seen: etcd may have been restored. Their "
-    "jobs are ended after orphans.massGracePeriod. If the Pods are gone, SIGUSR1 to this process ends the jobs now"
+    "jobs are ended after orphans.massGracePeriod. To end the jobs now, confirm as in runbook SlurmExtenderPodsMissing."
 )
 
 AT_ONCE = 16

@@ -37,7 +37,7 @@ WITHOUT_EVENT = frozenset(
 """Causes without an Event of their own: all others follow from a step of the workload, which writes one."""
 
 OVER = frozenset({Cause.POD_TERMINATING, Cause.ALLOCATION_ENDING, Cause.BOUND_WITHOUT_SLURM})
-"""The Pod does not wait. Other conditions and Events say so, and this one only where it says something else."""
+"""Causes with which the Pod does not wait. They are written only if the condition still names another cause."""
 
 AGE_S = 1.0
 """For so long the members of a workload that does not change share one computed reason."""

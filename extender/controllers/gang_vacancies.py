@@ -131,7 +131,7 @@ class GangVacancies:
             return
         if host in nodes:
             why = "the script of the job runs there"
-            self._report(p, host, f"Slurm keeps node {host} for job {job.job_id} until the job ends: {why}.")
+            self._report(p, host, f"Slurm job {job.job_id} keeps Slurm node {host} until the job ends: {why}.")
         nodes = tuple(node for node in nodes if node != host)
         if nodes:
             # The one Event about the site was on the first gang that met its refusal.

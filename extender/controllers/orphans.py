@@ -66,7 +66,7 @@ AGAIN_AFTER = 5.0
 
 HOW_TO_RELEASE = (
     "many placeholder jobs have no Pod: etcd may have been restored. The jobs are ended after orphans.massGracePeriod. "
-    "If their Pods are gone, send SIGUSR1 to this process to end the jobs now"
+    "To end the jobs now, confirm as in runbook SlurmExtenderPodsMissing."
 )
 
 FORGED = (

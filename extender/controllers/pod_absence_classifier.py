@@ -17,8 +17,8 @@ AGAIN_AFTER = 5.0
 
 TEXTS = {
     PodAbsence.RESTORED: "Kubernetes lacks the checkpoint that was written before the job was submitted: etcd was "
-    "restored, or the Lease with the checkpoints was deleted. The job ends after orphans.massGracePeriod. If its "
-    "Pod is really gone, SIGUSR1 to this process ends it now",
+    "restored, or the Lease with the checkpoints was deleted. The job ends after orphans.massGracePeriod. To "
+    "end it now, confirm as in runbook SlurmExtenderPodsMissing.",
     PodAbsence.UNREADABLE: "the checkpoints cannot be read, so that nothing shows whether etcd was restored. The job "
     "waits meanwhile, at most for orphans.massGracePeriod",
 }

@@ -29,10 +29,10 @@ BUSY = 4
 """So many times longer are the pauses between reads in turn while many commands wait for Slurm."""
 
 NON_PLACEHOLDER_READ_INTERVAL_S = 5.0
-"""The least time between two reads of jobs that are no placeholder jobs."""
+"""Seconds at least between two reads of jobs that are no placeholder jobs, of each kind."""
 
 SOON_S = 3.0
-"""Who waits for a preempted job's node waits for this reading first."""
+"""Seconds within which a job that may be preempted is read again, if no signal to a script reports it sooner."""
 
 
 @dataclass(frozen=True, slots=True)

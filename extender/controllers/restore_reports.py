@@ -17,8 +17,8 @@ MOST_NODES = 10
 
 TEXT = (
     "etcd was restored, or the Lease with the checkpoints was deleted: Pods that Kubernetes does not show any more may "
-    "still run here. Their jobs are kept for orphans.massGracePeriod; if nothing of them runs, send SIGUSR1 to the "
-    "extender."
+    "still run here. Their jobs are kept for orphans.massGracePeriod; if nothing of them runs, confirm as in runbook "
+    "SlurmExtenderPodsMissing."
 )
 
 

@@ -224,6 +224,6 @@ def _pending(pod: PodView) -> bool:
 
 
 def _text(pod: PodView, waited: float) -> str:
-    held = f"The Pod has held its node {pod.node_name} for {waited / 60:.0f} min"
+    held = f"The Pod has held its Node {pod.node_name} for {waited / 60:.0f} min"
     why = f" The kubelet reports for container {pod.held_up}." if pod.held_up else ""
     return f"{held}, and not all of its containers have started.{why}"

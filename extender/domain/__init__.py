@@ -1,9 +1,9 @@
-"""The pure core: what a Pod, a job and a node mean to each other, and what follows from what happened.
+"""Decide, without I/O, the next step of each placeholder and Slurm node.
 
-Here live values and functions over values, stdlib only: no I/O, no clock, no logging, no asyncio, nothing of the rest
-of this project. Time comes in as an argument, ids come in as arguments, and what is to be done goes out as a value.
+The package holds values and functions over values. It imports the standard library only: no I/O, no clock, no logging,
+no asyncio, no other package of this project. Time and ids are arguments, and commands are return values.
 
-`translation` makes jobs of Pods, `lifecycle` is the machine of a placeholder, `nodes` that of a node, `placing` says
-where a Pod may be. What several of them speak of is here: views of Kubernetes' objects, jobs, events and commands, what
-Slurm's words mean, and whose a job is.
+`translation` makes jobs of Pods, `lifecycle` is the state machine of a placeholder, `nodes` that of a Slurm node, and
+`placing` finds the Nodes on which a Pod fits. Modules that several of them use are here: views of Kubernetes objects,
+jobs, events and commands, the meaning of Slurm's states, and the identity of a job.
 """

@@ -22,3 +22,8 @@ def shortened(names: Sequence[str], most: int) -> str:
     """Return the first `most` of these names, and how many there are besides."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def enumerated(noun: str, names: Sequence[str], most: int) -> str:
+    """Return `noun` with the first `most` of these names, such as "Slurm nodes n1, n2 and 3 more"."""
+    return f"{noun}{'' if len(names) == 1 else 's'} {shortened(names, most)}"

@@ -14,7 +14,9 @@ from extender.domain.placeholder import Placeholder, State
 WAITING_TEXT = "waiting for Slurm to allocate a node"
 REFUSED_TEXT = "not submitted to Slurm; the Pod's Events say why"
 ENDING_TEXT = "its Slurm allocation is ending"
-NOT_OFFERED_TEXT = "the node that Slurm allocated is not among the feasible ones"
+NOT_OFFERED_TEXT = (
+    "kube-scheduler excluded the Node that Slurm allocated; check the taints of the Node and the affinity of the Pod"
+)
 UNREADY_TEXT = "the extender has not read the cluster's state yet"
 REJECTIONS = (WAITING_TEXT, REFUSED_TEXT, ENDING_TEXT, NOT_OFFERED_TEXT)
 """Texts in a Pod's PodScheduled condition: kube-scheduler asked the extender, and did not reject the Pod by itself."""
@@ -73,5 +75,5 @@ def bind_refusal(p: Placeholder | None, uid: str, node: str) -> str:
     if p.node_of(uid) != node:
         return f"Slurm allocated {p.node_of(uid) or 'no node'} to this Pod, not {node}"
     if p.state is State.GRANTED and not p.cleared:
-        return f"node {node} is allocated by Slurm but not free of earlier Pods yet"
+        return f"Slurm allocated Node {node}, which is not free of earlier Pods yet"
     return ""

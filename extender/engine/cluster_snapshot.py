@@ -86,7 +86,7 @@ def check_allocation(
                 if given in occupied and other.state is State.LOST:
                     return e.AllocationBusy(f"Node {given} still runs a Pod whose Slurm allocation ended.")
                 if given in occupied:
-                    return e.AllocationBusy(f"Slurm has not confirmed yet that the job of a Pod on node {given} runs.")
+                    return e.AllocationBusy(f"Slurm has not confirmed yet that the job of a Pod on Node {given} runs.")
     earlier: dict[str, list[PodView]] = {}
     for member in p.members:
         node_name = p.node_of(member.ref.uid)

@@ -1,7 +1,7 @@
 """Answer the hook calls of scripts on Slurm nodes; implements `http.service.HooksService`.
 
 A call that proves itself may wait for Pods and drain the nodes of its job; one that does not causes one read of the
-job and nothing else. Polls are the truth, hooks make it arrive sooner.
+job and nothing else. Polls alone suffice; hooks only reduce the delay.
 """
 
 from __future__ import annotations
@@ -143,7 +143,8 @@ class HookService:
             # A job that ends with its Pod may be forgotten before its script asks; the script must not wait.
             return HookAnswer(404, {"job": job_id, "gone": True, "placeholder": False})
         if p is None or not proven:  # one answer for both: callers must not learn which jobs are placeholder jobs
-            return HookAnswer(403, {"job": job_id, "error": "the token is not this job's and not the site's"})
+            why = f"The token is neither the token of job {job_id} nor the site key (hooks.siteKeyFile)."
+            return HookAnswer(403, {"job": job_id, "error": why})
         self._state.job_reads.doubt(job_id)  # the answer may be that no Pod is there, and the script ends
         if wait_s <= 0 and self._is_site(token):
             self._over(job_id)  # EpilogSlurmctld holds nothing: the node may be given away now
@@ -225,8 +226,10 @@ class HookService:
         if self._engine.snapshot.node_map.partner(slurm_node) is None:
             return _not_locked(slurm_node, "no Node maps to this Slurm node")
         match await self._native.begins(job_id, slurm_node):
-            case JobKind.UNREAD as kind:
-                return HookAnswer(503, {"node": slurm_node, "error": f"{kind} what job {job_id} is; retry"})
+            case JobKind.UNREAD:
+                return HookAnswer(
+                    503, {"node": slurm_node, "error": f"Job {job_id} could not be read from Slurm; retry."}
+                )
             case JobKind.NATIVE:
                 locked = await self._waited(self._locked(slurm_node))
                 if locked is None:
@@ -234,8 +237,10 @@ class HookService:
                 if locked:
                     return HookAnswer(200, {"node": slurm_node, "locked": True})
                 return _not_locked(slurm_node, "its slurmd does not tolerate the taint")
-            case kind:
-                return _not_locked(slurm_node, f"job {job_id}: {kind}")
+            case JobKind.UNKNOWN:
+                return _not_locked(slurm_node, f"Slurm has no job {job_id}.")
+            case JobKind.PLACEHOLDER:
+                return _not_locked(slurm_node, f"Job {job_id} is a placeholder job.")
 
     async def unlock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
         """Record that a job is over on this node; the last one that is unlocks the Node, in its own time."""
@@ -325,8 +330,9 @@ def _not_locked(slurm_node: str, why: str) -> HookAnswer:
 
 
 def _not_of_a_job_on(slurm_node: str) -> HookAnswer:
-    return HookAnswer(403, {"node": slurm_node, "error": "the token is not of a job on this node"})
+    return HookAnswer(403, {"node": slurm_node, "error": f"The token belongs to no job on Slurm node {slurm_node}."})
 
 
 def _not_the_site(slurm_node: str) -> HookAnswer:
-    return HookAnswer(403, {"node": slurm_node, "error": "the token is not the site's"})
+    why = "The token is not the site key; check KEY_FILE on the node and hooks.siteKeyFile."
+    return HookAnswer(403, {"node": slurm_node, "error": why})

@@ -10,7 +10,7 @@
 | 403 | the token is not the one of this job, nor the site's |
 | 404 | nothing is known of it |
 | 409 | for a drain: the job runs, and Slurm has not announced its end |
-| 503 | the answer took too long; polls find out as well |
+| 503 | the answer took too long; the next poll reports the same |
 """
 
 from __future__ import annotations
@@ -169,11 +169,13 @@ class _Hooks:
         return await self._reply("unlock", token, self._services.hooks.unlock(slurm_node, token, job))
 
     async def _reply(self, hook: str, token: str, answering: Awaitable[HookAnswer], wait_s: float = 0.0) -> Response:
+        limit_s = wait_s + SLACK_S
         try:
-            async with asyncio.timeout(wait_s + SLACK_S):
+            async with asyncio.timeout(limit_s):
                 answer = await answering
         except TimeoutError:
-            answer = HookAnswer(503, {"error": "no answer in time; polls find out as well"})
+            text = f"No answer within {limit_s:g} s. Ignore this error: the next poll reports the same."
+            answer = HookAnswer(503, {"error": text})
         if answer.status == 403 and not token:
             answer = HookAnswer(401, {"error": "a token is needed: Authorization: Bearer TOKEN"})
         self._metrics.hooked(hook, answer.status)

@@ -20,7 +20,7 @@
 HOOKS= # base URL of the hooks
 KEY_FILE=/etc/slurm/slurm-extender.key # the site key (hooks.siteKeyFile); readable by root and SlurmUser alone
 HOLD=8 # seconds of an Epilog; below SlurmdTimeout, and below the 14 s after which Slurm preempts a further victim
-CONF= # slurm.conf, where Slurm's commands do not find it by themselves: slurmctld does not tell its scripts
+CONF= # slurm.conf, if Slurm's commands do not find it: slurmctld does not pass SLURM_CONF to its scripts
 NOTES=/var/lib/slurm-extender # a folder on slurmctld's machine; SlurmUser's
 MARK='{"slurm-extender":1,' # how the mark of a placeholder begins
 
@@ -79,16 +79,16 @@ wait_until_clear() {
         ((${#others[@]} < 500)) && return
         ;;
       204) return ;; # there are Pods whose jobs run
-      202) # whoever looks at the extender's fences is told if Slurm waits for less
+      202) # report PrologEpilogTimeout; the doctor warns if it is too short
         [[ $limit ]] || limit=$(scontrol show config 2>/dev/null | sed -n 's/^PrologEpilogTimeout *= *\([0-9]\{1,9\}\).*/\1/p;T;q')
         ;;
-      4*) return ;; # a wrong key or address, or an older extender: it will never know
+      4*) return ;; # a wrong key or address, or an older extender: retrying does not help
       *)
         all_run && return
         sleep 2
         ;;
     esac
-    # Who was ended meanwhile waits no longer. The time limit of the others grows by the wait (`job_mgr.c`, job_config_fini).
+    # A job that ended meanwhile waits no longer. The time limit of the others grows by the wait (`job_mgr.c`, job_config_fini).
     if ((SECONDS >= look)); then
       look=$((SECONDS + 60))
       read_job "$SLURM_JOB_ID"
@@ -153,7 +153,7 @@ deadline=$((SECONDS + HOLD))
 while left=$((deadline - LAST - SECONDS)) && ((left > 0)); do
   # The node is named for the evidence that its fence works: after every placeholder job this call comes.
   case $(post "teardown?wait=$left&node=$SLURMD_NODENAME" "$((left + 1))") in
-    200 | 404) exit 0 ;; # gone, or nobody's
+    200 | 404) exit 0 ;; # the Pod is gone, or the job is no placeholder job
     202) ;;
     *) sleep 1 ;;
   esac

@@ -13,7 +13,7 @@
 HOOKS= # base URL of the hooks
 KEY_FILE=/etc/slurm/slurm-extender.key # the site key (hooks.siteKeyFile); readable by root and SlurmUser alone
 HOLD=5 # seconds for which a job waits for its lock at most
-CONF= # slurm.conf, where Slurm's commands do not find it by themselves: slurmctld does not tell its scripts
+CONF= # slurm.conf, if Slurm's commands do not find it: slurmctld does not pass SLURM_CONF to its scripts
 MARK='{"slurm-extender":1,' # how the mark of a placeholder begins
 
 case $SLURM_SCRIPT_CONTEXT in
@@ -36,7 +36,7 @@ deadline=$((SECONDS + HOLD))
 for node in "${nodes[@]}"; do
   while left=$((deadline - SECONDS)) && ((left > 0)); do
     case $(post_to "nodes/$node/$word?job=$SLURM_JOB_ID" "$left") in
-      2* | 4*) break ;; # done; or a wrong key or address, or an older extender: it will never be
+      2* | 4*) break ;; # done; or a wrong key or address, or an older extender: retrying does not help
       *) sleep 1 ;;
     esac
   done

@@ -111,7 +111,7 @@ class SlurmrestdNodes:
 
     async def node(self, node: str) -> SlurmNode:
         """Read one node."""
-        async with asked(f"node {node}"), timed("node", self._clock, self._observe):
+        async with asked(f"Slurm node {node}"), timed("node", self._clock, self._observe):
             return slurm_node(await self._client.node(node), self._owner)
 
     async def drain(self, node: str, reason: str, found: ReasonAfter = lambda _reason: "") -> None:
@@ -121,17 +121,17 @@ class SlurmrestdNodes:
         lifted with this one. Nor is the reason of a FAIL. Raises `PortError` then. The reason of a node that is DOWN
         stays, behind the extender's (`domain.nodes.drains`).
         """
-        async with asked(f"node {node}"), timed("node", self._clock, self._observe):
+        async with asked(f"Slurm node {node}"), timed("node", self._clock, self._observe):
             now = slurm_node(await self._client.node(node))
         if now.drained and not is_own_drain(now.reason, self._owner):
             word = "drained" if "DRAIN" in now.flags else "FAIL"
-            raise PortError(f"node {node} is {word} for {now.reason!r} already; the extender does not overwrite that")
+            raise PortError(f"Slurm node {node} is {word} for {now.reason!r}; the extender does not overwrite that")
         if now.drained:
             reason = found(now.reason) or reason
         said = reason if reason.startswith(DRAIN_PREFIX) else f"{DRAIN_PREFIX} {reason}"
         if now.state == "DOWN":  # of any other node Slurm may keep words that are over
             said = with_earlier_reason(said, earlier_reason(now.reason))
-        async with asked(f"a drain of node {node}"), timed("drain", self._clock, self._observe):
+        async with asked(f"a drain of Slurm node {node}"), timed("drain", self._clock, self._observe):
             await self._client.update_node(node, NodeUpdate(state=("DRAIN",), reason=said))
 
     async def resume(self, node: str, found: ReasonAfter = lambda _reason: "") -> None:
@@ -140,15 +140,17 @@ class SlurmrestdNodes:
         UNDRAIN, not RESUME: it leaves a DOWN node DOWN (`scontrol(1)`), and the extender does not resume DOWN nodes.
         Such a node gets its earlier reason back.
         """
-        async with asked(f"node {node}"), timed("node", self._clock, self._observe):
+        async with asked(f"Slurm node {node}"), timed("node", self._clock, self._observe):
             now = await self._client.node(node)
         if not now.drained:
             return
         if not is_own_drain(now.reason, self._owner):
-            raise PortError(f"node {node} is drained for {now.reason!r}, by another author: the drain is not lifted")
+            raise PortError(
+                f"Slurm node {node} is drained for {now.reason!r} by another author: the drain is not lifted"
+            )
         if found(now.reason):
-            raise PortError(f"node {node} has to stay drained for {now.reason!r}: the drain is not lifted")
-        async with asked(f"an end of the drain of node {node}"), timed("resume", self._clock, self._observe):
+            raise PortError(f"Slurm node {node} has to stay drained for {now.reason!r}: the drain is not lifted")
+        async with asked(f"an end of the drain of Slurm node {node}"), timed("resume", self._clock, self._observe):
             await self._client.update_node(node, NodeUpdate(state=("UNDRAIN",), reason=_earlier_reason(now)))
 
     def _with_default(self, partitions: Sequence[SlurmPartition]) -> dict[str, SlurmPartition]:

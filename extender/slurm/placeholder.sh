@@ -23,7 +23,7 @@ wait_s=$((10#$wait_s))
 . post.sh # put in here when the script is made
 
 # A hint about the start, given in the background: a Pod must not wait because the extender is away for a moment.
-tell_started() {
+report_started() {
   local pause
   for pause in 1 2 4 8 0; do
     [[ $(post started 5) == [24]* ]] && return
@@ -36,7 +36,7 @@ warned() {
   [[ -n $hooks ]] && (trap '' TERM USR1 USR2 HUP; post 'teardown?wait=0' 5) >/dev/null &
 }
 
-# Asks until the Pod is gone (200), nobody knows of it (404), or the time is over.
+# Asks until the Pod is gone (200), the extender does not know the job (404), or the time is over.
 ended() {
   trap '' TERM USR1 USR2 HUP # also for curl, which inherits it: Slurm may signal the whole process group again
   # shellcheck disable=SC2046 # one word for each job
@@ -63,7 +63,7 @@ trap warned USR1
 trap 'finished 0' USR2
 trap 'finished 1' HUP
 
-[[ -n $hooks ]] && tell_started >/dev/null 2>&1 &
+[[ -n $hooks ]] && report_started >/dev/null 2>&1 &
 
 # bash runs a trap only when no foreground command is left, so the sleep is in the background and waited for.
 while :; do

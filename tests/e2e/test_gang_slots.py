@@ -122,7 +122,7 @@ def test_the_external_node_of_a_member_that_succeeded_stays_usable(stage: Stage)
         lambda: [text for pod in stay for reason, text in site.events(pod) if reason == "GangNodesKept"],
         "an Event names the node that is kept",
     )
-    assert f"Slurm keeps {node} " in said[0]
+    assert f" keeps Slurm node {node} until the job ends" in said[0]
     site.elapse(MESSAGE_TIMEOUT_S)
     for pod in stay:
         site.delete(pod)

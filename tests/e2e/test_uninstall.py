@@ -53,7 +53,7 @@ def test_what_waits_is_let_go_what_runs_continues_and_a_new_installation_adopts_
         assert [one.job_id for one in stage.jobs(runs)] == [job.job_id]
         assert f"kept: job {job.job_id}" in said
         assert stage.drained() == []
-        assert "0 objects removed, 1 kept, 0 left" in site.uninstall()[1]
+        assert "0 removed, 1 kept, 0 need action" in site.uninstall()[1]
     finally:
         site.start_extender()
     assert stage.job(waits).state == "PENDING"
@@ -126,4 +126,4 @@ def test_taints_cordons_conditions_and_drains_of_the_extender_are_removed_and_th
     assert node(stage, cordoned)["spec"]["unschedulable"] is True
     assert stage.drained() == []
     assert f"{ill}|{DISK}" in site.slurm.run("sinfo", "-h", "-R", "-o", "%N|%E").splitlines()
-    assert "0 objects removed, 0 kept, 0 left" in site.uninstall()[1]
+    assert "0 removed, 0 kept, 0 need action" in site.uninstall()[1]

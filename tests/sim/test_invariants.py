@@ -107,7 +107,7 @@ def test_a_drain_for_want_of_room_that_stays_when_there_is_room(full: bool) -> N
             await site.submit_as_another_user(0, {"cpus_per_task": 8, "required_nodes": [node]})
         ]
         await site.until(lambda: job.running, "its start")
-        site.slurm.controller.drain(node, "slurm-extender: [01234567] Slurm has no room for default/other there")
+        site.slurm.controller.drain(node, "slurm-extender: [01234567] Slurm has no room for default/other on this node")
         if not full:
             site.slurm.controller.end(job.job_id, "COMPLETED")
         await asyncio.sleep(6)

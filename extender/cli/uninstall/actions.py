@@ -24,7 +24,7 @@ class ActionLog:
         self._say = say
         self._dry_run = dry_run
         self.done: Counter[str] = Counter()
-        """Number of objects by `done`, `kept` and `left`."""
+        """Number of objects by `done`, `kept` and `left` (needs action)."""
 
     async def do(self, what: str, act: Callable[[], Awaitable[str]]) -> bool:
         """Execute an action, or print it in a dry run. Return whether it succeeded; `act` returns an error or ""."""
@@ -51,7 +51,7 @@ class ActionLog:
     def left(self, text: str) -> None:
         """Report an object that needs another run or an administrator."""
         self.done["left"] += 1
-        self._say(f"left: {text}")
+        self._say(f"needs action: {text}")
 
 
 async def each(objects: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:

@@ -28,7 +28,7 @@ def uninstall(  # noqa: PLR0917 - click names them
 ) -> None:
     """Remove everything slurm-extender created in Kubernetes and Slurm: gates, taints, jobs, drains, nodes.
 
-    The command is idempotent: run it again to resume. Exit code 1 if objects are left. See docs/operations.md.
+    The command is idempotent: run it again to resume. Exit code 1 if an object needs action. See docs/operations.md.
 
     \b
     Example:

@@ -67,7 +67,8 @@ class JobCleanup:
                 await self._end_job(read, found)
             elif read is not None and mark_of_orphan(read.job, self._mark, self._caller)[0] is not None:
                 self._actions.left(
-                    f"job {job_id} has the extender's mark, and its origin is not proved: scancel it if it is one"
+                    f"job {job_id} has the extender's mark without proof; "
+                    f"cancel it with `scancel {job_id}` if it is a placeholder job"
                 )
 
         await each(sorted(job_id for job_id, words in states.items() if words & LIVE), check_one)

@@ -114,7 +114,7 @@ async def remove(
     clean = await run.run()
     done = run.actions.done
     word = "would be removed" if options.dry_run else "removed"
-    say(f"{done['done']} objects {word}, {done['kept']} kept, {done['left']} left")
+    say(f"{done['done']} {word}, {done['kept']} kept, {done['left']} need{'s' if done['left'] == 1 else ''} action")
     return clean
 
 

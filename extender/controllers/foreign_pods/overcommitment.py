@@ -115,13 +115,12 @@ class Overcommitment:
         if not unheld or not why:
             return ""
         named = ", ".join(foreign_pod.pod for foreign_pod in unheld[:NAMED]) + (" and others" if unheld[NAMED:] else "")
-        amount, short = total(foreign_pod.amount for foreign_pod in unheld).text, self._too_little(node)
+        amount = total(foreign_pod.amount for foreign_pod in unheld).text
         drained = self._foreign_pods.shortages.get(node) is not None
-        room = f"Slurm has allocated {short.text} of that" if not short.nothing else "Slurm may allocate that"
-        if drained and short.nothing:
-            room = "Slurm has not allocated that"
-        then = "The node is drained until jobs reserve it" if drained else "The node could not be drained"
-        return f"No job reserves {amount} for {named}: {room}. {then}. Cause: {why}"
+        action = "Drain the node, or move these Pods."
+        if drained:
+            action = "The node stays drained until a job reserves that; end jobs there, or move these Pods."
+        return f"No Slurm job reserves {amount} on Slurm node {node} for {named}: {why.rstrip('.')}. {action}"
 
     def _announce(self, node: str, reason: Reason, text: str, *, warning: bool) -> None:
         name = self._engine.snapshot.node_map.last_kubernetes(node)

@@ -121,7 +121,7 @@ class Shortages:
         foreign_pods = self._unheld(node)
         if foreign_pods:
             more = f" and {len(foreign_pods) - 1} more" if foreign_pods[1:] else ""
-            text = f"Slurm has no room for {foreign_pods[0].pod}{more} there"
+            text = f"Slurm has no room for {foreign_pods[0].pod}{more} on this node"
             self._nodes.hold(node, _cause(node), text, closely=0.0)
 
     def _is_only_hold(self, node: str) -> bool:

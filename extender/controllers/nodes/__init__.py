@@ -1,5 +1,6 @@
-"""Nodes of both sides: what Kubernetes says of them for Slurm, and what Slurm says of them for Kubernetes.
+"""Reconcile Kubernetes Nodes and Slurm nodes in both directions.
 
-`controller` looks at both and maps them; the others ask it to hold a node, or to let it go, each for one reason, and
-`drains` carries that out. `marks` and `external_nodes` go the other two ways: onto Nodes, and into Slurm's own list.
+`controller` reads both and maps them. The other controllers request a drain hold or its end from it, each for one
+drain reason; `drains` executes these requests. `marks` writes conditions, taints and annotations on Nodes;
+`external_nodes` registers Nodes in Slurm.
 """

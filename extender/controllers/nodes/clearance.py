@@ -41,7 +41,7 @@ class NodeVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClearanceAnswer:
-    """That, and for whom the node is kept: a sentence for each."""
+    """Hold the verdict on a Slurm node, and one sentence for each Pod that keeps it drained."""
 
     answer: NodeVerdict
     why: tuple[str, ...] = ()

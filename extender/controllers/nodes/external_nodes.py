@@ -241,19 +241,24 @@ class ExternalNodeController:
         match one.change.step:
             case Step.LEAVE:
                 self._release_hold(name)
-                return self._say(name, one, f"{one.change.text}; it is left unchanged")
+                action = f"Delete Slurm node {name} to let the extender register it"
+                return self._say(name, one, f"{one.change.text}. {action}")
             case Step.CREATE if not features.register:
-                why = f"Slurm {release} cannot use external nodes that are created at run time (25.11.6 can)"
-                return self._say(name, one, f"{one.change.text}; {why}")
+                why = f"Slurm {release} cannot use external nodes that are created at run time"
+                action = "Upgrade Slurm to 25.11.6, or exclude the Node by nodes.external.selector"
+                return self._say(name, one, f"{one.change.text}: {why}. {action}")
             case Step.CREATE if want is not None and not want.ready:
                 return f"Node {want.node} is not Ready"
             case Step.CREATE if other := self._other_name(one.node, name):
                 return f"Node {one.node} is still Slurm node {other}"
             case Step.RENEW if not features.renew:
-                why = f"Slurm {release} cannot register a deleted node again (26.05.3 can), so it stays as it is"
-                return self._say(name, one, f"{one.change.text}; {why}")
+                why = f"Slurm {release} cannot register a deleted node again, so the Slurm node stays unchanged"
+                return self._say(name, one, f"{one.change.text}: {why}. Upgrade Slurm to 26.05.3")
             case Step.RENEW if want is not None and self._asked.get(name) == want:
-                return self._say(name, one, f"{one.change.text}; Slurm creates it with other values than requested")
+                action = f"Compare `scontrol show node {name}` with nodes.external"
+                return self._say(
+                    name, one, f"{one.change.text}: Slurm creates it with other values than requested. {action}"
+                )
             case Step.RENEW | Step.DELETE:
                 return self._not_empty(name, one, has, many=many)
         return ""
@@ -272,8 +277,8 @@ class ExternalNodeController:
                 return "the API server does not answer"
         self._hold(name, one.change)
         if one.change.step is Step.DELETE and not (self._engine.snapshot.slurm.features.renew or self._rules.remove):
-            why = "Slurm cannot register a deleted node again if the Node returns (26.05.3 can), so it stays, drained"
-            return self._say(name, one, f"{one.change.text}; {why}")
+            why = "Slurm cannot register a deleted node again if the Node returns, so the Slurm node stays drained"
+            return self._say(name, one, f"{one.change.text}: {why}. Upgrade Slurm to 26.05.3")
         if not self._fresh():
             return "the API server does not answer"
         held = self._nodes.holds.get(name)
@@ -334,7 +339,7 @@ class ExternalNodeController:
         one.refusals += 1
         one.refused = NodeRefusal(cause_of(name, answer.text), now)
         self.done[str(step), "refused"] += 1
-        self._say(name, one, f"{one.change.text}, and Slurm refuses: {answer.text}")
+        self._say(name, one, f"{one.change.text}: Slurm rejected the change ({answer.text}). The extender retries")
 
     def _hold(self, name: str, change: ExternalNodeChange) -> None:
         self._nodes.hold(name, _CAUSE + name, change.text, closely=0.0)

@@ -36,7 +36,7 @@ ABSENT_FOR = 5.0
 
 RUNNING = "RUNNING"
 PENDING = "PENDING"
-"""A job that was put back into the queue has no node any more, however long it waits."""
+"""A job that was requeued has no node any more, however long it waits."""
 
 COMPLETING = "COMPLETING"
 """The flag of a job that is over and of which something may still be on the node."""
@@ -47,8 +47,11 @@ class JobKind(StrEnum):
 
     NATIVE = "native"
     PLACEHOLDER = "placeholder"
-    UNKNOWN = "Slurm does not know it"
-    UNREAD = "Slurm does not say"
+    UNKNOWN = "unknown"
+    """Slurm has no such job."""
+
+    UNREAD = "unread"
+    """The job could not be read from Slurm."""
 
 
 @dataclass(slots=True)

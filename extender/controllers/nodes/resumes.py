@@ -17,7 +17,8 @@ APART = 0.2
 """Seconds between two reads of a node on which a Pod may be ending."""
 
 SHARE = 3.0
-"""A pause is this many times as long as the read before it took, within its bounds: who is slow to answer is busy."""
+"""A pause is this many times as long as the read before it, within bounds. A slow answer means that slurmctld is busy.
+"""
 
 LONGEST = 0.25
 """Seconds of a pause at most while a Pod may be ending somewhere: slurmctld waits little longer."""

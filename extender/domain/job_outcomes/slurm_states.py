@@ -60,15 +60,13 @@ STATES: tuple[StateRule, ...] = (
         "COMPLETING", Meaning.NOTE, "is being cleaned up on its nodes: Epilog, or processes that do not end", flag=True
     ),
     StateRule("LAUNCH_FAILED", Meaning.NOTE, "could not be launched on its node", flag=True),
-    StateRule("REQUEUED", Meaning.TAKEN, "was put back into the queue", EndKind.REQUEUED, flag=True),
-    StateRule("REQUEUE_HOLD", Meaning.TAKEN, "was put back into the queue and held", EndKind.REQUEUED, flag=True),
-    StateRule(
-        "REQUEUE_FED", Meaning.TAKEN, "was put back into the queue of its federation", EndKind.REQUEUED, flag=True
-    ),
+    StateRule("REQUEUED", Meaning.TAKEN, "was requeued", EndKind.REQUEUED, flag=True),
+    StateRule("REQUEUE_HOLD", Meaning.TAKEN, "was requeued and held", EndKind.REQUEUED, flag=True),
+    StateRule("REQUEUE_FED", Meaning.TAKEN, "was requeued in its federation", EndKind.REQUEUED, flag=True),
     StateRule(
         "SPECIAL_EXIT",
         Meaning.TAKEN,
-        "was put back into the queue and held as a special exit",
+        "was requeued and held as a special exit",
         EndKind.REQUEUED,
         flag=True,
     ),
@@ -325,7 +323,7 @@ def observe(job: JobView) -> Observation:
             return _taken(job, words)
         case _ if job.restart_count > 0:
             # Placeholder jobs are not to be requeued; one that was has lost its nodes, wherever it runs or waits now.
-            return Ended(EndKind.REQUEUED, _sentence(job, "was put back into the queue"), alive=True)
+            return Ended(EndKind.REQUEUED, _sentence(job, "was requeued"), alive=True)
         case PolledState.WAITING:
             return _waiting(job)
         case PolledState.STARTING:
@@ -372,7 +370,7 @@ def _taken(job: JobView, words: frozenset[str]) -> Ended:
     over = next((rule for rule in STATES if rule.word in words and rule.meaning is Meaning.OVER), None)
     rule = over or next((rule for rule in STATES if rule.word in words and rule.meaning is Meaning.TAKEN), None)
     if rule is None:  # PENDING and COMPLETING: requeued, and its last nodes are still being cleaned up
-        return Ended(EndKind.REQUEUED, _sentence(job, "was put back into the queue"), alive=True)
+        return Ended(EndKind.REQUEUED, _sentence(job, "was requeued"), alive=True)
     return Ended(rule.kind or EndKind.REQUEUED, _sentence(job, rule.text), alive=True)
 
 

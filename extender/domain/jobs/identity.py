@@ -138,7 +138,7 @@ def _digest_of(uid: str) -> str:
 def with_members(text: str, checkpoint: Checkpoint | None, slots: int, first: Iterable[str] | None = None) -> str:
     """Return the text with this checkpoint in its mark, and with at least so many slots where it says how many.
 
-    It is the mark alone where other hands have written it otherwise. `checkpoint` `None`: that of the mark stays.
+    If another client reformatted the text, only the mark is returned. `checkpoint` `None`: that of the mark stays.
     `first`: the UIDs of members of whom none was bound yet; `None`: members run already.
     """
     mark = decode_mark(text)

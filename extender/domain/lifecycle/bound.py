@@ -9,7 +9,7 @@ from extender.domain.jobs.changes import can_follow_running
 from extender.domain.lifecycle.granted import lacks_nodes, release_unusable
 from extender.domain.lifecycle.kept import keep_for_next
 from extender.domain.lifecycle.rules import At, StateRules, Step
-from extender.domain.lifecycle.taken_nodes import end_stranded, is_smaller, lose_nodes, request_ends
+from extender.domain.lifecycle.taken_nodes import MOST_NAMED, end_stranded, is_smaller, lose_nodes, request_ends
 from extender.domain.lifecycle.transitions import (
     announce,
     follow_job,
@@ -22,6 +22,7 @@ from extender.domain.lifecycle.transitions import (
     with_payload,
 )
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.printable import enumerated
 from extender.domain.renewal import replace
 from extender.domain.states import BoundState, GrantedState
 from extender.domain.wellknown import Reason
@@ -98,7 +99,7 @@ def _with_successors(p: Placeholder, bound: BoundState, event: e.JobGranted, at:
     allocation = tuple(sorted(event.allocation.items()))
     granted = GrantedState(bound.job, allocation, limit_at=bound.limit_at, successors=True)
     p = replace(p, payload=granted, wake_at=at.now + at.timing.busy)
-    nodes = ", ".join(sorted({p.node_of(m.ref.uid) for m in p.members if m.wanting}))
+    nodes = enumerated("Node", sorted({p.node_of(m.ref.uid) for m in p.members if m.wanting}), MOST_NAMED)
     return p, [announce(p, Reason.JOB_GRANTED, f"Slurm job {event.job_id} has {nodes} for a Pod that came later.")]
 
 
@@ -160,11 +161,12 @@ def _shrink_answered(p: Placeholder, bound: BoundState, event: e.ShrinkAnswered,
         return p, []
     if event.done:
         return replace(p, payload=replace(bound, returned=True)), [c.ReadJob(event.job_id)]
-    nodes, bound = ", ".join(bound.vacated), replace(bound, vacated=())
+    nodes = enumerated("Slurm node", bound.vacated, MOST_NAMED)
+    bound = replace(bound, vacated=())
     if event.done is None:
         return replace(p, payload=bound), [c.ReadJob(event.job_id)]
     bound = replace(bound, job=replace(bound.job, unshrinkable=event.refused_for))
-    text = f"Slurm keeps {nodes} for job {event.job_id} until the job ends, although no member is there: {event.text}"
+    text = f"Slurm job {event.job_id} keeps {nodes} until the job ends, although no member is there: {event.text}"
     refs = tuple(m.ref for m in p.members if not (m.end or m.unknown))[:1]
     commands: list[c.Command] = [c.Announce(refs, Reason.GANG_NODES_KEPT, text)]
     return replace(p, payload=bound), [*commands, *([c.ReadJob(event.job_id)] if p.wants else [])]

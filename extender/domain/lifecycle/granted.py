@@ -180,7 +180,7 @@ def _unusable(p: Placeholder, granted: GrantedState, event: e.AllocationMisfits 
     member = p.member(event.later) if isinstance(event, e.NodeRefused) else None
     if member is None:
         return p, []
-    text = f"This Pod waits for node {event.node} of Slurm job {p.job_id}; the other members continue. {event.text}"
+    text = f"This Pod waits for Node {event.node} of Slurm job {p.job_id}; the other members continue. {event.text}"
     said = c.Announce((member.ref,), Reason.JOB_PENDING, text, True)
     return replace(p, payload=replace(granted, successors=True)), [said]
 
@@ -197,7 +197,7 @@ def _unfenced(p: Placeholder, _granted: GrantedState, event: e.AllocationUnfence
 def _release_for(p: Placeholder, node: str, text: str, at: At) -> Step:
     said = announce(p, Reason.ALLOCATION_RELEASED, f"Node {node} of Slurm job {p.job_id} is released: {text}", True)
     p = delay_next_attempt(replace(p, refused_nodes=p.refused_nodes | {node}), at)
-    return release_job(p, f"node {node}: {text}", at, said)
+    return release_job(p, f"Node {node}: {text}", at, said)
 
 
 def _candidates(p: Placeholder, granted: GrantedState, event: e.CandidatesChanged, at: At) -> Step:

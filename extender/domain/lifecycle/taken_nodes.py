@@ -13,7 +13,7 @@ from extender.domain.backoff import Backoff
 from extender.domain.lifecycle.rules import At, Step
 from extender.domain.lifecycle.transitions import end_pods, release_job
 from extender.domain.placeholder import Placeholder
-from extender.domain.printable import shortened
+from extender.domain.printable import enumerated
 from extender.domain.renewal import replace
 from extender.domain.states import BoundState, LostState, PlaceholderJob
 from extender.domain.wellknown import Reason
@@ -103,7 +103,7 @@ def _kind(bound: BoundState, nodes: Sequence[str]) -> e.EndKind:
 def _text(
     job_id: int, nodes: Sequence[str], kind: e.EndKind, others: str = "members on the other nodes continue"
 ) -> str:
-    named = f"node{'' if len(nodes) == 1 else 's'} {shortened(nodes, MOST_NAMED)}"
+    named = enumerated("Slurm node", nodes, MOST_NAMED)
     if kind is e.EndKind.NODE_FAILURE:
         return f"Slurm job {job_id} lost {named}, which failed; {others}."
-    return f"Slurm took {named} from job {job_id}; {others}."
+    return f"Slurm removed {named} from job {job_id}; {others}."

@@ -242,7 +242,7 @@ def text_of(event: JobEvent) -> str:
     """Return the sentence that reports this condition of the job to users."""
     match event:
         case e.JobWaiting():
-            return f"Slurm put job {event.job_id} back into the queue."
+            return f"Slurm job {event.job_id} was requeued."
         case e.JobEnding(kind=e.EndKind.TIME_LIMIT):
             return f"The time limit of Slurm job {event.job_id} is near, and Pods on it must be gone by then."
         case e.JobEnding():

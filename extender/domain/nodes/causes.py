@@ -1,6 +1,7 @@
 """Find the drain reasons that follow from the state of a Node, as far as the site's rules count them.
 
-Marks that an extender wrote there because of Slurm never count (`marks`): they would keep themselves alive.
+Marks that an extender wrote there because of Slurm never count (`marks`): otherwise the extender's own mark would cause
+the drain that causes the mark.
 """
 
 from __future__ import annotations

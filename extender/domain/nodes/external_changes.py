@@ -48,7 +48,7 @@ def compare(want: DesiredNode | None, has: SlurmNode | None, rules: ExternalRule
         if want is None:
             return NOTHING
         return ExternalNodeChange(
-            Step.LEAVE, f"Slurm has a node {has.name} that this extender did not register for Node {want.node}"
+            Step.LEAVE, f"Slurm node {has.name} exists, but this extender did not register it for Node {want.node}"
         )
     if want is None:
         return ExternalNodeChange(Step.DELETE, f"Node {has.registered_for} is to be unregistered")

@@ -53,22 +53,22 @@ def fit(
     matter.
     """
     if not node.allocatable:
-        return Busy(f"node {node.name} has not reported its allocatable resources yet")
+        return Busy(f"Node {node.name} has not reported its allocatable resources yet")
     others = [other for other in present if other.uid != pod.uid and not other.finished]
     ending = [other for other in others if other.deleted_at is not None]
     try:
         requested = _demand_of(pod).sizes
         allocatable = _sizes_of_node(node)
     except ValueError as why:
-        return Misfits(f"node {node.name}: {why}")
+        return Misfits(f"Node {node.name}: {why}")
     requested = {name: amount for name, amount in requested.items() if name in allocatable or not on_no_node(name)}
     occupied = _Occupancy()
     occupied.add(other for other in others if other.deleted_at is None)
     if wants := occupied.wants(pod, requested, allocatable):
-        return Misfits(f"node {node.name} {wants}")
+        return Misfits(f"Node {node.name} {wants}")
     occupied.add(ending)
     if ending and (wants := occupied.wants(pod, requested, allocatable)):
-        return Busy(f"node {node.name} {wants}; ending there: {', '.join(sorted(other.full_name for other in ending))}")
+        return Busy(f"Node {node.name} {wants}; ending there: {', '.join(sorted(other.full_name for other in ending))}")
     return Fits()
 
 

@@ -1,4 +1,4 @@
-"""Find out whether any node is large enough when empty, and which one comes nearest to the request.
+"""Find out whether any node is large enough when empty, and which one is closest to the request.
 
 Two counts decide: the configured size in Slurm (`_build_node_list` in `node_scheduler.c`, which counts the system's
 reserved part too), and kubelet's allocatable. A size that is not known counts as large enough.
@@ -74,8 +74,11 @@ def times(requested: Amounts, has: Amounts) -> int:
     return min((max(0, has.get(name, 0)) // amount for name, amount in requested.items() if amount > 0), default=0)
 
 
-def nearest(requested: Amounts, offers: Mapping[str, Amounts]) -> str:
-    """Return the nearest node and what it is too small in, as a clause. `offers` by the name of the node."""
+def closest(kind: str, requested: Amounts, offers: Mapping[str, Amounts]) -> str:
+    """Return a sentence with the closest node and what it has too little of. `offers`: by the name of the node.
+
+    `kind` is "Node" or "Slurm node".
+    """
 
     def distance(name: str) -> tuple[int, float, str]:
         has = offers[name]
@@ -84,18 +87,17 @@ def nearest(requested: Amounts, offers: Mapping[str, Amounts]) -> str:
 
     best = min(offers, key=distance)
     has = offers[best]
-    missing = "; ".join(
-        _lacked(name, requested[name], has.get(name, 0), offers.values()) for name in lacks(requested, has)
-    )
-    return f"nearest is {best}: {missing}"
+    missing = [_lacked(name, requested[name], has.get(name, 0), offers.values()) for name in lacks(requested, has)]
+    return f"Closest is {kind} {best} with {' and '.join(missing)}."
 
 
 def _lacked(name: str, amount: int, has: int, offers: Iterable[Amounts]) -> str:
-    most = max(offer.get(name, 0) for offer in offers)
+    most = max((size for offer in offers if (size := offer.get(name, 0)) != UNKNOWN), default=0)
     kind, typed, _ = name.partition(":")
-    said = f"{amount}{unit(name)} of {name} asked" if name not in {CPUS, MEMORY} else f"{amount} {name} asked"
-    said += f", it has {has}{unit(name)}" + (f" (the most is {most}{unit(name)})" if most > has else "")
-    if not most and typed:
-        there = sorted({one for offer in offers for one in offer if one.startswith(f"{kind}:")})
-        said += f"; no such node, there are {', '.join(there) or 'none of its kind'}"
-    return said
+    said = f"{has}{unit(name)} of {amount}{unit(name)} requested {name}"
+    if most > has:
+        return f"{said} (largest: {most}{unit(name)})"
+    if most or not typed:
+        return said
+    types = sorted({one for offer in offers for one in offer if one.startswith(f"{kind}:")})
+    return f"{said} (available types: {', '.join(types) or 'none'})"

@@ -16,6 +16,7 @@ from extender.domain.gangs.vacancies import kept_nodes
 from extender.domain.job_outcomes.slurm_states import ReasonClass, reason_rule
 from extender.domain.jobs.job import JobView
 from extender.domain.placeholder import Placeholder
+from extender.domain.printable import enumerated
 from extender.domain.states import (
     BoundState,
     GrantedState,
@@ -200,8 +201,9 @@ def why(p: Placeholder, context: WaitContext) -> Why:
 def _why(p: Placeholder, context: WaitContext) -> Why:
     match p.payload:
         case BoundState():
-            kept = ", ".join(kept_nodes(p))
-            more = f" Slurm keeps {kept} until the job ends, although no member is there." if kept else ""
+            kept = kept_nodes(p)
+            named = enumerated("Slurm node", kept, len(kept))
+            more = f" The job keeps {named} until the job ends, although no member is there." if kept else ""
             return Why(Cause.ALLOCATED, f"Slurm job {p.job_id} has {_nodes(p)} for the Pod.{more}")
         case LostState(end_text=text):
             return Why(Cause.ALLOCATION_ENDING, text or "The Pod's allocation in Slurm ends.")

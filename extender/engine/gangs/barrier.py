@@ -348,7 +348,7 @@ class GangBarrier:
         if any(member.placed for member in p.members):
             self.outcomes[BarrierOutcome.BROKEN] += 1
             self._engine.handle(key, e.NodeRefused(node, text), "gang barrier")  # the next job excludes it
-            text = f"The gang cannot start as a whole: node {node}: {text}"
+            text = f"The gang cannot start as a whole: Node {node}: {text}"
             self._engine.handle(key, e.JobEnded(job_id, e.EndKind.FAILED, text, alive=True), "gang barrier")
         else:
             self.outcomes[BarrierOutcome.EXPIRED] += 1

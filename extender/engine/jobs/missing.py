@@ -34,10 +34,7 @@ MISS_APART = 1.0
 GATHER = 10.0
 """Seconds for which a workload's job must be missing before it may end: until then it shows how many others are."""
 
-HELD_TEXT = (
-    "Its Slurm job is missing, and so are many others: no Pod is ended until an administrator confirms it. "
-    "Its node takes no other job meanwhile."
-)
+RUNBOOK = "runbook SlurmExtenderMassDeletionGuardActive"
 
 SPARED_TEXT = (
     "Its Slurm job is missing: the Pod would be ended, but orphans.dryRun is set in the extender's configuration. "
@@ -46,12 +43,12 @@ SPARED_TEXT = (
 
 NODES_UNKNOWN_TEXT = (
     "Its Slurm job is missing, and so is its Slurm node: slurmrestd may belong to another cluster. No Pod is ended "
-    "until an administrator confirms it (SIGUSR1)."
+    f"until an administrator confirms it ({RUNBOOK})."
 )
 
 HOW_TO_RELEASE = (
-    "many jobs are missing at once: check slurmctld. No Pod is ended meanwhile. If the jobs are gone, send SIGUSR1 to "
-    "this process, or delete the Pods; if the jobs return, nothing has to be done"
+    "many jobs are missing at once: check slurmctld. No Pod is ended meanwhile. If the jobs are gone, delete the Pods, "
+    f"or confirm as in {RUNBOOK}; if the jobs return, nothing has to be done"
 )
 
 
@@ -151,7 +148,7 @@ class MissingJobTracker:
             return True
         if not before:
             _log.error("mass_deletion_guard_engaged", what=HOW_TO_RELEASE)
-        self._hold(key, job_id, refs, HELD_TEXT)
+        self._hold(key, job_id, refs, _held_text(job_id))
         return False
 
     @property
@@ -188,6 +185,12 @@ class MissingJobTracker:
         self._events.publish(JobMissing(key, held))
 
 
+def _held_text(job_id: int | None) -> str:
+    job = "The Slurm job" if job_id is None else f"Slurm job {job_id}"
+    said = f"{job} of this Pod and many others are missing; evictions are paused."
+    return f"{said} Check slurmctld, then confirm ({RUNBOOK})."
+
+
 def _names(refs: Sequence[MemberRef]) -> str:
     return ", ".join(ref.full_name for ref in refs)
 
@@ -214,7 +217,7 @@ class OrphanCount:
 
 
 class PolledJobStates:
-    """Answers for every workload that takes a job for its own: an id may be given out again."""
+    """Handle the polled states of jobs for every workload that claims the job, since Slurm may reuse a job id."""
 
     def __init__(self, workloads: Placeholders, missing_jobs: MissingJobTracker, notify: EmitEvent) -> None:
         self._workloads = workloads

@@ -219,7 +219,7 @@ class NodeCapacityIndex:
             requested = room.of_pod(pod, self._on_no_node)
             if there and there <= self._too_small(requested):
                 offers = {name: room.of_kubelet(self._nodes[name], requested) for name in there}
-                return f"No Node that the Pod may use is large enough for it: {room.nearest(requested, offers)}."
+                return f"No Node that the Pod may use is large enough for it. {room.closest('Node', requested, offers)}"
         return ""
 
     @staticmethod
@@ -238,7 +238,7 @@ class NodeCapacityIndex:
             offers[name] = has
         if not offers:
             return ""
-        return f"No node of Slurm that the Pod may use is large enough for it: {room.nearest(requested, offers)}."
+        return f"No Slurm node that the Pod may use is large enough for it. {room.closest('Slurm node', requested, offers)}"
 
     def _too_small(self, requested: Amounts) -> frozenset[str]:
         key = frozenset(requested.items())

@@ -61,7 +61,7 @@ async def test_edge_case_14_slurm_has_the_node_of_a_member_that_succeeded_within
         await succeeded(site, "ring-1")
         await asyncio.sleep(1)
         assert nodes_of_job(site) == ("n1", "n3")
-        assert "Slurm keeps" not in why(site, "ring-0")
+        assert " keeps Slurm node" not in why(site, "ring-0")
         await asyncio.sleep(30)
         assert [job.job_id for job in site.live_jobs()] == jobs
         assert bound(site, names) == 3
@@ -92,7 +92,7 @@ async def test_edge_case_14_a_site_that_forbids_shrinking_is_asked_once_and_keep
         await asyncio.sleep(100)
         assert nodes_of_job(site) == ("n1", "n2", "n3")
         assert sum("GangNodesKept" in site.events(name) for name in ("ring-0", "ring-1", "ring-2")) == 1
-        assert why(site, "ring-0").endswith("Slurm keeps n2, n3 until the job ends, although no member is there.")
+        assert why(site, "ring-0").endswith("keeps Slurm nodes n2, n3 until the job ends, although no member is there.")
         site.kube.delete_pod("ring-0", grace_s=1)
         await site.until(lambda: not site.live_jobs(), "the end of its job")
 
@@ -115,7 +115,7 @@ async def test_edge_case_14_a_site_that_forbids_shrinking_keeps_the_nodes_of_a_l
         await site.bound("pair-0")
         await succeeded(site, "pair-1")
         await asyncio.sleep(30)
-        assert "Slurm keeps n2 until the job ends" in why(site, "pair-0")
+        assert "The job keeps Slurm node n2 until the job ends" in why(site, "pair-0")
         assert "GangNodesKept" not in site.events("pair-0")
 
 
@@ -141,9 +141,9 @@ async def test_edge_case_15_the_node_of_the_batch_script_is_kept_and_an_event_sa
         await succeeded(site, "ring-0")
         await asyncio.sleep(30)
         assert nodes_of_job(site) == ("n1", "n3")
-        notes = [text for text in site.notes("ring-2") if "Slurm keeps node n1" in text]
+        notes = [text for text in site.notes("ring-2") if " keeps Slurm node n1" in text]
         assert len(notes) == 1
-        assert why(site, "ring-2").endswith("Slurm keeps n1 until the job ends, although no member is there.")
+        assert why(site, "ring-2").endswith("keeps Slurm node n1 until the job ends, although no member is there.")
 
 
 async def test_edge_case_20_an_administrator_who_shrinks_the_job_ends_the_members_there_alone(site: Site) -> None:
@@ -157,8 +157,8 @@ async def test_edge_case_20_an_administrator_who_shrinks_the_job_ends_the_member
         assert not any("deletionTimestamp" in site.pod(name)["metadata"] for name in names[:2])
         assert [one.job_id for one in site.live_jobs()] == [job.job_id]
         assert site.drained() == []
-        note = next(text for text in site.notes("ring-2") if "Slurm took" in text)
-        assert note == f"Slurm took node n3 from job {job.job_id}; members on the other nodes continue."
+        note = next(text for text in site.notes("ring-2") if "Slurm removed" in text)
+        assert note == f"Slurm removed Slurm node n3 from job {job.job_id}; members on the other nodes continue."
         gang(site, range(2, 3), 3)
         await asyncio.sleep(60)
         assert bound(site, ["ring-2"]) == 0

@@ -103,7 +103,7 @@ async def test_a_job_that_slurm_takes_back_before_the_pod_is_bound_is_reported_a
         (first,) = site.jobs_of("web")
         site.slurm.controller.requeue(first.job_id)
         await site.until(lambda: "SlurmAllocationReleased" in site.events("web"), "an Event")
-        assert any("put back into the queue" in text and "another job" in text for text in site.notes("web"))
+        assert any("was requeued" in text and "another job" in text for text in site.notes("web"))
         assert await site.bound("web")
         assert [job.job_id for job in site.live_jobs()] != [first.job_id]
         assert len(site.live_jobs()) == 1

@@ -65,7 +65,7 @@ async def test_many_jobs_without_pods_wait_until_an_administrator_confirms(site:
             assert await counted(site, "ended", "job") == 6
     (said,) = [line for line in logs if line["event"] == "orphaned_jobs_released"]
     assert said["jobs"] == jobs
-    assert any("SIGUSR1" in str(line.get("what")) for line in logs)
+    assert any("runbook SlurmExtenderPodsMissing" in str(line.get("what")) for line in logs)
 
 
 @pytest.mark.usefixtures("unhurried")

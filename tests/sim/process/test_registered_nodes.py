@@ -229,7 +229,7 @@ async def test_nodes_that_another_client_made_are_left_alone_and_that_is_reporte
             assert list(site.slurm.controller.nodes.values()) == [made, other]
             assert not made.drained
             assert "SlurmNodeNotRegistered" in site.events(NODE)
-            note = "this extender did not register for Node k9; it is left unchanged"
+            note = "this extender did not register it for Node k9. Delete Slurm node k9"
             assert any(note in text for text in site.notes(NODE))
             assert await gauge(site, "external_nodes", "leave") == 1
 
@@ -258,7 +258,7 @@ async def test_a_slurm_that_cannot_make_a_node_again_is_not_asked_to_and_that_is
             await asyncio.sleep(120)
             assert site.slurm.controller.nodes[NODE].cpus == 8
             assert not site.drained()
-            assert any("26.05.3 can" in text for text in site.notes(NODE))
+            assert any("Upgrade Slurm to 26.05.3." in text for text in site.notes(NODE))
             relabel(site, zone="z1")
             resize(site, cpu="8")
             node = site.slurm.controller.nodes[NODE]
@@ -277,7 +277,7 @@ async def test_a_slurm_without_external_nodes_is_not_asked_for_any_and_that_is_s
         async with site.running(changed=REGISTERING):
             await asyncio.sleep(60)
             assert asked(site, "POST", "/new/node") == 0
-            assert any("25.11.6 can" in text for text in site.notes(NODE))
+            assert any("Upgrade Slurm to 25.11.6" in text for text in site.notes(NODE))
 
 
 async def test_a_foreign_drain_outlives_another_size_and_is_not_lost_with_the_node() -> None:

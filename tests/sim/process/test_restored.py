@@ -127,7 +127,7 @@ async def reported(site: Site, nodes: set[str]) -> None:
     assert "etcd was restored" in await restore_line(site)
     found = [event for event in site.kube.storage.of(EVENTS) if event["reason"] == "RestoreSuspected"]
     assert {event["regarding"]["name"] for event in found} == nodes
-    assert all("SIGUSR1" in event["note"] for event in found)
+    assert all("runbook SlurmExtenderPodsMissing" in event["note"] for event in found)
     assert len(found) == len(nodes)
 
 

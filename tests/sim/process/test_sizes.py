@@ -178,7 +178,7 @@ async def test_of_a_partition_whose_one_node_is_too_small_in_kubernetes_too_the_
     site.gives("n1", {"cpu": "8"})
     async with site.running():
         site.kube.add_pod("web", cpu="16", annotations={OURS + "partition": "urgent"})
-        assert "nearest is n1: 16000m of cpu asked, it has 8000m" in await event_of(site, "web")
+        assert "Closest is Node n1 with 8000m of 16000m requested cpu" in await event_of(site, "web")
         site.slurm.controller.nodes["n2"].cpus = 32
         site.slurm.controller.partitions["urgent"].nodes = ("n1", "n2")
         assert await site.bound("web", within=30) == "n2"

@@ -129,7 +129,7 @@ async def test_a_second_run_finds_nothing_and_ends_the_jobs_of_pods_that_ended_m
     await handed_back(site)
     clean, said = await handed_back(site)
     assert clean
-    assert said[-1] == "0 objects removed, 2 kept, 0 left"
+    assert said[-1] == "0 removed, 2 kept, 0 need action"
     site.kube.delete_pod("run-0", grace_s=1)
     await site.gone("run-0")
     await handed_back(site)
@@ -215,7 +215,7 @@ async def test_jobs_of_others_are_left_alone(site: Site) -> None:
     await handed_back(site)  # takes the evidence of fences off Nodes
     clean, said = await handed_back(site)
     assert clean
-    assert said == ["0 objects removed, 0 kept, 0 left"]
+    assert said == ["0 removed, 0 kept, 0 need action"]
     assert len(site.live_jobs()) == 1
 
 
@@ -318,7 +318,7 @@ async def test_what_was_said_of_pods_that_wait_is_taken_back(site: Site) -> None
         assert (status, reason) == ("False", "ExtenderUninstalled")
         assert "job" not in message
     _, said = await handed_back(site)
-    assert said[-1] == "0 objects removed, 2 kept, 0 left"
+    assert said[-1] == "0 removed, 2 kept, 0 need action"
     assert condition_of(site, "run-0", ALLOCATED_CONDITION) == ("", "", "")
 
 
@@ -327,7 +327,7 @@ async def test_objects_that_cannot_be_read_are_said(site: Site) -> None:
     site.edit_pod("odd", lambda pod: pod["spec"].update(containers="none"))
     clean, said = await handed_back(site)
     assert not clean
-    assert any(line.startswith("left: Pod default/odd") for line in said)
+    assert any(line.startswith("needs action: Pod default/odd") for line in said)
 
 
 async def test_drains_stay_while_a_pod_cannot_be_read(site: Site) -> None:
@@ -342,7 +342,7 @@ async def test_drains_stay_while_a_pod_cannot_be_read(site: Site) -> None:
     clean, said = await handed_back(site)
     assert not clean
     assert site.drained() == [node]
-    assert f"left: the drain of Slurm node {node}: 1 Pods cannot be read, and may run there" in "\n".join(said)
+    assert f"needs action: the drain of Slurm node {node}: 1 Pods cannot be read, and may run there" in "\n".join(said)
     await handed_back(site, force=True)
     assert not site.drained()
 
@@ -366,7 +366,7 @@ async def test_a_job_that_only_its_owner_marks_is_left_alone_and_reported(site: 
     job.extra = encode_mark(Mark(CLUSTER, "slurm", "nobody", 1))
     clean, said = await handed_back(site)
     assert not clean
-    assert any(line.startswith(f"left: job {job.job_id} has the extender's mark") for line in said)
+    assert any(line.startswith(f"needs action: job {job.job_id} has the extender's mark") for line in said)
     assert len(site.live_jobs()) == 1
 
 
@@ -400,7 +400,7 @@ async def test_a_node_that_was_registered_stays_while_a_kept_job_runs_there(site
         assert await site.bound("web") == "k9"
     clean, said = await handed_back(site)
     assert not clean
-    assert any(line.startswith("left: Slurm node k9") for line in said)
+    assert any(line.startswith("needs action: Slurm node k9") for line in said)
     assert "k9" in site.slurm.controller.nodes
     assert len(site.live_jobs()) == 1
 
@@ -416,7 +416,7 @@ async def test_a_drain_for_a_pod_that_was_removed_without_its_kubelets_word_stay
         die()
     clean, said = await handed_back(site)
     assert not clean
-    assert any(line.startswith(f"left: the drain of Slurm node {at}: Pod default/web") for line in said)
+    assert any(line.startswith(f"needs action: the drain of Slurm node {at}: Pod default/web") for line in said)
     assert site.drained() == [at]
     assert (await handed_back(site, force=True))[0]
     assert site.drained() == []
@@ -428,5 +428,5 @@ async def test_what_another_extender_holds_for_pods_is_left_alone(site: Site) ->
         site.kube.create(a_pod("other", scheduler="default-scheduler", cpu="2", memory="1Gi", node="n1"))
         await site.until(lambda: len(site.live_jobs()) == 1, "its job")
     _, said = await handed_back(site, scheduler="another")
-    assert said[-1] == "0 objects removed, 0 kept, 0 left"
+    assert said[-1] == "0 removed, 0 kept, 0 need action"
     assert len(site.live_jobs()) == 1

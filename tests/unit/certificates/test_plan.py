@@ -111,7 +111,7 @@ def test_a_certificate_is_renewed_when_a_third_of_its_life_is_left() -> None:
     later, said = step(site, NOW + LEAF_LIFE * 0.7)
     assert later[""] == site[""]
     assert served(later, "server").not_valid_after_utc == NOW + LEAF_LIFE * 1.7
-    assert all("the last one ends on 2026-04-01" in one for one in said)
+    assert all("the stored certificate expires on 2026-04-01" in one for one in said)
     assert meets(later["server"], site["client"], NOW + LEAF_LIFE * 0.7)
 
 
@@ -143,7 +143,7 @@ def test_a_certificate_for_other_names_is_recreated() -> None:
     other = issue(signs, replace(SERVER, names=("old.svc",)), NOW)
     kept = {**site["server"], CERTIFICATE: other.certificate_pem, KEY: other.key_pem}
     mended, [said] = step({**site, "server": kept})
-    assert "is for slurm-extender (old.svc, server and client), not for" in said
+    assert "names slurm-extender (old.svc, server and client) instead of slurm-extender" in said
     assert subject_of(served(mended, "server")) == SERVER
 
 
@@ -239,7 +239,7 @@ def test_a_leaf_is_no_authority() -> None:
     site, _ = step({})
     posing = {CERTIFICATE: site["client"][CERTIFICATE], KEY: site["client"][KEY]}
     _, said = step({**site, "": posing})
-    assert "a new authority: the last one is not an authority" in said
+    assert "a new authority: the stored certificate is not an authority" in said
 
 
 def test_a_key_of_another_kind_is_refused() -> None:

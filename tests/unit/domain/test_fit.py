@@ -40,7 +40,7 @@ def test_a_pod_that_fits_fits() -> None:
 def test_a_pod_for_which_something_is_lacking_does_not(pod: PodView, said: str) -> None:
     verdict = fit(pod, a_node("k1", "8", "32Gi", more={"nvidia.com/gpu": "2"}), [other("4", "8Gi")])
     assert isinstance(verdict, Misfits)
-    assert verdict.text.startswith(f"node k1 {said}")
+    assert verdict.text.startswith(f"Node k1 {said}")
 
 
 def test_everything_that_is_lacking_is_said() -> None:

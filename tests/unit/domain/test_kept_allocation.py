@@ -156,7 +156,7 @@ def test_the_successor_whose_node_is_refused_gets_an_event_and_the_others_contin
     said = life.one(c.Announce)
     assert (life.state, said.members, said.reason) == (State.GRANTED, (NEW[1],), Reason.JOB_PENDING)
     assert said.text == (
-        f"This Pod waits for node n2 of Slurm job {JOB}; the other members continue. kube-scheduler did not accept it."
+        f"This Pod waits for Node n2 of Slurm job {JOB}; the other members continue. kube-scheduler did not accept it."
     )
     assert life.notify(replace(refused, later="")).commands == []
 

@@ -62,21 +62,28 @@ def offers(*nodes: SlurmNode) -> dict[str, room.Amounts]:
 @pytest.mark.parametrize(
     ("request_", "said"),
     [
-        (JobRequest("t", 128, 1), "nearest is big: 128 CPUs asked, it has 64"),
-        (JobRequest("t", 9, 1, gres={"shard": 1}), "nearest is mixed: 9 CPUs asked, it has 8 (the most is 64)"),
+        (JobRequest("t", 128, 1), "Closest is Slurm node big with 64 of 128 requested CPUs."),
+        (
+            JobRequest("t", 9, 1, gres={"shard": 1}),
+            "Closest is Slurm node mixed with 8 of 9 requested CPUs (largest: 64).",
+        ),
         (
             JobRequest("t", 1, 1, gres={"gpu:h200": 1}),
-            "nearest is big: 1 of gpu:h200 asked, it has 0; no such node, there are gpu:a100, gpu:h100",
+            "Closest is Slurm node big with 0 of 1 requested gpu:h200 (available types: gpu:a100, gpu:h100).",
         ),
         (
             JobRequest("t", 1, 1, gres={"fpga": 2}),
-            "nearest is big: 2 of fpga asked, it has 0",
+            "Closest is Slurm node big with 0 of 2 requested fpga.",
+        ),
+        (
+            JobRequest("t", 1, 1, gres={"fpga:large": 2}),
+            "Closest is Slurm node big with 0 of 2 requested fpga:large (available types: none).",
         ),
         (
             JobRequest("t", 100, 600_000),
-            "nearest is big: 100 CPUs asked, it has 64; 600000 MiB of memory asked, it has",
+            "Closest is Slurm node big with 64 of 100 requested CPUs and ",
         ),
     ],
 )
-def test_the_nearest_size_is_named_with_what_it_lacks(request_: JobRequest, said: str) -> None:
-    assert room.nearest(room.of_job(request_), offers(BIG, SMALL, MIXED)).startswith(said)
+def test_the_closest_size_is_named_with_what_it_lacks(request_: JobRequest, said: str) -> None:
+    assert room.closest("Slurm node", room.of_job(request_), offers(BIG, SMALL, MIXED)).startswith(said)

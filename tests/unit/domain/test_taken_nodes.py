@@ -75,7 +75,7 @@ def test_a_refusal_is_reported_once_and_not_repeated(refused_for: e.Unshrinkable
     life = shrinking().notify(e.ShrinkAnswered(JOB, False, "disabled", refused_for))
     said = life.one(c.Announce)
     assert said.text == (
-        f"Slurm keeps slurm-n2 for job {JOB} until the job ends, although no member is there: disabled"
+        f"Slurm job {JOB} keeps Slurm node slurm-n2 until the job ends, although no member is there: disabled"
     )
     assert len(said.members) == 1
     assert life.job.unshrinkable is refused_for
@@ -98,7 +98,7 @@ def test_edge_case_20_members_on_nodes_that_slurm_took_are_ended_and_the_others_
     assert life.state is State.BOUND
     end = life.one(c.EndPod)
     assert (end.member, end.kind, end.voluntary) == (REFS[1], e.EndKind.NODE_TAKEN, False)
-    assert end.text == f"Slurm took node slurm-n2 from job {JOB}; members on the other nodes continue."
+    assert end.text == f"Slurm removed Slurm node slurm-n2 from job {JOB}; members on the other nodes continue."
     assert life.one(c.Announce).members == (REFS[1],)
     assert life.later(20).asked(c.EndPod)[0].member == REFS[1]
     life.notify(over(1, e.PodEnd.REMOVED))
@@ -110,7 +110,7 @@ def test_a_member_on_a_node_that_failed_is_ended_with_that_cause_also_when_the_e
     assert life.state is State.BOUND
     end = life.one(c.EndPod)
     assert (end.member, end.kind) == (REFS[1], e.EndKind.NODE_FAILURE)
-    assert end.text == f"Slurm job {JOB} lost node slurm-n2, which failed; members on the other nodes continue."
+    assert end.text == f"Slurm job {JOB} lost Slurm node slurm-n2, which failed; members on the other nodes continue."
     assert life.later(20).asked(c.EndPod)[0].kind is e.EndKind.NODE_FAILURE
 
 

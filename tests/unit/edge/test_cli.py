@@ -243,11 +243,11 @@ def test_the_help_of_every_command_shows_how_it_is_called() -> None:
 
 def test_what_users_wrote_forges_no_line_of_an_uninstallation(monkeypatch: pytest.MonkeyPatch, good: str) -> None:
     async def run(_configuration: object, _options: object, say: Callable[[str], None]) -> bool:
-        say("kept: the gate of Pod n/a: its schedulerName is x\x1b[8m\n0 objects removed, 0 kept, 0 left")
+        say("kept: the gate of Pod n/a: its schedulerName is x\x1b[8m\n0 removed, 0 kept, 0 need action")
         raise InventoryError("a name with \x1b]0;title\x07")
 
     monkeypatch.setattr("extender.cli.uninstall.removal.uninstall", run)
     said = call("uninstall", "--config", good)
     assert said.exit_code == 1
     assert not set("\x1b\x07") & set(said.output)
-    assert not any(line.startswith("0 objects") for line in said.output.splitlines())
+    assert not any(line.startswith("0 removed") for line in said.output.splitlines())

@@ -53,6 +53,8 @@ async def test_numbers_that_are_no_placeholders_are_not_kept_to_be_read() -> Non
         assert (await desk.started(job_id, "")).status == 202
         assert (await desk.teardown(job_id, "", 5.0)).status in {403, 404}
     assert set(hints) == {7}
+    refused = {"job": 7, "error": "The token is neither the token of job 7 nor the site key (hooks.siteKeyFile)."}
+    assert (await desk.teardown(7, "", 5.0)).body == refused
 
 
 def test_calls_without_a_proof_read_a_job_once_in_five_seconds_and_ten_jobs_a_second() -> None:

@@ -110,6 +110,14 @@ def test_release_writes_when_it_was_said(api: PlainApi) -> None:
     assert body["metadata"]["annotations"]["slurm-extender.io/released-at"].endswith("Z")
 
 
+def test_release_needs_the_name_of_a_node(api: PlainApi) -> None:
+    said = asked("release")
+    assert said.exit_code == 2
+    assert "Missing argument 'NODE...'" in said.stderr
+    assert "-l" not in said.stderr
+    assert not api.patches
+
+
 def test_release_without_effect_writes_nothing(api: PlainApi) -> None:
     api.nodes = [a_node("n1")]
     assert "dry run" in asked("release", "n1", "--dry-run").stdout
