@@ -35,20 +35,20 @@ class NodeWriter:
         self._timeout_s = timeout_s
         self._seldom = LogThrottle(clock)
 
-    async def report(self, node: NodeView, said: Report) -> bool:
+    async def report(self, node: NodeView, report: Report) -> bool:
         """PATCH the status, which takes annotations too (`registry/core/node/strategy.go` keeps the spec alone)."""
         now = timestamp(self._clock.wall())
         condition = {
             "type": wellknown.SLURM_AVAILABLE_CONDITION,
-            "status": str(not said.unavailable),
-            "reason": said.reason,
-            "message": said.text,
+            "status": str(not report.unavailable),
+            "reason": report.reason,
+            "message": report.text,
             "lastHeartbeatTime": now,
         }
-        if said.turned:
+        if report.turned:
             condition["lastTransitionTime"] = now
         body = {
-            "metadata": {"uid": node.uid, "annotations": {wellknown.UNAVAILABLE_REASON: said.note}},
+            "metadata": {"uid": node.uid, "annotations": {wellknown.UNAVAILABLE_REASON: report.note}},
             "status": {"conditions": [condition]},
         }
         return await self._sent(node, "/status", body, STRATEGIC_PATCH)

@@ -232,7 +232,7 @@ def _webhook(hook: Json, scheduler: str, served: bool) -> Iterator[Finding]:
     yield from _conditions(said, hook.get("matchConditions") or (), scheduler)
 
 
-def _conditions(said: str, conditions: Sequence[Json], scheduler: str) -> Iterator[Finding]:
+def _conditions(subject: str, conditions: Sequence[Json], scheduler: str) -> Iterator[Finding]:
     given = [str(each.get("expression", "")).strip() for each in conditions]
     about = [text for text in given if "schedulerName" in text]
     names = {found[1] for text in about if (found := _ONE_NAME.fullmatch(text))}
@@ -240,17 +240,17 @@ def _conditions(said: str, conditions: Sequence[Json], scheduler: str) -> Iterat
     if odd:
         yield skipped(
             "gates",
-            f"{said} has the condition {odd[0]}, which the doctor cannot evaluate",
+            f"{subject} has the condition {odd[0]}, which the doctor cannot evaluate",
             f"create a Pod of {scheduler}, and check whether {GATE} is in its spec.schedulingGates",
         )
     elif names and names != {scheduler}:
         yield error(
             "gates",
-            f"{said} is for Pods of {', '.join(sorted(names))}, and scheduler.name is {scheduler}",
+            f"{subject} is for Pods of {', '.join(sorted(names))}, and scheduler.name is {scheduler}",
             f"write {scheduler} into its matchConditions",
         )
     else:
-        yield ok("gates", f"{said} adds {GATE} to Pods of {scheduler}")
+        yield ok("gates", f"{subject} adds {GATE} to Pods of {scheduler}")
 
 
 def _path(hook: Json) -> str:
