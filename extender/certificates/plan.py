@@ -138,13 +138,13 @@ def _fault(have: Data, subject: Subject, signs: Pair, now: datetime) -> str:
         return "there was none"
     try:
         pair = read(have.get(CERTIFICATE, b""), have.get(KEY, b""))
-        said = subject_of(pair.certificate)
+        last_subject = subject_of(pair.certificate)
     except PairError as error:
         return str(error)
     if not signs.signed(pair.certificate):
         return "the last one is not signed by the current authority"
-    if _unordered(said) != _unordered(subject):
-        return f"the last one is for {_words(said)}, not for {_words(subject)}"
+    if _unordered(last_subject) != _unordered(subject):
+        return f"the last one is for {_words(last_subject)}, not for {_words(subject)}"
     if pair.due(now):
         return f"the last one {'ended' if pair.ends <= now else 'ends'} on {pair.ends:%Y-%m-%d}"
     return "the last one is not valid yet" if pair.begins > now else ""

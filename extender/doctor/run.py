@@ -159,10 +159,10 @@ _NAMESPACE = "SLURM_EXTENDER__LEADER_ELECTION__NAMESPACE"
 
 
 async def _configuration(namespace: str, flags: Overrides) -> ExtenderConfiguration:
-    said = {".".join(one.path): str(one.value) for one in flags.values}
+    settings = {".".join(one.path): str(one.value) for one in flags.values}
     try:
         connection = await connect(
-            said.get("kubernetes.kubeconfig"), said.get("kubernetes.context"), connections=4, environ=os.environ
+            settings.get("kubernetes.kubeconfig"), settings.get("kubernetes.context"), connections=4, environ=os.environ
         )
     except (CredentialsError, OSError) as error:
         raise NotInstalled(str(error)) from error

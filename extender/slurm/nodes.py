@@ -128,11 +128,11 @@ class SlurmrestdNodes:
             raise PortError(f"node {node} is {word} for {now.reason!r} already; the extender does not overwrite that")
         if now.drained:
             reason = found(now.reason) or reason
-        said = reason if reason.startswith(DRAIN_PREFIX) else f"{DRAIN_PREFIX} {reason}"
+        text = reason if reason.startswith(DRAIN_PREFIX) else f"{DRAIN_PREFIX} {reason}"
         if now.state == "DOWN":  # of any other node Slurm may keep words that are over
-            said = with_earlier_reason(said, theirs_in(now.reason))
+            text = with_earlier_reason(text, theirs_in(now.reason))
         async with asked(f"a drain of node {node}"), timed("drain", self._clock, self._observe):
-            await self._client.update_node(node, NodeUpdate(state=("DRAIN",), reason=said))
+            await self._client.update_node(node, NodeUpdate(state=("DRAIN",), reason=text))
 
     async def resume(self, node: str, found: ReasonAfter = lambda _reason: "") -> None:
         """Lift a drain of the extender. A node that is not drained stays as it is. Raises `PortError`.

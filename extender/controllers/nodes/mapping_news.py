@@ -59,15 +59,17 @@ class MappingNews:
         disputed = {name for problem in now.problems for name in _words(problem)}
         lonely = [name for name in new if name not in disputed and not self._awaited(nodes[name])]
         for name in lonely[:NOTIFIED]:
-            said = Announcement("Node", "", name, nodes[name].uid, Reason.NODE_ALONE, ALONE)
-            self._announcer.announce(said)
+            announcement = Announcement("Node", "", name, nodes[name].uid, Reason.NODE_ALONE, ALONE)
+            self._announcer.announce(announcement)
 
     def _announce(self, problem: str, nodes: Mapping[str, NodeView]) -> None:
         """Create an Event on every Node that the sentence names."""
         for name in _words(problem):
             if (node := nodes.get(name)) is not None:
-                said = Announcement("Node", "", name, node.uid, Reason.NODE_UNCLEAR, f"{problem}.", warning=True)
-                self._announcer.announce(said)
+                announcement = Announcement(
+                    "Node", "", name, node.uid, Reason.NODE_UNCLEAR, f"{problem}.", warning=True
+                )
+                self._announcer.announce(announcement)
 
 
 def _words(sentence: str) -> list[str]:

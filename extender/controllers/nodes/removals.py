@@ -206,11 +206,11 @@ class RemovalController:
             self._note_release(event.new)
 
     def _note_release(self, node: NodeView) -> None:
-        said = node.annotations.get(RELEASED_AT)
-        if said is None:
+        released_at = node.annotations.get(RELEASED_AT)
+        if released_at is None:
             self._released.pop(node.name, None)
-        elif self._released.get(node.name, ("", 0.0))[0] != said:
-            self._released[node.name] = (said, self._clock.now())
+        elif self._released.get(node.name, ("", 0.0))[0] != released_at:
+            self._released[node.name] = (released_at, self._clock.now())
 
     async def _let_go_of_released(self, nodes: Mapping[str, NodeView], remembered: bool) -> None:
         """End the holds that were there when a Node was released; then take the annotation off.
@@ -318,8 +318,8 @@ class RemovalController:
         _log.warning("pod_end_unknown", pod=known.pod, uid=known.uid, node=known.node)
         if (node := self._kube_nodes().get(known.node)) is not None:
             text = f"{known.text}. {_HOW_IT_ENDS.format(node=node.name)}"
-            said = Announcement("Node", "", node.name, node.uid, Reason.END_UNKNOWN, text, warning=True)
-            self._announcer.announce(said)
+            announcement = Announcement("Node", "", node.name, node.uid, Reason.END_UNKNOWN, text, warning=True)
+            self._announcer.announce(announcement)
         self._hold(one)
 
     def _hold(self, one: _OpenRemoval) -> None:

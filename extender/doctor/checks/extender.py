@@ -161,8 +161,8 @@ def probe(given: Probed) -> Iterator[Finding]:
         yield ok("probe", f"{job} reached {given.url}")
     else:
         other = f"the script exited with {given.code}, the job is {given.state}", "see slurmd's log on that node"
-        said, advice = _PROBE_ERRORS.get(given.code, other)
-        yield error("probe", f"{job} called {given.url}: {said}", advice)
+        meaning, advice = _PROBE_ERRORS.get(given.code, other)
+        yield error("probe", f"{job} called {given.url}: {meaning}", advice)
 
 
 @check(needs=lambda facts: (facts.probe.fence,) if facts.probe is not None and facts.probe.fence is not None else None)

@@ -70,18 +70,18 @@ def mounts(given: Sequence[Mount] | None, paths: Sequence[tuple[str, str]]) -> I
         return
     bad = False
     for one in given:
-        said = f"{one.kind} {one.name}, which {one.deployment} mounts at {one.folder},"
+        mount = f"{one.kind} {one.name}, which {one.deployment} mounts at {one.folder},"
         if one.there is False and not one.optional:
             bad = True
             advice = "create it: until then the Pods of the Deployment stay in ContainerCreating"
-            yield error("mounts", f"{said} does not exist", advice)
+            yield error("mounts", f"{mount} does not exist", advice)
         elif one.keys is not None and one.folder:
             for key, path in paths:
                 file = path.removeprefix(one.folder.rstrip("/") + "/")
                 if file != path and file.partition("/")[0] not in one.keys:
                     bad = True
                     has = ", ".join(sorted(one.keys)) or "none"
-                    seen = f"{said} has no key {file}, which {key} names; it has {has}"
+                    seen = f"{mount} has no key {file}, which {key} names; it has {has}"
                     yield error("mounts", seen, f"add {file}, or change {key}")
     hidden = sorted(f"{one.kind} {one.name}" for one in given if one.there is None)
     if hidden:
@@ -120,9 +120,9 @@ def _certificate(one: Certificate, now: float) -> Iterator[Finding]:
     if left is not None and soon:
         seen = f"{one.file} expires in {left / 86400:.1f} days"
         yield warning(check_name, seen, "check that it is renewed; the extender reads it again by itself")
-    rejected = [(name, said) for name, said in one.names.items() if said]
-    for name, said in rejected:
-        seen = f"clients that call {name} reject {one.file}: {said}"
+    rejected = [(name, why) for name, why in one.names.items() if why]
+    for name, why in rejected:
+        seen = f"clients that call {name} reject {one.file}: {why}"
         yield error(check_name, seen, f"add {name} to its DNS names or IPs")
     if one.chain:
         yield error(

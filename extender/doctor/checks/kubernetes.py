@@ -115,20 +115,20 @@ def server(given: Server) -> Iterator[Finding]:
         )
         return
     found = re.match(r"v?(\d+)\.(\d+)", given.version)
-    said = f"{given.url}: {given.version or 'no version'}{f', as {given.user}' if given.user else ''}"
+    seen = f"{given.url}: {given.version or 'no version'}{f', as {given.user}' if given.user else ''}"
     release = (int(found[1]), int(found[2])) if found else None
     if release is None:
-        yield warning("kubernetes", said, "see `kubectl version`; 1.32 to 1.37 are supported")
+        yield warning("kubernetes", seen, "see `kubectl version`; 1.32 to 1.37 are supported")
     elif release < OLDEST:
-        yield error("kubernetes", said, "upgrade to Kubernetes 1.32 or newer")
+        yield error("kubernetes", seen, "upgrade to Kubernetes 1.32 or newer")
     elif release > NEWEST:
         yield warning(
-            "kubernetes", f"{said}: newer than the tested versions", "look for a newer version of the extender"
+            "kubernetes", f"{seen}: newer than the tested versions", "look for a newer version of the extender"
         )
     elif release < (1, 33):
-        yield ok("kubernetes", f"{said}; its kube-scheduler needs components/kubernetes-1.32 of the manifests")
+        yield ok("kubernetes", f"{seen}; its kube-scheduler needs components/kubernetes-1.32 of the manifests")
     else:
-        yield ok("kubernetes", said)
+        yield ok("kubernetes", seen)
 
 
 @check(needs=lambda facts: None if facts.kube.server.error else ("the API server", facts.kube.ahead_s))
@@ -205,31 +205,31 @@ def gates(given: AdmissionObjects, scheduler: str, webhook_served: bool) -> Iter
 
 def _policy(one: Json, bindings: Sequence[Json] | None, scheduler: str) -> Iterator[Finding]:
     name = str(one.get("metadata", {}).get("name", ""))
-    said = f"MutatingAdmissionPolicy {name}"
+    subject = f"MutatingAdmissionPolicy {name}"
     if bindings is not None and not any(each.get("spec", {}).get("policyName") == name for each in bindings):
         advice = "apply the whole component: without the binding the policy has no effect"
-        yield error("gates", f"{said} has no MutatingAdmissionPolicyBinding", advice)
+        yield error("gates", f"{subject} has no MutatingAdmissionPolicyBinding", advice)
         return
-    yield from _conditions(said, one.get("spec", {}).get("matchConditions") or (), scheduler)
+    yield from _conditions(subject, one.get("spec", {}).get("matchConditions") or (), scheduler)
 
 
 def _webhook(hook: Json, scheduler: str, served: bool) -> Iterator[Finding]:
-    said = f"webhook {hook.get('name', '')}"
+    subject = f"webhook {hook.get('name', '')}"
     if not served:
         advice = "set admission.bind, or delete the webhook"
-        yield error("gates", f"{said} calls {ROUTE}, and admission.bind is not set: nothing answers", advice)
+        yield error("gates", f"{subject} calls {ROUTE}, and admission.bind is not set: nothing answers", advice)
         return
     if not hook.get("clientConfig", {}).get("caBundle"):
         yield error(
             "gates",
-            f"{said} has no caBundle: the API server rejects the extender's certificate, and Pods get no gate",
+            f"{subject} has no caBundle: the API server rejects the extender's certificate, and Pods get no gate",
             "write the authority of admission.tls there; cert-manager does so by its annotation inject-ca-from",
         )
         return
     if hook.get("failurePolicy") == "Fail":
-        seen = f"{said} has failurePolicy Fail: without a running extender no Pod can be created"
+        seen = f"{subject} has failurePolicy Fail: without a running extender no Pod can be created"
         yield warning("gates", seen, "set failurePolicy: Ignore")
-    yield from _conditions(said, hook.get("matchConditions") or (), scheduler)
+    yield from _conditions(subject, hook.get("matchConditions") or (), scheduler)
 
 
 def _conditions(subject: str, conditions: Sequence[Json], scheduler: str) -> Iterator[Finding]:

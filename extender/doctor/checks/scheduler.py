@@ -85,16 +85,16 @@ def profile(document: Json, where: str, wanted: ExpectedProfile) -> list[Finding
         seen = f"{where}: no extender whose urlPrefix ends in {wanted.prefix}"
         advice = "copy extenders from manifests/core/kube-scheduler.yaml: without them Pods are placed without Slurm"
         return [error("kube-scheduler", seen, advice)]
-    said = [
+    problems = [
         *_others(document, profiles, wanted),
         *_address(extender, wanted),
         *_extender(extender, wanted),
         *_plugins(own),
         *_scheduling(document, own, wanted),
     ]
-    if not said:
+    if not problems:
         return [ok("kube-scheduler", f"{where}: profile {wanted.scheduler} calls {extender['urlPrefix']}")]
-    return [finding("kube-scheduler", f"{where}: {seen}", advice) for finding, seen, advice in said]
+    return [finding("kube-scheduler", f"{where}: {seen}", advice) for finding, seen, advice in problems]
 
 
 def ours(document: Json, wanted: ExpectedProfile) -> Json | None:
@@ -128,17 +128,17 @@ def called(document: Json, where: str, wanted: ExpectedProfile) -> Called | None
 def services(given: Sequence[Called]) -> Iterator[Finding]:
     """Report Services that kube-scheduler calls and that do not exist, or lack the port."""
     for one in given:
-        said = f"{one.where}: urlPrefix leads to the Service {one.namespace}/{one.name}"
+        prefix = f"{one.where}: urlPrefix leads to the Service {one.namespace}/{one.name}"
         if one.ports is None:
             yield error(
                 "kube-scheduler",
-                f"{said}, which does not exist",
+                f"{prefix}, which does not exist",
                 "write the extender's Service and its namespace there; an overlay's namespace does not change this "
                 "file (manifests/README.md)",
             )
         elif one.port not in one.ports:
             has = ", ".join(str(port) for port in one.ports) or "none"
-            yield error("kube-scheduler", f"{said}, which has no port {one.port}; it has {has}", "use one of those")
+            yield error("kube-scheduler", f"{prefix}, which has no port {one.port}; it has {has}", "use one of those")
 
 
 def _others(document: Json, profiles: Sequence[Json], wanted: ExpectedProfile) -> Iterator[Line]:

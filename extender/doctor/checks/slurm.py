@@ -79,18 +79,18 @@ def _address(one: Address, newest: int) -> Finding:
             "check slurm.addresses, that slurmrestd runs there with SLURM_JWT=daemon in its environment, and that "
             "firewalls and NetworkPolicies allow the connection",
         )
-    said = f"{one.url}: Slurm {one.release}, API v0.0.{one.api_version}"
-    said += f", cluster {one.cluster}" if one.cluster else ""
+    seen = f"{one.url}: Slurm {one.release}, API v0.0.{one.api_version}"
+    seen += f", cluster {one.cluster}" if one.cluster else ""
     if one.responding is False:
         return error(
             name,
-            f"{said}; slurmctld does not answer it",
+            f"{seen}; slurmctld does not answer it",
             "check whether slurmctld runs (`scontrol ping`); slurmrestd reports a refused token in the same way, so "
             "see the lines about the token too",
         )
     if one.api_version == newest and _newer(one.release):
-        return warning(name, f"{said}: this version was not tested with it", "see CHANGELOG.md for a version that was")
-    return ok(name, said)
+        return warning(name, f"{seen}: this version was not tested with it", "see CHANGELOG.md for a version that was")
+    return ok(name, seen)
 
 
 def _newer(release: str) -> bool:
@@ -201,13 +201,13 @@ def clock(whose: str, ahead_s: float | None) -> Iterator[Finding]:
     if ahead_s is None:
         yield skipped("clock", f"{whose}: its time is not known", "compare `date` on both machines")
         return
-    said = f"{whose} is {abs(ahead_s):.0f} s {'ahead of' if ahead_s > 0 else 'behind'} this machine"
+    seen = f"{whose} is {abs(ahead_s):.0f} s {'ahead of' if ahead_s > 0 else 'behind'} this machine"
     if abs(ahead_s) <= APART_S:
         yield ok("clock", f"{whose} agrees with this machine")
     elif abs(ahead_s) <= FAR_S:
-        yield warning("clock", said, "synchronize both clocks by NTP")
+        yield warning("clock", seen, "synchronize both clocks by NTP")
     else:
-        yield error("clock", said, "synchronize both clocks by NTP: tokens and credentials are valid for a short time")
+        yield error("clock", seen, "synchronize both clocks by NTP: tokens and credentials are valid for a short time")
 
 
 @check(needs=lambda facts: (with_modes(facts.slurm.picture, facts.conf),) if facts.slurm.picture.known else None)
@@ -218,11 +218,11 @@ def partitions(picture: SlurmSnapshot) -> Iterator[Finding]:
         yield error("partitions", "Slurm shows none to this token", "no job can start: see `scontrol show partition`")
         return
     sentences = weak(picture)
-    for said in sentences:
-        if "GANG" in said:
-            yield error("partitions", said, "set PreemptMode=OFF, CANCEL or REQUEUE on it")
+    for sentence in sentences:
+        if "GANG" in sentence:
+            yield error("partitions", sentence, "set PreemptMode=OFF, CANCEL or REQUEUE on it")
         else:
-            yield warning("partitions", said, "set GraceTime on it, longer than the grace period of most Pods")
+            yield warning("partitions", sentence, "set GraceTime on it, longer than the grace period of most Pods")
     unknown = sorted(one.name for one in found if "UNKNOWN" in one.preempt_mode)
     if unknown:
         yield skipped(

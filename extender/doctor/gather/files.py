@@ -88,10 +88,10 @@ def _certificate(
         expires = ReloadingTls(tls).expires_at
     except TlsError as error:
         return Certificate(group, file, error=str(error))
-    said = {name: rejection(tls, name) for name in names}
+    rejections = {name: rejection(tls, name) for name in names}
     authority = (config.leader_election.ca_file or tls.client_ca_file) if group == "http.tls" else None
     chain = None if authority is None else rejection(tls, "", authority)
-    return Certificate(group, file, expires_at=expires, names=said, chain=chain)
+    return Certificate(group, file, expires_at=expires, names=rejections, chain=chain)
 
 
 def _served(config: ExtenderConfiguration) -> Iterator[tuple[str, ServerTls]]:

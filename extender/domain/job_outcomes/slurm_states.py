@@ -390,7 +390,7 @@ def _sentence(job: JobView, what: str) -> str:
 
 def _unclear_text(job: JobView, words: frozenset[str]) -> str:
     unknown = sorted(word for word in words if word and word not in _STATE)
-    said = ", ".join(unknown) if unknown else "no base state"
+    found = ", ".join(unknown) if unknown else "no base state"
     return (
-        f"Slurm job {job.job_id} is in a state that this program does not know ({said}); nothing is concluded from it."
+        f"Slurm job {job.job_id} is in a state that this program does not know ({found}); nothing is concluded from it."
     )

@@ -172,8 +172,10 @@ def hook_token(key: bytes, mark: Mark) -> str:
     It does not depend on the epoch, since the leader that is called may not be the one that submitted the job; nor on
     later changes of the job.
     """
-    said = encode_mark(replace(mark, epoch=0, wishes=(), grace_s=None, pod="", checkpoint=None, slots=None, members=""))
-    return f"{mark.attempt}.{mark.workload}.{hmac.digest(key, said.encode(), hashlib.sha256).hex()}"
+    signed = encode_mark(
+        replace(mark, epoch=0, wishes=(), grace_s=None, pod="", checkpoint=None, slots=None, members="")
+    )
+    return f"{mark.attempt}.{mark.workload}.{hmac.digest(key, signed.encode(), hashlib.sha256).hex()}"
 
 
 def hook_token_matches(key: bytes, mark: Mark, token: str) -> bool:

@@ -25,8 +25,8 @@ _UNSAID = {field.name: field.default for field in fields(JobRequest)}
 
 def wishes_of(request: JobRequest) -> Wishes:
     """Return a digest of each field of `request` that is set and can be followed, and one of all others."""
-    said = {name: getattr(request, name) for name in FOLLOWED if getattr(request, name) != _UNSAID[name]}
-    return (_REST, _of_rest(request)), *sorted((name, _of_one(value)) for name, value in said.items())
+    values = {name: getattr(request, name) for name in FOLLOWED if getattr(request, name) != _UNSAID[name]}
+    return (_REST, _of_rest(request)), *sorted((name, _of_one(value)) for name, value in values.items())
 
 
 def same_but_for_what_follows(wishes: Wishes, request: JobRequest) -> bool:

@@ -86,8 +86,8 @@ def proceed_without_job(p: Placeholder, at: At) -> Step:
     if not p.wants or p.request is None or p.candidates is None:
         return p, []
     if not p.candidates:  # the next list brings some
-        said = [announce(p, Reason.WAITING, NO_NODE)] if before != NO_NODE else []
-        return replace(p, reason=NO_NODE), [*said]
+        announcements = [announce(p, Reason.WAITING, NO_NODE)] if before != NO_NODE else []
+        return replace(p, reason=NO_NODE), [*announcements]
     if at.now < p.retry_at:
         return replace(p, wake_at=p.retry_at), []
     return _submit(p, p.request, p.candidates)
@@ -143,18 +143,18 @@ def record_cancel(p: Placeholder, unrecorded: frozenset[str]) -> list[c.Command]
 # The end of a job.
 
 
-def release_job(p: Placeholder, why: str, at: At, *said: c.Command) -> Step:
+def release_job(p: Placeholder, why: str, at: At, *announcements: c.Command) -> Step:
     """Cancel the job, and repeat that until its end is observed; but first end the Pods that run on it."""
     if p.job_occupied:
         after, commands = lose_allocation(p, e.EndKind.FAILED, why, at, job_alive=True)
-        return after, [*said, *commands]
+        return after, [*announcements, *commands]
     if (job := p.job) is None:
         after, commands = proceed_without_job(p, at)
-        return after, [*said, *commands]
+        return after, [*announcements, *commands]
     ends_at = p.payload.ends_at if isinstance(p.payload, LostState) else 0.0
     releasing = ReleasingState(job, end_kind=p.end_kind, ends_at=ends_at)
     cancel = c.CancelJob(job.job_id, why, p.outcome, script_exit(p))
-    return replace(p, payload=releasing, wake_at=at.now + at.timing.cancel_retry, reason=why), [*said, cancel]
+    return replace(p, payload=releasing, wake_at=at.now + at.timing.cancel_retry, reason=why), [*announcements, cancel]
 
 
 def script_exit(p: Placeholder) -> int | None:
@@ -187,7 +187,7 @@ def lose_allocation(
     return replace(after, payload=lost), commands
 
 
-def end_pods(p: Placeholder, lost: LostState, at: At, said: list[c.Command]) -> Step:
+def end_pods(p: Placeholder, lost: LostState, at: At, announcements: list[c.Command]) -> Step:
     """Request the end of every member that is on a node of the job, and repeat that until they are gone.
 
     A member that is terminating already is included: the earlier request may have another cause and a longer grace.
@@ -204,7 +204,9 @@ def end_pods(p: Placeholder, lost: LostState, at: At, said: list[c.Command]) -> 
     wake_at = at.now + Backoff(at.timing.end_retry, at.timing.end_retry_most).after(repeats + 1)
     if voluntary:
         wake_at = min(wake_at, evicted_by)
-    return replace(p, payload=replace(lost, repeats=repeats), wake_at=wake_at), said + ends + cancel_unused(p, lost)
+    return replace(p, payload=replace(lost, repeats=repeats), wake_at=wake_at), announcements + ends + cancel_unused(
+        p, lost
+    )
 
 
 def cancel_unused(p: Placeholder, lost: LostState) -> list[c.Command]:

@@ -70,7 +70,7 @@ def named(reason: str) -> str:
 
 
 def with_earlier_reason(reason: str, earlier_reason: str) -> str:
-    """Return the reason with the earlier one of others behind it, for a node that is DOWN for it; unchanged without any.
+    """Append the earlier reason of others to the reason, for a node that is DOWN for it; "": return it unchanged.
 
     The extender's first text stays whole, since a restarted extender may have no other source; the rest is cut.
     """

@@ -91,9 +91,9 @@ def nearest(asked: Amounts, offers: Mapping[str, Amounts]) -> str:
 def _lacked(name: str, amount: int, has: int, offers: Iterable[Amounts]) -> str:
     most = max(offer.get(name, 0) for offer in offers)
     kind, typed, _ = name.partition(":")
-    said = f"{amount}{unit(name)} of {name} asked" if name not in {CPUS, MEMORY} else f"{amount} {name} asked"
-    said += f", it has {has}{unit(name)}" + (f" (the most is {most}{unit(name)})" if most > has else "")
+    sentence = f"{amount}{unit(name)} of {name} asked" if name not in {CPUS, MEMORY} else f"{amount} {name} asked"
+    sentence += f", it has {has}{unit(name)}" + (f" (the most is {most}{unit(name)})" if most > has else "")
     if not most and typed:
         there = sorted({one for offer in offers for one in offer if one.startswith(f"{kind}:")})
-        said += f"; no such node, there are {', '.join(there) or 'none of its kind'}"
-    return said
+        sentence += f"; no such node, there are {', '.join(there) or 'none of its kind'}"
+    return sentence

@@ -208,8 +208,10 @@ def _why(p: Placeholder, around: Surroundings) -> Why:
         case _ if not p.wants:
             return Why(Cause.LEAVING, "The Pod is ending and needs no job.")
         case ReleasingState():
-            said = f": {p.reason.rstrip('.')}" if p.reason else ""
-            return Why(Cause.RETRYING, f"Slurm job {p.job_id} is being ended{said}. Another one is submitted then.")
+            cause_text = f": {p.reason.rstrip('.')}" if p.reason else ""
+            return Why(
+                Cause.RETRYING, f"Slurm job {p.job_id} is being ended{cause_text}. Another one is submitted then."
+            )
         case WaitingState() as waiting:
             return _waiting(p, waiting, around)
         case UnsureState():
@@ -233,17 +235,17 @@ def _waiting(p: Placeholder, waiting: WaitingState, around: Surroundings) -> Why
     if waiting.doubted_since is not None and not p.reason:
         cause, nodes = Cause.UNMAPPED, ", ".join(p.slurm_nodes) or "a node"
         text = f"Slurm allocated {nodes} to job {p.job_id}, for which Kubernetes has no Node (yet)."
-    said = [text]
+    sentences = [text]
     if place.partition:
-        said.append(f"Partition: {place.partition}.")
+        sentences.append(f"Partition: {place.partition}.")
     if place.reason in _IN_TURN and place.before:
         pods = "other Pod is" if place.before == 1 else "other Pods are"
-        said.append(f"{_about(place.before)} {pods} ahead of it in this partition.")
+        sentences.append(f"{_about(place.before)} {pods} ahead of it in this partition.")
     if place.starts_at > around.wall:
-        said.append(f"Slurm expects it to start at {_rounded(place.starts_at, around.wall)}.")
+        sentences.append(f"Slurm expects it to start at {_rounded(place.starts_at, around.wall)}.")
     if around.claims:
-        said.append(around.claims)
-    return _if_answered(Why(cause, " ".join(said)), around)
+        sentences.append(around.claims)
+    return _if_answered(Why(cause, " ".join(sentences)), around)
 
 
 def _submitting(around: Surroundings) -> Why:
@@ -273,8 +275,8 @@ def _absent(p: Placeholder, around: Surroundings) -> Why:
     if p.fits_nowhere or not p.candidates:
         return Why(Cause.NO_NODE, p.reason or "No node is large enough for this Pod.")
     if p.failures:
-        said = f"{p.reason.rstrip('.')}. " if p.reason else ""
-        return _if_answered(Why(Cause.RETRYING, f"{said}The submission is retried after a pause."), around)
+        cause_text = f"{p.reason.rstrip('.')}. " if p.reason else ""
+        return _if_answered(Why(Cause.RETRYING, f"{cause_text}The submission is retried after a pause."), around)
     return _submitting(around)
 
 

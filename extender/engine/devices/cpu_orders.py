@@ -48,5 +48,5 @@ class CpuOrders:
         self._reported[name] = text
         if len(self._reported) > REPORTED_KEPT:
             del self._reported[next(iter(self._reported))]
-        said = f"{text} ResourceClaims for CPUs are left to kube-scheduler there (docs/devices.md)."
-        self._announcer.announce(Announcement("Node", "", name, node.uid, Reason.CPUS_LEFT, said, warning=True))
+        sentence = f"{text} ResourceClaims for CPUs are left to kube-scheduler there (docs/devices.md)."
+        self._announcer.announce(Announcement("Node", "", name, node.uid, Reason.CPUS_LEFT, sentence, warning=True))

@@ -100,7 +100,7 @@ class MemberDevices:
         if not self._pods.device_map:
             return ""
         waits = (self._pods.waits_for(member.ref.uid) for member in p.members if member.wanting)
-        return next((said for said in waits if said), "")
+        return next((why for why in waits if why), "")
 
     def writes_claims(self, ref: MemberRef, node: str) -> bool:
         """Return whether a Pod has ResourceClaims that `settle` writes."""
