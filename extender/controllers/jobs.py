@@ -147,7 +147,7 @@ class JobController:
         """Return how many jobs wait to be read."""
         return len(self._reads)
 
-    def hint(self, job_id: int) -> None:
+    def request_read(self, job_id: int) -> None:
         """Read this job now: a script or user reported a change. Costs one read at most."""
         self._read_soon(job_id, "hint")
 

@@ -178,9 +178,9 @@ class NodeController:
         """Handle a node that Slurm no longer has."""
         self._drains.deleted(slurm_node)
 
-    async def held(self, slurm_node: str) -> None:
+    async def wait_until_drained(self, slurm_node: str) -> None:
         """Wait until slurmctld starts nothing new on this node: the drain was accepted, or there is another one."""
-        await self._drains.held(slurm_node)
+        await self._drains.wait_until_drained(slurm_node)
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Hold the nodes on which this workload's Pods outlive their job, until none of them is there any more."""

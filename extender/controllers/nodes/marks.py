@@ -126,8 +126,8 @@ class MarkController:
         self.snapshot_changed(SnapshotChanged())
         return []
 
-    async def locked(self, slurm_node: str) -> bool:
-        """Wait until there is nothing to be done about the marks of its Node. Whether that is locked then."""
+    async def wait_until_marked(self, slurm_node: str) -> bool:
+        """Wait until there is nothing to be done about the marks of its Node. Return whether the Node is locked then."""
         name = self._engine.snapshot.node_map.partner(slurm_node) or ""
         async with self._moved:
             await self._moved.wait_for(lambda: self._change_of(name) is None)

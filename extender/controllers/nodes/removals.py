@@ -193,7 +193,7 @@ class RemovalController:
                 known = removal(one.uid, one.pod, one.node, min(one.grace_s, self._longest_grace_s), seen)
                 self._keep(_OpenRemoval(known, "", frozenset({slurm_node})))
 
-    def vouch(self, slurm_node: str) -> list[str]:
+    def release_removed_pods(self, slurm_node: str) -> list[str]:
         """Accept an administrator's statement that the node is empty. Return the Pods for which it was held."""
         released = [one for one in self._open.values() if slurm_node in one.slurm_nodes]
         for one in released:
