@@ -165,7 +165,7 @@ class OrphanController:
                 self._read.pop(job_id, None)
             self._unproven.clear()
         # Ten thousand jobs have a handful of sets of words among them.
-        living = {words for words in set(states.values()) if not words & ENDED_STATES}
+        living = {job_states for job_states in set(states.values()) if not job_states & ENDED_STATES}
         # One that is over is forgotten: it may live again, in a state of slurmctld that was restored.
         self._read = {job: None for job in self._read if job not in live and states.get(job) in living}
         self._forged &= self._read.keys()

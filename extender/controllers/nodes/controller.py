@@ -154,9 +154,11 @@ class NodeController:
         for node in sorted(self.where(p)):
             self.hold_on(node, p)
 
-    def hold_on(self, slurm_node: str, p: Placeholder, words: str = "") -> None:
-        """Keep one of these nodes. `words` are the site's, to be quoted in the reason of the drain."""
-        self.hold(slurm_node, p.key, f"Pod {self._pods_on(p, slurm_node)} outlives its job {p.job_id}{quoted(words)}")
+    def hold_on(self, slurm_node: str, p: Placeholder, site_reason: str = "") -> None:
+        """Keep one of these nodes. Quote `site_reason` in the reason of the drain."""
+        self.hold(
+            slurm_node, p.key, f"Pod {self._pods_on(p, slurm_node)} outlives its job {p.job_id}{quoted(site_reason)}"
+        )
 
     def release_hold(self, cause: str) -> None:
         """Release the holds of nodes that have this cause."""

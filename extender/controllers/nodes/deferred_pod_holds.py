@@ -72,8 +72,8 @@ class DeferredPodHolds:
             job_id = self._job_of(pod)
             if job_id is None:
                 continue
-            words = event.states.get(job_id)
-            seen = Seen.OVER if words is None else seen_by_states(words)
+            job_states = event.states.get(job_id)
+            seen = Seen.OVER if job_states is None else seen_by_states(job_states)
             read, is_its_job = self._read.get(pod.uid, (None, False))
             if seen in _RUNS:
                 if read != job_id:

@@ -287,8 +287,8 @@ class ExternalNodeController:
         if pods:
             return f"{len(pods)} Pods of this scheduler are there, {pods[0]} among them"
         if has is not None and (has.state != "IDLE" or "COMPLETING" in has.flags):
-            words = "+".join([has.state, *sorted(has.flags)])
-            return f"jobs are on it ({words})" if has.state in TAKEN else f"it is {words}"
+            slurm_states = "+".join([has.state, *sorted(has.flags)])
+            return f"jobs are on it ({slurm_states})" if has.state in TAKEN else f"it is {slurm_states}"
         return ""
 
     def _others(self, name: str, one: _OpenChange, holds: Mapping[str, str]) -> list[str]:

@@ -127,7 +127,7 @@ class MarkController:
         return []
 
     async def wait_until_marked(self, slurm_node: str) -> bool:
-        """Wait until there is nothing to be done about the marks of its Node. Return whether the Node is locked then."""
+        """Wait until the marks of its Node are written. Return whether the Node is locked then."""
         name = self._engine.snapshot.node_map.partner(slurm_node) or ""
         async with self._moved:
             await self._moved.wait_for(lambda: self._change_of(name) is None)

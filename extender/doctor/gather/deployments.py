@@ -123,8 +123,8 @@ async def ask_configuration(connection: ApiConnection, namespace: str) -> Instal
 
 
 def _config_file(container: Json) -> str:
-    words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    arguments = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
+    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
         if word.startswith("--config="):
             return word.partition("=")[2]
         if word == "--config":
@@ -173,14 +173,14 @@ def _volumes(deployment: Json) -> Iterator[tuple[str, str, str, bool]]:
 
 
 def _runs(container: Json, program: str) -> bool:
-    words = [*(container.get("command") or ()), *(container.get("args") or ())]
-    return any(str(word).rpartition("/")[2] == program for word in words)
+    arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
+    return any(str(word).rpartition("/")[2] == program for word in arguments)
 
 
 def _serves(container: Json) -> bool:
-    words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
-    return "serve" in words and (
-        "slurm-extender" in str(container.get("image", "")) or any("slurm-extender" in w for w in words)
+    arguments = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
+    return "serve" in arguments and (
+        "slurm-extender" in str(container.get("image", "")) or any("slurm-extender" in w for w in arguments)
     )
 
 

@@ -70,9 +70,9 @@ def unavailable(node: SlurmNode, silent_s: float = 0.0) -> Unavailable | None:
 
 def _quoted(node: SlurmNode, drained_by_us: bool) -> str:
     """Return Slurm's own reason. Behind a drain of an extender its author is lost."""
-    words = theirs_in(node.reason)
-    if not words:
+    site_reason = theirs_in(node.reason)
+    if not site_reason:
         return ""
-    quotation = words if len(words) <= LONGEST else f"{words[: LONGEST - 3]}..."
+    quotation = site_reason if len(site_reason) <= LONGEST else f"{site_reason[: LONGEST - 3]}..."
     by = "" if drained_by_us else node.reason_user
     return f": {quotation}{f' (set by {by})' if by else ''}"

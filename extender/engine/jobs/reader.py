@@ -200,11 +200,11 @@ class ManualChangeNotifier:
         if job.job_id != p.job_id:
             return
         found = dict(changes(asked, job, name))
-        last_job, words = self._notified.get(p.key, (job.job_id, frozenset[str]()))
+        last_job, kinds = self._notified.get(p.key, (job.job_id, frozenset[str]()))
         if last_job != job.job_id:
-            words = frozenset()
+            kinds = frozenset()
         for word, text in found.items():
-            if word not in words:
+            if word not in kinds:
                 _log.warning(
                     "job_changed_manually", what=word, job_id=job.job_id, pod=p.pod_names, uid=p.key, text=text
                 )
