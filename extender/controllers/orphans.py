@@ -240,7 +240,7 @@ class OrphanController:
                 )
         else:
             older = mark.epoch != self._state.identity.epoch
-            found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older, mark.wishes)
+            found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older, mark.request_digests)
             namespace = next((ref.namespace for ref in self._workloads.members_of_job(job, mark)), "")
             orphan = OrphanedJob(mark.workload, self._clock.now(), found, namespace=namespace, nodes=job.nodes)
             orphan.checkpoint = _checkpoint_of(job)

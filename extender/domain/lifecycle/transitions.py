@@ -10,8 +10,8 @@ from extender.domain.job_outcomes.transition_table import TRANSITIONS, JobEvent,
 from extender.domain.jobs.cancelled import HOW_TO_ASK_AGAIN, Cancelled, digest
 from extender.domain.jobs.changes import NOT_SENT, can_follow, changed, while_running
 from extender.domain.jobs.job import JobRequest, Mode
+from extender.domain.jobs.request_digests import as_asked
 from extender.domain.jobs.resize import outgrown
-from extender.domain.jobs.wishes import as_asked
 from extender.domain.lifecycle.rules import At, Step
 from extender.domain.placeholder import Placeholder, State, Timing
 from extender.domain.renewal import replace
@@ -327,11 +327,11 @@ def limit_after(known: float | None, event: e.JobGranted, at: At) -> float | Non
 def infer_submitted_request(p: Placeholder) -> Placeholder:
     """Derive what a found job requests, as soon as the request of its Pod is known.
 
-    The mark of the job shows in which wishes the Pod has changed since, or that nothing has.
+    The mark of the job shows which fields of the request have changed since, or that none has.
     """
     if p.submitted_request is not None or p.request is None:
         return p
-    return replace(p, submitted_request=as_asked(p.found_wishes, p.request), found_wishes=())
+    return replace(p, submitted_request=as_asked(p.found_request_digests, p.request), found_request_digests=())
 
 
 def send_exclusions(p: Placeholder, waiting: WaitingState) -> Step:

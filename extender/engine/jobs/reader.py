@@ -143,9 +143,11 @@ class JobReader:
                 continue
             running = isinstance(seen, o.Running | o.Ending | o.Starting)
             found = mark_of(job)
-            attempt, older, wishes = (found.attempt, found.epoch != epoch, found.wishes) if found else (0, False, ())
+            attempt, older, digests = (
+                (found.attempt, found.epoch != epoch, found.request_digests) if found else (0, False, ())
+            )
             left = left_by_all(now, job, self._state.deferred.unbound()) if running else ()
-            live.append(e.JobFound(job.job_id, attempt, running, job.excluded, older, wishes, left))
+            live.append(e.JobFound(job.job_id, attempt, running, job.excluded, older, digests, left))
         if not live and not ended and self._would_vanish(now, asked_at):
             known = now.job_id or next((m.job_id for m in now.members if m.job_id is not None), None)
             if not self._state.missing_jobs.may_end(now.key, known, now.refs, nodes_unknown=self._nodes_unknown(now)):
