@@ -68,7 +68,7 @@ from extender.runtime.topics import (
     PolicyFileRead,
     ResourceClaimChanged,
 )
-from extender.slurm.asking import ObserveRequest, unobserved
+from extender.slurm.api_requests import ObserveRequest, unobserved
 
 NAMESPACES_WITHIN = 10.0
 """Seconds for which a start waits for the first list of Namespaces, where the policy asks for their labels."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from extender.domain import events as e
-from extender.domain.nodes.whereabouts import renamed
+from extender.domain.nodes.member_nodes import renamed
 from extender.domain.placeholder import Placeholder, State, Timing
 from extender.domain.ports import Clock, PodCache
 from extender.domain.states import GrantedState

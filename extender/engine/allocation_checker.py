@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from extender.domain import events as e
 from extender.domain.jobs.job import Mode
-from extender.domain.nodes.whereabouts import renamed
+from extender.domain.nodes.member_nodes import renamed
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.placing.mode import few
 from extender.domain.ports import Clock, PodCache

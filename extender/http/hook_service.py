@@ -16,7 +16,7 @@ from extender.controllers.nodes.clearance import Clearance, NodeVerdict
 from extender.controllers.nodes.native_jobs import JobKind, NativeJobs
 from extender.domain.jobs.identity import hook_token_matches, is_hook_token
 from extender.domain.nodes.fence_evidence import FenceScript
-from extender.domain.nodes.whereabouts import slurm_nodes_of_member
+from extender.domain.nodes.member_nodes import slurm_nodes_of_member
 from extender.domain.placeholder import Placeholder, State
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Mapping
 import structlog
 
 from extender.controllers.nodes.drains import SILENT_CAUSE, Drains
-from extender.controllers.nodes.mapping_news import MappingNews
+from extender.controllers.nodes.node_mapping_reporter import NodeMappingReporter
 from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.events import EndKind
 from extender.domain.nodes import machine as n
 from extender.domain.nodes.drains import is_ours, named, quoted
 from extender.domain.nodes.fences import weak
 from extender.domain.nodes.mapping import DEFAULT_PAIRING, NodeMap, Pairing, grounds, map_nodes
+from extender.domain.nodes.member_nodes import pods_on, slurm_nodes_of
 from extender.domain.nodes.slurmds import slurmd_nodes
-from extender.domain.nodes.whereabouts import pods_on, slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcer, Clock, PortError, SlurmNodes
 from extender.domain.views import NodeView, PodView
@@ -94,7 +94,7 @@ class NodeController:
 
         self._events = events
         self._drains = drains
-        self._news = MappingNews(announcer, awaited)
+        self._mapping_reporter = NodeMappingReporter(announcer, awaited)
         self._held_for: dict[str, set[str]] = {}
         """Slurm nodes held for a workload, by its key."""
 
@@ -259,7 +259,7 @@ class NodeController:
         self._picture = await self._slurm.picture()
         self._drains.nodes_read(self._picture)
         self.read_at = began
-        self._news.notify_weak(weak(self._picture))
+        self._mapping_reporter.report_weakly_fenced_partitions(weak(self._picture))
         settled, turns = self._settled(), CooperativeYield()
         self.remap()
         await turns.maybe_yield()
@@ -293,7 +293,7 @@ class NodeController:
                 now_map = map_nodes(nodes.values(), self._picture, on, before, pairing=self._pairing)
         snapshot = ClusterSnapshot(self._picture, now_map, nodes)
         if now_map is not before:
-            self._news.notify(before, now_map, nodes)
+            self._mapping_reporter.report_changes(before, now_map, nodes)
         self._engine.update_snapshot(snapshot)
 
     def _keep_silent(self) -> None:

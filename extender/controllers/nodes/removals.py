@@ -17,8 +17,8 @@ from extender.controllers.nodes.controller import NodeController
 from extender.domain import events as e
 from extender.domain.jobs.job import JobView, Mark
 from extender.domain.nodes.marks import NodePatch
+from extender.domain.nodes.member_nodes import slurm_nodes_of, slurm_nodes_of_member
 from extender.domain.nodes.removals import SETTLE_S, Removal, check, removal, removals_in
-from extender.domain.nodes.whereabouts import slurm_nodes_of, slurm_nodes_of_member
 from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.ports import Announcement, Announcer, Clock, KubeNodes, NodeLeases, PortError

@@ -9,13 +9,13 @@ import structlog
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.job_outcomes import slurm_states as o
-from extender.domain.jobs.by_hand import changes
 from extender.domain.jobs.events import job_events
 from extender.domain.jobs.identity import job_name, mark_of
 from extender.domain.jobs.job import JobRequest, JobView
+from extender.domain.jobs.manual_changes import changes
 from extender.domain.jobs.ownership import proof
 from extender.domain.jobs.time_limit import due_in
-from extender.domain.nodes.whereabouts import slurm_nodes_of
+from extender.domain.nodes.member_nodes import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, PortError
 from extender.domain.states import UnsureState
