@@ -105,17 +105,19 @@ def rights_in(scope: Scope) -> tuple[Right, ...]:
 
 
 @check(needs=lambda facts: (facts.kube.server,))
-def server(given: Server) -> Iterator[Finding]:
+def server(api_server: Server) -> Iterator[Finding]:
     """Judge the version of the API server."""
-    if given.error:
+    if api_server.error:
         yield error(
             "kubernetes",
-            given.error,
+            api_server.error,
             "check kubernetes.kubeconfig; remove it in a Pod, so that the extender uses its ServiceAccount",
         )
         return
-    found = re.match(r"v?(\d+)\.(\d+)", given.version)
-    seen = f"{given.url}: {given.version or 'no version'}{f', as {given.user}' if given.user else ''}"
+    found = re.match(r"v?(\d+)\.(\d+)", api_server.version)
+    seen = (
+        f"{api_server.url}: {api_server.version or 'no version'}{f', as {api_server.user}' if api_server.user else ''}"
+    )
     release = (int(found[1]), int(found[2])) if found else None
     if release is None:
         yield warning("kubernetes", seen, "see `kubectl version`; 1.32 to 1.37 are supported")
@@ -177,19 +179,19 @@ def scope(namespaces: Sequence[str]) -> Iterator[Finding]:
         else (facts.kube.admission, facts.config.scheduler.name, facts.config.admission.bind is not None)
     )
 )
-def gates(given: AdmissionObjects, scheduler: str, webhook_served: bool) -> Iterator[Finding]:
+def gates(objects: AdmissionObjects, scheduler: str, webhook_served: bool) -> Iterator[Finding]:
     """Check what adds the scheduling gate to new Pods. `webhook_served`: the configuration has admission.bind."""
-    texts = [(one, json.dumps(one, default=str)) for one in given.policies or ()]
+    texts = [(one, json.dumps(one, default=str)) for one in objects.policies or ()]
     # The policy that puts Namespaces on Slurm is about Pods of no scheduler yet.
     policies = [one for one, text in texts if GATE in text and OPT_IN_LABEL not in text]
-    hooks = [hook for one in given.webhooks or () for hook in one.get("webhooks") or () if _path(hook) == ROUTE]
+    hooks = [hook for one in objects.webhooks or () for hook in one.get("webhooks") or () if _path(hook) == ROUTE]
     for one in policies:
-        yield from _policy(one, given.bindings, scheduler)
+        yield from _policy(one, objects.bindings, scheduler)
     for hook in hooks:
         yield from _webhook(hook, scheduler, webhook_served)
     if policies or hooks:
         return
-    if given.policies is None or given.webhooks is None:
+    if objects.policies is None or objects.webhooks is None:
         yield skipped(
             "gates",
             "no access to MutatingAdmissionPolicies and MutatingWebhookConfigurations",
@@ -233,8 +235,8 @@ def _webhook(hook: Json, scheduler: str, served: bool) -> Iterator[Finding]:
 
 
 def _conditions(subject: str, conditions: Sequence[Json], scheduler: str) -> Iterator[Finding]:
-    given = [str(each.get("expression", "")).strip() for each in conditions]
-    about = [text for text in given if "schedulerName" in text]
+    expressions = [str(each.get("expression", "")).strip() for each in conditions]
+    about = [text for text in expressions if "schedulerName" in text]
     names = {found[1] for text in about if (found := _ONE_NAME.fullmatch(text))}
     odd = [text for text in about if not _ONE_NAME.fullmatch(text)]
     if odd:

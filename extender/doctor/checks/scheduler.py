@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from extender.config.values import read_duration
-from extender.doctor.facts import Called, Configured, ExpectedProfile, Json
+from extender.doctor.facts import CalledService, ExpectedProfile, Json, SchedulerConfigFile
 from extender.doctor.finding import Finding, error, ok, skipped, warning
 from extender.doctor.registry import CheckGroup
 
@@ -41,7 +41,7 @@ def empty_files(names: Sequence[str]) -> Iterator[Finding]:
 
 
 @check(needs=lambda facts: (facts.schedulers, facts.expected))
-def schedulers(found: Sequence[Configured] | None, wanted: ExpectedProfile) -> Iterator[Finding]:
+def schedulers(found: Sequence[SchedulerConfigFile] | None, wanted: ExpectedProfile) -> Iterator[Finding]:
     """Judge the configurations of kube-scheduler. `None`: no access, and none was given."""
     if found is None:
         yield skipped(
@@ -112,7 +112,7 @@ def called_by(document: Json, wanted: ExpectedProfile) -> list[str]:
     return [str(_map(extender.get("tlsConfig")).get("serverName") or parts.hostname)]
 
 
-def called(document: Json, where: str, wanted: ExpectedProfile) -> Called | None:
+def called(document: Json, where: str, wanted: ExpectedProfile) -> CalledService | None:
     """Return the Service that a configuration calls; `None`: its address is not that of a Service."""
     extender = ours(document, wanted)
     parts = _split(extender["urlPrefix"] if extender is not None else "")
@@ -121,13 +121,13 @@ def called(document: Json, where: str, wanted: ExpectedProfile) -> Called | None
     except ValueError:
         return None
     found = _SERVICE.fullmatch(parts.hostname or "")
-    return Called(where, found[2], found[1], port) if found else None
+    return CalledService(where, found[2], found[1], port) if found else None
 
 
 @check(needs=lambda facts: (facts.services,))
-def services(given: Sequence[Called]) -> Iterator[Finding]:
+def services(called_services: Sequence[CalledService]) -> Iterator[Finding]:
     """Report Services that kube-scheduler calls and that do not exist, or lack the port."""
-    for one in given:
+    for one in called_services:
         prefix = f"{one.where}: urlPrefix leads to the Service {one.namespace}/{one.name}"
         if one.ports is None:
             yield error(
@@ -197,10 +197,10 @@ def _address(extender: Json, wanted: ExpectedProfile) -> Iterator[Line]:
 
 def _extender(extender: Json, wanted: ExpectedProfile) -> Iterator[Line]:
     for key, verb in zip(("filterVerb", "bindVerb"), wanted.verbs, strict=True):
-        given = extender.get(key) or ""
-        if given != verb:
+        value = extender.get(key) or ""
+        if value != verb:
             without = "calls no /filter" if verb == "filter" else "binds by itself"
-            yield error, f"{key} is {given!r}", f"set {key}: {verb}: without it kube-scheduler {without}"
+            yield error, f"{key} is {value!r}", f"set {key}: {verb}: without it kube-scheduler {without}"
     for key in ("prioritizeVerb", "preemptVerb"):
         if extender.get(key):
             yield error, f"{key} is {extender[key]!r}, which the extender does not serve", f"remove {key}"
@@ -212,11 +212,11 @@ def _extender(extender: Json, wanted: ExpectedProfile) -> Iterator[Line]:
     if extender.get("managedResources"):
         seen = "managedResources is set: Pods that request none of those are placed without Slurm"
         yield error, seen, "remove it, and give Slurm its own kube-scheduler"
-    given = extender.get("httpTimeout", "5s")
+    value = extender.get("httpTimeout", "5s")
     try:
-        timeout = read_duration(given) or 5.0
+        timeout = read_duration(value) or 5.0
     except ValueError:
-        yield error, f"httpTimeout is {given!r}", "set a duration such as 5s"
+        yield error, f"httpTimeout is {value!r}", "set a duration such as 5s"
         return
     if timeout < 5.0:
         seen = f"httpTimeout is {timeout:g} s, and a call may wait 4.8 s for a change of leader"

@@ -106,35 +106,35 @@ def _newer(release: str) -> bool:
         _slurm_user(facts.conf),
     )
 )
-def token(given: Token, user: str, now: float, slurm_user: str) -> Iterator[Finding]:
+def token(credential: Token, user: str, now: float, slurm_user: str) -> Iterator[Finding]:
     """Judge the token by its end and its rights.
 
     `user` is slurm.user, `slurm_user` SlurmUser of slurm.conf if known, `now` the time by slurmctld's clock.
     """
-    where = f"slurm.{given.source}"
-    if given.remote:
+    where = f"slurm.{credential.source}"
+    if credential.remote:
         yield skipped(
             "token",
-            f"{where}: {given.error}",
+            f"{where}: {credential.error}",
             "run `slurm-extender doctor` in the extender's Pod, or name a token on this machine: "
             "--set slurm.tokenFile=FILE",
         )
-    elif given.error:
+    elif credential.error:
         yield error(
-            "token", f"{where}: {given.error}", "write the token there: `scontrol token username=slurm lifespan=…`"
+            "token", f"{where}: {credential.error}", "write the token there: `scontrol token username=slurm lifespan=…`"
         )
     else:
-        yield from _expiry(given, where, now)
-        yield from _accepted(given, where, user, slurm_user)
+        yield from _expiry(credential, where, now)
+        yield from _accepted(credential, where, user, slurm_user)
 
 
-def _expiry(given: Token, where: str, now: float) -> Iterator[Finding]:
-    if given.expires_at is None or given.source == "jwtKeyFile":
+def _expiry(credential: Token, where: str, now: float) -> Iterator[Finding]:
+    if credential.expires_at is None or credential.source == "jwtKeyFile":
         return
-    left = given.expires_at - now
+    left = credential.expires_at - now
     if left <= 0:
         yield error("token", f"{where}: it expired {-left:.0f} s ago", "renew it, and check why it was not renewed")
-    elif given.source == "token":
+    elif credential.source == "token":
         yield warning(
             "token",
             f"{where}: it expires in {_long(left)}, and a token in the configuration is not renewed",
@@ -144,23 +144,23 @@ def _expiry(given: Token, where: str, now: float) -> Iterator[Finding]:
         yield warning("token", f"{where}: it expires in {_long(left)}", "renew the file; the extender reads it again")
 
 
-def _accepted(given: Token, where: str, user: str, slurm_user: str) -> Iterator[Finding]:
-    if given.accepted is False:
+def _accepted(credential: Token, where: str, user: str, slurm_user: str) -> Iterator[Finding]:
+    if credential.accepted is False:
         yield error(
             "token",
-            f"{where}: Slurm refuses it: {given.refusal}",
+            f"{where}: Slurm refuses it: {credential.refusal}",
             "create a new one with `scontrol token`; slurm.conf needs AuthAltTypes=auth/jwt, and jwt_key must be the "
             "key that signed the token",
         )
-    elif given.accepted is None:
-        yield skipped("token", f"{where}: Slurm could not check it: {given.refusal}", "fix slurmrestd first")
-    elif given.operates is None:
+    elif credential.accepted is None:
+        yield skipped("token", f"{where}: Slurm could not check it: {credential.refusal}", "fix slurmrestd first")
+    elif credential.operates is None:
         yield skipped(
             "token",
-            f"Slurm accepts it; whether {user} may change nodes and jobs of others is unknown: {given.refusal}",
+            f"Slurm accepts it; whether {user} may change nodes and jobs of others is unknown: {credential.refusal}",
             f"see `sacctmgr show user {user}` and SlurmUser in slurm.conf",
         )
-    elif not given.operates:
+    elif not credential.operates:
         yield error(
             "token",
             f"Slurm accepts it, and {user} may not change nodes and jobs of others",
@@ -174,7 +174,7 @@ def _accepted(given: Token, where: str, user: str, slurm_user: str) -> Iterator[
             f"set slurm.user to {slurm_user}: without slurmdbd Slurm does not know its administrators",
         )
     else:
-        owner = given.owner or user
+        owner = credential.owner or user
         as_whom = user if owner == user else f"{user}, by the token of {owner},"
         yield ok("token", f"Slurm accepts it; {as_whom} has the rights that the extender needs")
 

@@ -20,7 +20,7 @@ from extender.doctor.tools import Tools
 def named_paths(config: ExtenderConfiguration) -> list[tuple[str, str]]:
     """Return every file by its key, including certificates and the policy."""
     slurm, hooks = config.slurm, config.hooks
-    given = [
+    named = [
         ("slurm.tokenFile", slurm.token_file),
         ("slurm.jwtKeyFile", slurm.jwt_key_file),
         ("slurm.tls.caFile", slurm.tls.ca_file),
@@ -32,12 +32,12 @@ def named_paths(config: ExtenderConfiguration) -> list[tuple[str, str]]:
         ("jobs.policyFile", config.jobs.policy_file),
     ]
     for group, tls in _served(config):
-        given += [
+        named += [
             (f"{group}.certificateFile", tls.certificate_file),
             (f"{group}.keyFile", tls.key_file),
             (f"{group}.clientCaFile", tls.client_ca_file),
         ]
-    return [(key, path) for key, path in given if path is not None]
+    return [(key, path) for key, path in named if path is not None]
 
 
 def named_files(config: ExtenderConfiguration, tools: Tools) -> list[NamedFile]:
