@@ -44,7 +44,7 @@ def go_route(max_body: int, clock: Clock) -> type[APIRoute]:
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             """Replace FastAPI's handler."""
-            endpoint, question, seldom = self.endpoint, _question(self.endpoint), LogThrottle(clock)
+            endpoint, question, log_throttle = self.endpoint, _question(self.endpoint), LogThrottle(clock)
 
             async def handle(request: Request) -> Response:
                 try:
@@ -59,10 +59,10 @@ def go_route(max_body: int, clock: Clock) -> type[APIRoute]:
                 except ClientDisconnect:
                     return Response(status_code=400)  # the client has gone
                 except Exception:
-                    if times := seldom.times("failed"):
+                    if times := log_throttle.times("failed"):
                         _log.exception("request_failed", path=request.url.path, times=times)
                     return JSONResponse({"Error": INTERNAL_ERROR})
-                if times := seldom.times("malformed"):
+                if times := log_throttle.times("malformed"):
                     _log.warning("request_malformed", path=request.url.path, text=text, times=times)
                 return JSONResponse({"Error": text})
 
