@@ -141,7 +141,7 @@ class Api:
             raise Away(f"cannot listen at {LOOPBACK}:{port}: {error}; choose another --port") from error
 
         def follow(name: str) -> None:
-            listener.of = PodPort(namespace, name, pod_port)
+            listener.pod_port = PodPort(namespace, name, pod_port)
 
         try:
             yield Listener(bound, follow)

@@ -69,8 +69,8 @@ class Debug:
             if status == http.HTTPStatus.NOT_FOUND:
                 return None
             if status != http.HTTPStatus.OK:
-                said = body[:200].decode(errors="replace")
-                raise Unreached(f"/debug/{path} of the extender answers {status}: {said}")
+                text = body[:200].decode(errors="replace")
+                raise Unreached(f"/debug/{path} of the extender answers {status}: {text}")
             return json.loads(body)
         except (ValueError, RecursionError):
             self._unreached = Unreached(f"/debug/{path} of the extender does not answer in JSON")

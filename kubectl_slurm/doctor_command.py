@@ -45,17 +45,17 @@ def doctor(  # noqa: PLR0917 - click names them
 
 
 def _print(words: list[str], form: Form) -> None:
-    said = io.StringIO()
+    output = io.StringIO()
     try:
-        with redirect_stdout(said):
+        with redirect_stdout(output):
             _run([*words, "--output", "json"])
     except SystemExit as ended:
-        if said.getvalue().startswith("{"):
-            found = json.loads(said.getvalue())
+        if output.getvalue().startswith("{"):
+            found = json.loads(output.getvalue())
             rows = [{"name": one.get("check", "")} for one in found.get("findings") or ()]
             Printer(form).show([found] if form is Form.YAML else rows, [], "check", one=form is Form.YAML)
         else:  # not even begun: its help, or wrong flags
-            click.echo(said.getvalue(), nl=False)
+            click.echo(output.getvalue(), nl=False)
         sys.exit(ended.code)
 
 

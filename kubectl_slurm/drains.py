@@ -52,19 +52,19 @@ def drain(api: Api, node: Json, reason: str, dry: DryRun) -> Done:
 def resume(api: Api, node: Json, dry: DryRun) -> Done:
     """Lift the cordon that `drain` put on. Raises NotResumed for one of others."""
     name, standing = node["metadata"]["name"], _reason(node)
-    said = node["metadata"].get("annotations") or {}
+    annotations = node["metadata"].get("annotations") or {}
     if not (node.get("spec") or {}).get("unschedulable"):
         if standing is not None:  # it was uncordoned otherwise; a later cordon has another author
             _patch(api, node, False, None, dry)
-        if said.get(UNAVAILABLE_REASON):
+        if annotations.get(UNAVAILABLE_REASON):
             raise NotResumed(
-                f"node/{name} is not cordoned; Slurm starts nothing there: {said[UNAVAILABLE_REASON]}. "
+                f"node/{name} is not cordoned; Slurm starts nothing there: {annotations[UNAVAILABLE_REASON]}. "
                 "Only Slurm can lift that."
             )
         return Done(name, "unchanged", "it is not cordoned")
     if _by_extender(node):
         raise NotResumed(
-            f"node/{name} was cordoned by the extender ({said[CORDONED_BY]}), since Slurm starts nothing there. "
+            f"node/{name} was cordoned by the extender ({annotations[CORDONED_BY]}), since Slurm starts nothing there. "
             f"Lift it in Slurm: scontrol update NodeName={_slurm_name(node)} State=RESUME; "
             f"or use `kubectl uncordon {name}` anyway"
         )
@@ -98,8 +98,8 @@ def _by_extender(node: Json) -> bool:
 
 def _slurm_name(node: Json) -> str:
     meta = node["metadata"]
-    said: str = (meta.get("labels") or {}).get(SLURM_NODE) or (meta.get("annotations") or {}).get(SLURM_NODE, "")
-    return said or str(meta["name"])
+    name: str = (meta.get("labels") or {}).get(SLURM_NODE) or (meta.get("annotations") or {}).get(SLURM_NODE, "")
+    return name or str(meta["name"])
 
 
 def _patch(api: Api, node: Json, unschedulable: bool, reason: str | None, dry: DryRun) -> None:

@@ -79,12 +79,12 @@ def _list(ask: Asking) -> None:
 def _members(ask: Asking, pod: Json) -> None:
     name = f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
     try:
-        said = ask.debug.find(f"gangs/{pod['metadata']['uid']}")
-        if said is None:
+        record = ask.debug.find(f"gangs/{pod['metadata']['uid']}")
+        if record is None:
             raise click.ClickException(f"Pod {name} is a member of no gang; `kubectl slurm why` shows why it waits")
-        gang: Mapping[str, Any] = {**_gang(said), "why": str(said.get("why", ""))}
-        members = [_member(one) for one in objects(said.get("members"))]
-        left_out = said.get("membersLeftOut")
+        gang: Mapping[str, Any] = {**_gang(record), "why": str(record.get("why", ""))}
+        members = [_member(one) for one in objects(record.get("members"))]
+        left_out = record.get("membersLeftOut")
     except Unreached as error:
         remark(error, "the bound members are read from their Pods")
         gang, members, left_out = _from_pods(ask, pod), _bound_members(ask, pod), 0

@@ -126,10 +126,10 @@ def check_files(to: Target) -> None:
     if to.config is None:
         return
     for kind, inner in (("clusters", "cluster"), ("users", "user")):
-        said = to.config[kind][0][inner]
+        settings = to.config[kind][0][inner]
         for key in _PATHS[inner]:
-            if said.get(key) and not Path(said[key]).is_file():
-                raise KubeconfigError(f"{to.source}: {key}: there is no file {said[key]}")
+            if settings.get(key) and not Path(settings[key]).is_file():
+                raise KubeconfigError(f"{to.source}: {key}: there is no file {settings[key]}")
 
 
 def contexts(flags: Flags, environ: Mapping[str, str], home: Path) -> list[str]:
@@ -139,16 +139,16 @@ def contexts(flags: Flags, environ: Mapping[str, str], home: Path) -> list[str]:
 
 def _headers(flags: Flags, user: Json) -> tuple[tuple[str, str], ...]:
     groups = flags.as_groups or tuple(user.get("as-groups") or ())
-    said = [
+    headers = [
         ("Impersonate-User", flags.as_user or user.get("as", "")),
         ("Impersonate-Uid", flags.as_uid or user.get("as-uid", "")),
         *(("Impersonate-Group", group) for group in groups),
     ]
-    for name, value in said:
+    for name, value in headers:
         if not str(value).isprintable():
             flag = name.replace("Impersonate", "as").lower().removesuffix("-user")
             raise KubeconfigError(f"--{flag} {value!r}: no header can hold that")
-    return tuple((name, str(value)) for name, value in said if value)
+    return tuple((name, str(value)) for name, value in headers if value)
 
 
 def is_name(text: str) -> bool:
@@ -213,11 +213,11 @@ def _merged(files: Iterable[Path]) -> Json:
                 if not isinstance(one, dict) or not isinstance(one.get("name"), str):
                     raise KubeconfigError(f"{file}: {kind}: each needs a name, and {repr(one)[:80]} has none")
                 if one["name"] not in known:
-                    said = _fields(file, one, inner)
+                    settings = _fields(file, one, inner)
                     for key in _PATHS.get(inner, ()):
-                        if said.get(key):
-                            said[key] = str(file.parent.absolute() / said[key])
-                    merged[kind].append({"name": one["name"], inner: said})
+                        if settings.get(key):
+                            settings[key] = str(file.parent.absolute() / settings[key])
+                    merged[kind].append({"name": one["name"], inner: settings})
     return merged
 
 
@@ -230,13 +230,13 @@ def _entries(file: Path, found: Json, kind: str) -> list[Any]:
 
 def _fields(file: Path, one: Json, inner: str) -> Json:
     """Return the fields of an entry. Raises KubeconfigError if a value that must be text is not."""
-    said = one.get(inner) or {}
-    if not isinstance(said, dict):
-        raise KubeconfigError(f"{file}: {one['name'][:80]}: {inner} must be a map, not {type(said).__name__}")
-    for key, value in said.items():
+    settings = one.get(inner) or {}
+    if not isinstance(settings, dict):
+        raise KubeconfigError(f"{file}: {one['name'][:80]}: {inner} must be a map, not {type(settings).__name__}")
+    for key, value in settings.items():
         if key in _TEXTS and value is not None and not isinstance(value, str):
             raise KubeconfigError(f"{file}: {one['name'][:80]}: {key} must be text, not {type(value).__name__}")
-    return dict(said)
+    return dict(settings)
 
 
 def _read(file: Path) -> Json:

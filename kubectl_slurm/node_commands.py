@@ -135,8 +135,8 @@ def _each_node(
                 done = act(ask.api, ask.node(name))
             except (NotResumed, Away, click.ClickException) as error:
                 failed = True
-                said = error.message if isinstance(error, click.ClickException) else error
-                click.echo(printable(f"Error: {said}"), err=True)
+                error_text = error.message if isinstance(error, click.ClickException) else error
+                click.echo(printable(f"Error: {error_text}"), err=True)
             except NotAllowed as error:
                 failed = True
                 click.echo(printable(f"Error: {error} ({MAY_PATCH})"), err=True)

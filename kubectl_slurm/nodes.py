@@ -26,19 +26,19 @@ def row_of(node: Json) -> Json:
     """Return one Node, ready to be printed."""
     meta, spec = node["metadata"], node.get("spec") or {}
     conditions = {one.get("type"): one for one in (node.get("status") or {}).get("conditions") or ()}
-    said, labels = meta.get("annotations") or {}, meta.get("labels") or {}
+    annotations, labels = meta.get("annotations") or {}, meta.get("labels") or {}
     available = conditions.get(SLURM_AVAILABLE_CONDITION) or {}
     ready = (conditions.get("Ready") or {}).get("status") == "True"
     return {
         "name": meta["name"],
         "ready": "Ready" if ready else "NotReady",
         "cordoned": bool(spec.get("unschedulable")),
-        "slurmNode": labels.get(SLURM_NODE) or said.get(SLURM_NODE, ""),
+        "slurmNode": labels.get(SLURM_NODE) or annotations.get(SLURM_NODE, ""),
         "slurm": {"True": "Available", "False": "Unavailable"}.get(available.get("status", ""), ""),
         "reason": available.get("message", "") if available.get("status") == "False" else "",
-        "nativeJobs": said.get(NATIVE_JOBS, ""),
-        "unavailable": said.get(UNAVAILABLE_REASON, ""),
-        "drainReason": said.get(DRAIN_REASON, "") if spec.get("unschedulable") else "",
+        "nativeJobs": annotations.get(NATIVE_JOBS, ""),
+        "unavailable": annotations.get(UNAVAILABLE_REASON, ""),
+        "drainReason": annotations.get(DRAIN_REASON, "") if spec.get("unschedulable") else "",
         "created": meta.get("creationTimestamp", ""),
     }
 

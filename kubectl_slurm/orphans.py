@@ -26,23 +26,23 @@ _OF_PODS = (
 _OF_PODS_DRY = "`kubectl delete pod`, since orphans.dryRun is on and nothing is ended"
 
 
-def rows_of(said: Json) -> list[Json]:
+def rows_of(orphans: Json) -> list[Json]:
     """Return one row for each."""
-    dry = bool(said.get("dryRun"))
-    jobs = [_of_job(one) for one in objects(said.get("jobs"))]
-    return jobs + [_of_pod(one, dry) for one in objects(said.get("pods"))]
+    dry = bool(orphans.get("dryRun"))
+    jobs = [_of_job(one) for one in objects(orphans.get("jobs"))]
+    return jobs + [_of_pod(one, dry) for one in objects(orphans.get("pods"))]
 
 
 def _of_job(one: Json) -> Json:
-    job, said, seconds = one.get("jobId"), str(one.get("said", "")), one.get("seconds")
-    over = bool(one.get("podFinished")) and said != "would_be_ended"
-    todo = _OF_FINISHED if over else _OF_JOBS.get(said, _UNKNOWN)
+    job, state, seconds = one.get("jobId"), str(one.get("said", "")), one.get("seconds")
+    over = bool(one.get("podFinished")) and state != "would_be_ended"
+    todo = _OF_FINISHED if over else _OF_JOBS.get(state, _UNKNOWN)
     return {
         "name": f"job-{job}",
         "kind": "job",
         "job": job,
         "podUid": one.get("workload", ""),
-        "state": said,
+        "state": state,
         "age": span(seconds) if isinstance(seconds, int | float) else "",
         "action": todo.format(job=job),
     }

@@ -54,8 +54,8 @@ def _explain(ask: Asking, names: tuple[str, ...], selector: str) -> None:
     rows = []
     for pod in found:
         row = of_pods.row_of(pod)
-        said, source = _why(ask, pod, row, one=len(found) == 1)
-        rows.append({**row, "why": said, "source": source})
+        why, source = _why(ask, pod, row, one=len(found) == 1)
+        rows.append({**row, "why": why, "source": source})
     if given.form in {Form.JSON, Form.YAML, Form.NAME}:
         ask.show(rows, [], "pod", one=len(names) == 1)
         return
@@ -143,7 +143,9 @@ def _with_events(ask: Asking, name: str) -> tuple[Json, list[Json]]:
         found = ask.api.get(f"/api/v1/namespaces/{where}/pods/{bare}")
     except NotThere:
         events = of_pods.events_of_name(ask.api, where, bare)
-        uid = next((said for one in reversed(events) if (said := (one.get("regarding") or {}).get("uid"))), "")
+        uid = next(
+            (found_uid for one in reversed(events) if (found_uid := (one.get("regarding") or {}).get("uid"))), ""
+        )
         if not uid:
             raise click.ClickException(f"there is no Pod {bare} in namespace {where}, and no Event about one") from None
         click.echo(f"Pod {where}/{bare} is gone; this is the last one of its name", err=True)
@@ -161,12 +163,12 @@ def _why(ask: Asking, pod: Json, row: Mapping[str, Any], *, one: bool) -> tuple[
     if one:
         try:
             # A Pod beyond the size of its gang has no placeholder.
-            said = ask.debug.find(f"placeholders/{row['uid']}") or ask.debug.find(f"gangs/{row['uid']}") or {}
+            record = ask.debug.find(f"placeholders/{row['uid']}") or ask.debug.find(f"gangs/{row['uid']}") or {}
         except Unreached as error:
             remark(error, "the status on the Pod is shown")
-            said = {}
-        if said.get("why"):
-            return str(said["why"]), "the extender"
+            record = {}
+        if record.get("why"):
+            return str(record["why"]), "the extender"
     if row["state"] == "Placed":
         job = f"Slurm job {row['job']} has" if row["job"] else "No Slurm job is known that has"
         return f"It does not wait: {job} {row['node']} for the Pod.", "the Pod"

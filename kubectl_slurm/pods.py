@@ -44,10 +44,10 @@ def _events(api: Api, namespace: str, which: str) -> list[Json]:
 def row_of(pod: Json) -> Json:
     """Return one Pod, ready to be printed."""
     meta, spec = pod["metadata"], pod.get("spec") or {}
-    said = meta.get("annotations") or {}
-    for_this_pod = said.get(POD_UID) in {None, meta["uid"]}
+    annotations = meta.get("annotations") or {}
+    for_this_pod = annotations.get(POD_UID) in {None, meta["uid"]}
     condition = condition_of(pod)
-    job = said.get(JOB_ID, "") if for_this_pod else ""
+    job = annotations.get(JOB_ID, "") if for_this_pod else ""
     if not job and not spec.get("nodeName") and (found := _JOB.search(condition.get("message", ""))):
         job = found[1]
     return {
@@ -57,9 +57,9 @@ def row_of(pod: Json) -> Json:
         "job": int(job) if job.isdecimal() else None,
         "state": _state(pod),
         "reason": condition.get("reason", ""),
-        "node": spec.get("nodeName") or (said.get(NODE, "") if for_this_pod else ""),
-        "slurmNode": said.get(POD_SLURM_NODE, "") if for_this_pod else "",
-        "devices": said.get(DEVICES, "") if for_this_pod else "",
+        "node": spec.get("nodeName") or (annotations.get(NODE, "") if for_this_pod else ""),
+        "slurmNode": annotations.get(POD_SLURM_NODE, "") if for_this_pod else "",
+        "devices": annotations.get(DEVICES, "") if for_this_pod else "",
         "why": condition.get("message", ""),
         "since": condition.get("lastTransitionTime", ""),
         "created": meta.get("creationTimestamp", ""),

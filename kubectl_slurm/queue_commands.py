@@ -116,24 +116,24 @@ def _queue(ask: Asking) -> list[Json]:
     ]
 
 
-def _partition(said: Json) -> Json:
-    reasons = said.get("reasons")
+def _partition(partition: Json) -> Json:
+    reasons = partition.get("reasons")
     counted = list(reasons.items()) if isinstance(reasons, dict) else []
-    known = bool(said.get("known"))
+    known = bool(partition.get("known"))
     return {
-        **{key: said.get(key) for key in ("default", "placed", "waiting", "gpusWanted", "reasons")},
-        **{key: said.get(key) for key in ("nodes", "nodesInService", "cpus", "cpusUsed", "gpus", "gpusUsed")},
-        "name": str(said.get("name") or UNKNOWN),
-        "nodesShown": f"{said.get('nodesInService')}/{said.get('nodes')}" if known else "",
-        "cpusShown": f"{said.get('cpusUsed')}/{said.get('cpus')}" if known else "",
-        "gpusShown": f"{said.get('gpusUsed')}/{said.get('gpus')}" if known and said.get("gpus") else "",
+        **{key: partition.get(key) for key in ("default", "placed", "waiting", "gpusWanted", "reasons")},
+        **{key: partition.get(key) for key in ("nodes", "nodesInService", "cpus", "cpusUsed", "gpus", "gpusUsed")},
+        "name": str(partition.get("name") or UNKNOWN),
+        "nodesShown": f"{partition.get('nodesInService')}/{partition.get('nodes')}" if known else "",
+        "cpusShown": f"{partition.get('cpusUsed')}/{partition.get('cpus')}" if known else "",
+        "gpusShown": f"{partition.get('gpusUsed')}/{partition.get('gpus')}" if known and partition.get("gpus") else "",
         "reasonsShown": _counted(counted),
     }
 
 
 def _named_partition(pod: Json) -> str:
-    said = pod["metadata"].get("annotations") or {}
-    return next((str(said[key]) for key in PARTITION_KEYS if said.get(key)), UNNAMED)
+    annotations = pod["metadata"].get("annotations") or {}
+    return next((str(annotations[key]) for key in PARTITION_KEYS if annotations.get(key)), UNNAMED)
 
 
 def _counted(counts: Iterable[tuple[str, Any]]) -> str:
@@ -143,13 +143,13 @@ def _counted(counts: Iterable[tuple[str, Any]]) -> str:
 def _show_shares(ask: Asking, accounts: tuple[str, ...]) -> None:
     query = urllib.parse.urlencode([("account", one) for one in accounts])
     try:
-        said = ask.debug.get(f"shares?{query}" if query else "shares")
+        answer = ask.debug.get(f"shares?{query}" if query else "shares")
     except Unreached as error:
         raise click.ClickException(f"fair shares are read by the extender, and {error}") from error
-    rows = [_share(one) for one in objects(said.get("shares"))]
-    if why := said.get("limitsUnknown"):
+    rows = [_share(one) for one in objects(answer.get("shares"))]
+    if why := answer.get("limitsUnknown"):
         click.echo(f"limits are left out: {why}", err=True)
-    if left_out := said.get("leftOut"):
+    if left_out := answer.get("leftOut"):
         click.echo(f"{left_out} more lines are left out; name accounts", err=True)
     nothing = f"Slurm has no account {', '.join(accounts)}" if accounts else "Slurm has no account"
     _show(ask, rows, SHARES, "account", nothing)
@@ -162,25 +162,25 @@ def _show(ask: Asking, rows: list[Json], columns: tuple[Column, ...], kind: str,
     ask.show(rows, list(columns), kind, nothing)
 
 
-def _share(said: Json) -> Json:
-    user, account = str(said.get("user") or ""), str(said.get("account") or "")
+def _share(share: Json) -> Json:
+    user, account = str(share.get("user") or ""), str(share.get("account") or "")
     return {
         "name": f"{account}/{user}" if user else account,
         "account": account,
         "user": user,
-        "partition": str(said.get("partition") or ""),
-        "parent": str(said.get("parent") or ""),
-        "shares": said.get("shares"),
-        "normalizedShares": said.get("normalized"),
-        "usage": said.get("usage"),
-        "fairshare": said.get("factor"),
-        "maxJobs": said.get("max_jobs"),
-        "maxSubmitJobs": said.get("max_submit_jobs"),
-        "qos": said.get("qos") or [],
-        "defaultQos": said.get("default_qos") or "",
-        "sharesShown": _number(said.get("shares"), "g"),
-        "usageShown": _number(said.get("usage"), ".4f"),
-        "factorShown": _number(said.get("factor"), ".4f"),
+        "partition": str(share.get("partition") or ""),
+        "parent": str(share.get("parent") or ""),
+        "shares": share.get("shares"),
+        "normalizedShares": share.get("normalized"),
+        "usage": share.get("usage"),
+        "fairshare": share.get("factor"),
+        "maxJobs": share.get("max_jobs"),
+        "maxSubmitJobs": share.get("max_submit_jobs"),
+        "qos": share.get("qos") or [],
+        "defaultQos": share.get("default_qos") or "",
+        "sharesShown": _number(share.get("shares"), "g"),
+        "usageShown": _number(share.get("usage"), ".4f"),
+        "factorShown": _number(share.get("factor"), ".4f"),
     }
 
 

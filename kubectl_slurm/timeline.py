@@ -42,14 +42,14 @@ def of_events(events: Iterable[Json]) -> Iterator[Json]:
     for one in events:
         series = one.get("series") or {}
         times = max(series.get("count") or 0, one.get("deprecatedCount") or 0)
-        said = f"{one.get('reason', '')}: {one.get('note', '')}" + (f" ({times} times)" if times > 1 else "")
+        message = f"{one.get('reason', '')}: {one.get('note', '')}" + (f" ({times} times)" if times > 1 else "")
         source = (one.get("deprecatedSource") or {}).get("component")
-        yield _row(one.get("reportingController") or source or "Event", said_at(one), said)
+        yield _row(one.get("reportingController") or source or "Event", said_at(one), message)
 
 
-def of_extender(said: Json) -> Iterator[Json]:
+def of_extender(record: Json) -> Iterator[Json]:
     """Yield the steps of `/debug`, and the current reason."""
-    for one in objects(said.get("history")):
+    for one in objects(record.get("history")):
         at = one.get("at")
         text = instant(at) if isinstance(at, int | float) else ""
         yield _row(EXTENDER, text, str(one.get("line", "")))

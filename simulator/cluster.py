@@ -77,7 +77,7 @@ def allow_everything(given: ExtenderConfiguration) -> ExtenderConfiguration:
     return given.model_copy(update={"jobs": given.jobs.model_copy(update=anything)})
 
 
-def believe_fences(given: ExtenderConfiguration) -> ExtenderConfiguration:
+def with_permanent_fence_evidence(given: ExtenderConfiguration) -> ExtenderConfiguration:
     """Return the configuration with evidence of fences that neither expires nor goes, unless it says otherwise."""
     if given.fences != Fences():
         return given
@@ -130,7 +130,7 @@ class SimCluster:
     def configured(self, changed: str = "") -> ExtenderConfiguration:
         """Return the configuration with `changed` appended."""
         given = parse(self.config + changed, "test")
-        given = believe_fences(given) if self.fences_proven else given
+        given = with_permanent_fence_evidence(given) if self.fences_proven else given
         return allow_everything(given) if self.lists_everything else given
 
     def node_of(self, name: str) -> str:

@@ -20,7 +20,7 @@ from lab.site import Site
 from slurmclient import SlurmClient
 
 Json = dict[str, Any]
-SELDOM = 0.01
+SLOW_REFRESH_RATE = 0.01
 """Reads a second of the refresh, which are no Pod's."""
 
 STILL_S = 5.0
@@ -55,7 +55,7 @@ async def measure_cost(load: Load, slurm: SlurmClient, site: Site, count: int) -
 
 @contextmanager
 def _rarely_refreshed(site: Site) -> Iterator[None]:
-    site.reconfigure({"limits": {"refreshRate": SELDOM}})
+    site.reconfigure({"limits": {"refreshRate": SLOW_REFRESH_RATE}})
     try:
         yield
     finally:

@@ -22,7 +22,7 @@ from extender.kube.pod_reads import PodReader
 from extender.kube.resource_claims import ResourceClaimWriter
 from extender.kube.writes import PodWriter
 from extender.runtime.event_bus import EventBus
-from extender.slurm.asking import ObserveRequest
+from extender.slurm.api_requests import ObserveRequest
 from extender.slurm.job_records import SlurmrestdJobRecords
 from extender.slurm.jobs import SlurmrestdJobs
 from extender.slurm.nodes import SlurmrestdNodes

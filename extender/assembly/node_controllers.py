@@ -160,7 +160,7 @@ def _external_nodes(
         clock,
         adapters.announcer,
         rules=external_rules(config),
-        patience=config.nodes.settle_delays,
+        settle_delays=config.nodes.settle_delays,
         guard=adapters.guard,
         kube_nodes=informers.nodes,
         on_node=informers.pods.on_node,

@@ -68,7 +68,7 @@ from extender.runtime.topics import (
     PolicyFileRead,
     ResourceClaimChanged,
 )
-from extender.slurm.asking import ObserveRequest, unobserved
+from extender.slurm.api_requests import ObserveRequest, unobserved
 
 NAMESPACES_WITHIN = 10.0
 """Seconds for which a start waits for the first list of Namespaces, where the policy asks for their labels."""
@@ -453,8 +453,8 @@ class Assembly:
         stays = "The last valid one stays in force" if self.policy_file.policy is not None else NO_POLICY.rstrip(".")
         text = f"The policy file is invalid: {trouble}. {stays}." if trouble else "The policy file is valid again."
         reason = Reason.POLICY_INVALID if trouble else Reason.POLICY_RESTORED
-        said = Announcement("Pod", own.namespace, own.name, own.uid, reason, text, warning=bool(trouble))
-        self.announcer.announce(said)
+        announcement = Announcement("Pod", own.namespace, own.name, own.uid, reason, text, warning=bool(trouble))
+        self.announcer.announce(announcement)
 
     def device_class_changed(self, event: DeviceClassChanged) -> None:
         """Judge gated Pods again where a DeviceClass names another extended resource than before."""

@@ -158,8 +158,8 @@ def subject_of(certificate: x509.Certificate) -> Subject:
     """Return the holder of a certificate. Raises PairError if the certificate does not name it readably."""
     try:
         common_names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-        said = _extension(certificate, x509.SubjectAlternativeName)
-        names = [str(one.value) for one in said.value] if said is not None else []
+        extension = _extension(certificate, x509.SubjectAlternativeName)
+        names = [str(one.value) for one in extension.value] if extension is not None else []
         uses = _extension(certificate, x509.ExtendedKeyUsage)
         purposes = set(uses.value) if uses is not None else set()
     except UNREADABLE as error:
@@ -175,10 +175,10 @@ def subject_of(certificate: x509.Certificate) -> Subject:
 def is_authority(certificate: x509.Certificate) -> bool:
     """Return whether it may sign other certificates."""
     try:
-        said = _extension(certificate, x509.BasicConstraints)
+        extension = _extension(certificate, x509.BasicConstraints)
     except UNREADABLE:
         return False
-    return said is not None and said.value.ca
+    return extension is not None and extension.value.ca
 
 
 def _extension(certificate: x509.Certificate, kind: type[T]) -> x509.Extension[T] | None:

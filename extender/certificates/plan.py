@@ -138,13 +138,13 @@ def _fault(have: Data, subject: Subject, signs: Pair, now: datetime) -> str:
         return "no certificate is stored"
     try:
         pair = read(have.get(CERTIFICATE, b""), have.get(KEY, b""))
-        said = subject_of(pair.certificate)
+        last_subject = subject_of(pair.certificate)
     except PairError as error:
         return str(error)
     if not signs.signed(pair.certificate):
         return "the stored certificate is not signed by the current authority"
-    if _unordered(said) != _unordered(subject):
-        return f"the stored certificate names {_words(said)} instead of {_words(subject)}"
+    if _unordered(last_subject) != _unordered(subject):
+        return f"the stored certificate names {_words(last_subject)} instead of {_words(subject)}"
     if pair.due(now):
         return f"the stored certificate {'expired' if pair.ends <= now else 'expires'} on {pair.ends:%Y-%m-%d}"
     return "the stored certificate is not valid yet" if pair.begins > now else ""

@@ -123,27 +123,27 @@ async def _once(keeper: Keeper, order: RenewalOptions, consumers: Consumers, now
         everywhere = progress in {Progress.DONE, Progress.ABSENT}
     terms = Terms(now, order.overlap, everywhere=everywhere, renew=order.renew)
     signs = authority(before.data, [one.data for one in leaves.values()], terms)
-    said: list[str] = []
+    lines: list[str] = []
     plan = [(order.authority, before, signs.outcome)]
     plan += [(name, leaves[name], leaf(leaves[name].data, one, signs, terms)) for name, one in order.subjects.items()]
     for name, kept, outcome in plan:
-        said += _lines(keeper.place(name), outcome.done)
+        lines += _lines(keeper.place(name), outcome.done)
         if outcome.data != kept.data and not order.dry_run:
             await keeper.write(name, kept, outcome.data)
-    said += await _notify(consumers, signs.trusted, order.dry_run)
-    return said
+    lines += await _notify(consumers, signs.trusted, order.dry_run)
+    return lines
 
 
 async def _notify(consumers: Consumers, trusted: bytes, dry_run: bool) -> list[str]:
-    said: list[str] = []
+    lines: list[str] = []
     # The Deployment first: an error at the webhook must not prevent its restart.
     if consumers.restarts is not None and await consumers.restarts.progress(trusted) is Progress.STALE:
         if not dry_run:
             await consumers.restarts.restart(trusted)
-        said.append("kube-scheduler: its Pods are replaced, since they read authorities only at their start")
+        lines.append("kube-scheduler: its Pods are replaced, since they read authorities only at their start")
     if consumers.webhook is not None and await consumers.webhook.trust(trusted, dry_run=dry_run):
-        said.append("webhook: trusts the current authorities")
-    return said
+        lines.append("webhook: trusts the current authorities")
+    return lines
 
 
 def _lines(place: str, done: Sequence[str]) -> list[str]:

@@ -110,8 +110,8 @@ class Restarts:
         if whole is None:
             return Progress.ABSENT
         try:
-            said = whole["spec"]["template"].get("metadata") or {}
-            if (said.get("annotations") or {}).get(AUTHORITIES) != digest(trusted):
+            metadata = whole["spec"]["template"].get("metadata") or {}
+            if (metadata.get("annotations") or {}).get(AUTHORITIES) != digest(trusted):
                 return Progress.STALE
             return Progress.DONE if _rolled_out(whole) else Progress.UNDERWAY
         except (LookupError, TypeError, AttributeError) as error:

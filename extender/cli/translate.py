@@ -75,22 +75,22 @@ def translate_manifests(  # noqa: PLR0917 - click names them
       slurm-extender translate pod.yaml
       kubectl get job train -o yaml | slurm-extender translate --config config.yaml -
     """
-    said, scheduler, gangs = TranslationPolicy(), "slurm", Gangs()
+    translation_policy, scheduler, gangs = TranslationPolicy(), "slurm", Gangs()
     if config is not None:
         configuration = configured(config, from_settings(settings))
-        said, scheduler = policy_of(configuration, policy), configuration.scheduler.name
+        translation_policy, scheduler = policy_of(configuration, policy), configuration.scheduler.name
         gangs = configuration.gangs
     elif settings or policy is not None:
         raise click.UsageError("--set and --policy need --config")
     if malformed := [label for label in labels if "=" not in label]:
         raise click.UsageError(f"--namespace-label {malformed[0]}: it must read key=value")
     of_namespace = dict(label.split("=", 1) for label in labels)
-    if said.pods.asks_of_namespaces and not labels:
+    if translation_policy.pods.asks_of_namespaces and not labels:
         click.echo("# the policy asks for labels of Namespaces; without --namespace-label they have none here")
     now = time.time()  # noqa: TID251 - a command has no other clock; it only decides whether a deadline has passed
     read = [one for file in files for one in _objects(file.name, file, namespace)]
     groups = [one for one in read if isinstance(one, PodGroupView)]
-    site = Site(said, scheduler, gangs, of_namespace, now, groups, configured=config is not None)
+    site = Site(translation_policy, scheduler, gangs, of_namespace, now, groups, configured=config is not None)
     skipped = [one for one in read if isinstance(one, SkippedObject)]
     skipped += [_unread(one) for one in groups if one.kind.source not in site.groups_read]
     workloads = grouped([one for one in read if isinstance(one, ManifestPod)], site)
@@ -139,7 +139,7 @@ def _shown(workload: ManifestWorkload, site: Site) -> bool:
     for notice in outcome.notices:
         _remark(notice.text)
     _remark(sbatch_line(outcome.request))
-    click.echo(as_yaml({"job": _said(outcome.request)}), nl=False)
+    click.echo(as_yaml({"job": _request_fields(outcome.request)}), nl=False)
     return True
 
 
@@ -176,14 +176,14 @@ def _remark(text: str) -> None:
     click.echo(printable(f"# {shown}"))
 
 
-def _said(request: JobRequest) -> dict[str, Any]:
+def _request_fields(request: JobRequest) -> dict[str, Any]:
     """Return the fields of the request that are sent, without those that are left to Slurm."""
-    said: dict[str, Any] = {}
+    fields_set: dict[str, Any] = {}
     for field in fields(request):
         value = getattr(request, field.name)
         if value is None or value is False or value in ("", (), {}):
             continue
-        said[field.name] = (
+        fields_set[field.name] = (
             list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, dict) else value
         )
-    return said
+    return fields_set

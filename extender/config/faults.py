@@ -57,8 +57,8 @@ def fault_text(error: ErrorDetails, origin: Origin, book: KeyBook = CONFIGURATIO
     location = _known_part(tuple(error["loc"]), error["type"], book)
     dotted = _dotted(location)
     where = origin.where(location)
-    said = _said(error, location, dotted, book)
-    return f"{where}: {said}" if where else said
+    sentence = _fault_sentence(error, location, dotted, book)
+    return f"{where}: {sentence}" if where else sentence
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
@@ -68,7 +68,7 @@ def nearest(word: str, known: Sequence[str]) -> str:
     return f"; did you mean {lower[found[0]]}?" if found else ""
 
 
-def _said(error: ErrorDetails, location: Location, dotted: str, book: KeyBook) -> str:
+def _fault_sentence(error: ErrorDetails, location: Location, dotted: str, book: KeyBook) -> str:
     kind = error["type"]
     key = book.key_at(location)
     if kind == "extra_forbidden":
@@ -81,10 +81,10 @@ def _said(error: ErrorDetails, location: Location, dotted: str, book: KeyBook) -
         return f"{dotted}: missing; it is required" + (f": {allowed}" if key and not key.group else "")
     problem = _problem(error, key)
     value = "" if key is not None and key.secret else _shown(error.get("input"))
-    said = f"{dotted}: {value} {problem}" if value else f"{dotted or 'the document'}: {problem}"
+    sentence = f"{dotted}: {value} {problem}" if value else f"{dotted or 'the document'}: {problem}"
     # A group's own rules say themselves what is allowed.
     whole = error["type"] == "value_error" and (key is None or key.group)
-    return said if whole or "must" in problem or not allowed else f"{said}; it must be {allowed}"
+    return sentence if whole or "must" in problem or not allowed else f"{sentence}; it must be {allowed}"
 
 
 _BOUNDS = {

@@ -198,10 +198,10 @@ def held_to(
         errors = sorted(error.errors(include_url=False), key=lambda one: places.line(tuple(one["loc"])))
         # pydantic also finds a list too short whose items are wrong: one of the two is enough.
         inside = {one["loc"][:-1] for one in errors}
-        said = [
+        fault_texts = [
             fault_text(one, places, book) for one in errors if one["type"] != "too_short" or one["loc"] not in inside
         ]
-        raise ConfigError([*overrides.faults, *dict.fromkeys(said)]) from error
+        raise ConfigError([*overrides.faults, *dict.fromkeys(fault_texts)]) from error
     except ValueError as error:  # .inf and .nan, which JSON has not
         raise ConfigError(
             [*overrides.faults, f"{origin.file}: a number is infinite or none at all: {error}"]

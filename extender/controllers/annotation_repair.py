@@ -139,10 +139,10 @@ class AnnotationRepairController:
                 _log.warning("status_annotations_repaired", pod=pod.full_name, uid=pod.uid, was=was, job_id=p.job_id)
                 keys = ", ".join(wrong)
                 text = f"{keys} did not name this Pod's Slurm job {p.job_id} on {pod.node_name} and is written again."
-                said = Announcement(
+                announcement = Announcement(
                     "Pod", pod.namespace, pod.name, pod.uid, Reason.STATUS_ANNOTATIONS_IGNORED, text, warning=True
                 )
-                self._announcer.announce(said)
+                self._announcer.announce(announcement)
             if wrong or pod.labels.get(JOB_ID_LABEL) != str(p.job_id):
                 yield member.ref, wanted, drifted
 

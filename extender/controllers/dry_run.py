@@ -59,7 +59,7 @@ class DryRun:
         self._read: dict[str, DryRead] = {}
         """By Pod."""
 
-        self._said: dict[str, DryOutcome] = {}
+        self._logged: dict[str, DryOutcome] = {}
         """By workload: what was logged last."""
 
         self._seen: dict[str, PodView] = {}
@@ -91,7 +91,7 @@ class DryRun:
             if one.key in changed:
                 workloads.setdefault(one.key, []).append(one)
         for key in changed - workloads.keys():
-            self._said.pop(key, None)
+            self._logged.pop(key, None)
         for key, reads in workloads.items():
             self._report(key, reads)
 
@@ -101,7 +101,7 @@ class DryRun:
 
     def waiting(self) -> Mapping[str, int]:
         """Return Pods without a node, by what would be done for their workloads."""
-        found = Counter(self._said[one.key].result for one in self._read.values() if one.key in self._said)
+        found = Counter(self._logged[one.key].result for one in self._read.values() if one.key in self._logged)
         return {result: found[result] for result in DryResult}
 
     def _is_waiting(self, pod: PodView) -> bool:
@@ -132,9 +132,9 @@ class DryRun:
 
     def _report(self, key: str, reads: Sequence[DryRead]) -> None:
         outcome = outcome_of(reads, self._own_gates)
-        if self._said.get(key) == outcome:
+        if self._logged.get(key) == outcome:
             return
-        self._said[key] = outcome
+        self._logged[key] = outcome
         self.done[outcome.result] += 1
         pod = min((one.pod for one in reads), key=lambda one: (one.namespace, one.name))
         who: dict[str, Any] = {"pod": pod.full_name, "uid": pod.uid, "cause": "dry run"}
@@ -146,7 +146,9 @@ class DryRun:
             case DryResult.INCOMPLETE:
                 _log.info("would_wait_for_its_gang", **who, missing=outcome.missing)
             case DryResult.SUBMITTED if outcome.request is not None:
-                _log.info("would_be_submitted", **who, job=said(outcome.request), notices=list(outcome.notices))
+                _log.info(
+                    "would_be_submitted", **who, job=requested_fields(outcome.request), notices=list(outcome.notices)
+                )
 
 
 class NoopScheduling:
@@ -170,7 +172,7 @@ class NoopScheduling:
         return DRY_TEXT
 
 
-def said(request: JobRequest) -> dict[str, Any]:
+def requested_fields(request: JobRequest) -> dict[str, Any]:
     """Return the fields of the request that would be sent, without those that are left to Slurm."""
     return {
         field.name: value

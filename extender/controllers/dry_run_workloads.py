@@ -72,11 +72,11 @@ def outcome_of(reads: Sequence[DryRead], own_gates: Collection[str]) -> DryOutco
     found = completeness([GangCandidate(one.pod, one.gang) for one in reads if one.gang is not None], own_gates)
     if isinstance(found, Incomplete):
         return DryOutcome(DryResult.INCOMPLETE, first.gang.name, missing=found.text)
-    said = {one.pod.uid: one.translation for one in reads}
-    together = gang_request(found, said)
+    translations = {one.pod.uid: one.translation for one in reads}
+    together = gang_request(found, translations)
     if isinstance(together, Disagreed):
         return DryOutcome(DryResult.REFUSED, first.gang.name, faults=together.faults)
-    members = (said[one.pod.uid] for one in found.members)
+    members = (translations[one.pod.uid] for one in found.members)
     notices = [notice.text for one in members if isinstance(one, Translated) for notice in one.notices]
     notices += [together.notice] if together.notice else []
     unique = tuple(dict.fromkeys(notices))

@@ -177,8 +177,8 @@ class Explanations:
         self.written += 1
         last.written = found
         if changed and found.cause in WITHOUT_EVENT:
-            said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.JOB_PENDING, found.text)
-            self._announcer.announce(said)
+            announcement = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.JOB_PENDING, found.text)
+            self._announcer.announce(announcement)
         return True
 
     def _drop(self, key: str, uid: str) -> None:

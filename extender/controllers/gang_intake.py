@@ -84,31 +84,35 @@ class GangIntake:
         live = sum(pod.deleted_at is None and not pod.finished for pod in pods)
         return found.expected is None or lacks_members(found, found.expected, live)
 
-    def accept(self, pod: PodView, controllers: tuple[ControllerView, ...], said: Translation) -> Translation | None:
+    def accept(
+        self, pod: PodView, controllers: tuple[ControllerView, ...], translation: Translation
+    ) -> Translation | None:
         """Add the Pod to its gang, and return `None`; else return what becomes of the Pod by itself."""
         found = recognise(pod, self._context(controllers))
         fault = found.text if isinstance(found, GangRefused) else ""
         if isinstance(found, Membership):
             fault = self._beyond_rule(pod, found)
         if fault:
-            said = TranslationRefused((fault, *(said.faults if isinstance(said, TranslationRefused) else ())))
+            translation = TranslationRefused(
+                (fault, *(translation.faults if isinstance(translation, TranslationRefused) else ()))
+            )
         kept = self._kept(pod.uid) or (self._gangs.key_of(pod.uid) if fault else None)
         if kept is not None:
-            self._gangs.stay(kept, pod, found if isinstance(found, Membership) else None, said)
+            self._gangs.stay(kept, pod, found if isinstance(found, Membership) else None, translation)
             return None
         if fault or isinstance(found, GangRefused):
-            return said
-        key = self._gangs.key_for(found, said) if found is not None else None
+            return translation
+        key = self._gangs.key_for(found, translation) if found is not None else None
         before = self._gangs.key_of(pod.uid) or self._engine.placeholders.workload_of_pod(pod.uid)
         if found is None or key is None or not self._may_move(pod.uid, key):
             if before is not None and before != pod.uid:
                 self._leave(pod, before)
             self._placed_alone(pod)
-            return said
+            return translation
         alone = self._engine.placeholders.get(pod.uid)
         if alone is not None:
             self._engine.forget(alone)
-        self._gangs.join(key, pod, found, said)
+        self._gangs.join(key, pod, found, translation)
         if alone is not None and alone.candidates is not None:
             self._candidates.report(key, pod.uid, alone.candidates, "gang", computed=True)
         if before is not None and before not in {key, pod.uid}:

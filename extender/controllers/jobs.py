@@ -147,7 +147,7 @@ class JobController:
         """Return how many jobs wait to be read."""
         return len(self._reads)
 
-    def hint(self, job_id: int) -> None:
+    def request_read(self, job_id: int) -> None:
         """Read this job now: a script or user reported a change. Costs one read at most."""
         self._read_soon(job_id, "hint")
 
@@ -170,19 +170,19 @@ class JobController:
             await turns.maybe_yield()
             if job_id not in jobs:
                 continue
-            words = states.get(job_id)
-            if words is None and self._seen.get(job_id) is not None:
+            states_of_job = states.get(job_id)
+            if states_of_job is None and self._seen.get(job_id) is not None:
                 self._job_states.doubt(job_id)
-            if words is None or words != self._seen.get(job_id):
-                seen = PolledState.UNKNOWN if words is None else polled_state(words)
+            if states_of_job is None or states_of_job != self._seen.get(job_id):
+                seen = PolledState.UNKNOWN if states_of_job is None else polled_state(states_of_job)
                 if seen in _OVER:
                     self._events.publish(JobEndSeen(job_id))
                 if seen is PolledState.WAITING and self._job_states.read_later(job_id):
                     continue
-                self._seen[job_id] = words
+                self._seen[job_id] = states_of_job
                 if seen is PolledState.OVER and self._job_states.handle_end(job_id):
                     continue
-                if words is None and self._job_states.end_known(job_id):
+                if states_of_job is None and self._job_states.end_known(job_id):
                     continue  # MinJobAge is over, and its Pods are still ending
                 if not self._known(job_id):
                     self._read_soon(job_id, POLL)
@@ -216,8 +216,8 @@ class JobController:
 
     def _known(self, job_id: int) -> bool:
         """Return whether the last read of this job said the same as the last poll."""
-        words = self._seen.get(job_id)
-        return words is not None and words == self._job_reads.words(job_id)
+        states_of_job = self._seen.get(job_id)
+        return states_of_job is not None and states_of_job == self._job_reads.states(job_id)
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """End a pause between polls that would be too long for the first job."""
@@ -301,5 +301,5 @@ class JobController:
 
 def _living(jobs: Set[int], states: Mapping[int, frozenset[str]]) -> set[int]:
     # Ten thousand jobs have a handful of sets of words among them.
-    alive = {words: polled_state(words) in _ALIVE for words in set(states.values())}
+    alive = {states_of_job: polled_state(states_of_job) in _ALIVE for states_of_job in set(states.values())}
     return {one for one in jobs if one in states and alive[states[one]]}

@@ -165,7 +165,7 @@ class OrphanController:
                 self._read.pop(job_id, None)
             self._unproven.clear()
         # Ten thousand jobs have a handful of sets of words among them.
-        living = {words for words in set(states.values()) if not words & ENDED_STATES}
+        living = {job_states for job_states in set(states.values()) if not job_states & ENDED_STATES}
         # One that is over is forgotten: it may live again, in a state of slurmctld that was restored.
         self._read = {job: None for job in self._read if job not in live and states.get(job) in living}
         self._forged &= self._read.keys()
@@ -240,7 +240,7 @@ class OrphanController:
                 )
         else:
             older = mark.epoch != self._state.identity.epoch
-            found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older, mark.wishes)
+            found = JobFound(job_id, mark.attempt, job.state == "RUNNING", job.excluded, older, mark.request_digests)
             namespace = next((ref.namespace for ref in self._workloads.members_of_job(job, mark)), "")
             orphan = OrphanedJob(mark.workload, self._clock.now(), found, namespace=namespace, nodes=job.nodes)
             orphan.checkpoint = _checkpoint_of(job)

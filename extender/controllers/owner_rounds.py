@@ -50,7 +50,7 @@ class OwnerRounds:
                 read[pod.uid] = ()
             else:
                 wanted.setdefault((pod.namespace, pod.owner), []).append(pod.uid)
-        self._failed_in = {owned: said for owned, said in self._failed_in.items() if owned in wanted}
+        self._failed_in = {owned: text for owned, text in self._failed_in.items() if owned in wanted}
         left, costs, turns = iter(self._in_order(wanted)), _Costs(), CooperativeYield()
 
         async def work() -> None:

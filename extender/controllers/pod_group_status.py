@@ -223,12 +223,12 @@ class PodGroupStatusController:
             waits.append(min(pod.created_at for pod in pods) + STEADY - wall)
         return max((0.0, *waits))
 
-    def _report_conflict(self, group: PodGroupView, said: str, pod: PodView) -> None:
+    def _report_conflict(self, group: PodGroupView, error_text: str, pod: PodView) -> None:
         text = (
-            f"The extender does not write the status of PodGroup {group.name}: {said[:LONGEST_SHOWN]}. "
+            f"The extender does not write the status of PodGroup {group.name}: {error_text[:LONGEST_SHOWN]}. "
             "Let one of the two controllers write it."
         )
-        _log.warning("pod_group_status_conflict", namespace=group.namespace, group=group.name, error=said)
+        _log.warning("pod_group_status_conflict", namespace=group.namespace, group=group.name, error=error_text)
         announcement = Announcement(
             "Pod", pod.namespace, pod.name, pod.uid, Reason.POD_GROUP_STATUS_CONFLICT, text, warning=True
         )

@@ -452,23 +452,23 @@ class PodController:
             self._waiting.put(pod)
 
     def _translate(self, pod: PodView, controllers: Controllers) -> None:
-        said = self._translations.of(pod, controllers)
+        translation = self._translations.of(pod, controllers)
         members = (e.MemberRef.of(pod),)
-        if said is None:  # translated again when the policy or the Namespace is known
+        if translation is None:  # translated again when the policy or the Namespace is known
             if not self._translations.possible:
                 self._announce(pod, Reason.POLICY_UNUSABLE, NO_POLICY)
             return
-        if isinstance(said, Translated):
-            for notice in said.notices:
+        if isinstance(translation, Translated):
+            for notice in translation.notices:
                 self._announce(pod, notice.reason, notice.text)
-        alone = self._gangs.accept(pod, controllers, said)
+        alone = self._gangs.accept(pod, controllers, translation)
         if alone is None:
             return
-        said = alone
-        if isinstance(said, TranslationRefused):
-            self._engine.handle(self._workloads.key_of(pod), e.PodRefused(members, said.faults), "translation")
+        translation = alone
+        if isinstance(translation, TranslationRefused):
+            self._engine.handle(self._workloads.key_of(pod), e.PodRefused(members, translation.faults), "translation")
             return
-        wanted = e.PodWanted(members, said.request, cancelled=recorded_cancel(pod))
+        wanted = e.PodWanted(members, translation.request, cancelled=recorded_cancel(pod))
         self._engine.handle(self._workloads.key_of(pod), wanted, "translation")
 
 

@@ -50,6 +50,6 @@ class RestoreReports:
             node = self._kube_node(name)
             if node is not None:
                 self._reported.add(name)
-                said = Announcement("Node", "", name, node.uid, Reason.RESTORE_SUSPECTED, TEXT, warning=True)
-                self._announcer.announce(said)
+                announcement = Announcement("Node", "", name, node.uid, Reason.RESTORE_SUSPECTED, TEXT, warning=True)
+                self._announcer.announce(announcement)
         return Requeue(CHECK_EVERY)

@@ -35,9 +35,9 @@ EVICTED = Reason.CONTAINERS_NOT_STARTED.value
 
 @dataclass(frozen=True, slots=True)
 class _Idle:
-    """A Pod that does not start. `said`: since when, by Kubernetes' clock; `since`: by the extender's."""
+    """A Pod that does not start. `started_waiting_at`: since when, by Kubernetes' clock; `since`: by the extender's."""
 
-    said: float
+    started_waiting_at: float
     since: float
 
 
@@ -174,7 +174,7 @@ class StartupDeadlineController:
         if pod.idle_since is None:
             return 0.0
         idle = self._idle.get(pod.uid)
-        if idle is None or idle.said != pod.idle_since:
+        if idle is None or idle.started_waiting_at != pod.idle_since:
             idle = self._idle[pod.uid] = _Idle(pod.idle_since, self._clock.now())
         return self._clock.now() - idle.since
 
@@ -190,10 +190,10 @@ class StartupDeadlineController:
             job_id = p.job_id if p is not None else None
             if late:
                 _log.warning("containers_not_started", pod=pod.full_name, uid=ref.uid, job_id=job_id, cause=text)
-                said = Announcement(
+                announcement = Announcement(
                     "Pod", ref.namespace, ref.name, ref.uid, Reason.CONTAINERS_NOT_STARTED, text, warning=True
                 )
-                self._announcer.announce(said)
+                self._announcer.announce(announcement)
             await asyncio.sleep(STEP)
         if late and self._limits.evict and self._waited(pod):
             self._not_before[ref.uid] = self._clock.now() + RETRY
@@ -211,11 +211,11 @@ class StartupDeadlineController:
             return
         text = f"{_text(pod, self._waited(pod))} Its node is released."
         answer = await self._pods.end(ref, EVICTED, text, voluntary=True)
-        said = {"pod": ref.full_name, "uid": ref.uid, "cause": text}
+        fields = {"pod": ref.full_name, "uid": ref.uid, "cause": text}
         if answer.accepted:
-            _log.warning("containers_not_started_evicted", **said)
+            _log.warning("containers_not_started_evicted", **fields)
         else:
-            _log.info("pod_not_evicted", **said, error=answer.text)
+            _log.info("pod_not_evicted", **fields, error=answer.text)
 
 
 def _pending(pod: PodView) -> bool:

@@ -33,5 +33,7 @@ class TolerationCheck:
                 f"The Pod does not tolerate {taint.key}:{taint.effect}, which the Nodes of Slurm have: it needs the "
                 f'toleration {{"key": "{taint.key}", "operator": "Exists"}}, which admission puts on new Pods.'
             )
-            said = Announcement("Pod", new.namespace, new.name, new.uid, Reason.TAINT_NOT_TOLERATED, text, warning=True)
-            self._announcer.announce(said)
+            announcement = Announcement(
+                "Pod", new.namespace, new.name, new.uid, Reason.TAINT_NOT_TOLERATED, text, warning=True
+            )
+            self._announcer.announce(announcement)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from extender.domain import events as e
-from extender.domain.nodes.whereabouts import renamed
+from extender.domain.nodes.member_nodes import renamed
 from extender.domain.placeholder import Placeholder, State, Timing
 from extender.domain.ports import Clock, PodCache
 from extender.domain.states import GrantedState
@@ -88,15 +88,15 @@ class UnclaimedGrantController:
         offered = p.payload.offered_at if isinstance(p.payload, GrantedState) else None
         timing, offered_at = self._timing, offered or 0.0
         node, why = self._problem(p)
-        said = "" if why or len(p.members) > 1 else self._refusal(p)  # of a gang, `GangBarrier` waits for longer
+        refusal = "" if why or len(p.members) > 1 else self._refusal(p)  # of a gang, `GangBarrier` waits for longer
         if why:
             self._refused.pop(p.key, None)
             if now - max(self._unusable.setdefault(p.key, now), offered_at) > UNUSABLE_AFTER:
                 return node, why
-        elif said:
+        elif refusal:
             self._unusable.pop(p.key, None)
             if now - max(self._refused.setdefault(p.key, now), offered_at) > timing.refused_by_scheduler:
-                return node, f"kube-scheduler reports: {said}"
+                return node, f"kube-scheduler reports: {refusal}"
         else:
             self._unusable.pop(p.key, None)
             self._refused.pop(p.key, None)
@@ -115,11 +115,11 @@ class UnclaimedGrantController:
             self._refused.pop(after.key, None)
         if after.cleared:
             if not before.cleared:
-                self._before[after.key] = self._said(after)
+                self._before[after.key] = self._unschedulable(after)
         else:
             self._before.pop(after.key, None)
 
-    def _said(self, p: Placeholder) -> tuple[str, ...]:
+    def _unschedulable(self, p: Placeholder) -> tuple[str, ...]:
         pods = (self._cache.get(ref.uid) for ref in p.refs)
         return tuple(pod.unschedulable for pod in pods if pod is not None)
 
@@ -130,10 +130,10 @@ class UnclaimedGrantController:
         writes the reason on the Pod.
         """
         before = self._before.get(p.key)
-        said = self._said(p)
-        if before is None or said == before:
+        unschedulable = self._unschedulable(p)
+        if before is None or unschedulable == before:
             return ""
-        return next((text for text in said if text and not any(asked in text for asked in _STILL_ASKED)), "")
+        return next((text for text in unschedulable if text and not any(asked in text for asked in _STILL_ASKED)), "")
 
     def _problem(self, p: Placeholder) -> tuple[str, str]:
         """Return a granted node, and why kube-scheduler will hardly offer it ("": nothing is known against it)."""

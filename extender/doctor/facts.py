@@ -168,7 +168,7 @@ class KubeFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Configured:
+class SchedulerConfigFile:
     """A KubeSchedulerConfiguration, and its file or ConfigMap. `error`: why it cannot be read."""
 
     where: str
@@ -191,7 +191,7 @@ class ExpectedProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class CalledService:
     """A Service that kube-scheduler calls, and the port that it calls."""
 
     where: str
@@ -309,7 +309,7 @@ class ProbedFence:
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class ProbeResult:
     """The result of a job that called the hooks. `state` is the last state in Slurm, `code` the script's exit code."""
 
     url: str
@@ -334,14 +334,14 @@ class Facts:
     """This machine's clock, in seconds since the epoch."""
 
     conf: KnownSlurmConf | None
-    schedulers: Sequence[Configured] | None
+    schedulers: Sequence[SchedulerConfigFile] | None
     """kube-scheduler's configurations; `None`: the doctor may not read those of the cluster."""
 
     expected: ExpectedProfile
     empty_files: Sequence[str]
     """Files given as kube-scheduler's configuration that contain none."""
 
-    services: Sequence[Called]
+    services: Sequence[CalledService]
     mounts: Sequence[Mount] | None
     paths: Sequence[tuple[str, str]]
     """Key and path of every file that the configuration names."""
@@ -351,7 +351,7 @@ class Facts:
     certificates: Sequence[Certificate]
     process: RunningExtender
     hooks: HooksAsConfigured
-    probe: Probed | None
+    probe: ProbeResult | None
     """`None`: no probe was requested."""
 
     in_cluster: bool = False

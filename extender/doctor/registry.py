@@ -3,7 +3,7 @@
     check = CheckGroup()
 
     @check(needs=lambda facts: (facts.slurm.token, facts.config.slurm.user))
-    def token(given: Token, user: str) -> Iterator[Finding]: ...
+    def token(credential: Token, user: str) -> Iterator[Finding]: ...
 
 The parameters of the function are the facts, so that a test calls it with values.
 """

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from extender.config.document import ExtenderConfiguration
 from extender.config.load import Overrides, from_environment, parse
 from extender.doctor.checks import cpus, devices, extender, files, gangs, kubernetes, scheduler, settings, slurm
-from extender.doctor.facts import Configured, ExpectedProfile, Facts, KubeFacts, Probed, SlurmFacts
+from extender.doctor.facts import ExpectedProfile, Facts, KubeFacts, ProbeResult, SchedulerConfigFile, SlurmFacts
 from extender.doctor.finding import Finding
 from extender.doctor.gather.deployments import (
     ask_configuration,
@@ -55,19 +55,19 @@ class NotInstalled(Exception):
     """No configuration could be read from the cluster; the text says why."""
 
 
-def run(config: ExtenderConfiguration, given: ExaminationInputs) -> list[Finding]:
+def run(config: ExtenderConfiguration, inputs: ExaminationInputs) -> list[Finding]:
     """Return every finding. Raises YamlFault for an unreadable file of kube-scheduler, InterruptedError at a signal."""
-    return asyncio.run(_run(config, given))
+    return asyncio.run(_run(config, inputs))
 
 
-async def _run(config: ExtenderConfiguration, given: ExaminationInputs) -> list[Finding]:
+async def _run(config: ExtenderConfiguration, inputs: ExaminationInputs) -> list[Finding]:
     if (task := asyncio.current_task()) is not None:
         for ends in (signal.SIGTERM, signal.SIGHUP):
             # As Ctrl-C does, so that a submitted probe is cancelled first.
             asyncio.get_running_loop().add_signal_handler(ends, task.cancel)
     tools = await real_tools(config)
     try:
-        return await examine(config, tools, given)
+        return await examine(config, tools, inputs)
     except asyncio.CancelledError as error:
         raise InterruptedError("stopped before all checks had run") from error
     finally:
@@ -75,23 +75,25 @@ async def _run(config: ExtenderConfiguration, given: ExaminationInputs) -> list[
 
 
 async def examine(
-    config: ExtenderConfiguration, tools: Tools, given: ExaminationInputs = ExaminationInputs()
+    config: ExtenderConfiguration, tools: Tools, inputs: ExaminationInputs = ExaminationInputs()
 ) -> list[Finding]:
     """Fetch the facts and run all checks. Raises YamlFault for an unreadable file."""
-    facts = await gather(config, tools, given)
+    facts = await gather(config, tools, inputs)
     findings: list[Finding] = []
     for subject in SUBJECTS:
         findings += subject.check.judge(replace(facts, reported={one.seen for one in findings}))
     return findings
 
 
-async def gather(config: ExtenderConfiguration, tools: Tools, given: ExaminationInputs) -> Facts:
+async def gather(config: ExtenderConfiguration, tools: Tools, inputs: ExaminationInputs) -> Facts:
     """Fetch all facts. Raises YamlFault for an unreadable file."""
-    documents = [(name, scheduler_documents(text)) for name, text in given.scheduler_configs]
+    documents = [(name, scheduler_documents(text)) for name, text in inputs.scheduler_configs]
     found = await ask_slurm(config, tools)
     kube = await ask_kubernetes(config, tools)
     # A given configuration replaces those of the cluster: kube-scheduler's may be a file.
-    configured: Sequence[Configured] | None = [Configured(name, one) for name, ones in documents for one in ones]
+    configured: Sequence[SchedulerConfigFile] | None = [
+        SchedulerConfigFile(name, one) for name, ones in documents for one in ones
+    ]
     mounted = None
     deployments = None if kube.server.error else await ask_deployments(tools.kubernetes)
     if deployments is not None and tools.kubernetes is not None:
@@ -114,7 +116,7 @@ async def gather(config: ExtenderConfiguration, tools: Tools, given: Examination
         slurm=found,
         kube=kube,
         now=now,
-        conf=read_text(given.slurm_conf[1], given.slurm_conf[0]) if given.slurm_conf else found.conf,
+        conf=read_text(inputs.slurm_conf[1], inputs.slurm_conf[0]) if inputs.slurm_conf else found.conf,
         schedulers=configured,
         expected=wanted,
         empty_files=[name for name, ones in documents if not ones],
@@ -129,7 +131,7 @@ async def gather(config: ExtenderConfiguration, tools: Tools, given: Examination
         hooks=await ask_hooks(config, tools),
         fence_reader=await read_fence_keys(tools.kubernetes, config) if reachable else None,
         devices=await ask_devices(tools.kubernetes, config, kube),
-        probe=await _probed(config, found, tools, given) if given.probe else None,
+        probe=await _probed(config, found, tools, inputs) if inputs.probe else None,
     )
 
 
@@ -159,10 +161,10 @@ _NAMESPACE = "SLURM_EXTENDER__LEADER_ELECTION__NAMESPACE"
 
 
 async def _configuration(namespace: str, flags: Overrides) -> ExtenderConfiguration:
-    said = {".".join(one.path): str(one.value) for one in flags.values}
+    settings = {".".join(one.path): str(one.value) for one in flags.values}
     try:
         connection = await connect(
-            said.get("kubernetes.kubeconfig"), said.get("kubernetes.context"), connections=4, environ=os.environ
+            settings.get("kubernetes.kubeconfig"), settings.get("kubernetes.context"), connections=4, environ=os.environ
         )
     except (CredentialsError, OSError) as error:
         raise NotInstalled(str(error)) from error
@@ -176,13 +178,15 @@ async def _configuration(namespace: str, flags: Overrides) -> ExtenderConfigurat
     return parse(found.text, found.where, from_environment({**found.environ, _NAMESPACE: namespace}) + flags)
 
 
-async def _probed(config: ExtenderConfiguration, slurm: SlurmFacts, tools: Tools, given: ExaminationInputs) -> Probed:
+async def _probed(
+    config: ExtenderConfiguration, slurm: SlurmFacts, tools: Tools, inputs: ExaminationInputs
+) -> ProbeResult:
     url = next((one.url for one in slurm.addresses if not one.error), None)
     if url is None or not slurm.token.accepted:
-        return Probed(config.hooks.url or "", error=slurm.trouble)
+        return ProbeResult(config.hooks.url or "", error=slurm.trouble)
     if not config.hooks.url:
-        return Probed("", error="hooks.url is not set, so the job has nothing to call")
-    partition, timeout_s = given.probe_partition, given.probe_timeout_s
+        return ProbeResult("", error="hooks.url is not set, so the job has nothing to call")
+    partition, timeout_s = inputs.probe_partition, inputs.probe_timeout_s
     probed = await submit_probe(config, tools, url, partition, timeout_s, ahead_s=slurm.ahead_s or 0.0)
     return replace(probed, fence=await ask_fence(config, tools, probed))
 

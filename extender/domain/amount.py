@@ -17,9 +17,9 @@ class Amount:
     @property
     def text(self) -> str:
         """Return it as `4 CPUs, 1024 MiB, 1 gpu`; zeros are left out."""
-        said = [f"{self.cpus} CPU{'s' if self.cpus != 1 else ''}"] if self.cpus else []
-        said += [f"{self.memory_mb} MiB"] if self.memory_mb else []
-        return ", ".join([*said, *(f"{count} {name}" for name, count in sorted(self.gres.items()) if count)])
+        parts = [f"{self.cpus} CPU{'s' if self.cpus != 1 else ''}"] if self.cpus else []
+        parts += [f"{self.memory_mb} MiB"] if self.memory_mb else []
+        return ", ".join([*parts, *(f"{count} {name}" for name, count in sorted(self.gres.items()) if count)])
 
     @property
     def nothing(self) -> bool:

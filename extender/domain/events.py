@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.jobs.devices import Device
-from extender.domain.jobs.job import JobRequest, Mode, Wishes
+from extender.domain.jobs.job import JobRequest, Mode, RequestDigests
 from extender.domain.views import PodView
 
 
@@ -220,7 +220,7 @@ class JobFound:
     older: bool = False
     """An earlier leader made it, perhaps before the Lease was deleted: its epoch is another."""
 
-    wishes: Wishes = ()
+    request_digests: RequestDigests = ()
     """Its request as digests, from its mark; empty: not known."""
 
     left: tuple[tuple[MemberRef, int], ...] = ()

@@ -10,7 +10,7 @@ from extender.domain.events import EndKind, MemberRef, PodEnd
 from extender.domain.gangs.layout import shared_devices
 from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.jobs.devices import Device
-from extender.domain.jobs.job import JobRequest, Mode, Wishes
+from extender.domain.jobs.job import JobRequest, Mode, RequestDigests
 from extender.domain.pods.claim import GangPlace
 from extender.domain.states import (
     AbsentState,
@@ -101,7 +101,7 @@ class Placeholder:
     submitted_request: JobRequest | None = None
     """What the last attempt, or the job since its last update, requests."""
 
-    found_wishes: Wishes = ()
+    found_request_digests: RequestDigests = ()
     """For a job that was found before its Pod was translated: its request as digests, from the mark of the job."""
 
     faults: tuple[str, ...] = ()

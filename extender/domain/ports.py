@@ -280,7 +280,7 @@ class Pods(Protocol):
         """Write annotations, and nothing else. False: try again later. Never raises."""
         ...
 
-    async def explain(self, member: MemberRef, said: Why, *, transition: bool, generation: int) -> bool:
+    async def explain(self, member: MemberRef, why: Why, *, transition: bool, generation: int) -> bool:
         """Write the condition that says why the Pod waits. False: try again later. Never raises.
 
         `transition`: its status is another one than before. `generation` is the Pod's, of which it is said; 0: none.
@@ -320,7 +320,7 @@ class PodReads(Protocol):
 class KubeNodes(Protocol):
     """Writes to Kubernetes' Nodes. None of them touches another Node that has the name by now."""
 
-    async def report(self, node: NodeView, said: Report) -> bool:
+    async def report(self, node: NodeView, report: Report) -> bool:
         """Write condition and annotation. False: try again later. Never raises."""
         ...
 

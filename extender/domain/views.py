@@ -265,8 +265,8 @@ class PodView:
         kubelet writes the phase when its last container has ended (`status_manager.go`, mergePodStatus), before it lets
         the Pod be removed. The garbage collector of Pods writes it too, about Nodes that are gone (`gc_controller.go`).
         """
-        said = self.finished and not self.container_runs and self.disruption != COLLECTED
-        return said or not self.node_name
+        ended = self.finished and not self.container_runs and self.disruption != COLLECTED
+        return ended or not self.node_name
 
 
 @dataclass(frozen=True, slots=True)

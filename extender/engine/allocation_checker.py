@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from extender.domain import events as e
 from extender.domain.jobs.job import Mode
-from extender.domain.nodes.whereabouts import renamed
+from extender.domain.nodes.member_nodes import renamed
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.placing.mode import few
 from extender.domain.ports import Clock, PodCache
@@ -205,8 +205,8 @@ class CoLocatedJobChecks:
 
     def seen_living(self, asked_at: float, living: Iterable[int], every: bool) -> None:
         """Record which jobs lived at that instant. `every`: the request covered all placeholder jobs."""
-        said = dict.fromkeys(living, asked_at)
-        self._lived_at = said if every else self._lived_at | said
+        lived_at = dict.fromkeys(living, asked_at)
+        self._lived_at = lived_at if every else self._lived_at | lived_at
 
     def known_now(self, workloads: Callable[[str], Placeholder | None]) -> list[Placeholder]:
         """Return the workloads that waited, and of whose neighbours enough is known now."""

@@ -125,5 +125,5 @@ class CommandDispatcher:
     def _announce(self, command: c.Announce) -> None:
         text = " ".join((command.text, *command.details))
         for ref in command.members:
-            said = Announcement("Pod", ref.namespace, ref.name, ref.uid, command.reason, text, command.warning)
-            self._announcer.announce(said)
+            announcement = Announcement("Pod", ref.namespace, ref.name, ref.uid, command.reason, text, command.warning)
+            self._announcer.announce(announcement)

@@ -39,13 +39,13 @@ class HistoryEntry:
         """Return the entry as one readable line."""
         move = f"{self.before} -> {self.after}" if self.before is not self.after else f"{self.before}"
         done = ", ".join(type(command).__name__ for command in self.commands)
-        return f"{move}  {_said(self.event)}  [{self.cause}]" + (f"  then {done}" if done else "")
+        return f"{move}  {_event_text(self.event)}  [{self.cause}]" + (f"  then {done}" if done else "")
 
     def __repr__(self) -> str:
         return self.line()
 
 
-def _said(event: Event) -> str:
+def _event_text(event: Event) -> str:
     if isinstance(event, CandidatesChanged) and len(event.candidates) > FEW:
         return f"CandidatesChanged({len(event.candidates)} nodes)"
     return repr(event)
@@ -114,10 +114,10 @@ def note(before: Placeholder, after: Placeholder, event: e.Event, cause: str) ->
         _log.warning("duplicate_job", cancelled_job_id=job, **_who(after), cause=cause)
     if after.state is before.state or after.state in _QUIET:
         return
-    said = _line(before, after, event)
-    if said is None:
+    line = _line(before, after, event)
+    if line is None:
         return
-    name, more = said
+    name, more = line
     _log.info(name, **_who(after), **{"job_id": after.job_id or before.job_id, **more}, cause=cause)
 
 

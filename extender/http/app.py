@@ -157,8 +157,8 @@ def metrics_router(metrics: Metrics) -> APIRouter:
 
 async def _malformed(_request: Request, error: Exception) -> JSONResponse:
     faults = error.errors() if isinstance(error, RequestValidationError) else []
-    said = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in faults]
-    return JSONResponse({"error": f"malformed request: {'; '.join(said)}"}, 400)
+    fault_texts = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in faults]
+    return JSONResponse({"error": f"malformed request: {'; '.join(fault_texts)}"}, 400)
 
 
 async def _gone(_request: Request, _error: Exception) -> Response:

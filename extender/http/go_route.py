@@ -120,9 +120,9 @@ def _limited(receive: Receive, most: int) -> Receive:
 def _fields(error: ValidationError) -> str:
     """Name the invalid fields without their values: those may be large, and belong to the caller."""
     faults = error.errors(include_url=False, include_context=False, include_input=False)
-    said = [
+    fault_texts = [
         f"{'.'.join(str(part) for part in ('body', *fault['loc']))}: {fault['msg']}" for fault in faults[:MOST_FAULTS]
     ]
     if len(faults) > MOST_FAULTS:
-        said.append(f"and {len(faults) - MOST_FAULTS} more")
-    return "; ".join(said)
+        fault_texts.append(f"and {len(faults) - MOST_FAULTS} more")
+    return "; ".join(fault_texts)

@@ -16,7 +16,7 @@ from extender.controllers.nodes.clearance import Clearance, NodeVerdict
 from extender.controllers.nodes.native_jobs import JobKind, NativeJobs
 from extender.domain.jobs.identity import hook_token_matches, is_hook_token
 from extender.domain.nodes.fence_evidence import FenceScript
-from extender.domain.nodes.whereabouts import slurm_nodes_of_member
+from extender.domain.nodes.member_nodes import slurm_nodes_of_member
 from extender.domain.placeholder import Placeholder, State
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
@@ -63,14 +63,15 @@ class UnprovenReads:
 class HookService:
     """Answers hook calls.
 
-    `ready`: every Pod that was there at the start is known. `hint` makes a job be read now; `over` drains its nodes
-    before that. `read` reads a job and returns whether Slurm answered. `hold` drains a Slurm node for a workload, and
-    quotes words of the site; `held` returns once it did so.
-    `clearance` returns whether a node may start a job. `fence_called` takes note of a call of the fence script for one
-    of the jobs named: evidence that the script is installed for that node. `vouch` records an administrator's statement
-    that a node is empty. `native` knows the jobs that lock Nodes, and `locked` returns once the Node of a Slurm node
-    has its marks, and whether it is locked then. `keys` are those of the jobs' tokens. `site_key` is the key that the
-    site's Epilog and PrologSlurmctld show; `None`: no such key is configured.
+    `ready`: every Pod that was there at the start is known. `request_read` makes a job be read now;
+    `hold_nodes_of_ended_job` drains its nodes before that. `read` reads a job and returns whether Slurm answered.
+    `hold` drains a Slurm node for a workload, and quotes a reason of the site; `wait_until_drained` returns once
+    slurmctld starts nothing new there. `clearance` returns whether a node may start a job. `fence_called` takes note of
+    a call of the fence script for one of the jobs named: evidence that the script is installed for that node.
+    `release_removed_pods` records an administrator's statement that a node is empty, and returns the removed Pods for
+    which it was held. `native` knows the jobs that lock Nodes. `wait_until_marked` returns once the Node of a Slurm
+    node has its marks, and whether it is locked then. `keys` are those of the jobs' tokens. `site_key` is the key that
+    the site's Epilog and PrologSlurmctld show; `None`: no such key is configured.
     """
 
     def __init__(
@@ -83,16 +84,16 @@ class HookService:
         *,
         now: Callable[[], float],
         ready: Callable[[], bool],
-        hint: Callable[[int], None],
+        request_read: Callable[[int], None],
         read: Callable[[int], Awaitable[bool]],
-        over: Callable[[int], None] = lambda _job_id: None,
+        hold_nodes_of_ended_job: Callable[[int], None] = lambda _job_id: None,
         hold: Callable[[str, Placeholder, str], None],
-        held: Callable[[str], Awaitable[None]],
+        wait_until_drained: Callable[[str], Awaitable[None]],
         clearance: Clearance,
-        vouch: Callable[[str], list[str]] = lambda _node: [],
+        release_removed_pods: Callable[[str], list[str]] = lambda _node: [],
         fence_called: Callable[[FenceScript, str, Iterable[int]], None] = lambda _script, _node, _jobs: None,
         native: NativeJobs | None = None,
-        locked: Callable[[str], Coroutine[Any, Any, bool]] | None = None,
+        wait_until_marked: Callable[[str], Coroutine[Any, Any, bool]] | None = None,
     ) -> None:
         self._engine = engine
         self._state = state
@@ -101,16 +102,16 @@ class HookService:
         self._site_key = site_key
         self._unproven = UnprovenReads(now)
         self._ready = ready
-        self._hint = hint
+        self._request_read = request_read
         self._read = read
-        self._over = over
+        self._hold_nodes_of_ended_job = hold_nodes_of_ended_job
         self._hold = hold
-        self._vouch = vouch
-        self._held = held
+        self._release_removed_pods = release_removed_pods
+        self._wait_until_drained = wait_until_drained
         self._clearance = clearance
         self._fence_called = fence_called
         self._native = native
-        self._locked = locked
+        self._wait_until_marked = wait_until_marked
         self._waits: set[asyncio.Future[Any]] = set()
 
     def close(self) -> None:
@@ -147,7 +148,7 @@ class HookService:
             return HookAnswer(403, {"job": job_id, "error": why})
         self._state.job_reads.doubt(job_id)  # the answer may be that no Pod is there, and the script ends
         if wait_s <= 0 and self._is_site(token):
-            self._over(job_id)  # EpilogSlurmctld holds nothing: the node may be given away now
+            self._hold_nodes_of_ended_job(job_id)  # EpilogSlurmctld holds nothing: the node may be given away now
         gone = await self._waited(self._drain_waiters.until_over(job_id, min(max(wait_s, 0.0), LONGEST_WAIT))) or False
         p = self._engine.placeholders.by_job(job_id) or p
         pods = [] if gone else [m.ref.full_name for m in p.members if m.placed]
@@ -167,7 +168,7 @@ class HookService:
         here = [p for p in self._engine.placeholders.all.values() if p.placed and self._on(p, slurm_node)]
         allowed = here if site else [p for p in here if p.job_id and self._proven(p.job_id, token)]
         if not allowed:
-            return self._nobody_on(slurm_node) if site else _not_of_a_job_on(slurm_node)
+            return self._no_pod_on(slurm_node) if site else _not_of_a_job_on(slurm_node)
         ended = await asyncio.gather(*(self._ended(p) for p in allowed))
         # If its Pods have gone meanwhile, no later event would lift the drain.
         outliving = [p for p in allowed if self._outlives(p.key)]
@@ -182,7 +183,7 @@ class HookService:
             return _not_held(slurm_node, why) if site else HookAnswer(409, {"node": slurm_node, "error": why})
         for p in outliving:
             self._hold(slurm_node, p, reason if site else "")
-        await self._held(slurm_node)  # an Epilog that is answered lets the node go
+        await self._wait_until_drained(slurm_node)  # an Epilog that is answered lets the node go
         return HookAnswer(202, {"node": slurm_node, "held": True})
 
     async def clear(self, slurm_node: str, token: str, wait_s: float, jobs: Sequence[int], limit_s: int) -> HookAnswer:
@@ -213,7 +214,7 @@ class HookService:
             return UNREADY
         if not self._is_site(token):
             return _not_the_site(slurm_node)
-        return HookAnswer(200, {"node": slurm_node, "pods": self._vouch(slurm_node)})
+        return HookAnswer(200, {"node": slurm_node, "pods": self._release_removed_pods(slurm_node)})
 
     async def lock(self, slurm_node: str, token: str, job_id: int) -> HookAnswer:
         """Lock the Node for a job that is no placeholder, and say so when the API server has taken it."""
@@ -221,7 +222,7 @@ class HookService:
             return UNREADY
         if not self._is_site(token):
             return _not_the_site(slurm_node)
-        if self._native is None or self._locked is None or not self._native.enabled:
+        if self._native is None or self._wait_until_marked is None or not self._native.enabled:
             return _not_locked(slurm_node, "nodes.nativeJobTaint is not set")
         if self._engine.snapshot.node_map.partner(slurm_node) is None:
             return _not_locked(slurm_node, "no Node maps to this Slurm node")
@@ -231,7 +232,7 @@ class HookService:
                     503, {"node": slurm_node, "error": f"Job {job_id} could not be read from Slurm; retry."}
                 )
             case JobKind.NATIVE:
-                locked = await self._waited(self._locked(slurm_node))
+                locked = await self._waited(self._wait_until_marked(slurm_node))
                 if locked is None:
                     return UNREADY
                 if locked:
@@ -252,7 +253,7 @@ class HookService:
             self._native.ends(job_id, slurm_node)
         return HookAnswer(200, {"node": slurm_node, "job": job_id})
 
-    def _nobody_on(self, slurm_node: str) -> HookAnswer:
+    def _no_pod_on(self, slurm_node: str) -> HookAnswer:
         slurm = self._engine.snapshot.slurm
         if not slurm.known:
             return UNREADY  # nor is it known which Pod is on which node of Slurm
@@ -263,7 +264,7 @@ class HookService:
     def _read_now(self, job_id: int, *, proven: bool) -> None:
         # Any client may call: the reads that wait while Slurm is unreachable are bounded by the number of jobs.
         if self._engine.placeholders.by_job(job_id) is not None and (proven or self._unproven.may_read(job_id)):
-            self._hint(job_id)
+            self._request_read(job_id)
 
     async def _waited(self, what: Coroutine[Any, Any, T]) -> T | None:
         """Return the result; `None` if this process ends before."""

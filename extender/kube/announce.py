@@ -379,8 +379,8 @@ def _events_path(series: _Series) -> str:
 
 def _event_name(about: Announcement, wall: float) -> str:
     """Return the object's name and a hash of the rest: the same announcement in the same second has the same name."""
-    said = "\0".join((about.kind, about.uid, about.reason, about.text, str(int(wall))))
-    suffix = f".{hashlib.sha256(said.encode(errors='replace')).hexdigest()[:16]}"
+    identity = "\0".join((about.kind, about.uid, about.reason, about.text, str(int(wall))))
+    suffix = f".{hashlib.sha256(identity.encode(errors='replace')).hexdigest()[:16]}"
     return about.name[: LONGEST_NAME - len(suffix)].rstrip(".-") + suffix
 
 

@@ -20,7 +20,7 @@ class ApiClock:
         """Of the clock for durations."""
 
         self._date: str | None = None
-        self._said = 0.0
+        self._server_time = 0.0
         """The time of the last Date that was read, in seconds: most answers of one second have the same."""
 
     def now(self) -> float:
@@ -36,10 +36,10 @@ class ApiClock:
         try:
             date = headers["date"]
             if date != self._date:
-                self._said, self._date = parsedate_to_datetime(date).timestamp(), date
+                self._server_time, self._date = parsedate_to_datetime(date).timestamp(), date
         except (KeyError, ValueError, OverflowError):
             return
-        self._ahead = self._said - self._clock.now()
+        self._ahead = self._server_time - self._clock.now()
 
 
 _API_CLOCK_IS_CLOCK: type[Clock] = ApiClock

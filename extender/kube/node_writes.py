@@ -33,22 +33,22 @@ class NodeWriter:
         self._connection = connection
         self._clock = clock
         self._timeout_s = timeout_s
-        self._seldom = LogThrottle(clock)
+        self._log_throttle = LogThrottle(clock)
 
-    async def report(self, node: NodeView, said: Report) -> bool:
+    async def report(self, node: NodeView, report: Report) -> bool:
         """PATCH the status, which takes annotations too (`registry/core/node/strategy.go` keeps the spec alone)."""
         now = timestamp(self._clock.wall())
         condition = {
             "type": wellknown.SLURM_AVAILABLE_CONDITION,
-            "status": str(not said.unavailable),
-            "reason": said.reason,
-            "message": said.text,
+            "status": str(not report.unavailable),
+            "reason": report.reason,
+            "message": report.text,
             "lastHeartbeatTime": now,
         }
-        if said.turned:
+        if report.turned:
             condition["lastTransitionTime"] = now
         body = {
-            "metadata": {"uid": node.uid, "annotations": {wellknown.UNAVAILABLE_REASON: said.note}},
+            "metadata": {"uid": node.uid, "annotations": {wellknown.UNAVAILABLE_REASON: report.note}},
             "status": {"conditions": [condition]},
         }
         return await self._sent(node, "/status", body, STRATEGIC_PATCH)
@@ -102,7 +102,7 @@ class NodeWriter:
                 timeout_s=self._timeout_s,
             )
         except (Conflict, Invalid, NotFound) as error:
-            if times := self._seldom.times(f"changed {type(error).__name__}"):
+            if times := self._log_throttle.times(f"changed {type(error).__name__}"):
                 _log.info("node_write_conflict", node=node.name, error=str(error), times=times)
             return False
         except ApiError as error:
@@ -112,7 +112,7 @@ class NodeWriter:
 
     def _not_marked(self, node: NodeView, error: Exception) -> None:
         """Log a failed write by the kind of its error: a refusal after an outage differs from the outage."""
-        if times := self._seldom.times(f"not marked {type(error).__name__}"):
+        if times := self._log_throttle.times(f"not marked {type(error).__name__}"):
             _log.warning("node_not_marked", node=node.name, error=str(error), times=times)
 
 

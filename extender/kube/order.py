@@ -11,7 +11,7 @@ from collections import deque
 REMEMBERED = 1000
 """Versions of the last lines of a watch. A line that is older than these is taken for one that was missed."""
 
-BELIEVED_AFTER_S = 150.0
+ACCEPT_OLDER_LIST_AFTER_S = 150.0
 """A list that is older than what was seen comes from a cache that lags, and the next answer may not; one that is still
 older then, from an etcd that was restored from a backup and gives out its versions once more."""
 
@@ -35,7 +35,7 @@ class VersionOrder:
             return False
         if self._doubted_since is None:
             self._doubted_since = now
-        return now - self._doubted_since < BELIEVED_AFTER_S
+        return now - self._doubted_since < ACCEPT_OLDER_LIST_AFTER_S
 
     def listed(self, version: str) -> None:
         """Accept this list; a watch from its version follows."""

@@ -44,12 +44,12 @@ class PodPort:
     port: int
 
 
-def path_of(of: PodPort) -> str:
+def path_of(pod_port: PodPort) -> str:
     """Return the path at which the API server opens the way to this port."""
-    return f"/api/v1/namespaces/{of.namespace}/pods/{of.pod}/portforward"
+    return f"/api/v1/namespaces/{pod_port.namespace}/pods/{pod_port.pod}/portforward"
 
 
-async def get(connection: ApiConnection, of: PodPort, path: str, *, within_s: float) -> tuple[int, bytes]:
+async def get(connection: ApiConnection, pod_port: PodPort, path: str, *, within_s: float) -> tuple[int, bytes]:
     """Return status and body of an HTTP GET.
 
     Raises ApiError where the API server does not open the way, NotConnected where the port does not answer.
@@ -57,14 +57,18 @@ async def get(connection: ApiConnection, of: PodPort, path: str, *, within_s: fl
     try:
         async with (
             asyncio.timeout(within_s),
-            connection.channels(path_of(of), {"ports": str(of.port)}, PROTOCOL, open_timeout_s=within_s) as channels,
+            connection.channels(
+                path_of(pod_port), {"ports": str(pod_port.port)}, PROTOCOL, open_timeout_s=within_s
+            ) as channels,
         ):
             # HTTP/1.0: the answer is not chunked, and the other side closes behind it.
             question = f"GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n\r\n"
             await channels.send(bytes([DATA]) + question.encode("ascii"))
-            return _parsed(await _answer(channels), of)
+            return _parsed(await _answer(channels), pod_port)
     except TimeoutError as error:
-        raise ApiUnavailable(f"port {of.port} of Pod {of.pod} does not answer within {within_s:g} s") from error
+        raise ApiUnavailable(
+            f"port {pod_port.port} of Pod {pod_port.pod} does not answer within {within_s:g} s"
+        ) from error
 
 
 async def _answer(channels: Channels) -> bytes:
@@ -103,14 +107,16 @@ def _length(data: bytearray, start: int) -> int | None:
     return None
 
 
-def _parsed(answer: bytes, of: PodPort) -> tuple[int, bytes]:
+def _parsed(answer: bytes, pod_port: PodPort) -> tuple[int, bytes]:
     found = http.client.HTTPResponse(cast("socket.socket", _SocketReader(answer)))
     try:
         found.begin()
         return found.status, found.read()
     except (http.client.HTTPException, OSError, ValueError) as error:
-        text = f"port {of.port} of Pod {of.pod} answers {answer[:40]!r}, which is not HTTP" if answer else ""
-        raise NotConnected(text or f"port {of.port} of Pod {of.pod} closes without an answer") from error
+        text = (
+            f"port {pod_port.port} of Pod {pod_port.pod} answers {answer[:40]!r}, which is not HTTP" if answer else ""
+        )
+        raise NotConnected(text or f"port {pod_port.port} of Pod {pod_port.pod} closes without an answer") from error
 
 
 class _SocketReader:

@@ -20,14 +20,14 @@ OPEN_S = 10.0
 
 
 class PortListener:
-    """Forward connections to `of`, which may be another Pod for the next connection.
+    """Forward connections to `pod_port`, which may be another Pod for the next connection.
 
     `report` is given one sentence for each connection that fails.
     """
 
-    def __init__(self, connection: ApiConnection, of: PodPort, report: Callable[[str], None]) -> None:
+    def __init__(self, connection: ApiConnection, pod_port: PodPort, report: Callable[[str], None]) -> None:
         self._connection = connection
-        self.of = of
+        self.pod_port = pod_port
         self._report = report
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
@@ -55,7 +55,7 @@ class PortListener:
         try:
             await self._forward(reader, writer)
         except (ApiError, NotConnected, OSError) as error:
-            self._report(f"port {self.of.port} of Pod {self.of.namespace}/{self.of.pod}: {error}")
+            self._report(f"port {self.pod_port.port} of Pod {self.pod_port.namespace}/{self.pod_port.pod}: {error}")
         except asyncio.CancelledError:
             pass  # the listener closes, and waits for this task
         finally:
@@ -64,8 +64,10 @@ class PortListener:
                 writer.close()
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        query = {"ports": str(self.of.port)}
-        async with self._connection.channels(path_of(self.of), query, PROTOCOL, open_timeout_s=OPEN_S) as channels:
+        query = {"ports": str(self.pod_port.port)}
+        async with self._connection.channels(
+            path_of(self.pod_port), query, PROTOCOL, open_timeout_s=OPEN_S
+        ) as channels:
             both = [asyncio.create_task(_up(reader, channels)), asyncio.create_task(_down(channels, writer))]
             try:
                 done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)

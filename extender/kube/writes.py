@@ -127,16 +127,16 @@ class PodWriter:
         }
         return not await self._patch_pod(member, patch, "gate_not_removed")
 
-    async def explain(self, member: MemberRef, said: Why, *, transition: bool, generation: int) -> bool:
+    async def explain(self, member: MemberRef, why: Why, *, transition: bool, generation: int) -> bool:
         """Write the condition that says why the Pod waits, in one PATCH of its status. Never raises.
 
         Conditions are merged by their type; what is not sent stays, so the instant of the last transition does.
         """
         condition: dict[str, Any] = {
             "type": wellknown.ALLOCATED_CONDITION,
-            "status": "True" if said.allocated else "False",
-            "reason": str(said.cause),
-            "message": said.text,
+            "status": "True" if why.allocated else "False",
+            "reason": str(why.cause),
+            "message": why.text,
         }
         if transition:
             condition["lastTransitionTime"] = timestamp(self._clock.wall())

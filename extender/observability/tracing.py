@@ -81,20 +81,20 @@ class Traces:
             self._end(key, int(self._clock.wall() * 1e9), Status(StatusCode.ERROR, "no such Pod"))
 
     def _begin(self, p: Placeholder, now: int) -> _Try:
-        said: dict[str, str | int] = {
+        attributes: dict[str, str | int] = {
             "k8s.pod.uid": p.key,
             "k8s.pod.name": p.pod_names,
             "slurm_extender.attempt": p.attempt,
         }
-        return _Try(self._tracer.start_span("place", attributes=said, start_time=now))
+        return _Try(self._tracer.start_span("place", attributes=attributes, start_time=now))
 
     def _filtered(self, one: _Try, p: Placeholder, entry: HistoryEntry, now: int) -> None:
         """Record that kube-scheduler offered its nodes, or that the extender computed them."""
-        said: dict[str, str | int] = {
+        attributes: dict[str, str | int] = {
             "slurm_extender.cause": entry.cause,
             "slurm_extender.nodes": len(p.candidates or ()),
         }
-        self._part(one, "filter", now, said).end(now)
+        self._part(one, "filter", now, attributes).end(now)
 
     def _turned(self, one: _Try, p: Placeholder, cause: str, now: int) -> None:
         if one.part is not None:
@@ -113,9 +113,9 @@ class Traces:
         elif p.state in _OVER or p.state is State.ABSENT:
             self._end(p.key, now, Status(StatusCode.ERROR, f"{p.state}: {p.reason}"))
 
-    def _part(self, one: _Try, name: str, now: int, said: dict[str, str | int]) -> Span:
+    def _part(self, one: _Try, name: str, now: int, attributes: dict[str, str | int]) -> Span:
         inside = trace.set_span_in_context(one.whole)
-        span = self._tracer.start_span(name, context=inside, attributes=said, links=one.links, start_time=now)
+        span = self._tracer.start_span(name, context=inside, attributes=attributes, links=one.links, start_time=now)
         one.links = [Link(span.get_span_context())]
         return span
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from extender.domain.ports import Clock
 
-SAID_EVERY_S = 60.0
+LOG_INTERVAL_S = 60.0
 """Of each thing one line in this time."""
 
 
@@ -15,15 +15,15 @@ class LogThrottle:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._said: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
         self._since: Counter[str] = Counter()
 
     def times(self, what: str) -> int:
         """Count one more occurrence. Return how many to report now, 0 if one was reported just now."""
         now = self._clock.now()
         self._since[what] += 1
-        last = self._said.get(what)
-        if last is not None and now - last < SAID_EVERY_S:
+        last = self._logged_at.get(what)
+        if last is not None and now - last < LOG_INTERVAL_S:
             return 0
-        self._said[what] = now
+        self._logged_at[what] = now
         return self._since.pop(what)

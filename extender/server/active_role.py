@@ -65,16 +65,16 @@ async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = Fals
         assembly.site_key,
         now=frontend.io_context.clock.now,
         ready=lambda: assembly.ready,
-        hint=assembly.job_controllers.controller.hint,
+        request_read=assembly.job_controllers.controller.request_read,
         read=assembly.job_controllers.hook_reads.read,
-        over=assembly.node_controllers.fences.job_ended,
+        hold_nodes_of_ended_job=assembly.node_controllers.fences.job_ended,
         hold=assembly.node_controllers.controller.hold_on,
-        vouch=assembly.node_controllers.removals.vouch,
-        held=assembly.node_controllers.controller.held,
+        release_removed_pods=assembly.node_controllers.removals.release_removed_pods,
+        wait_until_drained=assembly.node_controllers.controller.wait_until_drained,
         clearance=assembly.node_controllers.clearance,
         fence_called=assembly.node_controllers.fence_evidence.called,
         native=assembly.node_controllers.native_jobs,
-        locked=assembly.node_controllers.marks.locked,
+        wait_until_marked=assembly.node_controllers.marks.wait_until_marked,
     )
     inspection = Inspection(assembly, replica)
     frontend.service_gate.expose_debug(

@@ -118,9 +118,9 @@ def _settings(request: JobRequest) -> dict[str, Any]:
     """
     sent: dict[str, Any] = {}
     for field, slurm in _SENT:
-        said = getattr(request, field)
-        if said is not None and said not in ("", ()):
-            sent[slurm] = said
+        value = getattr(request, field)
+        if value is not None and value not in ("", ()):
+            sent[slurm] = value
     return sent
 
 
@@ -128,12 +128,12 @@ def describe_changes(
     request: JobRequest, names: Set[str], excluded: tuple[str, ...] | None, marks: Mapping[str, str]
 ) -> JobDescription:
     """Return these fields, the excluded nodes unless `None`, and the marks as an update; empty ones are removed."""
-    said = {slurm: getattr(request, field) for field, slurm in _SENT if field in names}
+    changed = {slurm: getattr(request, field) for field, slurm in _SENT if field in names}
     if "comment" in names:
-        said["comment"] = _comment(request)
+        changed["comment"] = _comment(request)
     if "nice" in names:
-        said["nice"] = request.nice or 0
-    return JobDescription(**said | dict(marks), excluded_nodes=excluded)
+        changed["nice"] = request.nice or 0
+    return JobDescription(**changed | dict(marks), excluded_nodes=excluded)
 
 
 def _comment(request: JobRequest) -> str:

@@ -9,7 +9,7 @@ from extender.domain.nodes.drains import is_own_drain
 from extender.domain.nodes.external_nodes import DesiredNode, mark, marked
 from extender.domain.ports import Clock, ExternalNodes, Updated
 from extender.domain.translation.gres import GPU
-from extender.slurm.asking import ObserveRequest, timed, unobserved
+from extender.slurm.api_requests import ObserveRequest, timed, unobserved
 from slurmclient import (
     CapacityError,
     NewNode,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from extender.domain.foreign_pods.foreign_pod import ForeignPodOrder
 from extender.domain.jobs.job import JobView
 from extender.domain.ports import Clock, ForeignPodJobAnswer, ForeignPodJobResult, SlurmForeignPods
-from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
+from extender.slurm.api_requests import ObserveRequest, as_port_error, timed, unobserved
 from extender.slurm.jobs import SlurmrestdJobs
 from slurmclient import (
     INFINITE,
@@ -51,7 +51,7 @@ class SlurmrestdForeignPods:
 
     async def find(self, name: str, job_ids: Iterable[int]) -> Sequence[JobView]:
         """Find by name, then one by one."""
-        async with asked(f"jobs named {name!r}"), timed("find", self._clock, self._observe):
+        async with as_port_error(f"jobs named {name!r}"), timed("find", self._clock, self._observe):
             found = await self._client.find_jobs_by_name(name)
         jobs = [await self._jobs.read(one) for one in sorted({job.job_id for job in found} | set(job_ids))]
         return [job for job in jobs if job is not None]

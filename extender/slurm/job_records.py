@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from extender.domain.job_outcomes.workload_end import WorkloadEnd
 from extender.domain.pods.outcome import with_note
 from extender.domain.ports import Clock, JobRecords, PortError, Recorded
-from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
+from extender.slurm.api_requests import ObserveRequest, as_port_error, timed, unobserved
 from slurmclient import AuthenticationError, JobRecord, RefusedError, SlurmClient, UnsupportedError
 
 
@@ -22,7 +22,7 @@ class SlurmrestdJobRecords:
     async def record(self, end: WorkloadEnd) -> Recorded:
         """Write the end of a job, once slurmdbd knows that it ended."""
         try:
-            async with asked(f"the record of job {end.job_id}"), timed("record", self._clock, self._observe):
+            async with as_port_error(f"the record of job {end.job_id}"), timed("record", self._clock, self._observe):
                 found = await self._client.job_record(end.job_id)
             if found is None or not found.ended_at:
                 return Recorded.NOT_YET
@@ -31,7 +31,10 @@ class SlurmrestdJobRecords:
             comment = with_note(found.comment, end.note) if end.note else None
             if comment is None and _shows(found, end.wait_status):
                 return Recorded.DONE
-            async with asked(f"a change of job {end.job_id}"), timed("update_record", self._clock, self._observe):
+            async with (
+                as_port_error(f"a change of job {end.job_id}"),
+                timed("update_record", self._clock, self._observe),
+            ):
                 await self._client.update_job_record(end.job_id, end.wait_status, comment)
         except PortError as error:
             match error.__cause__:

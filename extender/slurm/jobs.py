@@ -24,7 +24,7 @@ from extender.domain.jobs.identity import encode_mark
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView, Mode
 from extender.domain.jobs.ownership import proof
 from extender.domain.ports import Clock, PortError, SlurmJobs, Updated
-from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
+from extender.slurm.api_requests import ObserveRequest, as_port_error, timed, unobserved
 from extender.slurm.describe import describe, describe_changes
 from extender.slurm.job_view import job_view
 from extender.slurm.placeholder import HookSettings
@@ -114,7 +114,7 @@ class SlurmrestdJobs:
         known = await self.read(job_id) if job_id is not None else None
         if known is not None and _lives(known) and proof(known, workload, name, recorded=True, owner=owner):
             return [known]
-        async with asked(f"jobs named {name!r}"), timed("find", self._clock, self._observe):
+        async with as_port_error(f"jobs named {name!r}"), timed("find", self._clock, self._observe):
             found = await self._client.find_jobs_by_name(name)
         ids = {job.job_id for job in found} | ({job_id} if job_id is not None else set()) | set(hints)
         jobs = [await self.read(one) for one in sorted(ids)]
@@ -127,7 +127,7 @@ class SlurmrestdJobs:
     async def read(self, job_id: int) -> JobView | None:
         """Read one job."""
         try:
-            async with asked(f"job {job_id}"), timed("job", self._clock, self._observe):
+            async with as_port_error(f"job {job_id}"), timed("job", self._clock, self._observe):
                 return job_view(await self._client.job(job_id))
         except PortError as error:
             # slurmclient takes only Slurm's own number for it, not any 404 that a proxy may give.
@@ -138,7 +138,7 @@ class SlurmrestdJobs:
     async def states(self, job_ids: Sequence[int] | None = None) -> Mapping[int, frozenset[str]]:
         """Return the state words of all jobs, or of those named. An absent id proves nothing until `read` confirms."""
         which, what = ("all jobs", "states") if job_ids is None else (f"{len(job_ids)} jobs", "states_of_some")
-        async with asked(f"the states of {which}"), timed(what, self._clock, self._observe):
+        async with as_port_error(f"the states of {which}"), timed(what, self._clock, self._observe):
             states = await self._client.job_states(job_ids)
         if states.unreadable:
             _log.warning("slurm_states_unreadable", count=len(states.unreadable), first=states.unreadable[0].why)

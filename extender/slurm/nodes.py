@@ -15,7 +15,7 @@ from extender.domain.nodes.drains import earlier_reason, is_own_drain, with_earl
 from extender.domain.nodes.external_nodes import mark, marked
 from extender.domain.ports import Clock, PortError, ReasonAfter, SlurmNodes
 from extender.domain.wellknown import DRAIN_PREFIX
-from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
+from extender.slurm.api_requests import ObserveRequest, as_port_error, timed, unobserved
 from slurmclient import Gres, Node, NodeUpdate, Partition, SlurmClient
 
 _log = structlog.get_logger(__name__)
@@ -70,9 +70,9 @@ class SlurmrestdNodes:
 
     async def snapshot(self) -> SlurmSnapshot:
         """Read nodes, then partitions."""
-        async with asked("its nodes"), timed("nodes", self._clock, self._observe):
+        async with as_port_error("its nodes"), timed("nodes", self._clock, self._observe):
             nodes = await self._client.nodes()
-        async with asked("its partitions"), timed("partitions", self._clock, self._observe):
+        async with as_port_error("its partitions"), timed("partitions", self._clock, self._observe):
             partitions = await self._client.partitions()
         await self._read_conf()
         for entry in (*nodes.unreadable, *partitions.unreadable):
@@ -101,7 +101,7 @@ class SlurmrestdNodes:
         if not self._client.capabilities.conf or (self._of_all_at is not None and now - self._of_all_at < CONF_EVERY):
             return
         try:
-            async with asked("slurm.conf"), timed("conf", self._clock, self._observe):
+            async with as_port_error("slurm.conf"), timed("conf", self._clock, self._observe):
                 conf = await self._client.conf()
             self._gres_types = conf.gres_types
             self._of_all, self._qos_preempts = conf.preempt_mode, conf.preempt_type == "preempt/qos"
@@ -111,7 +111,7 @@ class SlurmrestdNodes:
 
     async def node(self, node: str) -> SlurmNode:
         """Read one node."""
-        async with asked(f"Slurm node {node}"), timed("node", self._clock, self._observe):
+        async with as_port_error(f"Slurm node {node}"), timed("node", self._clock, self._observe):
             return slurm_node(await self._client.node(node), self._owner)
 
     async def drain(self, node: str, reason: str, found: ReasonAfter = lambda _reason: "") -> None:
@@ -121,18 +121,18 @@ class SlurmrestdNodes:
         lifted with this one. Nor is the reason of a FAIL. Raises `PortError` then. The reason of a node that is DOWN
         stays, behind the extender's (`domain.nodes.drains`).
         """
-        async with asked(f"Slurm node {node}"), timed("node", self._clock, self._observe):
+        async with as_port_error(f"Slurm node {node}"), timed("node", self._clock, self._observe):
             now = slurm_node(await self._client.node(node))
         if now.drained and not is_own_drain(now.reason, self._owner):
             word = "drained" if "DRAIN" in now.flags else "FAIL"
             raise PortError(f"Slurm node {node} is {word} for {now.reason!r}; the extender does not overwrite that")
         if now.drained:
             reason = found(now.reason) or reason
-        said = reason if reason.startswith(DRAIN_PREFIX) else f"{DRAIN_PREFIX} {reason}"
+        text = reason if reason.startswith(DRAIN_PREFIX) else f"{DRAIN_PREFIX} {reason}"
         if now.state == "DOWN":  # of any other node Slurm may keep words that are over
-            said = with_earlier_reason(said, earlier_reason(now.reason))
-        async with asked(f"a drain of Slurm node {node}"), timed("drain", self._clock, self._observe):
-            await self._client.update_node(node, NodeUpdate(state=("DRAIN",), reason=said))
+            text = with_earlier_reason(text, earlier_reason(now.reason))
+        async with as_port_error(f"a drain of Slurm node {node}"), timed("drain", self._clock, self._observe):
+            await self._client.update_node(node, NodeUpdate(state=("DRAIN",), reason=text))
 
     async def resume(self, node: str, found: ReasonAfter = lambda _reason: "") -> None:
         """Lift a drain of the extender. A node that is not drained stays as it is. Raises `PortError`.
@@ -140,7 +140,7 @@ class SlurmrestdNodes:
         UNDRAIN, not RESUME: it leaves a DOWN node DOWN (`scontrol(1)`), and the extender does not resume DOWN nodes.
         Such a node gets its earlier reason back.
         """
-        async with asked(f"Slurm node {node}"), timed("node", self._clock, self._observe):
+        async with as_port_error(f"Slurm node {node}"), timed("node", self._clock, self._observe):
             now = await self._client.node(node)
         if not now.drained:
             return
@@ -150,7 +150,7 @@ class SlurmrestdNodes:
             )
         if found(now.reason):
             raise PortError(f"Slurm node {node} has to stay drained for {now.reason!r}: the drain is not lifted")
-        async with asked(f"an end of the drain of Slurm node {node}"), timed("resume", self._clock, self._observe):
+        async with as_port_error(f"an end of the drain of Slurm node {node}"), timed("resume", self._clock, self._observe):
             await self._client.update_node(node, NodeUpdate(state=("UNDRAIN",), reason=_earlier_reason(now)))
 
     def _with_default(self, partitions: Sequence[SlurmPartition]) -> dict[str, SlurmPartition]:

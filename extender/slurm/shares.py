@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from extender.domain.fair_shares import FairShare, FairShares
 from extender.domain.ports import Clock, PortError
-from extender.slurm.asking import ObserveRequest, asked, timed, unobserved
+from extender.slurm.api_requests import ObserveRequest, as_port_error, timed, unobserved
 from slurmclient import Association, Infinite, Share, SlurmClient
 
 FRESH_S = 15.0
@@ -41,11 +41,11 @@ class SlurmrestdShares:
         return answer
 
     async def _read(self) -> FairShares:
-        async with asked("fair shares"), timed("shares", self._clock, self._observe):
+        async with as_port_error("fair shares"), timed("shares", self._clock, self._observe):
             found = [_fair_share(one) for one in await self._client.shares()]
         why, limits = "", dict[tuple[str, str, str], Association]()
         try:
-            async with asked("associations"), timed("associations", self._clock, self._observe):
+            async with as_port_error("associations"), timed("associations", self._clock, self._observe):
                 limits = {(one.account, one.user, one.partition): one for one in await self._client.associations()}
         except PortError as error:
             why = str(error)

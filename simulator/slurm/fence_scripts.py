@@ -73,8 +73,8 @@ class FenceScripts:
             owner = drainer(mark.cluster, mark.scheduler) if mark is not None else ""
             said = f"job {job.job_id} ended, and the extender did not answer its Epilog"
             now = self.controller().nodes[node]
-            words = now.reason if now.down and not now.reason.startswith(DRAIN_PREFIX) else ""
-            self.controller().drain(node, with_earlier_reason(reason(owner, [said]), words))
+            earlier_reason = now.reason if now.down and not now.reason.startswith(DRAIN_PREFIX) else ""
+            self.controller().drain(node, with_earlier_reason(reason(owner, [said]), earlier_reason))
         return 0
 
     async def _epilog_slurmctld(self, job: SimJob) -> int:

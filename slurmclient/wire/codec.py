@@ -33,24 +33,24 @@ class Codec:
         """Return the version in the form used in paths."""
         return f"v0.0.{self.version}"
 
-    def write_job(self, wishes: JobDescription) -> dict[str, object]:
+    def write_job(self, job_description: JobDescription) -> dict[str, object]:
         """Write the description of a new job.
 
         Raises:
             UnsupportedError: the version has no field for a setting.
         """
-        return description.write_description(wishes) | self._own(wishes)
+        return description.write_description(job_description) | self._own(job_description)
 
-    def write_changes(self, wishes: JobDescription) -> dict[str, object]:
+    def write_changes(self, job_description: JobDescription) -> dict[str, object]:
         """Write the changes to a job.
 
         Raises:
             InvalidRequestError: nothing to change, or something that cannot be changed.
             UnsupportedError: the version has no field for a setting.
         """
-        if wishes.external is not None:
+        if job_description.external is not None:
             raise InvalidRequestError("job update: a job cannot become external, or stop being it")
-        changes = description.write_changes(wishes) | self._own(wishes)
+        changes = description.write_changes(job_description) | self._own(job_description)
         if not changes:
             raise InvalidRequestError("job update: nothing to change")
         return changes
@@ -79,15 +79,17 @@ class Codec:
         """Read one entry of a ping."""
         return controller.read_controller(raw)
 
-    def _own(self, wishes: JobDescription) -> dict[str, object]:
+    def _own(self, job_description: JobDescription) -> dict[str, object]:
         body: dict[str, object] = {}
-        if wishes.external:
+        if job_description.external:
             if not self.external_jobs:
                 # If it were sent anyway, the flag would be refused as an unknown value (9207).
                 raise UnsupportedError(f"{self.label} has no external jobs; they need v0.0.43 (Slurm 25.05)")
             body["flags"] = ["EXTERNAL_JOB"]
-        if wishes.segment_size is not None and self.version < SEGMENTS_SINCE:
+        if job_description.segment_size is not None and self.version < SEGMENTS_SINCE:
             raise UnsupportedError(f"{self.label} has no segments; they need v0.0.{SEGMENTS_SINCE} (Slurm 24.11)")
-        if wishes.shared is not None and wishes.shared not in self.shared_modes:
-            raise UnsupportedError(f"{self.label} has no shared={wishes.shared.value}; it needs v0.0.41 (Slurm 24.05)")
+        if job_description.shared is not None and job_description.shared not in self.shared_modes:
+            raise UnsupportedError(
+                f"{self.label} has no shared={job_description.shared.value}; it needs v0.0.41 (Slurm 24.05)"
+            )
         return body

@@ -14,7 +14,7 @@ from extender.domain.views import Taint
 from extender.domain.wellknown import GATE, MANAGED_TAINT, NATIVE_JOB_TAINT
 from extender.http.admission import router
 from extender.http.app import application
-from extender.runtime.log_throttle import SAID_EVERY_S
+from extender.runtime.log_throttle import LOG_INTERVAL_S
 from simulator.kube.objects import a_pod
 from tests.builders.services import StillClock, client
 
@@ -112,7 +112,7 @@ async def test_pods_that_cannot_be_read_are_a_line_a_minute_and_a_number() -> No
         async with client(application([router(["slurm"], None, 1 << 20, clock)])) as http:
             for _ in range(30):
                 assert (await http.post("/admission/mutate", json=review)).json()["response"]["allowed"]
-            clock.time += SAID_EVERY_S
+            clock.time += LOG_INTERVAL_S
             await http.post("/admission/opt-in", json=review)
     assert [(line["event"], line["times"]) for line in logs] == [
         ("pod_admission_skipped", 1),

@@ -186,9 +186,9 @@ def _ended(at: float) -> str:
 
 def _why(error: Exception) -> str:
     """Explain an error of OpenSSL."""
-    said = str(error)
-    if "KEY_VALUES_MISMATCH" in said:
-        return f"the key is not that of the certificate; only one of them may have been replaced yet ({said})"
-    if "PEM" in said or "NO_CERTIFICATE" in said or "NO_START_LINE" in said:
-        return f"it is not PEM, or incomplete, as a file that is being written ({said})"
-    return said
+    error_text = str(error)
+    if "KEY_VALUES_MISMATCH" in error_text:
+        return f"the key is not that of the certificate; only one of them may have been replaced yet ({error_text})"
+    if "PEM" in error_text or "NO_CERTIFICATE" in error_text or "NO_START_LINE" in error_text:
+        return f"it is not PEM, or incomplete, as a file that is being written ({error_text})"
+    return error_text

@@ -71,7 +71,7 @@ class JobCleanup:
                     f"cancel it with `scancel {job_id}` if it is a placeholder job"
                 )
 
-        await each(sorted(job_id for job_id, words in states.items() if words & LIVE), check_one)
+        await each(sorted(job_id for job_id, states_of_job in states.items() if states_of_job & LIVE), check_one)
 
     def _foreign_pod_mark(self, job: JobView) -> ForeignPodMark | None:
         """Return the mark of this extender's job for a foreign Pod."""

@@ -32,14 +32,14 @@ class KubeNodeCleanup:
         await each(found.nodes, self._clean)
 
     async def _clean(self, node: NodeView) -> None:
-        wanted, said = self._owed(node), report(node, NodeStatus(), self._rules)
+        wanted, status_report = self._owed(node), report(node, NodeStatus(), self._rules)
         if wanted is not None:  # first: it requires the version that was read
 
             async def mark() -> str:
                 return await self._cleaned(node)
 
             await self._actions.do(f"remove taints and cordon of Node {node.name}", mark)
-        if said is not None:
+        if status_report is not None:
 
             async def write() -> str:
                 given = report(node, NodeStatus(), self._rules)

@@ -49,8 +49,8 @@ class PodCleanup:
         await each((pod for pod in own if not pod.ended and pod.deleted_at is None), self._withdraw_all)
 
     async def _withdraw_all(self, pod: PodView) -> None:
-        said, ref = pod.allocated, MemberRef.of(pod)
-        if said is not None and not said.status and said.reason != UNINSTALLED:
+        condition, ref = pod.allocated, MemberRef.of(pod)
+        if condition is not None and not condition.status and condition.reason != UNINSTALLED:
             text = "slurm-extender was uninstalled and requests no allocation for this Pod."
             await self._withdraw(ref, ALLOCATED_CONDITION, False, text)
         if pod.not_starting:

@@ -73,9 +73,9 @@ def _take_map(document: dict[str, Any], plan: ImportPlan, where: str) -> int:
     if kind == "ConfigMap" and isinstance(document.get("data"), dict):
         return sum(_take_text(str(text), plan, f"{where}, {key}") for key, text in document["data"].items())
     if kind in {"Deployment", "StatefulSet", "Pod"}:
-        found = [words for words in _commands(document) if sunk.are_flags(words)]
-        for words in found:
-            sunk.take_flags(words, plan)
+        found = [arguments for arguments in _commands(document) if sunk.are_flags(arguments)]
+        for arguments in found:
+            sunk.take_flags(arguments, plan)
         if not found:
             plan.note(where, NOTHING)
         return len(found)

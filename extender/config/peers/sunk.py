@@ -185,14 +185,14 @@ SWITCHES = frozenset({"v", "help", "leader-elect", "zap-devel"})
 """Flags that may stand alone."""
 
 
-def are_flags(words: Iterable[str]) -> bool:
-    """Return whether some of the words are flags of SUNK's scheduler."""
-    return any(name in KNOWN for name, _ in pairs(list(words)))
+def are_flags(arguments: Iterable[str]) -> bool:
+    """Return whether some of the arguments are flags of SUNK's scheduler."""
+    return any(name in KNOWN for name, _ in pairs(list(arguments)))
 
 
-def take_flags(words: list[str], plan: ImportPlan) -> None:
+def take_flags(arguments: list[str], plan: ImportPlan) -> None:
     """Take over what the flags say."""
-    for name, text in pairs(words):
+    for name, text in pairs(arguments):
         source = f"--{name}"
         if name not in KNOWN:
             plan.note(source, "no known flag of SUNK's scheduler")
@@ -215,9 +215,9 @@ def take_flags(words: list[str], plan: ImportPlan) -> None:
     as_in_sunk(plan)
 
 
-def pairs(words: list[str]) -> Iterator[tuple[str, str]]:
-    """Name and text of each flag: `--name=text`, `--name text`."""
-    left = list(words)
+def pairs(arguments: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each flag: `--name=text`, `--name text`."""
+    left = list(arguments)
     while left:
         word = left.pop(0)
         if not word.startswith("-") or word.strip("-") == "":

@@ -53,18 +53,18 @@ class Overcommitment:
 
     def check(self) -> None:
         """Say once of each node what is so, and when it is over."""
-        said = {node: text for node in self._foreign_pods.nodes() if (text := self._sentence(node))}
-        for node, text in said.items():
+        overcommitted = {node: text for node in self._foreign_pods.nodes() if (text := self._sentence(node))}
+        for node, text in overcommitted.items():
             if self._notified.get(node) != text:
                 _log.warning("foreign_pods_not_reserved", node=node, text=text)
                 short = self._foreign_pods.shortages.get(node) is not None
                 self._announce(
                     node, Reason.NODE_OVERCOMMITTED if short else Reason.FOREIGN_PODS_NOT_RESERVED, text, warning=True
                 )
-        for node in self._notified.keys() - said.keys():
+        for node in self._notified.keys() - overcommitted.keys():
             _log.info("foreign_pods_reserved", node=node)
             self._announce(node, Reason.FOREIGN_PODS_RESERVED, HELD, warning=False)
-        self._notified = said
+        self._notified = overcommitted
 
     def pods(self) -> Mapping[str, int]:
         """Return how many foreign Pods there are, by whether a job reserves their resources."""

@@ -99,28 +99,28 @@ class ForeignPodRecord:
             return False
         return not any(one.job.runs for one in self.jobs.values())
 
-    def notified(self, job_id: int, words: frozenset[str], now: float) -> bool:
+    def notified(self, job_id: int, states: frozenset[str], now: float) -> bool:
         """Record the states of one of its own jobs from the states of all; return whether they are news."""
-        one, runs = self.jobs[job_id], "RUNNING" in words
-        if words & ENDED_STATES:
+        one, runs = self.jobs[job_id], "RUNNING" in states
+        if states & ENDED_STATES:
             del self.jobs[job_id]
             self.searched = False
             if self.foreign_pod is not None and one.ended_at is None:
-                self._rest(one, "+".join(sorted(words)), now)
-        elif not words and now - one.since >= APPEARS_WITHIN:
+                self._rest(one, "+".join(sorted(states)), now)
+        elif not states and now - one.since >= APPEARS_WITHIN:
             self.searched = False  # a missing state proves nothing: search by name
-        elif words and runs != one.job.runs:
+        elif states and runs != one.job.runs:
             one.job = ForeignPodJob(one.job.job_id, one.job.node, one.job.size, runs)
         else:
             return False
         return True
 
-    def _rest(self, one: HeldJob, words: str, now: float) -> None:
+    def _rest(self, one: HeldJob, ended_states: str, now: float) -> None:
         lived = now - one.since
         self.short_lives = self.short_lives + 1 if lived < SHORT_LIFE else 0
         if self.short_lives > 1:
             self.not_before = now + Backoff(2.0, REST_MOST).after(self.short_lives)
-            self.refused = f"its job {one.job.job_id} was {words} within {lived:.0f} s, and others before it"
+            self.refused = f"its job {one.job.job_id} was {ended_states} within {lived:.0f} s, and others before it"
 
 
 def due(jobs: Iterable[HeldJob], now: float) -> bool:

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Mapping
 import structlog
 
 from extender.controllers.nodes.drains import SILENT_CAUSE, Drains
-from extender.controllers.nodes.mapping_news import MappingNews
+from extender.controllers.nodes.node_mapping_reporter import NodeMappingReporter
 from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.events import EndKind
 from extender.domain.nodes import machine as n
 from extender.domain.nodes.drains import is_own_drain, named, quoted
 from extender.domain.nodes.fences import weak
 from extender.domain.nodes.mapping import DEFAULT_PAIRING, NodeMap, Pairing, grounds, map_nodes
+from extender.domain.nodes.member_nodes import pods_on, slurm_nodes_of
 from extender.domain.nodes.slurmds import slurmd_nodes
-from extender.domain.nodes.whereabouts import pods_on, slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcer, Clock, PortError, SlurmNodes
 from extender.domain.views import NodeView, PodView
@@ -94,7 +94,7 @@ class NodeController:
 
         self._events = events
         self._drains = drains
-        self._news = MappingNews(announcer, awaited)
+        self._mapping_reporter = NodeMappingReporter(announcer, awaited)
         self._held_for: dict[str, set[str]] = {}
         """Slurm nodes held for a workload, by its key."""
 
@@ -154,9 +154,11 @@ class NodeController:
         for node in sorted(self.where(p)):
             self.hold_on(node, p)
 
-    def hold_on(self, slurm_node: str, p: Placeholder, words: str = "") -> None:
-        """Keep one of these nodes. `words` are the site's, to be quoted in the reason of the drain."""
-        self.hold(slurm_node, p.key, f"Pod {self._pods_on(p, slurm_node)} outlives its job {p.job_id}{quoted(words)}")
+    def hold_on(self, slurm_node: str, p: Placeholder, site_reason: str = "") -> None:
+        """Keep one of these nodes. Quote `site_reason` in the reason of the drain."""
+        self.hold(
+            slurm_node, p.key, f"Pod {self._pods_on(p, slurm_node)} outlives its job {p.job_id}{quoted(site_reason)}"
+        )
 
     def release_hold(self, cause: str) -> None:
         """Release the holds of nodes that have this cause."""
@@ -178,9 +180,9 @@ class NodeController:
         """Handle a node that Slurm no longer has."""
         self._drains.deleted(slurm_node)
 
-    async def held(self, slurm_node: str) -> None:
+    async def wait_until_drained(self, slurm_node: str) -> None:
         """Wait until slurmctld starts nothing new on this node: the drain was accepted, or there is another one."""
-        await self._drains.held(slurm_node)
+        await self._drains.wait_until_drained(slurm_node)
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Hold the nodes on which this workload's Pods outlive their job, until none of them is there any more."""
@@ -257,7 +259,7 @@ class NodeController:
         self._slurm_snapshot = await self._slurm.snapshot()
         self._drains.nodes_read(self._slurm_snapshot)
         self.read_at = began
-        self._news.notify_weak(weak(self._slurm_snapshot))
+        self._mapping_reporter.report_weakly_fenced_partitions(weak(self._slurm_snapshot))
         settled, turns = self._settled(), CooperativeYield()
         self.remap()
         await turns.maybe_yield()
@@ -291,7 +293,7 @@ class NodeController:
                 now_map = map_nodes(nodes.values(), self._slurm_snapshot, on, before, pairing=self._pairing)
         snapshot = ClusterSnapshot(self._slurm_snapshot, now_map, nodes)
         if now_map is not before:
-            self._news.notify(before, now_map, nodes)
+            self._mapping_reporter.report_changes(before, now_map, nodes)
         self._engine.update_snapshot(snapshot)
 
     def _keep_silent(self) -> None:

@@ -72,8 +72,8 @@ class DeferredPodHolds:
             job_id = self._job_of(pod)
             if job_id is None:
                 continue
-            words = event.states.get(job_id)
-            seen = PolledState.OVER if words is None else polled_state(words)
+            job_states = event.states.get(job_id)
+            seen = PolledState.OVER if job_states is None else polled_state(job_states)
             read, is_its_job = self._read.get(pod.uid, (None, False))
             if seen in _RUNS:
                 if read != job_id:

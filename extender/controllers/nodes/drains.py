@@ -165,7 +165,7 @@ class Drains:
     def _is_gone(self, name: str) -> bool:
         return name not in self._nodes.nodes and name not in self._owed and not self._sender.queue.works_on(name)
 
-    async def held(self, slurm_node: str) -> None:
+    async def wait_until_drained(self, slurm_node: str) -> None:
         """Wait until slurmctld gives this node nothing new: its drain is taken, or there is another one."""
         async with self._took:
             await self._took.wait_for(lambda: self._keeps_off(slurm_node))

@@ -87,7 +87,7 @@ class ExternalNodeController:
         announcer: Announcer,
         *,
         rules: ExternalRules,
-        patience: SettleDelays,
+        settle_delays: SettleDelays,
         guard: MassDeletionGuard,
         kube_nodes: NodeLister,
         on_node: Callable[[str], Sequence[PodView]],
@@ -100,7 +100,7 @@ class ExternalNodeController:
         self._clock = clock
         self._announcer = announcer
         self._rules = rules
-        self._patience = patience
+        self._settle_delays = settle_delays
         self._guard = guard
         self._kube_nodes = kube_nodes
         self._on_node = on_node
@@ -269,9 +269,9 @@ class ExternalNodeController:
     def _not_empty(self, name: str, one: _OpenChange, has: SlurmNode | None, *, many: bool) -> str:
         """Return why a node is not deleted now. It is drained once the reason for deletion has lasted."""
         gone = self._kube_nodes.named(one.node) is None
-        patience = self._guard.options.mass_grace if many and gone else self._patience.settle
+        settle_s = self._guard.options.mass_grace if many and gone else self._settle_delays.settle
         if name not in self._held:
-            if self._clock.now() - one.since < patience:
+            if self._clock.now() - one.since < settle_s:
                 return "it may pass"
             if not self._fresh():
                 return "the API server does not answer"
@@ -292,8 +292,8 @@ class ExternalNodeController:
         if pods:
             return f"{len(pods)} Pods of this scheduler are there, {pods[0]} among them"
         if has is not None and (has.state != "IDLE" or "COMPLETING" in has.flags):
-            words = "+".join([has.state, *sorted(has.flags)])
-            return f"jobs are on it ({words})" if has.state in TAKEN else f"it is {words}"
+            slurm_states = "+".join([has.state, *sorted(has.flags)])
+            return f"jobs are on it ({slurm_states})" if has.state in TAKEN else f"it is {slurm_states}"
         return ""
 
     def _others(self, name: str, one: _OpenChange, holds: Mapping[str, str]) -> list[str]:
@@ -372,7 +372,7 @@ class ExternalNodeController:
         """Announce Nodes that stay unfit for registration: a new Node does not report everything at once."""
         now = self._clock.now()
         for name, (why, since) in self._unfit.items():
-            if now - since >= self._patience.settle:
+            if now - since >= self._settle_delays.settle:
                 self._notify(f"Node {name}", name, f"Node {name} cannot be registered in Slurm: {why}")
 
     def by_state(self) -> Mapping[str, int]:

@@ -126,8 +126,8 @@ class MarkController:
         self.snapshot_changed(SnapshotChanged())
         return []
 
-    async def locked(self, slurm_node: str) -> bool:
-        """Wait until there is nothing to be done about the marks of its Node. Whether that is locked then."""
+    async def wait_until_marked(self, slurm_node: str) -> bool:
+        """Wait until the marks of its Node are written. Return whether the Node is locked then."""
         name = self._engine.snapshot.node_map.partner(slurm_node) or ""
         async with self._moved:
             await self._moved.wait_for(lambda: self._change_of(name) is None)
@@ -188,8 +188,8 @@ class MarkController:
     async def _write(self, name: str) -> Requeue | None:
         """Write what a Node is to bear, unless it does. Return when to look whether the watch has shown it."""
         node = self._kube_node(name)
-        wanted, said = (None, None) if node is None else self._owed(node)
-        if node is None or not (wanted or said):
+        wanted, status_report = (None, None) if node is None else self._owed(node)
+        if node is None or not (wanted or status_report):
             self._tried.pop(name, None)
             return None
         version, at = self._tried.get(name, ("", 0.0))
@@ -201,11 +201,13 @@ class MarkController:
             done = await self._writes.mark(node, wanted)
             if done:
                 _log.info("node_marked", node=name, **_shown(wanted))
-        if said is not None:
-            reported = await self._writes.report(node, said)
+        if status_report is not None:
+            reported = await self._writes.report(node, status_report)
             done = done and reported
             if reported:
-                _log.info("node_condition_written", node=name, unavailable=said.unavailable, text=said.text)
+                _log.info(
+                    "node_condition_written", node=name, unavailable=status_report.unavailable, text=status_report.text
+                )
         if done:
             return Requeue(AGAIN_AFTER)
         self._tried[name] = (node.resource_version, self._clock.now() - AGAIN_AFTER + SOON)
@@ -246,8 +248,8 @@ class MarkController:
             self._notified.add((node.uid, taint.key))
             text = f"Its slurmd Pod {pods[0]} does not tolerate {taint.key}:{taint.effect}, so it is not added."
             _log.warning("node_not_tainted", node=node.name, why=text)
-            said = Announcement("Node", "", node.name, node.uid, Reason.TAINT_NOT_TOLERATED, text, warning=True)
-            self._announcer.announce(said)
+            announcement = Announcement("Node", "", node.name, node.uid, Reason.TAINT_NOT_TOLERATED, text, warning=True)
+            self._announcer.announce(announcement)
 
 
 def _changed(before: Mapping[str, SlurmNode], now: Mapping[str, SlurmNode]) -> set[str]:

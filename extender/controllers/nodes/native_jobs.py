@@ -148,22 +148,22 @@ class NativeJobs:
                 self._doubt(job_id)
         self._polled_at = now
         for job_id, native in list(self._native.items()):
-            words = states.get(job_id, frozenset())
+            job_states = states.get(job_id, frozenset())
             if job_id in placeholder_jobs:
                 self._remove(job_id, native.nodes)
-            elif words and (COMPLETING in words or not words & (ENDED_STATES | {PENDING})):
+            elif job_states and (COMPLETING in job_states or not job_states & (ENDED_STATES | {PENDING})):
                 native.seen = now
-                if native.queued and RUNNING in words:  # perhaps on other nodes
+                if native.queued and RUNNING in job_states:  # perhaps on other nodes
                     native.queued = False
                     self._doubt(job_id)
-            elif words & ENDED_STATES or now - native.seen >= ABSENT_FOR:
+            elif job_states & ENDED_STATES or now - native.seen >= ABSENT_FOR:
                 self._remove(job_id, native.nodes)
-            native.queued = native.queued or PENDING in words
+            native.queued = native.queued or PENDING in job_states
         self._others &= states.keys()
         self._over = {one for one in self._over if states.get(one[0], frozenset()) & {RUNNING, COMPLETING}}
-        for job_id, words in states.items():
+        for job_id, job_states in states.items():
             if (
-                RUNNING in words
+                RUNNING in job_states
                 and job_id not in placeholder_jobs
                 and job_id not in self._others
                 and job_id not in self._native

@@ -17,8 +17,8 @@ from extender.controllers.nodes.controller import NodeController
 from extender.domain import events as e
 from extender.domain.jobs.job import JobView, Mark
 from extender.domain.nodes.marks import NodePatch
+from extender.domain.nodes.member_nodes import slurm_nodes_of, slurm_nodes_of_member
 from extender.domain.nodes.removals import SETTLE_S, Removal, check, removal, removals_in
-from extender.domain.nodes.whereabouts import slurm_nodes_of, slurm_nodes_of_member
 from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.ports import Announcement, Announcer, Clock, KubeNodes, NodeLeases, PortError
@@ -193,7 +193,7 @@ class RemovalController:
                 known = removal(one.uid, one.pod, one.node, min(one.grace_s, self._longest_grace_s), seen)
                 self._keep(_OpenRemoval(known, "", frozenset({slurm_node})))
 
-    def vouch(self, slurm_node: str) -> list[str]:
+    def release_removed_pods(self, slurm_node: str) -> list[str]:
         """Accept an administrator's statement that the node is empty. Return the Pods for which it was held."""
         released = [one for one in self._open.values() if slurm_node in one.slurm_nodes]
         for one in released:
@@ -206,11 +206,11 @@ class RemovalController:
             self._note_release(event.new)
 
     def _note_release(self, node: NodeView) -> None:
-        said = node.annotations.get(RELEASED_AT)
-        if said is None:
+        released_at = node.annotations.get(RELEASED_AT)
+        if released_at is None:
             self._released.pop(node.name, None)
-        elif self._released.get(node.name, ("", 0.0))[0] != said:
-            self._released[node.name] = (said, self._clock.now())
+        elif self._released.get(node.name, ("", 0.0))[0] != released_at:
+            self._released[node.name] = (released_at, self._clock.now())
 
     async def _let_go_of_released(self, nodes: Mapping[str, NodeView], remembered: bool) -> None:
         """End the holds that were there when a Node was released; then take the annotation off.
@@ -318,8 +318,8 @@ class RemovalController:
         _log.warning("pod_end_unknown", pod=known.pod, uid=known.uid, node=known.node)
         if (node := self._kube_nodes().get(known.node)) is not None:
             text = f"{known.text}. {_HOW_IT_ENDS.format(node=node.name)}"
-            said = Announcement("Node", "", node.name, node.uid, Reason.POD_END_UNKNOWN, text, warning=True)
-            self._announcer.announce(said)
+            announcement = Announcement("Node", "", node.name, node.uid, Reason.POD_END_UNKNOWN, text, warning=True)
+            self._announcer.announce(announcement)
         self._hold(one)
 
     def _hold(self, one: _OpenRemoval) -> None:

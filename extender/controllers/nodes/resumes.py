@@ -23,7 +23,7 @@ SHARE = 3.0
 LONGEST = 0.25
 """Seconds of a pause at most while a Pod may be ending somewhere: slurmctld waits little longer."""
 
-SELDOM = 2.0
+SLOW_READ_INTERVAL_S = 2.0
 """Seconds between two reads of every other node."""
 
 AT_ONCE = 8
@@ -44,14 +44,14 @@ class ResumeWatch:
         """Until when each node is read every moment."""
 
         self._close = Controller("drained nodes, closely", self._read_closely, workers=AT_ONCE, keep_early=True)
-        self._others = Controller("drained nodes", self._read_seldom, workers=AT_ONCE, keep_early=True)
+        self._others = Controller("drained nodes", self._read_slowly, workers=AT_ONCE, keep_early=True)
 
     def begin(self, node: str) -> None:
         """Watch a node that is held now."""
         if self._is_close(node):
             self._close.add(node)
         else:
-            self._others.add(node, after=SELDOM)
+            self._others.add(node, after=SLOW_READ_INTERVAL_S)
 
     def closely(self, node: str, seconds: float) -> None:
         """Read this node every moment for so long, if it is held."""
@@ -82,20 +82,20 @@ class ResumeWatch:
             self._closely.pop(node, None)
             return None
         if not self._is_close(node):
-            self._others.add(node, after=SELDOM)
+            self._others.add(node, after=SLOW_READ_INTERVAL_S)
             return None
         await self._check(node, APART, LONGEST)
         return Requeue(0.0)
 
-    async def _read_seldom(self, node: str) -> Requeue | None:
+    async def _read_slowly(self, node: str) -> Requeue | None:
         if not self._is_held(node):
             return None
         if self._is_close(node):
             self._close.add(node)
             return None
-        pause = APART if self._closely else SELDOM / 4
+        pause = APART if self._closely else SLOW_READ_INTERVAL_S / 4
         await self._check(node, pause, pause)
-        return Requeue(SELDOM - pause)
+        return Requeue(SLOW_READ_INTERVAL_S - pause)
 
     async def _check(self, node: str, least: float, most: float) -> None:
         """Read a node, and rest: the number of workers bounds how often Slurm is asked."""

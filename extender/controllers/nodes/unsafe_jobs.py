@@ -45,10 +45,10 @@ class UnsafeJobs:
             self._reported.add(cause)
             for ref in p.refs[:1]:
                 _log.warning("no_safe_mode", pod=ref.full_name, uid=ref.uid, problem=text)
-                said = Announcement(
+                announcement = Announcement(
                     "Pod", ref.namespace, ref.name, ref.uid, Reason.NO_WORKING_FENCE, f"{text}.", warning=True
                 )
-                self._announcer.announce(said)
+                self._announcer.announce(announcement)
 
     def _causes(self, p: Placeholder) -> Iterator[tuple[str, str]]:
         slurm = self._engine.snapshot.slurm

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from extender.config.listeners import Listener, unreachable
 from extender.config.values import is_loopback
 from extender.doctor.checks.settings import fenced
-from extender.doctor.facts import HooksAsConfigured, Probed, ProbedFence, RunningExtender
+from extender.doctor.facts import HooksAsConfigured, ProbedFence, ProbeResult, RunningExtender
 from extender.doctor.finding import Finding, error, ok, skipped, warning
 from extender.doctor.registry import CheckGroup
 
@@ -41,9 +41,9 @@ _PROBE_ERRORS = {
 
 
 @check(needs=lambda facts: (facts.config.listeners,) if facts.in_cluster else None)
-def listeners(given: Sequence[Listener]) -> Iterator[Finding]:
+def listeners(configured: Sequence[Listener]) -> Iterator[Finding]:
     """Report listeners of a Pod that no other Pod reaches."""
-    for one in unreachable(given):
+    for one in unreachable(configured):
         yield warning(
             "listeners",
             f"{one.key} is {one.bind}, which is reachable only inside of the extender's own Pod",
@@ -52,48 +52,48 @@ def listeners(given: Sequence[Listener]) -> Iterator[Finding]:
 
 
 @check(needs=lambda facts: (facts.process, facts.reported))
-def process(given: RunningExtender, reported: Collection[str]) -> Iterator[Finding]:
+def process(extender: RunningExtender, reported: Collection[str]) -> Iterator[Finding]:
     """Report failed lines of `/readyz?verbose`, except those that a check reported before."""
-    if given.error:
+    if extender.error:
         yield skipped(
             "extender",
-            f"it did not answer: {given.error}",
+            f"it did not answer: {extender.error}",
             "run the doctor in its Pod, or `kubectl port-forward -n slurm-extender deploy/slurm-extender 8081 8082` "
             "and see /readyz?verbose and /metrics",
         )
         return
-    bad = [line for line in given.lines if not line.ok and not set(line.text.split("; ")) <= set(reported)]
+    bad = [line for line in extender.lines if not line.ok and not set(line.text.split("; ")) <= set(reported)]
     for line in bad:
         judge = error if line.required else warning
         what = f"{line.name}: {line.text or 'failed'}"
         yield judge("extender", what, "see docs/operations.md and the extender's log")
     if not bad:
-        yield ok("extender", f"it is ready: {len(given.lines)} checks passed")
+        yield ok("extender", f"it is ready: {len(extender.lines)} checks passed")
 
 
 @check(needs=lambda facts: None if facts.process.error else (facts.process, facts.config.scheduler.name))
-def calls(given: RunningExtender, scheduler: str) -> Iterator[Finding]:
+def calls(extender: RunningExtender, scheduler: str) -> Iterator[Finding]:
     """Judge whether kube-scheduler calls `/filter`, by the last call and the Pods that wait for the next one."""
-    if given.filters is None:
+    if extender.filters is None:
         yield skipped("calls", "its metrics are not known", "see `slurm_extender_last_filter_timestamp_seconds`")
         return
-    if given.leads is False:
+    if extender.leads is False:
         yield skipped("calls", "this replica does not lead, and counts only its own calls", "ask the leader")
         return
-    quiet = (0.0 if given.filters else inf) if given.quiet_s is None else given.quiet_s
-    overdue = [age for age in given.waiting_s if _overdue(age, quiet)]
+    quiet = (0.0 if extender.filters else inf) if extender.quiet_s is None else extender.quiet_s
+    overdue = [age for age in extender.waiting_s if _overdue(age, quiet)]
     since = "" if quiet == inf else f" for {quiet:.0f} s"
     if overdue:
         yield error(
             "calls",
-            f"kube-scheduler has {'not called' + since if given.filters else 'never called'}, and {len(overdue)} Pods "
-            f"of {scheduler} wait for it",
+            f"kube-scheduler has {'not called' + since if extender.filters else 'never called'}, "
+            f"and {len(overdue)} Pods of {scheduler} wait for it",
             f"check that a kube-scheduler with the profile {scheduler} runs, that its urlPrefix leads here by the "
             "served scheme, and its log for `extender`",
         )
-    elif given.filters:
-        yield ok("calls", f"kube-scheduler called /filter {quiet:.0f} s ago, {given.filters} times in all")
-    elif given.waiting_s:
+    elif extender.filters:
+        yield ok("calls", f"kube-scheduler called /filter {quiet:.0f} s ago, {extender.filters} times in all")
+    elif extender.waiting_s:
         how = f"run doctor again when Pods wait, {CALLED_AGAIN_S:.0f} s after the start"
         yield skipped("calls", f"kube-scheduler has not called{since}, which is not long", how)
     else:
@@ -106,81 +106,81 @@ def _overdue(age_s: float, quiet_s: float) -> bool:
 
 
 @check(needs=lambda facts: (facts.hooks, fenced(facts.conf)))
-def hooks(given: HooksAsConfigured, fence: bool) -> Iterator[Finding]:
+def hooks(configured: HooksAsConfigured, fence: bool) -> Iterator[Finding]:
     """Judge the hooks as far as possible without a node. `fence`: slurm.conf has the fence script."""
-    if not given.bound:
+    if not configured.bound:
         advice = "set hooks.bind and hooks.url: a script then holds its node until the Pod is gone"
         yield warning("hooks", "hooks.bind is not set: scripts call nothing, and the extender polls instead", advice)
         return
-    if not given.url:
+    if not configured.url:
         advice = "set the address of the hooks as Slurm's nodes reach them"
         yield warning("hooks", "hooks.url is not set: scripts call nothing", advice)
         return
-    parts = urlsplit(given.url)
-    if (parts.scheme == "https") != given.tls and parts.port is not None:
-        seen = f"hooks.url is {given.url}, and {'https' if given.tls else 'http'} is served at hooks.bind"
+    parts = urlsplit(configured.url)
+    if (parts.scheme == "https") != configured.tls and parts.port is not None:
+        seen = f"hooks.url is {configured.url}, and {'https' if configured.tls else 'http'} is served at hooks.bind"
         yield warning("hooks", seen, "use the same scheme, unless a proxy in between converts it")
-    if not given.key_file:
+    if not configured.key_file:
         seen = "hooks.keyFile is not set: after a restart the extender rejects the scripts of older jobs"
         yield warning("hooks", seen, "set it")
-    if fence and not given.site_key_file:
+    if fence and not configured.site_key_file:
         seen = "slurm.conf has the fence script, and hooks.siteKeyFile is not set: its calls are answered by 403"
         yield warning("hooks", seen, "set it to a file with the key that the nodes have beside the script")
     if is_loopback(parts.hostname or ""):
-        seen = f"hooks.url is {given.url}, a loopback address"
+        seen = f"hooks.url is {configured.url}, a loopback address"
         yield warning("hooks", seen, "set an address that nodes reach")
-    if given.answer and not given.hooks_answered:
+    if configured.answer and not configured.hooks_answered:
         yield warning(
             "hooks",
-            f"{given.url} answers here with {given.answer}, and not as the hooks do",
+            f"{configured.url} answers here with {configured.answer}, and not as the hooks do",
             "check where that address leads, by which path, and whether a proxy reaches the extender; --submit-probe "
             "calls it from a node",
         )
-    elif given.answer:
-        yield ok("hooks", f"{given.url} answers here; --submit-probe checks it from a node")
+    elif configured.answer:
+        yield ok("hooks", f"{configured.url} answers here; --submit-probe checks it from a node")
     else:
         how = "it must answer on Slurm's nodes: --submit-probe calls it from one"
-        yield skipped("hooks", f"{given.url} does not answer here: {given.error}", how)
+        yield skipped("hooks", f"{configured.url} does not answer here: {configured.error}", how)
 
 
 @check(needs=lambda facts: None if facts.probe is None else (facts.probe,))
-def probe(given: Probed) -> Iterator[Finding]:
+def probe(result: ProbeResult) -> Iterator[Finding]:
     """Judge the exit of the probe's job."""
-    job = f"job {given.job_id}{f' on {given.node}' if given.node else ''}"
-    if given.error:
+    job = f"job {result.job_id}{f' on {result.node}' if result.node else ''}"
+    if result.error:
         advice = "name a partition that takes jobs of this token's user by --probe-partition"
-        yield error("probe", f"no job could be submitted: {given.error}", advice)
-    elif given.code is None:
-        state = f"{given.state or 'unknown'}{f' ({given.reason})' if given.reason else ''}"
+        yield error("probe", f"no job could be submitted: {result.error}", advice)
+    elif result.code is None:
+        state = f"{result.state or 'unknown'}{f' ({result.reason})' if result.reason else ''}"
         yield warning(
             "probe",
             f"{job} did not end in time: {state}; it was cancelled",
             "choose a partition with a free node by --probe-partition, or wait longer by --probe-timeout",
         )
-    elif given.code == 0 and given.state == "COMPLETED":
-        yield ok("probe", f"{job} reached {given.url}")
+    elif result.code == 0 and result.state == "COMPLETED":
+        yield ok("probe", f"{job} reached {result.url}")
     else:
-        other = f"the script exited with {given.code}, the job is {given.state}", "see slurmd's log on that node"
-        said, advice = _PROBE_ERRORS.get(given.code, other)
-        yield error("probe", f"{job} called {given.url}: {said}", advice)
+        other = f"the script exited with {result.code}, the job is {result.state}", "see slurmd's log on that node"
+        meaning, advice = _PROBE_ERRORS.get(result.code, other)
+        yield error("probe", f"{job} called {result.url}: {meaning}", advice)
 
 
 @check(needs=lambda facts: (facts.probe.fence,) if facts.probe is not None and facts.probe.fence is not None else None)
-def probed_fence(given: ProbedFence) -> Iterator[Finding]:
+def probed_fence(fence: ProbedFence) -> Iterator[Finding]:
     """Judge whether the Epilog called at the end of the probe's job: the fence script works there, end to end."""
-    missing = ", ".join(given.missing)
-    if given.called:
-        yield ok("probe-fence", f"the Epilog of {', '.join(given.called)} called with the site key")
-    if given.no_key:
+    missing = ", ".join(fence.missing)
+    if fence.called:
+        yield ok("probe-fence", f"the Epilog of {', '.join(fence.called)} called with the site key")
+    if fence.no_key:
         yield skipped(
             "probe-fence",
             f"hooks.siteKeyFile is not set: no call of a fence script counts, {missing} has no fence",
             "`slurm-extender generate fence-script` prints the lines to copy (docs/fences.md)",
         )
-    elif given.trouble:
+    elif fence.trouble:
         yield skipped(
             "probe-fence",
-            f"the extender could not be asked for the call of the Epilog on {missing}: {given.trouble}",
+            f"the extender could not be asked for the call of the Epilog on {missing}: {fence.trouble}",
             "run the doctor in the Pod of the leader",
         )
     elif missing:

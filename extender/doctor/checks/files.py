@@ -38,30 +38,30 @@ def files(named: Sequence[NamedFile]) -> Iterator[Finding]:
 
 
 @check(needs=lambda facts: (facts.policy,))
-def policy(given: PolicyReading | None) -> Iterator[Finding]:
+def policy(reading: PolicyReading | None) -> Iterator[Finding]:
     """Report the faults of the policy file. `None`: the configuration names none."""
-    if given is None:
+    if reading is None:
         yield ok("policy", "jobs.policyFile is not set: only the configuration restricts Pods")
-    elif given.remote:
+    elif reading.remote:
         how = "`slurm-extender check-config CONFIG --policy FILE` with the file"
-        yield skipped("policy", f"{given.path} is not on this machine", how)
-    elif given.faults:
-        for fault in given.faults:
+        yield skipped("policy", f"{reading.path} is not on this machine", how)
+    elif reading.faults:
+        for fault in reading.faults:
             advice = (
                 "fix the file: until then a running extender keeps the last valid policy, and a new one places no Pod"
             )
             yield error("policy", fault, advice)
     else:
-        yield ok("policy", f"{given.path}: {given.rules} rules")
+        yield ok("policy", f"{reading.path}: {reading.rules} rules")
 
 
 @check(needs=lambda facts: (facts.mounts, facts.paths))
-def mounts(given: Sequence[Mount] | None, paths: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+def mounts(mounted: Sequence[Mount] | None, paths: Sequence[tuple[str, str]]) -> Iterator[Finding]:
     """Report mounted Secrets and ConfigMaps that are missing, or lack a key.
 
     `paths` are the files that the configuration names, by key. `None`: no access to the Deployment.
     """
-    if given is None:
+    if mounted is None:
         yield skipped(
             "mounts",
             "no access to the extender's Deployment",
@@ -69,31 +69,31 @@ def mounts(given: Sequence[Mount] | None, paths: Sequence[tuple[str, str]]) -> I
         )
         return
     bad = False
-    for one in given:
-        said = f"{one.kind} {one.name}, which {one.deployment} mounts at {one.folder},"
+    for one in mounted:
+        mount = f"{one.kind} {one.name}, which {one.deployment} mounts at {one.folder},"
         if one.there is False and not one.optional:
             bad = True
             advice = "create it: until then the Pods of the Deployment stay in ContainerCreating"
-            yield error("mounts", f"{said} does not exist", advice)
+            yield error("mounts", f"{mount} does not exist", advice)
         elif one.keys is not None and one.folder:
             for key, path in paths:
                 file = path.removeprefix(one.folder.rstrip("/") + "/")
                 if file != path and file.partition("/")[0] not in one.keys:
                     bad = True
                     has = ", ".join(sorted(one.keys)) or "none"
-                    seen = f"{said} has no key {file}, which {key} names; it has {has}"
+                    seen = f"{mount} has no key {file}, which {key} names; it has {has}"
                     yield error("mounts", seen, f"add {file}, or change {key}")
-    hidden = sorted(f"{one.kind} {one.name}" for one in given if one.there is None)
+    hidden = sorted(f"{one.kind} {one.name}" for one in mounted if one.there is None)
     if hidden:
         yield skipped("mounts", f"no access to {', '.join(hidden)}", "use `kubectl get` as an administrator")
     elif not bad:
-        yield ok("mounts", f"all {len(given)} exist")
+        yield ok("mounts", f"all {len(mounted)} exist")
 
 
 @check(needs=lambda facts: (facts.certificates, facts.now))
-def certificates(given: Sequence[Certificate], now: float) -> Iterator[Finding]:
+def certificates(found: Sequence[Certificate], now: float) -> Iterator[Finding]:
     """Judge certificates by their key, end, names and authority. `now`: seconds since the epoch."""
-    for one in given:
+    for one in found:
         yield from _certificate(one, now)
 
 
@@ -120,9 +120,9 @@ def _certificate(one: Certificate, now: float) -> Iterator[Finding]:
     if left is not None and soon:
         seen = f"{one.file} expires in {left / 86400:.1f} days"
         yield warning(check_name, seen, "check that it is renewed; the extender reads it again by itself")
-    rejected = [(name, said) for name, said in one.names.items() if said]
-    for name, said in rejected:
-        seen = f"clients that call {name} reject {one.file}: {said}"
+    rejected = [(name, why) for name, why in one.names.items() if why]
+    for name, why in rejected:
+        seen = f"clients that call {name} reject {one.file}: {why}"
         yield error(check_name, seen, f"add {name} to its DNS names or IPs")
     if one.chain:
         yield error(

@@ -105,30 +105,32 @@ def rights_in(scope: Scope) -> tuple[Right, ...]:
 
 
 @check(needs=lambda facts: (facts.kube.server,))
-def server(given: Server) -> Iterator[Finding]:
+def server(api_server: Server) -> Iterator[Finding]:
     """Judge the version of the API server."""
-    if given.error:
+    if api_server.error:
         yield error(
             "kubernetes",
-            given.error,
+            api_server.error,
             "check kubernetes.kubeconfig; remove it in a Pod, so that the extender uses its ServiceAccount",
         )
         return
-    found = re.match(r"v?(\d+)\.(\d+)", given.version)
-    said = f"{given.url}: {given.version or 'no version'}{f', as {given.user}' if given.user else ''}"
+    found = re.match(r"v?(\d+)\.(\d+)", api_server.version)
+    seen = (
+        f"{api_server.url}: {api_server.version or 'no version'}{f', as {api_server.user}' if api_server.user else ''}"
+    )
     release = (int(found[1]), int(found[2])) if found else None
     if release is None:
-        yield warning("kubernetes", said, "see `kubectl version`; 1.32 to 1.37 are supported")
+        yield warning("kubernetes", seen, "see `kubectl version`; 1.32 to 1.37 are supported")
     elif release < OLDEST:
-        yield error("kubernetes", said, "upgrade to Kubernetes 1.32 or newer")
+        yield error("kubernetes", seen, "upgrade to Kubernetes 1.32 or newer")
     elif release > NEWEST:
         yield warning(
-            "kubernetes", f"{said}: newer than the tested versions", "look for a newer version of the extender"
+            "kubernetes", f"{seen}: newer than the tested versions", "look for a newer version of the extender"
         )
     elif release < (1, 33):
-        yield ok("kubernetes", f"{said}; its kube-scheduler needs components/kubernetes-1.32 of the manifests")
+        yield ok("kubernetes", f"{seen}; its kube-scheduler needs components/kubernetes-1.32 of the manifests")
     else:
-        yield ok("kubernetes", said)
+        yield ok("kubernetes", seen)
 
 
 @check(needs=lambda facts: None if facts.kube.server.error else ("the API server", facts.kube.ahead_s))
@@ -177,19 +179,19 @@ def scope(namespaces: Sequence[str]) -> Iterator[Finding]:
         else (facts.kube.admission, facts.config.scheduler.name, facts.config.admission.bind is not None)
     )
 )
-def gates(given: AdmissionObjects, scheduler: str, webhook_served: bool) -> Iterator[Finding]:
+def gates(objects: AdmissionObjects, scheduler: str, webhook_served: bool) -> Iterator[Finding]:
     """Check what adds the scheduling gate to new Pods. `webhook_served`: the configuration has admission.bind."""
-    texts = [(one, json.dumps(one, default=str)) for one in given.policies or ()]
+    texts = [(one, json.dumps(one, default=str)) for one in objects.policies or ()]
     # The policy that puts Namespaces on Slurm is about Pods of no scheduler yet.
     policies = [one for one, text in texts if GATE in text and OPT_IN_LABEL not in text]
-    hooks = [hook for one in given.webhooks or () for hook in one.get("webhooks") or () if _path(hook) == ROUTE]
+    hooks = [hook for one in objects.webhooks or () for hook in one.get("webhooks") or () if _path(hook) == ROUTE]
     for one in policies:
-        yield from _policy(one, given.bindings, scheduler)
+        yield from _policy(one, objects.bindings, scheduler)
     for hook in hooks:
         yield from _webhook(hook, scheduler, webhook_served)
     if policies or hooks:
         return
-    if given.policies is None or given.webhooks is None:
+    if objects.policies is None or objects.webhooks is None:
         yield skipped(
             "gates",
             "no access to MutatingAdmissionPolicies and MutatingWebhookConfigurations",
@@ -205,52 +207,52 @@ def gates(given: AdmissionObjects, scheduler: str, webhook_served: bool) -> Iter
 
 def _policy(one: Json, bindings: Sequence[Json] | None, scheduler: str) -> Iterator[Finding]:
     name = str(one.get("metadata", {}).get("name", ""))
-    said = f"MutatingAdmissionPolicy {name}"
+    subject = f"MutatingAdmissionPolicy {name}"
     if bindings is not None and not any(each.get("spec", {}).get("policyName") == name for each in bindings):
         advice = "apply the whole component: without the binding the policy has no effect"
-        yield error("gates", f"{said} has no MutatingAdmissionPolicyBinding", advice)
+        yield error("gates", f"{subject} has no MutatingAdmissionPolicyBinding", advice)
         return
-    yield from _conditions(said, one.get("spec", {}).get("matchConditions") or (), scheduler)
+    yield from _conditions(subject, one.get("spec", {}).get("matchConditions") or (), scheduler)
 
 
 def _webhook(hook: Json, scheduler: str, served: bool) -> Iterator[Finding]:
-    said = f"webhook {hook.get('name', '')}"
+    subject = f"webhook {hook.get('name', '')}"
     if not served:
         advice = "set admission.bind, or delete the webhook"
-        yield error("gates", f"{said} calls {ROUTE}, and admission.bind is not set: nothing answers", advice)
+        yield error("gates", f"{subject} calls {ROUTE}, and admission.bind is not set: nothing answers", advice)
         return
     if not hook.get("clientConfig", {}).get("caBundle"):
         yield error(
             "gates",
-            f"{said} has no caBundle: the API server rejects the extender's certificate, and Pods get no gate",
+            f"{subject} has no caBundle: the API server rejects the extender's certificate, and Pods get no gate",
             "write the authority of admission.tls there; cert-manager does so by its annotation inject-ca-from",
         )
         return
     if hook.get("failurePolicy") == "Fail":
-        seen = f"{said} has failurePolicy Fail: without a running extender no Pod can be created"
+        seen = f"{subject} has failurePolicy Fail: without a running extender no Pod can be created"
         yield warning("gates", seen, "set failurePolicy: Ignore")
-    yield from _conditions(said, hook.get("matchConditions") or (), scheduler)
+    yield from _conditions(subject, hook.get("matchConditions") or (), scheduler)
 
 
-def _conditions(said: str, conditions: Sequence[Json], scheduler: str) -> Iterator[Finding]:
-    given = [str(each.get("expression", "")).strip() for each in conditions]
-    about = [text for text in given if "schedulerName" in text]
+def _conditions(subject: str, conditions: Sequence[Json], scheduler: str) -> Iterator[Finding]:
+    expressions = [str(each.get("expression", "")).strip() for each in conditions]
+    about = [text for text in expressions if "schedulerName" in text]
     names = {found[1] for text in about if (found := _ONE_NAME.fullmatch(text))}
     unreadable = [text for text in about if not _ONE_NAME.fullmatch(text)]
     if unreadable:
         yield skipped(
             "gates",
-            f"{said} has the condition {unreadable[0]}, which the doctor cannot evaluate",
+            f"{subject} has the condition {unreadable[0]}, which the doctor cannot evaluate",
             f"create a Pod of {scheduler}, and check whether {GATE} is in its spec.schedulingGates",
         )
     elif names and names != {scheduler}:
         yield error(
             "gates",
-            f"{said} is for Pods of {', '.join(sorted(names))}, and scheduler.name is {scheduler}",
+            f"{subject} is for Pods of {', '.join(sorted(names))}, and scheduler.name is {scheduler}",
             f"write {scheduler} into its matchConditions",
         )
     else:
-        yield ok("gates", f"{said} adds {GATE} to Pods of {scheduler}")
+        yield ok("gates", f"{subject} adds {GATE} to Pods of {scheduler}")
 
 
 def _path(hook: Json) -> str:

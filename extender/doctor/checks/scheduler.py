@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from extender.config.values import read_duration
-from extender.doctor.facts import Called, Configured, ExpectedProfile, Json
+from extender.doctor.facts import CalledService, ExpectedProfile, Json, SchedulerConfigFile
 from extender.doctor.finding import Finding, error, ok, skipped, warning
 from extender.doctor.registry import CheckGroup
 
@@ -41,7 +41,7 @@ def empty_files(names: Sequence[str]) -> Iterator[Finding]:
 
 
 @check(needs=lambda facts: (facts.schedulers, facts.expected))
-def schedulers(found: Sequence[Configured] | None, wanted: ExpectedProfile) -> Iterator[Finding]:
+def schedulers(found: Sequence[SchedulerConfigFile] | None, wanted: ExpectedProfile) -> Iterator[Finding]:
     """Judge the configurations of kube-scheduler. `None`: no access, and none was given."""
     if found is None:
         yield skipped(
@@ -85,16 +85,16 @@ def profile(document: Json, where: str, wanted: ExpectedProfile) -> list[Finding
         seen = f"{where}: no extender whose urlPrefix ends in {wanted.prefix}"
         advice = "copy extenders from manifests/core/kube-scheduler.yaml: without them Pods are placed without Slurm"
         return [error("kube-scheduler", seen, advice)]
-    said = [
+    problems = [
         *_others(document, profiles, wanted),
         *_address(extender, wanted),
         *_extender(extender, wanted),
         *_plugins(own),
         *_scheduling(document, own, wanted),
     ]
-    if not said:
+    if not problems:
         return [ok("kube-scheduler", f"{where}: profile {wanted.scheduler} calls {extender['urlPrefix']}")]
-    return [finding("kube-scheduler", f"{where}: {seen}", advice) for finding, seen, advice in said]
+    return [finding("kube-scheduler", f"{where}: {seen}", advice) for finding, seen, advice in problems]
 
 
 def own_entry(document: Json, wanted: ExpectedProfile) -> Json | None:
@@ -112,7 +112,7 @@ def called_by(document: Json, wanted: ExpectedProfile) -> list[str]:
     return [str(_map(extender.get("tlsConfig")).get("serverName") or parts.hostname)]
 
 
-def called(document: Json, where: str, wanted: ExpectedProfile) -> Called | None:
+def called(document: Json, where: str, wanted: ExpectedProfile) -> CalledService | None:
     """Return the Service that a configuration calls; `None`: its address is not that of a Service."""
     extender = own_entry(document, wanted)
     parts = _split(extender["urlPrefix"] if extender is not None else "")
@@ -121,24 +121,24 @@ def called(document: Json, where: str, wanted: ExpectedProfile) -> Called | None
     except ValueError:
         return None
     found = _SERVICE.fullmatch(parts.hostname or "")
-    return Called(where, found[2], found[1], port) if found else None
+    return CalledService(where, found[2], found[1], port) if found else None
 
 
 @check(needs=lambda facts: (facts.services,))
-def services(given: Sequence[Called]) -> Iterator[Finding]:
+def services(called_services: Sequence[CalledService]) -> Iterator[Finding]:
     """Report Services that kube-scheduler calls and that do not exist, or lack the port."""
-    for one in given:
-        said = f"{one.where}: urlPrefix leads to the Service {one.namespace}/{one.name}"
+    for one in called_services:
+        prefix = f"{one.where}: urlPrefix leads to the Service {one.namespace}/{one.name}"
         if one.ports is None:
             yield error(
                 "kube-scheduler",
-                f"{said}, which does not exist",
+                f"{prefix}, which does not exist",
                 "write the extender's Service and its namespace there; an overlay's namespace does not change this "
                 "file (manifests/README.md)",
             )
         elif one.port not in one.ports:
             has = ", ".join(str(port) for port in one.ports) or "none"
-            yield error("kube-scheduler", f"{said}, which has no port {one.port}; it has {has}", "use one of those")
+            yield error("kube-scheduler", f"{prefix}, which has no port {one.port}; it has {has}", "use one of those")
 
 
 def _others(document: Json, profiles: Sequence[Json], wanted: ExpectedProfile) -> Iterator[Line]:
@@ -197,10 +197,10 @@ def _address(extender: Json, wanted: ExpectedProfile) -> Iterator[Line]:
 
 def _extender(extender: Json, wanted: ExpectedProfile) -> Iterator[Line]:
     for key, verb in zip(("filterVerb", "bindVerb"), wanted.verbs, strict=True):
-        given = extender.get(key) or ""
-        if given != verb:
+        value = extender.get(key) or ""
+        if value != verb:
             without = "calls no /filter" if verb == "filter" else "binds by itself"
-            yield error, f"{key} is {given!r}", f"set {key}: {verb}: without it kube-scheduler {without}"
+            yield error, f"{key} is {value!r}", f"set {key}: {verb}: without it kube-scheduler {without}"
     for key in ("prioritizeVerb", "preemptVerb"):
         if extender.get(key):
             yield error, f"{key} is {extender[key]!r}, which the extender does not serve", f"remove {key}"
@@ -212,11 +212,11 @@ def _extender(extender: Json, wanted: ExpectedProfile) -> Iterator[Line]:
     if extender.get("managedResources"):
         seen = "managedResources is set: Pods that request none of those are placed without Slurm"
         yield error, seen, "remove it, and give Slurm its own kube-scheduler"
-    given = extender.get("httpTimeout", "5s")
+    value = extender.get("httpTimeout", "5s")
     try:
-        timeout = read_duration(given) or 5.0
+        timeout = read_duration(value) or 5.0
     except ValueError:
-        yield error, f"httpTimeout is {given!r}", "set a duration such as 5s"
+        yield error, f"httpTimeout is {value!r}", "set a duration such as 5s"
         return
     if timeout < 5.0:
         seen = f"httpTimeout is {timeout:g} s, and a call may wait 4.8 s for a change of leader"

@@ -94,7 +94,7 @@ def _words(name: str, default: str = "") -> Callable[[KnownSlurmConf], str | Non
 
 def _parameter(key: str, name: str, default: str = "unset") -> Callable[[KnownSlurmConf], str | None]:
     """Read one entry of a list such as SchedulerParameters, and its value if it has one."""
-    return lambda conf: None if (given := conf.parameters(key)) is None else given.get(name, default)
+    return lambda conf: None if (parameters := conf.parameters(key)) is None else parameters.get(name, default)
 
 
 def _memory(conf: KnownSlurmConf) -> tuple[int, int] | None:

@@ -79,18 +79,18 @@ def _address(one: Address, newest: int) -> Finding:
             "check slurm.addresses, that slurmrestd runs there with SLURM_JWT=daemon in its environment, and that "
             "firewalls and NetworkPolicies allow the connection",
         )
-    said = f"{one.url}: Slurm {one.release}, API v0.0.{one.api_version}"
-    said += f", cluster {one.cluster}" if one.cluster else ""
+    seen = f"{one.url}: Slurm {one.release}, API v0.0.{one.api_version}"
+    seen += f", cluster {one.cluster}" if one.cluster else ""
     if one.responding is False:
         return error(
             name,
-            f"{said}; slurmctld does not answer it",
+            f"{seen}; slurmctld does not answer it",
             "check whether slurmctld runs (`scontrol ping`); slurmrestd reports a refused token in the same way, so "
             "see the lines about the token too",
         )
     if one.api_version == newest and _newer(one.release):
-        return warning(name, f"{said}: this version was not tested with it", "see CHANGELOG.md for a version that was")
-    return ok(name, said)
+        return warning(name, f"{seen}: this version was not tested with it", "see CHANGELOG.md for a version that was")
+    return ok(name, seen)
 
 
 def _newer(release: str) -> bool:
@@ -106,35 +106,35 @@ def _newer(release: str) -> bool:
         _slurm_user(facts.conf),
     )
 )
-def token(given: Token, user: str, now: float, slurm_user: str) -> Iterator[Finding]:
+def token(credential: Token, user: str, now: float, slurm_user: str) -> Iterator[Finding]:
     """Judge the token by its end and its rights.
 
     `user` is slurm.user, `slurm_user` SlurmUser of slurm.conf if known, `now` the time by slurmctld's clock.
     """
-    where = f"slurm.{given.source}"
-    if given.remote:
+    where = f"slurm.{credential.source}"
+    if credential.remote:
         yield skipped(
             "token",
-            f"{where}: {given.error}",
+            f"{where}: {credential.error}",
             "run `slurm-extender doctor` in the extender's Pod, or name a token on this machine: "
             "--set slurm.tokenFile=FILE",
         )
-    elif given.error:
+    elif credential.error:
         yield error(
-            "token", f"{where}: {given.error}", "write the token there: `scontrol token username=slurm lifespan=…`"
+            "token", f"{where}: {credential.error}", "write the token there: `scontrol token username=slurm lifespan=…`"
         )
     else:
-        yield from _expiry(given, where, now)
-        yield from _accepted(given, where, user, slurm_user)
+        yield from _expiry(credential, where, now)
+        yield from _accepted(credential, where, user, slurm_user)
 
 
-def _expiry(given: Token, where: str, now: float) -> Iterator[Finding]:
-    if given.expires_at is None or given.source == "jwtKeyFile":
+def _expiry(credential: Token, where: str, now: float) -> Iterator[Finding]:
+    if credential.expires_at is None or credential.source == "jwtKeyFile":
         return
-    left = given.expires_at - now
+    left = credential.expires_at - now
     if left <= 0:
         yield error("token", f"{where}: it expired {-left:.0f} s ago", "renew it, and check why it was not renewed")
-    elif given.source == "token":
+    elif credential.source == "token":
         yield warning(
             "token",
             f"{where}: it expires in {_long(left)}, and a token in the configuration is not renewed",
@@ -144,23 +144,23 @@ def _expiry(given: Token, where: str, now: float) -> Iterator[Finding]:
         yield warning("token", f"{where}: it expires in {_long(left)}", "renew the file; the extender reads it again")
 
 
-def _accepted(given: Token, where: str, user: str, slurm_user: str) -> Iterator[Finding]:
-    if given.accepted is False:
+def _accepted(credential: Token, where: str, user: str, slurm_user: str) -> Iterator[Finding]:
+    if credential.accepted is False:
         yield error(
             "token",
-            f"{where}: Slurm refuses it: {given.refusal}",
+            f"{where}: Slurm refuses it: {credential.refusal}",
             "create a new one with `scontrol token`; slurm.conf needs AuthAltTypes=auth/jwt, and jwt_key must be the "
             "key that signed the token",
         )
-    elif given.accepted is None:
-        yield skipped("token", f"{where}: Slurm could not check it: {given.refusal}", "fix slurmrestd first")
-    elif given.operates is None:
+    elif credential.accepted is None:
+        yield skipped("token", f"{where}: Slurm could not check it: {credential.refusal}", "fix slurmrestd first")
+    elif credential.operates is None:
         yield skipped(
             "token",
-            f"Slurm accepts it; whether {user} may change nodes and jobs of others is unknown: {given.refusal}",
+            f"Slurm accepts it; whether {user} may change nodes and jobs of others is unknown: {credential.refusal}",
             f"see `sacctmgr show user {user}` and SlurmUser in slurm.conf",
         )
-    elif not given.operates:
+    elif not credential.operates:
         yield error(
             "token",
             f"Slurm accepts it, and {user} may not change nodes and jobs of others",
@@ -174,7 +174,7 @@ def _accepted(given: Token, where: str, user: str, slurm_user: str) -> Iterator[
             f"set slurm.user to {slurm_user}: without slurmdbd Slurm does not know its administrators",
         )
     else:
-        owner = given.owner or user
+        owner = credential.owner or user
         as_whom = user if owner == user else f"{user}, by the token of {owner},"
         yield ok("token", f"Slurm accepts it; {as_whom} has the rights that the extender needs")
 
@@ -201,13 +201,13 @@ def clock(whose: str, ahead_s: float | None) -> Iterator[Finding]:
     if ahead_s is None:
         yield skipped("clock", f"{whose}: its time is not known", "compare `date` on both machines")
         return
-    said = f"{whose} is {abs(ahead_s):.0f} s {'ahead of' if ahead_s > 0 else 'behind'} this machine"
+    seen = f"{whose} is {abs(ahead_s):.0f} s {'ahead of' if ahead_s > 0 else 'behind'} this machine"
     if abs(ahead_s) <= APART_S:
         yield ok("clock", f"{whose} agrees with this machine")
     elif abs(ahead_s) <= FAR_S:
-        yield warning("clock", said, "synchronize both clocks by NTP")
+        yield warning("clock", seen, "synchronize both clocks by NTP")
     else:
-        yield error("clock", said, "synchronize both clocks by NTP: tokens and credentials are valid for a short time")
+        yield error("clock", seen, "synchronize both clocks by NTP: tokens and credentials are valid for a short time")
 
 
 @check(needs=lambda facts: (with_modes(facts.slurm.snapshot, facts.conf),) if facts.slurm.snapshot.known else None)
@@ -218,11 +218,11 @@ def partitions(slurm: SlurmSnapshot) -> Iterator[Finding]:
         yield error("partitions", "Slurm shows none to this token", "no job can start: see `scontrol show partition`")
         return
     sentences = weak(slurm)
-    for said in sentences:
-        if "GANG" in said:
-            yield error("partitions", said, "set PreemptMode=OFF, CANCEL or REQUEUE on it")
+    for sentence in sentences:
+        if "GANG" in sentence:
+            yield error("partitions", sentence, "set PreemptMode=OFF, CANCEL or REQUEUE on it")
         else:
-            yield warning("partitions", said, "set GraceTime on it, longer than the grace period of most Pods")
+            yield warning("partitions", sentence, "set GraceTime on it, longer than the grace period of most Pods")
     unknown = sorted(one.name for one in found if "UNKNOWN" in one.preempt_mode)
     if unknown:
         yield skipped(

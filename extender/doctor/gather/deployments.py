@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from extender.config.load import ENVIRONMENT_PREFIX
 from extender.config.yaml_text import YamlFault, read_stream
 from extender.doctor.checks.scheduler import KIND
-from extender.doctor.facts import Called, Configured, Json, Mount
+from extender.doctor.facts import CalledService, Json, Mount, SchedulerConfigFile
 from extender.doctor.gather.kubernetes import items, json_of
 from extender.kube.connection import ApiConnection
 from extender.kube.errors import ApiError, NotFound
@@ -24,7 +24,7 @@ async def ask_deployments(connection: ApiConnection | None) -> Sequence[Json] | 
         return None
 
 
-async def ask_schedulers(connection: ApiConnection, deployments: Sequence[Json]) -> list[Configured] | None:
+async def ask_schedulers(connection: ApiConnection, deployments: Sequence[Json]) -> list[SchedulerConfigFile] | None:
     """Read the configurations that kube-schedulers mount; `None`: no access to ConfigMaps."""
     found = []
     for deployment in deployments:
@@ -39,9 +39,9 @@ async def ask_schedulers(connection: ApiConnection, deployments: Sequence[Json])
             where = f"ConfigMap {_namespace(deployment)}/{name}"
             for key, text in data.items():
                 try:
-                    found += [Configured(where, document) for document in scheduler_documents(str(text))]
+                    found += [SchedulerConfigFile(where, document) for document in scheduler_documents(str(text))]
                 except YamlFault as error:
-                    found.append(Configured(where, {}, f"{key}: {error}"))
+                    found.append(SchedulerConfigFile(where, {}, f"{key}: {error}"))
     return found
 
 
@@ -75,7 +75,7 @@ def scheduler_documents(text: str) -> list[Json]:
     return found
 
 
-async def ask_services(connection: ApiConnection, named: Iterable[Called]) -> list[Called]:
+async def ask_services(connection: ApiConnection, named: Iterable[CalledService]) -> list[CalledService]:
     """Add the ports of each Service; leave out those that the doctor may not read."""
     found = []
     for one in named:
@@ -92,7 +92,7 @@ async def ask_services(connection: ApiConnection, named: Iterable[Called]) -> li
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class InstalledConfig:
     """The configuration of an extender as its Deployment has it: the file, and the environment variables over it."""
 
     where: str
@@ -100,7 +100,7 @@ class Installed:
     environ: Mapping[str, str]
 
 
-async def ask_configuration(connection: ApiConnection, namespace: str) -> Installed:
+async def ask_configuration(connection: ApiConnection, namespace: str) -> InstalledConfig:
     """Read the configuration of the extender in a namespace. Raises LookupError with what is missing, ApiError."""
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     found = await items(connection, path)
@@ -118,13 +118,13 @@ async def ask_configuration(connection: ApiConnection, namespace: str) -> Instal
                     raise LookupError(f"ConfigMap {namespace}/{name} may not be read")
                 if key not in data:
                     raise LookupError(f"ConfigMap {namespace}/{name} has no {key}")
-                return Installed(f"ConfigMap {namespace}/{name}, {key}", str(data[key]), _environ(container))
+                return InstalledConfig(f"ConfigMap {namespace}/{name}, {key}", str(data[key]), _environ(container))
     raise LookupError(f"no Deployment in namespace {namespace} runs `slurm-extender serve --config` with a ConfigMap")
 
 
 def _config_file(container: Json) -> str:
-    words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    arguments = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
+    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
         if word.startswith("--config="):
             return word.partition("=")[2]
         if word == "--config":
@@ -173,14 +173,14 @@ def _volumes(deployment: Json) -> Iterator[tuple[str, str, str, bool]]:
 
 
 def _runs(container: Json, program: str) -> bool:
-    words = [*(container.get("command") or ()), *(container.get("args") or ())]
-    return any(str(word).rpartition("/")[2] == program for word in words)
+    arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
+    return any(str(word).rpartition("/")[2] == program for word in arguments)
 
 
 def _serves(container: Json) -> bool:
-    words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
-    return "serve" in words and (
-        "slurm-extender" in str(container.get("image", "")) or any("slurm-extender" in w for w in words)
+    arguments = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
+    return "serve" in arguments and (
+        "slurm-extender" in str(container.get("image", "")) or any("slurm-extender" in w for w in arguments)
     )
 
 

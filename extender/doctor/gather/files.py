@@ -20,7 +20,7 @@ from extender.doctor.tools import Tools
 def named_paths(config: ExtenderConfiguration) -> list[tuple[str, str]]:
     """Return every file by its key, including certificates and the policy."""
     slurm, hooks = config.slurm, config.hooks
-    given = [
+    named = [
         ("slurm.tokenFile", slurm.token_file),
         ("slurm.jwtKeyFile", slurm.jwt_key_file),
         ("slurm.tls.caFile", slurm.tls.ca_file),
@@ -32,12 +32,12 @@ def named_paths(config: ExtenderConfiguration) -> list[tuple[str, str]]:
         ("jobs.policyFile", config.jobs.policy_file),
     ]
     for group, tls in _served(config):
-        given += [
+        named += [
             (f"{group}.certificateFile", tls.certificate_file),
             (f"{group}.keyFile", tls.key_file),
             (f"{group}.clientCaFile", tls.client_ca_file),
         ]
-    return [(key, path) for key, path in given if path is not None]
+    return [(key, path) for key, path in named if path is not None]
 
 
 def named_files(config: ExtenderConfiguration, tools: Tools) -> list[NamedFile]:
@@ -88,10 +88,10 @@ def _certificate(
         expires = ReloadingTls(tls).expires_at
     except TlsError as error:
         return Certificate(group, file, error=str(error))
-    said = {name: rejection(tls, name) for name in names}
+    rejections = {name: rejection(tls, name) for name in names}
     authority = (config.leader_election.ca_file or tls.client_ca_file) if group == "http.tls" else None
     chain = None if authority is None else rejection(tls, "", authority)
-    return Certificate(group, file, expires_at=expires, names=said, chain=chain)
+    return Certificate(group, file, expires_at=expires, names=rejections, chain=chain)
 
 
 def _served(config: ExtenderConfiguration) -> Iterator[tuple[str, ServerTls]]:

@@ -44,8 +44,8 @@ async def ask_kubernetes(config: ExtenderConfiguration, tools: Tools) -> KubeFac
     except ApiError as error:
         return KubeFacts(Server(url=connection.url, error=str(error)))
     if not json_of(answer.body):
-        said = f"{connection.url}: GET /version: {answer.body[:60]!r} is not the answer of an API server"
-        return KubeFacts(Server(url=connection.url, error=said))
+        error_text = f"{connection.url}: GET /version: {answer.body[:60]!r} is not the answer of an API server"
+        return KubeFacts(Server(url=connection.url, error=error_text))
     user = await _user(connection)
     version = str(json_of(answer.body).get("gitVersion", ""))
     namespace = config.leader_election.namespace
@@ -193,14 +193,16 @@ async def _leaders(connection: ApiConnection, now: float) -> tuple[Leader, ...] 
     found = []
     for lease in leases:
         meta, spec = lease.get("metadata") or {}, lease.get("spec") or {}
-        said = meta.get("annotations") or {}
-        if SCHEDULING_ADDRESS not in said and SCHEDULER_NAME not in said:
+        annotations = meta.get("annotations") or {}
+        if SCHEDULING_ADDRESS not in annotations and SCHEDULER_NAME not in annotations:
             continue
         renewed = _instant(str(spec.get("renewTime") or ""))
         lasts = float(spec.get("leaseDurationSeconds") or 0)
         alive = bool(spec.get("holderIdentity")) and renewed is not None and now - renewed < max(lasts, 1.0) + 5.0
         name = f"{meta.get('namespace', '')}/{meta.get('name', '')}"
-        found.append(Leader(name, str(spec.get("holderIdentity") or ""), str(said.get(SCHEDULER_NAME, "")), alive))
+        found.append(
+            Leader(name, str(spec.get("holderIdentity") or ""), str(annotations.get(SCHEDULER_NAME, "")), alive)
+        )
     return tuple(found)
 
 

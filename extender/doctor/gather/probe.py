@@ -12,7 +12,7 @@ import secrets
 import httpx
 
 from extender.config.document import ExtenderConfiguration
-from extender.doctor.facts import Probed, ProbedFence
+from extender.doctor.facts import ProbedFence, ProbeResult
 from extender.doctor.gather.process import TIMEOUT_S, local_address
 from extender.doctor.tools import Tools
 from extender.domain.nodes.fence_evidence import FenceScript
@@ -39,7 +39,7 @@ PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 async def submit_probe(
     config: ExtenderConfiguration, tools: Tools, url: str, partition: str, timeout_s: float, *, ahead_s: float = 0.0
-) -> Probed:
+) -> ProbeResult:
     """Submit the job to the slurmrestd at `url`, wait for it, and cancel it if it has not ended after `timeout_s`.
 
     `ahead_s`: seconds by which slurmctld's clock is ahead of this one.
@@ -75,20 +75,22 @@ async def submit_probe(
             job, ended = await _wait(client, tools, job_id, timeout_s)
             left = not ended
         except OutcomeUnknownError as error:
-            return Probed(hooks, error=f"{error}; it is cancelled, if it was made")
+            return ProbeResult(hooks, error=f"{error}; it is cancelled, if it was made")
         except SlurmError as error:
             left = bool(job_id)
             return (
-                Probed(hooks, job_id, state="unknown", reason=str(error)) if job_id else Probed(hooks, error=str(error))
+                ProbeResult(hooks, job_id, state="unknown", reason=str(error))
+                if job_id
+                else ProbeResult(hooks, error=str(error))
             )
         finally:
             if left:
                 await _end(client, tools.clock, job_id, name)
     code = job.exit_code.return_code if ended else None
-    return Probed(hooks, job_id, ",".join(job.nodes) or job.batch_host, job.state.value, job.state_reason, code)
+    return ProbeResult(hooks, job_id, ",".join(job.nodes) or job.batch_host, job.state.value, job.state_reason, code)
 
 
-async def ask_fence(config: ExtenderConfiguration, tools: Tools, probed: Probed) -> ProbedFence | None:
+async def ask_fence(config: ExtenderConfiguration, tools: Tools, probed: ProbeResult) -> ProbedFence | None:
     """Ask the extender whether the Epilog called for the probe's job on each of its nodes; wait for that a little."""
     nodes = tuple(filter(None, probed.node.split(",")))
     if probed.code is None or not nodes:

@@ -47,7 +47,7 @@ async def ask_process(config: ExtenderConfiguration, tools: Tools, waiting_s: Se
 async def ask_hooks(config: ExtenderConfiguration, tools: Tools) -> HooksAsConfigured:
     """Call hooks.url as scripts do."""
     hooks = config.hooks
-    given = HooksAsConfigured(
+    configured = HooksAsConfigured(
         bound=hooks.bind is not None,
         url=hooks.url or "",
         tls=hooks.tls is not None,
@@ -55,16 +55,16 @@ async def ask_hooks(config: ExtenderConfiguration, tools: Tools) -> HooksAsConfi
         site_key_file=hooks.site_key_file is not None,
     )
     if not hooks.url:
-        return given
+        return configured
     # Only a node shows which certificates nodes trust; here it matters that the hooks answer.
     async with httpx.AsyncClient(transport=tools.http, timeout=TIMEOUT_S, trust_env=False, verify=False) as client:  # noqa: S501
         try:
             answer = await client.get(f"{hooks.url.rstrip('/')}{HOOKS}/jobs/1/started")
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            return replace(given, error=str(error) or type(error).__name__)
+            return replace(configured, error=str(error) or type(error).__name__)
     # The route takes POST only: no other program answers so, and a GET changes nothing.
     hooks_answered = answer.status_code == httpx.codes.METHOD_NOT_ALLOWED and "POST" in answer.headers.get("allow", "")
-    return replace(given, answer=answer.status_code, hooks_answered=hooks_answered)
+    return replace(configured, answer=answer.status_code, hooks_answered=hooks_answered)
 
 
 def local_address(bind: BindAddress) -> str:

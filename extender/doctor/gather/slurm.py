@@ -59,8 +59,8 @@ async def ask_slurm(config: ExtenderConfiguration, tools: Tools) -> SlurmFacts:
 
 def _read_token(config: ExtenderConfiguration, tools: Tools) -> Token:
     slurm = config.slurm
-    given = (("token", slurm.token), ("tokenFile", slurm.token_file), ("jwtKeyFile", slurm.jwt_key_file))
-    source = next(name for name, value in given if value is not None)
+    sources = (("token", slurm.token), ("tokenFile", slurm.token_file), ("jwtKeyFile", slurm.jwt_key_file))
+    source = next(name for name, value in sources if value is not None)
     try:
         text = tools.token.token()
     except AuthenticationError as error:

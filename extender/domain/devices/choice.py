@@ -235,8 +235,8 @@ def _device(place: tuple[DeviceLine, int, str], request: DeviceRequest, stock: D
     if others := stock.firm_holders(device, uid):
         holder = stock.holder_text(others[0])
         if all(stock.frees(other) for other in others):
-            said = f"{what}, which is {device.text}: {holder}, which has ended, still holds it."
-            raise _Unusable(DevicesUnknown(said, "Check that kube-controller-manager runs."))
+            fault = f"{what}, which is {device.text}: {holder}, which has ended, still holds it."
+            raise _Unusable(DevicesUnknown(fault, "Check that kube-controller-manager runs."))
         raise _Unusable(DevicesUnusable(f"{what}, which is {device.text}: {holder} holds it.", conflict=True))
     return device
 

@@ -87,8 +87,8 @@ def job_deadline(controllers: Sequence[ControllerView]) -> int | None:
 
 def keeps_allocation(pod: PodView, controllers: Sequence[ControllerView]) -> bool:
     """Return whether the next incarnation of the Pod's gang is to take over its job."""
-    said = pod.annotations.get(GANG_RESTART) or root_annotations(controllers).get(GANG_RESTART) or ""
-    return said.strip().lower() == GangRestart.KEEP_ALLOCATION
+    restart = pod.annotations.get(GANG_RESTART) or root_annotations(controllers).get(GANG_RESTART) or ""
+    return restart.strip().lower() == GangRestart.KEEP_ALLOCATION
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,10 +102,10 @@ class Membership:
 
         `tenant` is what `tenancy.tenant_of` says; only for sources in `SHARED_NAMES`.
         """
-        said = [self.source, self.namespace, *self.incarnation]
+        parts = [self.source, self.namespace, *self.incarnation]
         if self.source in SHARED_NAMES:
-            said += ["tenant", *tenant]
-        return f"{_KEY_PREFIX}{hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]}"
+            parts += ["tenant", *tenant]
+        return f"{_KEY_PREFIX}{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]}"
 
 
 def gang_title(membership: Membership) -> str:

@@ -297,37 +297,37 @@ def wants_of_nodes(reason: str) -> bool:
     return reason.partition(",")[0].strip() in _WANT_OF_NODES
 
 
-def polled_state(words: frozenset[str]) -> PolledState:
+def polled_state(states: frozenset[str]) -> PolledState:
     """Read the state words alone. An unknown word makes the result `UNKNOWN`, unless another one says "ended"."""
-    meanings = {rule.meaning for word in words if (rule := _STATE.get(word)) is not None}
+    meanings = {rule.meaning for word in states if (rule := _STATE.get(word)) is not None}
     if Meaning.OVER in meanings:
-        return PolledState.TAKEN if _requeued(words) else PolledState.OVER
-    if not _base(words) or any(word not in _STATE for word in words):
+        return PolledState.TAKEN if _requeued(states) else PolledState.OVER
+    if not _base(states) or any(word not in _STATE for word in states):
         return PolledState.UNKNOWN
-    if Meaning.TAKEN in meanings or {"PENDING", "COMPLETING"} <= words:
+    if Meaning.TAKEN in meanings or {"PENDING", "COMPLETING"} <= states:
         return PolledState.TAKEN
-    if "PENDING" in words:
+    if "PENDING" in states:
         return PolledState.WAITING
     return PolledState.STARTING if Meaning.STARTING in meanings else PolledState.RUNNING
 
 
 def observe(job: JobView) -> Observation:
     """Read a whole job. The function is pure: the same job always means the same."""
-    words = job.flags | {job.state}
-    match polled_state(words):
+    states = job.flags | {job.state}
+    match polled_state(states):
         case PolledState.UNKNOWN:
-            return Unclear(_unclear_text(job, words))
+            return Unclear(_unclear_text(job, states))
         case PolledState.OVER:
-            return _over(job, words)
+            return _over(job, states)
         case PolledState.TAKEN:
-            return _taken(job, words)
+            return _taken(job, states)
         case _ if job.restart_count > 0:
             # Placeholder jobs are not to be requeued; one that was has lost its nodes, wherever it runs or waits now.
             return Ended(EndKind.REQUEUED, _sentence(job, "was requeued"), alive=True)
         case PolledState.WAITING:
             return _waiting(job)
         case PolledState.STARTING:
-            text = next(rule.text for rule in STATES if rule.word in words and rule.meaning is Meaning.STARTING)
+            text = next(rule.text for rule in STATES if rule.word in states and rule.meaning is Meaning.STARTING)
             return Starting(_sentence(job, text))
         case PolledState.RUNNING:
             return _running(job)
@@ -354,8 +354,8 @@ def _left(job: JobView, since: float = 0.0) -> float | None:
     return job.end_time - now if job.end_time and now else None
 
 
-def _over(job: JobView, words: frozenset[str]) -> Ended:
-    rule = next(rule for rule in STATES if rule.word in words and rule.meaning is Meaning.OVER)
+def _over(job: JobView, states: frozenset[str]) -> Ended:
+    rule = next(rule for rule in STATES if rule.word in states and rule.meaning is Meaning.OVER)
     kind = rule.kind or EndKind.FAILED
     reason = reason_rule(job.reason)
     if kind is EndKind.FAILED and reason.means is ReasonClass.IMPOSSIBLE:
@@ -366,29 +366,29 @@ def _over(job: JobView, words: frozenset[str]) -> Ended:
     return Ended(kind, text)
 
 
-def _taken(job: JobView, words: frozenset[str]) -> Ended:
-    over = next((rule for rule in STATES if rule.word in words and rule.meaning is Meaning.OVER), None)
-    rule = over or next((rule for rule in STATES if rule.word in words and rule.meaning is Meaning.TAKEN), None)
+def _taken(job: JobView, states: frozenset[str]) -> Ended:
+    over = next((rule for rule in STATES if rule.word in states and rule.meaning is Meaning.OVER), None)
+    rule = over or next((rule for rule in STATES if rule.word in states and rule.meaning is Meaning.TAKEN), None)
     if rule is None:  # PENDING and COMPLETING: requeued, and its last nodes are still being cleaned up
         return Ended(EndKind.REQUEUED, _sentence(job, "was requeued"), alive=True)
     return Ended(rule.kind or EndKind.REQUEUED, _sentence(job, rule.text), alive=True)
 
 
-def _requeued(words: Iterable[str]) -> bool:
-    return any((rule := _STATE.get(word)) is not None and rule.kind is EndKind.REQUEUED for word in words)
+def _requeued(states: Iterable[str]) -> bool:
+    return any((rule := _STATE.get(word)) is not None and rule.kind is EndKind.REQUEUED for word in states)
 
 
-def _base(words: Iterable[str]) -> bool:
-    return any((rule := _STATE.get(word)) is not None and not rule.flag for word in words)
+def _base(states: Iterable[str]) -> bool:
+    return any((rule := _STATE.get(word)) is not None and not rule.flag for word in states)
 
 
 def _sentence(job: JobView, what: str) -> str:
     return f"Slurm job {job.job_id} {what}."
 
 
-def _unclear_text(job: JobView, words: frozenset[str]) -> str:
-    unknown = sorted(word for word in words if word and word not in _STATE)
-    said = ", ".join(unknown) if unknown else "no base state"
+def _unclear_text(job: JobView, states: frozenset[str]) -> str:
+    unknown = sorted(word for word in states if word and word not in _STATE)
+    found = ", ".join(unknown) if unknown else "no base state"
     return (
-        f"Slurm job {job.job_id} is in a state that this program does not know ({said}); nothing is concluded from it."
+        f"Slurm job {job.job_id} is in a state that this program does not know ({found}); nothing is concluded from it."
     )

@@ -39,8 +39,10 @@ HOW_TO_ASK_AGAIN = "Re-create or change the Pod to submit it again."
 
 def digest(request: JobRequest) -> str:
     """Return a digest that is the same for equal requests, also in a later release: unset fields are left out."""
-    said = {field.name: value for field in fields(request) if (value := getattr(request, field.name)) != _unsaid(field)}
-    text = json.dumps(said, sort_keys=True, default=_plain)
+    fields_set = {
+        field.name: value for field in fields(request) if (value := getattr(request, field.name)) != _unsaid(field)
+    }
+    text = json.dumps(fields_set, sort_keys=True, default=_plain)
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
@@ -57,8 +59,8 @@ def decode_cancelled(text: str, uid: str) -> Cancelled | None:
         return None
     if not isinstance(found, dict) or found.get("pod") != uid:
         return None
-    job_id, said = found.get("job"), found.get("request")
-    return Cancelled(job_id, said) if type(job_id) is int and type(said) is str else None
+    job_id, request = found.get("job"), found.get("request")
+    return Cancelled(job_id, request) if type(job_id) is int and type(request) is str else None
 
 
 def recorded_cancel(pod: PodView) -> Cancelled | None:

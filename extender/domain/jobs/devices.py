@@ -51,8 +51,8 @@ class Device:
     def text(self) -> str:
         """Return it in Slurm's notation: `gpu:h100:2(IDX:0,1)`."""
         name = f"{self.name}:{self.type}" if self.type else self.name
-        said = ",".join(map(str, numbers(self.index)))
-        return f"{name}:{self.count}" + (f"(IDX:{said})" if said else "")
+        indices = ",".join(map(str, numbers(self.index)))
+        return f"{name}:{self.count}" + (f"(IDX:{indices})" if indices else "")
 
 
 def written_devices(devices: tuple[Device, ...]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from extender.domain.jobs.checkpoint import Checkpoint, read_checkpoint
-from extender.domain.jobs.job import JobView, Mark, Wishes
+from extender.domain.jobs.job import JobView, Mark, RequestDigests
 from extender.domain.renewal import replace
 
 NAME_LIMIT = 1024
@@ -53,7 +53,7 @@ def _suffix(cluster: str, scheduler: str, workload: str) -> str:
 
 
 def encode_mark(mark: Mark) -> str:
-    """Return the mark as one line of ASCII JSON, for `extra` and `admin_comment`; wishes and Pod if there is room.
+    """Return the mark as one line of ASCII JSON, for `extra` and `admin_comment`; digests and Pod if there is room.
 
     Raises `ValueError` if slurmctld could not store it.
     """
@@ -75,11 +75,11 @@ def encode_mark(mark: Mark) -> str:
         content["m"] = mark.members
     if mark.pod:
         content["p"] = mark.pod
-    if mark.wishes:
-        content["r"] = dict(mark.wishes)
+    if mark.request_digests:
+        content["r"] = dict(mark.request_digests)
     text = json.dumps(content, separators=(",", ":"))
-    if len(text) > NAME_LIMIT and (mark.wishes or mark.pod):
-        return encode_mark(replace(mark, wishes=(), pod=mark.pod if mark.wishes else ""))
+    if len(text) > NAME_LIMIT and (mark.request_digests or mark.pod):
+        return encode_mark(replace(mark, request_digests=(), pod=mark.pod if mark.request_digests else ""))
     if len(text) > NAME_LIMIT and mark.checkpoint is not None:
         return encode_mark(replace(mark, checkpoint=None))
     if len(text) > NAME_LIMIT:
@@ -115,10 +115,10 @@ def _decoded(text: str) -> Mark | None:
     return next(filter(None, map(_mark, _objects(text))), None)
 
 
-def with_wishes(text: str, wishes: Wishes) -> str:
-    """Return the text with these wishes in its mark. Text without a mark of the extender is returned unchanged."""
+def with_request_digests(text: str, digests: RequestDigests) -> str:
+    """Return the text with these digests in its mark. Text without a mark of the extender is returned unchanged."""
     mark = decode_mark(text)
-    return text if mark is None else _rewritten(text, mark, replace(mark, wishes=wishes))
+    return text if mark is None else _rewritten(text, mark, replace(mark, request_digests=digests))
 
 
 def named_members(uids: Iterable[str]) -> str:
@@ -150,15 +150,17 @@ def with_members(text: str, checkpoint: Checkpoint | None, slots: int, first: It
     changed = replace(mark, checkpoint=checkpoint or mark.checkpoint, slots=counted, members=members)
     new = _rewritten(text, mark, changed)
     found = decode_mark(new)
-    as_meant = found is not None and replace(found, wishes=changed.wishes) == changed
+    as_meant = found is not None and replace(found, request_digests=changed.request_digests) == changed
     return new if as_meant else encode_mark(changed)
 
 
 def _rewritten(text: str, mark: Mark, changed: Mark) -> str:
-    """Return the text with another mark in place of its own, without wishes if they are too long for slurmctld."""
+    """Return the text with another mark in place of its own, without digests if they are too long for slurmctld."""
     old = encode_mark(mark)
     new = text.replace(old, encode_mark(changed))
-    return new if len(new.encode()) <= NAME_LIMIT else text.replace(old, encode_mark(replace(changed, wishes=())))
+    return (
+        new if len(new.encode()) <= NAME_LIMIT else text.replace(old, encode_mark(replace(changed, request_digests=())))
+    )
 
 
 def mark_of(job: JobView) -> Mark | None:
@@ -172,8 +174,10 @@ def hook_token(key: bytes, mark: Mark) -> str:
     It does not depend on the epoch, since the leader that is called may not be the one that submitted the job; nor on
     later changes of the job.
     """
-    said = encode_mark(replace(mark, epoch=0, wishes=(), grace_s=None, pod="", checkpoint=None, slots=None, members=""))
-    return f"{mark.attempt}.{mark.workload}.{hmac.digest(key, said.encode(), hashlib.sha256).hex()}"
+    signed = encode_mark(
+        replace(mark, epoch=0, request_digests=(), grace_s=None, pod="", checkpoint=None, slots=None, members="")
+    )
+    return f"{mark.attempt}.{mark.workload}.{hmac.digest(key, signed.encode(), hashlib.sha256).hex()}"
 
 
 def hook_token_matches(key: bytes, mark: Mark, token: str) -> bool:
@@ -218,7 +222,7 @@ def _mark(found: object) -> Mark | None:
     pod, slots, members = found.get("p", ""), found.get("n"), found.get("m", "")
     return replace(
         Mark(*names, *numbers),
-        wishes=_wishes(found.get("r")),
+        request_digests=_request_digests(found.get("r")),
         grace_s=grace_s,
         pod=pod if type(pod) is str else "",
         checkpoint=read_checkpoint(found.get("h")),
@@ -227,7 +231,7 @@ def _mark(found: object) -> Mark | None:
     )
 
 
-def _wishes(found: object) -> Wishes:
+def _request_digests(found: object) -> RequestDigests:
     if not isinstance(found, dict) or not all(type(digest) is str for digest in found.values()):
         return ()
     return tuple(sorted(found.items()))

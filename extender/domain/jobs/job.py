@@ -181,8 +181,8 @@ class JobRequest:
         return max(1 if self.packed else self.members, self.min_nodes or 0)
 
 
-Wishes = tuple[tuple[str, str], ...]
-"""What a job was asked for, by wish, as digests (`domain/jobs/wishes`)."""
+RequestDigests = tuple[tuple[str, str], ...]
+"""The digests of the fields of a job request, by the name of the field (`domain/jobs/request_digests`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class Mark:
     workload: str
     attempt: int
     epoch: int = 0
-    wishes: Wishes = ()
+    request_digests: RequestDigests = ()
     """The last request of the job; empty in marks of earlier releases."""
 
     grace_s: int | None = None

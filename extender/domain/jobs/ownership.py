@@ -17,7 +17,7 @@ from enum import StrEnum
 from extender.domain.events import MemberRef
 from extender.domain.jobs.identity import decode_mark, have_one_suffix, is_named_for
 from extender.domain.jobs.job import JobRequest, JobView, Mark
-from extender.domain.jobs.wishes import same_but_for_what_follows
+from extender.domain.jobs.request_digests import same_but_for_what_follows
 
 _FULL_NAME = re.compile(r"(?P<namespace>[a-z0-9][a-z0-9-]{0,62})/(?P<name>[a-z0-9][a-z0-9.-]{0,252})")
 """Namespaces are DNS labels, Pods' names DNS subdomains."""
@@ -59,7 +59,7 @@ def caller_shown_by(job: JobView, asked: JobRequest | None) -> int | None:
     written = decode_mark(job.admin_comment)
     if written is None or asked is None or asked.run_as is not None:
         return None
-    return job.user_id if same_but_for_what_follows(written.wishes, asked) else None
+    return job.user_id if same_but_for_what_follows(written.request_digests, asked) else None
 
 
 def pod_of(job: JobView, mark: Mark) -> MemberRef | None:

@@ -134,13 +134,13 @@ def _update_answered(p: Placeholder, bound: BoundState, event: e.UpdateAnswered,
     if event.done:
         p = replace(p, submitted_request=event.request)
         bound = replace(bound, job=replace(bound.job, rejected_update=None))
-        said = announce(p, Reason.JOB_UPDATED, f"Slurm job {event.job_id} was updated to the Pod's new settings.")
+        announcement = announce(p, Reason.JOB_UPDATED, f"Slurm job {event.job_id} was updated to the Pod's new settings.")
     else:
         bound = replace(bound, job=replace(bound.job, rejected_update=event.request))
         text = f"Slurm job {event.job_id} keeps its previous settings: {event.text}"
-        said = announce(p, Reason.JOB_UPDATE_REJECTED, text, True)
+        announcement = announce(p, Reason.JOB_UPDATE_REJECTED, text, True)
     after, commands = _update(p, bound)
-    return after, [said, *commands]
+    return after, [announcement, *commands]
 
 
 def _vacated(p: Placeholder, bound: BoundState, event: e.NodesVacated, _at: At) -> Step:

@@ -65,8 +65,8 @@ def accept_grant(p: Placeholder, granted: GrantedState, event: e.JobGranted, at:
         return enter_bound(p, granted.job, granted.allocation, granted.limit_at), []
     nodes = ", ".join(sorted(set(event.allocation.values())))
     reason = TRANSITIONS[JobCondition.RUNNING][State.WAITING].event or Reason.JOB_GRANTED
-    said = announce(p, reason, f"Slurm job {event.job_id} was given {nodes}.")
-    return replace(p, wake_at=at.now + at.timing.busy), [said]
+    announcement = announce(p, reason, f"Slurm job {event.job_id} was given {nodes}.")
+    return replace(p, wake_at=at.now + at.timing.busy), [announcement]
 
 
 def release_unusable(p: Placeholder, event: e.JobGranted, at: At) -> Step:
@@ -155,17 +155,17 @@ def _woken(p: Placeholder, granted: GrantedState, event: e.WakeAnswered, at: At)
             return p, []
         return replace(p, payload=replace(granted, failed_wakes=0, offered_at=at.now), reason=""), []
     text = f"The grant of Slurm job {p.job_id} cannot be written on the Pod: {event.text}"
-    said: list[c.Command] = [announce(p, Reason.POD_PATCH_FORBIDDEN, text, True)] if text != p.reason else []
+    announcements: list[c.Command] = [announce(p, Reason.POD_PATCH_FORBIDDEN, text, True)] if text != p.reason else []
     wait = Backoff(at.timing.busy, at.timing.retry_most).after(granted.failed_wakes + 1)
     failed = replace(granted, cleared=False, failed_wakes=granted.failed_wakes + 1)
-    return replace(p, payload=failed, reason=text, wake_at=at.now + wait), said
+    return replace(p, payload=failed, reason=text, wake_at=at.now + wait), announcements
 
 
 def _busy(p: Placeholder, granted: GrantedState, event: e.AllocationBusy, at: At) -> Step:
     """Check the node again soon, since a terminating Pod still occupies it."""
-    said: list[c.Command] = [announce(p, Reason.NODE_BUSY, event.text)] if event.text != p.reason else []
+    announcements: list[c.Command] = [announce(p, Reason.NODE_BUSY, event.text)] if event.text != p.reason else []
     after = replace(p, payload=replace(granted, cleared=False), reason=event.text, wake_at=at.now + at.timing.busy)
-    return after, said
+    return after, announcements
 
 
 def _unusable(p: Placeholder, granted: GrantedState, event: e.AllocationMisfits | e.NodeRefused, at: At) -> Step:
@@ -181,8 +181,8 @@ def _unusable(p: Placeholder, granted: GrantedState, event: e.AllocationMisfits 
     if member is None:
         return p, []
     text = f"This Pod waits for Node {event.node} of Slurm job {p.job_id}; the other members continue. {event.text}"
-    said = c.Announce((member.ref,), Reason.JOB_PENDING, text, True)
-    return replace(p, payload=replace(granted, successors=True)), [said]
+    announcement = c.Announce((member.ref,), Reason.JOB_PENDING, text, True)
+    return replace(p, payload=replace(granted, successors=True)), [announcement]
 
 
 def _unfenced(p: Placeholder, _granted: GrantedState, event: e.AllocationUnfenced, at: At) -> Step:
@@ -195,9 +195,9 @@ def _unfenced(p: Placeholder, _granted: GrantedState, event: e.AllocationUnfence
 
 
 def _release_for(p: Placeholder, node: str, text: str, at: At) -> Step:
-    said = announce(p, Reason.ALLOCATION_RELEASED, f"Node {node} of Slurm job {p.job_id} is released: {text}", True)
+    announcement = announce(p, Reason.ALLOCATION_RELEASED, f"Node {node} of Slurm job {p.job_id} is released: {text}", True)
     p = delay_next_attempt(replace(p, refused_nodes=p.refused_nodes | {node}), at)
-    return release_job(p, f"Node {node}: {text}", at, said)
+    return release_job(p, f"Node {node}: {text}", at, announcement)
 
 
 def _candidates(p: Placeholder, granted: GrantedState, event: e.CandidatesChanged, at: At) -> Step:

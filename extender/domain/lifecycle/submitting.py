@@ -35,11 +35,11 @@ def _accepted(p: Placeholder, _submitting: SubmittingState, event: e.SubmitAccep
     if p.job_occupied or not p.wants or p.request != p.submitted_request:
         why = "the Pod changed or left while its job was being submitted"
         return release_job(replace(p, payload=waiting), why, at)
-    said = announce(p, Reason.JOB_SUBMITTED, f"Slurm job {event.job_id} was submitted.")
+    announcement = announce(p, Reason.JOB_SUBMITTED, f"Slurm job {event.job_id} was submitted.")
     after, commands = send_exclusions(enter_waiting(p, waiting, at), waiting)
     if event.behind:
-        return replace(after, wake_at=at.now + at.timing.first_read), [said, *commands]
-    return after, [said, c.ReadJob(event.job_id), *commands]
+        return replace(after, wake_at=at.now + at.timing.first_read), [announcement, *commands]
+    return after, [announcement, c.ReadJob(event.job_id), *commands]
 
 
 def _rejected(p: Placeholder, _submitting: SubmittingState, event: e.SubmitRefused, at: At) -> Step:

@@ -58,20 +58,20 @@ def request_ends(p: Placeholder, bound: BoundState, at: At) -> Step:
     stranded = p.stranded
     if not stranded:
         return (p, []) if not bound.taken_at else (replace(p, payload=_settled(bound)), [])
-    said: list[c.Command] = []
+    announcements: list[c.Command] = []
     causes = {member.ref.uid: _cause(p, bound, member.ref.uid) for member in stranded}
     if not bound.taken_at:
         for cause in dict.fromkeys(causes.values()):
             known = (member for member in stranded if not member.unknown)
             refs = tuple(member.ref for member in known if causes[member.ref.uid] == cause)
-            said.append(c.Announce(refs, Reason.ALLOCATION_LOST, cause[1], True))
+            announcements.append(c.Announce(refs, Reason.ALLOCATION_LOST, cause[1], True))
     taken_at = bound.taken_at or at.now
     by = taken_at + at.timing.kill_wait
     ends = [c.EndPod(member.ref, *causes[member.ref.uid], False, by) for member in stranded if member.node]
     repeats = bound.end_repeats + 1 if all(member.ending or member.unknown for member in stranded) else 0
     wait = Backoff(at.timing.end_retry, at.timing.end_retry_most).after(repeats + 1)
     bound = replace(bound, taken_at=taken_at, end_repeats=repeats)
-    return replace(p, payload=bound, wake_at=at.now + wait), [*said, *ends]
+    return replace(p, payload=bound, wake_at=at.now + wait), [*announcements, *ends]
 
 
 def _end_job(p: Placeholder, bound: BoundState, at: At) -> Step:
@@ -80,9 +80,9 @@ def _end_job(p: Placeholder, bound: BoundState, at: At) -> Step:
     kind = _kind(bound, nodes)
     text = _text(bound.job.job_id, nodes, kind, "no member is left on the other nodes")
     refs = tuple(member.ref for member in p.stranded if not member.unknown)
-    said: list[c.Command] = [] if bound.taken_at else [c.Announce(refs, Reason.ALLOCATION_LOST, text, True)]
+    announcements: list[c.Command] = [] if bound.taken_at else [c.Announce(refs, Reason.ALLOCATION_LOST, text, True)]
     lost = LostState(bound.job, bound.allocation, kind, text, bound.taken_at or at.now, job_alive=True)
-    return end_pods(replace(p, reason=text), lost, at, said)
+    return end_pods(replace(p, reason=text), lost, at, announcements)
 
 
 def _settled(bound: BoundState) -> BoundState:

@@ -10,8 +10,8 @@ from extender.domain.job_outcomes.transition_table import TRANSITIONS, JobEvent,
 from extender.domain.jobs.cancelled import HOW_TO_ASK_AGAIN, Cancelled, digest
 from extender.domain.jobs.changes import NOT_SENT, can_follow, changed, while_running
 from extender.domain.jobs.job import JobRequest, Mode
+from extender.domain.jobs.request_digests import request_of_job
 from extender.domain.jobs.resize import outgrown
-from extender.domain.jobs.wishes import request_of_job
 from extender.domain.lifecycle.rules import At, Step
 from extender.domain.placeholder import Placeholder, State, Timing
 from extender.domain.renewal import replace
@@ -88,8 +88,8 @@ def proceed_without_job(p: Placeholder, at: At) -> Step:
     if not p.wants or p.request is None or p.candidates is None:
         return p, []
     if not p.candidates:  # the next list brings some
-        said = [announce(p, Reason.JOB_PENDING, NO_NODE)] if before != NO_NODE else []
-        return replace(p, reason=NO_NODE), [*said]
+        announcements = [announce(p, Reason.JOB_PENDING, NO_NODE)] if before != NO_NODE else []
+        return replace(p, reason=NO_NODE), [*announcements]
     if at.now < p.retry_at:
         return replace(p, wake_at=p.retry_at), []
     return _submit(p, p.request, p.candidates)
@@ -145,18 +145,18 @@ def record_cancel(p: Placeholder, unrecorded: frozenset[str]) -> list[c.Command]
 # The end of a job.
 
 
-def release_job(p: Placeholder, why: str, at: At, *said: c.Command) -> Step:
+def release_job(p: Placeholder, why: str, at: At, *announcements: c.Command) -> Step:
     """Cancel the job, and repeat that until its end is observed; but first end the Pods that run on it."""
     if p.job_occupied:
         after, commands = lose_allocation(p, e.EndKind.FAILED, why, at, job_alive=True)
-        return after, [*said, *commands]
+        return after, [*announcements, *commands]
     if (job := p.job) is None:
         after, commands = proceed_without_job(p, at)
-        return after, [*said, *commands]
+        return after, [*announcements, *commands]
     ends_at = p.payload.ends_at if isinstance(p.payload, LostState) else 0.0
     releasing = ReleasingState(job, end_kind=p.end_kind, ends_at=ends_at)
     cancel = c.CancelJob(job.job_id, why, p.outcome, script_exit(p))
-    return replace(p, payload=releasing, wake_at=at.now + at.timing.cancel_retry, reason=why), [*said, cancel]
+    return replace(p, payload=releasing, wake_at=at.now + at.timing.cancel_retry, reason=why), [*announcements, cancel]
 
 
 def script_exit(p: Placeholder) -> int | None:
@@ -189,7 +189,7 @@ def lose_allocation(
     return replace(after, payload=lost), commands
 
 
-def end_pods(p: Placeholder, lost: LostState, at: At, said: list[c.Command]) -> Step:
+def end_pods(p: Placeholder, lost: LostState, at: At, announcements: list[c.Command]) -> Step:
     """Request the end of every member that is on a node of the job, and repeat that until they are gone.
 
     A member that is terminating already is included: the earlier request may have another cause and a longer grace.
@@ -206,7 +206,9 @@ def end_pods(p: Placeholder, lost: LostState, at: At, said: list[c.Command]) -> 
     wake_at = at.now + Backoff(at.timing.end_retry, at.timing.end_retry_most).after(repeats + 1)
     if voluntary:
         wake_at = min(wake_at, evicted_by)
-    return replace(p, payload=replace(lost, repeats=repeats), wake_at=wake_at), said + ends + cancel_unused(p, lost)
+    return replace(p, payload=replace(lost, repeats=repeats), wake_at=wake_at), announcements + ends + cancel_unused(
+        p, lost
+    )
 
 
 def cancel_unused(p: Placeholder, lost: LostState) -> list[c.Command]:
@@ -327,11 +329,11 @@ def limit_after(known: float | None, event: e.JobGranted, at: At) -> float | Non
 def infer_submitted_request(p: Placeholder) -> Placeholder:
     """Derive what a found job requests, as soon as the request of its Pod is known.
 
-    The mark of the job shows in which wishes the Pod has changed since, or that nothing has.
+    The mark of the job shows which fields of the request have changed since, or that none has.
     """
     if p.submitted_request is not None or p.request is None:
         return p
-    return replace(p, submitted_request=request_of_job(p.found_wishes, p.request), found_wishes=())
+    return replace(p, submitted_request=request_of_job(p.found_request_digests, p.request), found_request_digests=())
 
 
 def send_exclusions(p: Placeholder, waiting: WaitingState) -> Step:

@@ -49,8 +49,8 @@ def _found(p: Placeholder, unsure: UnsureState, jobs: list[e.JobFound], asked_at
         left = tuple(Member(ref, slot, job_id=best.job_id, unknown=True) for ref, slot in best.left)
         p = replace(p, members=p.members + left)
     waiting = WaitingState(PlaceholderJob(best.job_id, excluded_sent=best.excluded))
-    # The mark of a job of an earlier process shows in which wishes its Pod has changed since, if in any.
-    p = infer_submitted_request(replace(p, payload=waiting, found_wishes=best.wishes))
+    # The mark of a job of an earlier process shows which fields of its Pod's request have changed since, if any.
+    p = infer_submitted_request(replace(p, payload=waiting, found_request_digests=best.request_digests))
     p = replace(
         p,
         attempt=max(p.attempt, *(job.attempt for job in jobs)),

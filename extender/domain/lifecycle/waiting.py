@@ -90,8 +90,10 @@ def _ended(p: Placeholder, waiting: WaitingState, event: e.JobEnded, at: At) -> 
         # Its end is followed by a refusal with Slurm's reason.
         return release_job(replace(p, refusal=event.text, fits_nowhere=event.nowhere), event.text, at)
     p = replace(p, payload=waiting, wake_at=read_at)
-    said = _report(p, condition, f"Slurm job {event.job_id} waits: {event.text}") if event.text != p.reason else []
-    return replace(p, reason=event.text), said
+    announcements = (
+        _report(p, condition, f"Slurm job {event.job_id} waits: {event.text}") if event.text != p.reason else []
+    )
+    return replace(p, reason=event.text), announcements
 
 
 def _nodes_changed(p: Placeholder, waiting: WaitingState, _event: e.Event, _at: At) -> Step:
@@ -116,15 +118,15 @@ def _settings_answered(p: Placeholder, waiting: WaitingState, event: e.UpdateAns
         return replace(p, payload=waiting, wake_at=at.now + at.timing.cancel_retry), []
     if event.done:
         text = f"Slurm job {event.job_id} was updated to the Pod's new settings, and keeps its place in the queue."
-        said = announce(p, Reason.JOB_UPDATED, text)
+        announcement = announce(p, Reason.JOB_UPDATED, text)
         p = replace(p, submitted_request=event.request, exclusions_changed=True)
         job = replace(waiting.job, excluded_sent=event.excluded, rejected_update=None)
     else:
         text = f"Slurm job {event.job_id} keeps its previous settings and stays in the queue: {event.text}"
-        said = announce(p, Reason.JOB_UPDATE_REJECTED, text, True)
+        announcement = announce(p, Reason.JOB_UPDATE_REJECTED, text, True)
         job = replace(waiting.job, rejected_update=event.request)
     after, commands = send_updates(p, replace(waiting, job=job))
-    return after, [said, *commands]
+    return after, [announcement, *commands]
 
 
 def _timer(p: Placeholder, waiting: WaitingState, _event: e.TimerFired, at: At) -> Step:

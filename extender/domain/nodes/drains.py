@@ -49,55 +49,55 @@ def reason(owner: str, texts: Iterable[str]) -> str:
     return f"{DRAIN_PREFIX} {f'[{owner}] ' if owner else ''}{'; '.join(texts)}"[:LONGEST]
 
 
-def quoted(words: str) -> str:
-    """Return the words of others without blanks, in brackets, to stand behind the extender's text; "": none.
+def quoted(site_reason: str) -> str:
+    """Return the site's reason without blanks, in brackets, to stand behind the extender's text; "": none.
 
     Every fact that a restarted extender reads from a reason has blanks, so a quote is never read as one.
     """
-    said = _NOT_QUOTED.sub("_", words).strip("_")[:LONGEST_QUOTE]
-    return f" ({said})" if said else ""
+    quotation = _NOT_QUOTED.sub("_", site_reason).strip("_")[:LONGEST_QUOTE]
+    return f" ({quotation})" if quotation else ""
 
 
-def is_own_drain(said: str, owner: str) -> bool:
+def is_own_drain(reason: str, owner: str) -> bool:
     """Return whether this is the reason of a drain that `owner` may overwrite and lift."""
-    return said.startswith(DRAIN_PREFIX) and named(said) in {"", owner}
+    return reason.startswith(DRAIN_PREFIX) and named(reason) in {"", owner}
 
 
-def named(said: str) -> str:
+def named(reason: str) -> str:
     """Return the extender that drained the node; "": the reason names none."""
-    found = _NAMED.match(said)
+    found = _NAMED.match(reason)
     return found[1] if found else ""
 
 
-def with_earlier_reason(said: str, words: str) -> str:
-    """Return the reason with the words of others behind it, for a node that is DOWN for them; unchanged without any.
+def with_earlier_reason(reason: str, earlier_reason: str) -> str:
+    """Append the earlier reason of others to the reason, for a node that is DOWN for it; "": return it unchanged.
 
     The extender's first text stays whole, since a restarted extender may have no other source; the rest is cut.
     """
-    if not words:
-        return said
-    earlier, marks = words.encode(), len(_OVER) + len(_END)
-    first = len(said.partition("; ")[0].encode())
-    own = _cut(said, max(first, LONGEST - marks - min(len(earlier), EARLIER_REASON_BYTES)))
+    if not earlier_reason:
+        return reason
+    earlier, marks = earlier_reason.encode(), len(_OVER) + len(_END)
+    first = len(reason.partition("; ")[0].encode())
+    own = _cut(reason, max(first, LONGEST - marks - min(len(earlier), EARLIER_REASON_BYTES)))
     room = LONGEST - marks - len(own.encode())
-    return f"{own}{_OVER}{_cut(words, room)}{_END}" if room > 0 else said
+    return f"{own}{_OVER}{_cut(earlier_reason, room)}{_END}" if room > 0 else reason
 
 
-def own_reason(said: str) -> str:
+def own_reason(reason: str) -> str:
     """Return the extender's own part of a drain's reason."""
-    return said.partition(_OVER)[0]
+    return reason.partition(_OVER)[0]
 
 
-def earlier_reason(said: str) -> str:
+def earlier_reason(reason: str) -> str:
     """Return the words of others about a node that was DOWN, from an extender's reason or their own; "": none."""
-    if not said.startswith(DRAIN_PREFIX):
-        return said
-    return said.partition(_OVER)[2].removesuffix(_END)
+    if not reason.startswith(DRAIN_PREFIX):
+        return reason
+    return reason.partition(_OVER)[2].removesuffix(_END)
 
 
-def may_be_cut(said: str) -> bool:
+def may_be_cut(reason: str) -> bool:
     """Return whether some of the extender's text may have been cut off."""
-    return len(said.encode()) > LONGEST - _CHARACTER
+    return len(reason.encode()) > LONGEST - _CHARACTER
 
 
 def _cut(text: str, size: int) -> str:

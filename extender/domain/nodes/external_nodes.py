@@ -144,11 +144,11 @@ def _made_of(feature: str, parts: Iterable[str]) -> bool:
 def slurm_name(node: NodeView) -> str:
     """Return the name that the Node has or gets in Slurm. Raises `Unfit`."""
     for key in (SLURM_NODE, BRIDGE_SLURM_NODE):
-        said = {name for name in (node.labels.get(key), node.annotations.get(key)) if name}
-        if len(said) > 1:
-            raise Unfit(f"label and annotation {key} differ: {' and '.join(sorted(said))}")
-        if said:
-            return said.pop()
+        names = {name for name in (node.labels.get(key), node.annotations.get(key)) if name}
+        if len(names) > 1:
+            raise Unfit(f"label and annotation {key} differ: {' and '.join(sorted(names))}")
+        if names:
+            return names.pop()
     return node.name
 
 

@@ -42,18 +42,18 @@ def weak(slurm: SlurmSnapshot) -> tuple[str, ...]:
 
     slurmrestd shows PreemptMode from 26.05 on; GANG is a word beside the mode (`slurm.conf(5)`).
     """
-    said = []
+    problems = []
     for partition in sorted(slurm.partitions.values(), key=lambda one: one.name):
         if sentence := beside_its_victim(partition):
-            said.append(sentence)
+            problems.append(sentence)
         elif (
             "UNKNOWN" not in preempt_words(partition)
             and not partition.grace_time_s
             and may_be_preempted(slurm, partition.name)
         ):
-            said.append(
+            problems.append(
                 f"partition {partition.name}: its jobs are preempted without GraceTime: Slurm may preempt a second "
                 "one while the Pod of the first ends, and on nodes without slurmd only PrologSlurmctld holds the "
                 "preemptor"
             )
-    return tuple(said)
+    return tuple(problems)

@@ -153,8 +153,8 @@ def _settle(node: SlurmNodeHold, now: float) -> Stepped:
         if node.state is DrainState.DRAINED:
             return node, []
         causes = sorted(node.holds, key=lambda cause: _order(node, cause))
-        said = reason(node.owner, [node.holds[cause] for cause in causes])
-        return replace(node, state=DrainState.DRAINING, retry_at=now + RETRY), [DrainNode(node.name, said)]
+        drain_reason = reason(node.owner, [node.holds[cause] for cause in causes])
+        return replace(node, state=DrainState.DRAINING, retry_at=now + RETRY), [DrainNode(node.name, drain_reason)]
     if node.state in {DrainState.DRAINED, DrainState.DRAINING, DrainState.RESUMING}:
         return replace(node, state=DrainState.RESUMING, retry_at=now + RETRY), [ResumeNode(node.name)]
     return replace(node, retry_at=None), []

@@ -154,8 +154,8 @@ def map_nodes(
 
 def speaks_no_more(node: NodeView, was: SlurmNode) -> bool:
     """Return whether the Node's label or annotation that named that Slurm node was removed."""
-    said = any(_names(node, key) for key in DEFAULT_PAIRING.keys)
-    return not said and node.name not in {was.name, was.hostname, was.registered_for}
+    named = any(_names(node, key) for key in DEFAULT_PAIRING.keys)
+    return not named and node.name not in {was.name, was.hostname, was.registered_for}
 
 
 class _Matching:
@@ -209,8 +209,8 @@ class _Matching:
                     under.setdefault(name, {})[node.name] = key
         for name, keys in under.items():
             if name in self._known and name not in certain and len(set(keys.values())) > 1:
-                said = ", ".join(f"{node} ({key})" for node, key in keys.items())
-                self.problems.append(f"Slurm node {name} is claimed by Nodes {said}; no Pod is placed on any of them")
+                claims = ", ".join(f"{node} ({key})" for node, key in keys.items())
+                self.problems.append(f"Slurm node {name} is claimed by Nodes {claims}; no Pod is placed on any of them")
                 self._free_names.pop(name, None)
                 for one in keys:
                     self._free_nodes.pop(one, None)

@@ -130,17 +130,17 @@ def marked(node: NodeView, owner: str) -> bool:
 
 def report(node: NodeView, standing: NodeStatus, rules: MarkRules) -> Report | None:
     """Return the condition and annotation to write; `None`: none. A Node that never was unavailable gets none."""
-    said, status = node.annotations.get(UNAVAILABLE_REASON), node.conditions.get(SLURM_AVAILABLE_CONDITION)
+    written, status = node.annotations.get(UNAVAILABLE_REASON), node.conditions.get(SLURM_AVAILABLE_CONDITION)
     prefix = f"{rules.owner}: "
-    if said is not None and not said.startswith(prefix) and _SAID.match(said):
+    if written is not None and not written.startswith(prefix) and _SAID.match(written):
         return None  # the marks are another extender's
     why = standing.unavailable
     if why is not None:
         note = prefix + why.text
-        if said == note and status == "False":
+        if written == note and status == "False":
             return None
         return Report(True, why.reason, why.text, note, turned=status != "False")
-    if said is None and status != "False":
+    if written is None and status != "False":
         return None
     return Report(False, AVAILABLE, "Slurm may start jobs there.", None, turned=status != "True")
 
@@ -174,7 +174,7 @@ def wanted_taints(standing: NodeStatus, rules: MarkRules) -> tuple[Taint, ...]:
 def _keeps_off(standing: NodeStatus) -> bool:
     """Return whether to keep Pods off: never because of a slurmd, which may be waiting for its own next Pod."""
     why = standing.unavailable
-    return why is not None and (why.said or standing.slurmds is None)
+    return why is not None and (why.manual or standing.slurmds is None)
 
 
 def _taints(node: NodeView, standing: NodeStatus, rules: MarkRules) -> tuple[tuple[Taint, ...], tuple[Taint, ...]]:
@@ -219,8 +219,8 @@ def _native(node: NodeView, standing: NodeStatus, rules: MarkRules) -> dict[str,
     """Return the annotation with the jobs that lock the Node: a restarted extender requests these from Slurm."""
     jobs = standing.jobs[:LONGEST_JOBS] if rules.lock else ()
     wanted = f"{rules.owner}: {','.join(map(str, jobs))}" if jobs else None
-    said = node.annotations.get(NATIVE_JOBS)
-    if said == wanted or (said is not None and not said.startswith(f"{rules.owner}: ")):
+    written = node.annotations.get(NATIVE_JOBS)
+    if written == wanted or (written is not None and not written.startswith(f"{rules.owner}: ")):
         return {}
     return {NATIVE_JOBS: wanted}
 

@@ -21,9 +21,9 @@ class NodeRefusal:
     tried_at: float
 
 
-def cause_of(name: str, words: str) -> str:
+def cause_of(name: str, error_text: str) -> str:
     """Return the refusal without the name of the node: it is the same for all nodes with one cause."""
-    return words.replace(name, "*")
+    return error_text.replace(name, "*")
 
 
 def askers(waiting: Mapping[str, NodeRefusal], now: float) -> list[str]:

@@ -40,11 +40,11 @@ with the others."""
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """Hold the cause: `reason` is one word for programs, `text` a sentence. `said`: a user or administrator set it."""
+    """Hold the cause: `reason` is a word for programs, `text` a sentence. `manual`: a user or administrator set it."""
 
     reason: str
     text: str
-    said: bool = True
+    manual: bool = True
 
 
 def unavailable(node: SlurmNode, silent_s: float = 0.0) -> Unavailable | None:
@@ -70,9 +70,9 @@ def unavailable(node: SlurmNode, silent_s: float = 0.0) -> Unavailable | None:
 
 def _quoted(node: SlurmNode, drained_by_extender: bool) -> str:
     """Return Slurm's own reason. Behind a drain of an extender its author is lost."""
-    words = earlier_reason(node.reason)
-    if not words:
+    site_reason = earlier_reason(node.reason)
+    if not site_reason:
         return ""
-    said = words if len(words) <= LONGEST else f"{words[: LONGEST - 3]}..."
+    quotation = site_reason if len(site_reason) <= LONGEST else f"{site_reason[: LONGEST - 3]}..."
     by = "" if drained_by_extender else node.reason_user
-    return f": {said}{f' (set by {by})' if by else ''}"
+    return f": {quotation}{f' (set by {by})' if by else ''}"

@@ -94,10 +94,10 @@ def closest(kind: str, requested: Amounts, offers: Mapping[str, Amounts]) -> str
 def _lacked(name: str, amount: int, has: int, offers: Iterable[Amounts]) -> str:
     most = max((size for offer in offers if (size := offer.get(name, 0)) != UNKNOWN), default=0)
     kind, typed, _ = name.partition(":")
-    said = f"{has}{unit(name)} of {amount}{unit(name)} requested {name}"
+    text = f"{has}{unit(name)} of {amount}{unit(name)} requested {name}"
     if most > has:
-        return f"{said} (largest: {most}{unit(name)})"
+        return f"{text} (largest: {most}{unit(name)})"
     if most or not typed:
-        return said
+        return text
     types = sorted({one for offer in offers for one in offer if one.startswith(f"{kind}:")})
-    return f"{said} (available types: {', '.join(types) or 'none'})"
+    return f"{text} (available types: {', '.join(types) or 'none'})"

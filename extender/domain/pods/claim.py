@@ -121,10 +121,10 @@ class Claims:
         if max(len(node), len(slurm_node)) > LONGEST_NAME:  # no name of a node: it is not kept beside its proof
             return Claim(hint=job_id)
         gang = _gang_place(annotations)
-        said = annotations.get(ALLOCATION_PROOF, "")[:_LONGEST_PROOF].encode(errors="replace")
-        if said and any(
+        proof = annotations.get(ALLOCATION_PROOF, "")[:_LONGEST_PROOF].encode(errors="replace")
+        if proof and any(
             hmac.compare_digest(
-                _proof(key, self._cluster, uid, job_id, node, slurm_node, *_signed(gang)).encode(), said
+                _proof(key, self._cluster, uid, job_id, node, slurm_node, *_signed(gang)).encode(), proof
             )
             for key in self._keys
         ):
@@ -159,6 +159,6 @@ def _job_id(text: str) -> int | None:
 
 
 @lru_cache(maxsize=16_384)  # what is on bound Pods is compared every few seconds
-def _proof(key: bytes, *said: str | int | None) -> str:
-    text = json.dumps([_VERSION, *said], separators=(",", ":"))
+def _proof(key: bytes, *signed: str | int | None) -> str:
+    text = json.dumps([_VERSION, *signed], separators=(",", ":"))
     return f"v{_VERSION}.{hmac.digest(key, text.encode(), hashlib.sha256).hex()}"

@@ -43,12 +43,12 @@ def _exit(pod: PodView) -> list[str]:
     failure = pod.failure
     if failure is None:
         return []
-    words = [f"exit {failure.exit_code}"]
+    parts = [f"exit {failure.exit_code}"]
     if failure.reason not in _ORDINARY:
-        words.append(failure.reason)
+        parts.append(failure.reason)
     if len(pod.containers) + len(pod.init_containers) > 1 and failure.container:
-        words.append(f"(container {failure.container})")
-    return [" ".join(words)]
+        parts.append(f"(container {failure.container})")
+    return [" ".join(parts)]
 
 
 def _one_line(text: str) -> str:

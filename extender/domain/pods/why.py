@@ -214,8 +214,10 @@ def _why(p: Placeholder, context: WaitContext) -> Why:
         case _ if not p.wants:
             return Why(Cause.POD_TERMINATING, "The Pod is ending and needs no job.")
         case ReleasingState():
-            said = f": {p.reason.rstrip('.')}" if p.reason else ""
-            return Why(Cause.RETRYING, f"Slurm job {p.job_id} is being ended{said}. Another one is submitted then.")
+            cause_text = f": {p.reason.rstrip('.')}" if p.reason else ""
+            return Why(
+                Cause.RETRYING, f"Slurm job {p.job_id} is being ended{cause_text}. Another one is submitted then."
+            )
         case WaitingState() as waiting:
             return _waiting(p, waiting, context)
         case UnsureState():
@@ -239,17 +241,17 @@ def _waiting(p: Placeholder, waiting: WaitingState, context: WaitContext) -> Why
     if waiting.doubted_since is not None and not p.reason:
         cause, nodes = Cause.NODE_NOT_MAPPED, ", ".join(p.slurm_nodes) or "a node"
         text = f"Slurm allocated {nodes} to job {p.job_id}, for which Kubernetes has no Node (yet)."
-    said = [text]
+    sentences = [text]
     if place.partition:
-        said.append(f"Partition: {place.partition}.")
+        sentences.append(f"Partition: {place.partition}.")
     if place.reason in _IN_TURN and place.before:
         pods = "other Pod is" if place.before == 1 else "other Pods are"
-        said.append(f"{_about(place.before)} {pods} ahead of it in this partition.")
+        sentences.append(f"{_about(place.before)} {pods} ahead of it in this partition.")
     if place.starts_at > context.wall:
-        said.append(f"Slurm expects it to start at {_rounded(place.starts_at, context.wall)}.")
+        sentences.append(f"Slurm expects it to start at {_rounded(place.starts_at, context.wall)}.")
     if context.claims:
-        said.append(context.claims)
-    return _if_answered(Why(cause, " ".join(said)), context)
+        sentences.append(context.claims)
+    return _if_answered(Why(cause, " ".join(sentences)), context)
 
 
 def _submitting(context: WaitContext) -> Why:
@@ -279,8 +281,8 @@ def _absent(p: Placeholder, context: WaitContext) -> Why:
     if p.fits_nowhere or not p.candidates:
         return Why(Cause.NO_SUITABLE_NODE, p.reason or "No node is large enough for this Pod.")
     if p.failures:
-        said = f"{p.reason.rstrip('.')}. " if p.reason else ""
-        return _if_answered(Why(Cause.RETRYING, f"{said}The submission is retried after a pause."), context)
+        cause_text = f"{p.reason.rstrip('.')}. " if p.reason else ""
+        return _if_answered(Why(Cause.RETRYING, f"{cause_text}The submission is retried after a pause."), context)
     return _submitting(context)
 
 

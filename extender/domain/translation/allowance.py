@@ -57,7 +57,7 @@ def decided(rule: TenancyRule | None) -> frozenset[str]:
         table.PRIORITY.name: allowed.priority,
         table.NICE.name: allowed.nice,
     }
-    return frozenset(name for name, said in says.items() if said is not None)
+    return frozenset(name for name, value in says.items() if value is not None)
 
 
 def beyond(rule: TenancyRule, asker: Asker, policy: TranslationPolicy) -> Iterator[str]:

@@ -14,9 +14,9 @@ def gang_request(found: Complete, translations: Mapping[str, Translation]) -> Ag
     """Return the request of the gang, or every fault of its members. `translations` are those of its Pods, by UID."""
     faults, asked = list[str](), list[MemberRequest]()
     for one in found.members:
-        said, name = translations[one.pod.uid], one.pod.full_name
-        if isinstance(said, TranslationRefused):
-            faults += [f"Pod {name}: {fault}" for fault in said.faults]
+        translation, name = translations[one.pod.uid], one.pod.full_name
+        if isinstance(translation, TranslationRefused):
+            faults += [f"Pod {name}: {fault}" for fault in translation.faults]
         else:
-            asked.append(MemberRequest(name, said.request))
+            asked.append(MemberRequest(name, translation.request))
     return Disagreed(tuple(faults)) if faults else agreed(gang_title(found.members[0].membership), asked, found.size)

@@ -51,8 +51,8 @@ def to_gres(requests: Mapping[str, int], policy: TranslationPolicy) -> GresReadi
         if count <= 0:
             continue
         if resource.startswith(HUGEPAGES_PREFIX):
-            said = f"{resource}: Slurm does not account for huge pages"
-            notices.append(Notice(Reason.NOT_ACCOUNTED_BY_SLURM, said))
+            sentence = f"{resource}: Slurm does not account for huge pages"
+            notices.append(Notice(Reason.NOT_ACCOUNTED_BY_SLURM, sentence))
             continue
         if "/" not in resource:
             continue
@@ -62,8 +62,8 @@ def to_gres(requests: Mapping[str, int], policy: TranslationPolicy) -> GresReadi
             continue
         rule, name = found
         if name == NOT_IN_SLURM:
-            said = f"{resource}: the site's GRES map has no GRES for it, so Slurm does not account for it"
-            notices.append(Notice(Reason.NOT_ACCOUNTED_BY_SLURM, said))
+            sentence = f"{resource}: the site's GRES map has no GRES for it, so Slurm does not account for it"
+            notices.append(Notice(Reason.NOT_ACCOUNTED_BY_SLURM, sentence))
         elif not is_gres(name):
             faults.append(
                 f"{resource}: the site's GRES map ({rule.resource}: {rule.gres}) converts it to {name!r}, which is no "
@@ -139,8 +139,10 @@ def _types_of(
             if policy.gpu_types:
                 known = ", ".join(sorted(policy.gpu_types))
                 for value in unknown:
-                    said = f"{label}: {value} has no GPU type in the site's map ({known}); the job requests any type"
-                    notices.append(Notice(Reason.UNKNOWN_GPU_TYPE, said))
+                    sentence = (
+                        f"{label}: {value} has no GPU type in the site's map ({known}); the job requests any type"
+                    )
+                    notices.append(Notice(Reason.UNKNOWN_GPU_TYPE, sentence))
             continue
         named = {policy.gpu_types[value] for value in values}
         types = named if types is None else types & named

@@ -18,25 +18,25 @@ class Licenses:
     faults: tuple[str, ...] = ()
 
 
-def combined(said: str, needed: Mapping[str, int], where: str) -> Licenses:
-    """Return `said` and the other licences that are needed. `where` begins a sentence about `said`.
+def combined(requested: str, needed: Mapping[str, int], where: str) -> Licenses:
+    """Return `requested` and the other licences that are needed. `where` begins a sentence about `requested`.
 
     A licence that both name is one and the same, so as many have to be asked for as are needed.
     """
     if not needed:
-        return Licenses(said)
-    if "|" in said or ";" in said:
+        return Licenses(requested)
+    if "|" in requested or ";" in requested:
         names = ", ".join(sorted(needed))
         fault = f"{where} lets Slurm choose, but the Pod's resources request licences too ({names}); name each licence"
-        return Licenses(said, (fault,))
-    counts = counted(said)
+        return Licenses(requested, (fault,))
+    counts = counted(requested)
     faults = tuple(
         f"{where} requests {counts[name]} {name}, but the Pod's resources request {count}; it must be at least that"
         for name, count in sorted(needed.items())
         if counts.get(name, count) < count
     )
     more = [f"{name}:{count}" for name, count in sorted(needed.items()) if name not in counts]
-    return Licenses(",".join([*filter(None, [said]), *more]), faults)
+    return Licenses(",".join([*filter(None, [requested]), *more]), faults)
 
 
 def counted(text: str) -> dict[str, int]:

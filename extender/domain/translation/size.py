@@ -57,17 +57,18 @@ def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy, 
         if not chosen.get(table.GPU_TYPE):
             notices += [notice for pod in pods for notice in gpu_type(pod, policy).notices]
     elif chosen.get(table.GPU_TYPE):
-        said = f"{chosen.says(table.GPU_TYPE)} has no effect: the Pod requests no GPU without a type"
-        notices.append(Notice(Reason.SETTING_WITHOUT_EFFECT, said))
+        sentence = f"{chosen.says(table.GPU_TYPE)} has no effect: the Pod requests no GPU without a type"
+        notices.append(Notice(Reason.SETTING_WITHOUT_EFFECT, sentence))
     if chosen.get(table.GRES):
         faults += _too_few(chosen, gres)
         if policy.under_accounting is UnderAccounting.REFUSE:
             faults += [
-                f"{said}; it must name as many (jobs.underAccounting is refuse)" for said in _others(chosen, gres)
+                f"{sentence}; it must name as many (jobs.underAccounting is refuse)"
+                for sentence in _others(chosen, gres)
             ]
         else:
             end = "Slurm accounts for none of them"
-            notices += [Notice(Reason.NOT_ACCOUNTED_BY_SLURM, f"{said}; {end}") for said in _others(chosen, gres)]
+            notices += [Notice(Reason.NOT_ACCOUNTED_BY_SLURM, f"{sentence}; {end}") for sentence in _others(chosen, gres)]
     return Size(
         max(size.cpus for size in sizes),
         0 if whole else max(size.memory_mb for size in sizes),
@@ -94,12 +95,12 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy, may_be
     ):
         asked = chosen.get(setting)
         if asked is not None and asked < requested:
-            said = f"{chosen.says(setting)} is less than the {requested} {unit} that the Pod requests"
+            sentence = f"{chosen.says(setting)} is less than the {requested} {unit} that the Pod requests"
             if refuses:
-                faults.append(f"{said}; it must be at least that much (jobs.underAccounting is refuse)")
+                faults.append(f"{sentence}; it must be at least that much (jobs.underAccounting is refuse)")
             else:
                 notices.append(
-                    Notice(Reason.NOT_ACCOUNTED_BY_SLURM, f"{said}; Slurm accounts for less than Kubernetes does")
+                    Notice(Reason.NOT_ACCOUNTED_BY_SLURM, f"{sentence}; Slurm accounts for less than Kubernetes does")
                 )
     cpus, memory_mb = chosen.get(table.CPUS) or cpus, chosen.get(table.MEMORY) or memory_mb
     missing = policy.missing_requests
@@ -117,16 +118,17 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy, may_be
         if policy.unknown_resources is UnknownResources.REFUSE:
             known = ", ".join(rule.resource for rule in policy.gres_rules) or "nothing"
             faults += [
-                f"{said}, and jobs.unknownResources is refuse; the map names {known}" for said in reading.unknown
+                f"{sentence}, and jobs.unknownResources is refuse; the map names {known}"
+                for sentence in reading.unknown
             ]
         else:
             end = "Slurm does not count it, only the kubelet grants it"
-            notices += [Notice(Reason.NOT_ACCOUNTED_BY_SLURM, f"{said}; {end}") for said in reading.unknown]
+            notices += [Notice(Reason.NOT_ACCOUNTED_BY_SLURM, f"{sentence}; {end}") for sentence in reading.unknown]
     claimed = pod.claimed or ClaimedGres()
     faults += claimed.faults
     notices += [
-        Notice(Reason.NOT_ACCOUNTED_BY_SLURM, f"{said}; kube-scheduler allocates it, and Slurm does not count it")
-        for said in claimed.delegated
+        Notice(Reason.NOT_ACCOUNTED_BY_SLURM, f"{sentence}; kube-scheduler allocates it, and Slurm does not count it")
+        for sentence in claimed.delegated
     ]
     gres = _summed((reading.gres, claimed.gres))
     return Size(cpus, memory_mb, whole, gres, reading.licenses, tuple(faults), (*notices, *reading.notices))

@@ -190,16 +190,16 @@ def names_partition(pod: PodView, root_annotations: Mapping[str, str], policy: T
 
 def _request(pods: Sequence[PodView], chosen: Chosen, size: Size, defaults: JobDefaults, created: float) -> JobRequest:
     """Return the request with every setting that is given or has a default, and with the size of the Pods."""
-    said: dict[str, Any] = {"title": pods[0].full_name}
+    fields: dict[str, Any] = {"title": pods[0].full_name}
     for setting in table.SETTINGS:
         asked = chosen.get(setting)
         value = defaults.get(setting) if asked is None else asked
         if setting.request and value is not None and not isinstance(value, Unsent):
-            said[setting.request] = value.at(created) if isinstance(value, Instant) else value
+            fields[setting.request] = value.at(created) if isinstance(value, Instant) else value
         if isinstance(value, Switches):
-            said |= {"switches": value.count, "switches_wait_s": value.wait_s}
-    said |= {"cpus": size.cpus, "memory_mb": size.memory_mb, "whole_node": size.whole_node}
-    return JobRequest(**said, members=len(pods), gres=size.gres)
+            fields |= {"switches": value.count, "switches_wait_s": value.wait_s}
+    fields |= {"cpus": size.cpus, "memory_mb": size.memory_mb, "whole_node": size.whole_node}
+    return JobRequest(**fields, members=len(pods), gres=size.gres)
 
 
 def _licenses(chosen: Chosen, defaults: JobDefaults, size: Size) -> Licenses:

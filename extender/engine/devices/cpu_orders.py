@@ -48,7 +48,7 @@ class CpuOrders:
         self._reported[name] = text
         if len(self._reported) > REPORTED_KEPT:
             del self._reported[next(iter(self._reported))]
-        said = f"{text} ResourceClaims for CPUs are left to kube-scheduler there (docs/devices.md)."
+        sentence = f"{text} ResourceClaims for CPUs are left to kube-scheduler there (docs/devices.md)."
         self._announcer.announce(
-            Announcement("Node", "", name, node.uid, Reason.CPUS_NOT_CHOSEN_BY_SLURM, said, warning=True)
+            Announcement("Node", "", name, node.uid, Reason.CPUS_NOT_CHOSEN_BY_SLURM, sentence, warning=True)
         )

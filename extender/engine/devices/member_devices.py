@@ -31,7 +31,7 @@ from extender.engine.devices.pod_devices import PodDevices
 
 _log = structlog.get_logger(__name__)
 
-PATIENCE_S = 60.0
+DEVICE_WAIT_S = 60.0
 """How long an allocation is kept while its devices are not published, or not freed by Pods that have ended. A kubelet
 that restarts removes ResourceSlices for up to 30 s."""
 
@@ -100,7 +100,7 @@ class MemberDevices:
         if not self._pods.device_map:
             return ""
         waits = (self._pods.waits_for(member.ref.uid) for member in p.members if member.wanting)
-        return next((said for said in waits if said), "")
+        return next((why for why in waits if why), "")
 
     def writes_claims(self, ref: MemberRef, node: str) -> bool:
         """Return whether a Pod has ResourceClaims that `settle` writes."""
@@ -254,7 +254,7 @@ class MemberDevices:
         if job_id != p.job_id:
             since = now
         self._unknown_since[p.key] = (p.job_id, since)
-        if now - since < PATIENCE_S:
+        if now - since < DEVICE_WAIT_S:
             return e.AllocationBusy(found.text)
         del self._unknown_since[p.key]
         return e.AllocationMisfits(node, f"{found.text} {found.advice}")

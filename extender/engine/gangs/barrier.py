@@ -357,9 +357,9 @@ class GangBarrier:
     def _refusal(self, p: Placeholder, uid: str) -> tuple[str, str]:
         """Return the Node of a member that was not accepted in time, and a sentence about that."""
         pod, within_s = self._cache.get(uid), self._within_s(p)
-        said = pod.unschedulable if pod is not None else ""
+        refusal = pod.unschedulable if pod is not None else ""
         name = pod.full_name if pod is not None else "a member"
-        return p.node_of(uid), f"kube-scheduler did not accept {name} there within {within_s:g} s. {said}".strip()
+        return p.node_of(uid), f"kube-scheduler did not accept {name} there within {within_s:g} s. {refusal}".strip()
 
     def _continue_without(self, p: Placeholder, missing: Collection[str]) -> None:
         """Have later members bound without these, which keep their nodes and wait for kube-scheduler."""
@@ -412,8 +412,8 @@ class GangBarrier:
         One that waits for Slurm by its condition was tried before the grant, and may be in the queue since.
         """
         pod = self._cache.get(uid)
-        said = pod.unschedulable if pod is not None else ""
-        return uid in self._reached.get(key, ()) or (bool(said) and WAITING_TEXT not in said)
+        refusal = pod.unschedulable if pod is not None else ""
+        return uid in self._reached.get(key, ()) or (bool(refusal) and WAITING_TEXT not in refusal)
 
     async def _bind_all(self, key: str) -> None:
         """Bind every member that has no node, if all of them have voted and the nodes still fit."""

@@ -381,9 +381,9 @@ class GangMembers:
         for one, text in _untranslatable(p, candidates, joined):
             self._announce(one.pod, Reason.INVALID_SLURM_SETTINGS, text)
         requests = {
-            one.pod.uid: said.request
+            one.pod.uid: translation.request
             for one in candidates
-            if isinstance(said := joined[one.pod.uid].translation, Translated)
+            if isinstance(translation := joined[one.pod.uid].translation, Translated)
         }
         known = p.request or p.submitted_request
         request = known or self._request_again(p, candidates, requests)
@@ -484,9 +484,9 @@ def _untranslatable(
 ) -> Iterator[tuple[GangCandidate, str]]:
     """Yield the later Pods of a gang with nodes that may have none of them as they are, each with the faults."""
     for one in candidates:
-        said = joined[one.pod.uid].translation
-        if isinstance(said, TranslationRefused) and not one.pod.node_name and not p.has_slot(one.pod.uid):
-            yield one, "; ".join(said.faults)
+        translation = joined[one.pod.uid].translation
+        if isinstance(translation, TranslationRefused) and not one.pod.node_name and not p.has_slot(one.pod.uid):
+            yield one, "; ".join(translation.faults)
 
 
 def _slots(found: Complete, p: Placeholder | None) -> dict[str, int]:

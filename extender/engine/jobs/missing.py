@@ -167,8 +167,8 @@ class MissingJobTracker:
             self.count.held[Orphan.POD] += 1
             _log.error("eviction_paused", pod=_names(refs), uid=key, job_id=job_id)
         for ref in refs:
-            said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.EVICTION_PAUSED, text, warning=True)
-            self._announcer.announce(said)
+            announcement = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.EVICTION_PAUSED, text, warning=True)
+            self._announcer.announce(announcement)
         self._notify(key, True)
 
     def _confirmed(self, _event: MassDeletionConfirmed) -> None:

@@ -32,7 +32,7 @@ class JobReadVersions:
         self._live = live
         self._number = count()
         self._notified: dict[int, RequestTime] = {}
-        self._words: dict[int, frozenset[str]] = {}
+        self._states: dict[int, frozenset[str]] = {}
         self._wanted: dict[tuple[str, int], RequestTime] = {}
         """Since when each workload waits for an answer about its job."""
 
@@ -77,16 +77,16 @@ class JobReadVersions:
         last = self._notified.get(job_id)
         return last is not None and requested_at < last
 
-    def words(self, job_id: int) -> frozenset[str] | None:
+    def states(self, job_id: int) -> frozenset[str] | None:
         """Return the state words of the latest answer about this job; `None`: no answer, or there was no such job."""
-        return self._words.get(job_id)
+        return self._states.get(job_id)
 
-    def note(self, job_id: int, words: frozenset[str] | None) -> None:
+    def note(self, job_id: int, states: frozenset[str] | None) -> None:
         """Record the state words of the latest answer."""
-        if words is None:
-            self._words.pop(job_id, None)
+        if states is None:
+            self._states.pop(job_id, None)
         else:
-            self._words[job_id] = words
+            self._states[job_id] = states
 
     def is_news(self, job_id: int, requested_at: RequestTime) -> bool:
         """Return whether no later request has been answered; if so, this answer becomes the latest."""
@@ -97,6 +97,6 @@ class JobReadVersions:
         live = self._live()
         if max(len(self._notified), len(self._doubted)) > 2 * len(live) + SPARE:
             self._notified = {job: when for job, when in self._notified.items() if job in live}
-            self._words = {job: words for job, words in self._words.items() if job in live}
+            self._states = {job: states for job, states in self._states.items() if job in live}
             self._doubted = {job: when for job, when in self._doubted.items() if job in live}
         return True

@@ -9,13 +9,13 @@ import structlog
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.job_outcomes import slurm_states as o
-from extender.domain.jobs.by_hand import changes
 from extender.domain.jobs.events import job_events
 from extender.domain.jobs.identity import job_name, mark_of
 from extender.domain.jobs.job import JobRequest, JobView
+from extender.domain.jobs.manual_changes import changes
 from extender.domain.jobs.ownership import proof
 from extender.domain.jobs.time_limit import due_in
-from extender.domain.nodes.whereabouts import slurm_nodes_of
+from extender.domain.nodes.member_nodes import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, PortError
 from extender.domain.states import UnsureState
@@ -143,9 +143,11 @@ class JobReader:
                 continue
             running = isinstance(seen, o.Running | o.Ending | o.Starting)
             found = mark_of(job)
-            attempt, older, wishes = (found.attempt, found.epoch != epoch, found.wishes) if found else (0, False, ())
+            attempt, older, digests = (
+                (found.attempt, found.epoch != epoch, found.request_digests) if found else (0, False, ())
+            )
             left = left_by_all(now, job, self._state.deferred.unbound()) if running else ()
-            live.append(e.JobFound(job.job_id, attempt, running, job.excluded, older, wishes, left))
+            live.append(e.JobFound(job.job_id, attempt, running, job.excluded, older, digests, left))
         if not live and not ended and self._would_vanish(now, asked_at):
             known = now.job_id or next((m.job_id for m in now.members if m.job_id is not None), None)
             if not self._state.missing_jobs.may_end(now.key, known, now.refs, nodes_unknown=self._nodes_unknown(now)):
@@ -200,11 +202,11 @@ class ManualChangeNotifier:
         if job.job_id != p.job_id:
             return
         found = dict(changes(request, job, name))
-        last_job, words = self._notified.get(p.key, (job.job_id, frozenset[str]()))
+        last_job, kinds = self._notified.get(p.key, (job.job_id, frozenset[str]()))
         if last_job != job.job_id:
-            words = frozenset()
+            kinds = frozenset()
         for word, text in found.items():
-            if word not in words:
+            if word not in kinds:
                 _log.warning(
                     "job_changed_manually", what=word, job_id=job.job_id, pod=p.pod_names, uid=p.key, text=text
                 )

@@ -259,8 +259,8 @@ class NodeCapacityIndex:
                 self._by_amount.clear()
             alike: dict[tuple[bool, str], list[str]] = {}  # thousands of Nodes say it in a handful of words
             for name, node in self._nodes.items():
-                said = bool(node.allocatable), node.allocatable.get(resource, "")
-                alike.setdefault(said, []).append(name)
+                reported = bool(node.allocatable), node.allocatable.get(resource, "")
+                alike.setdefault(reported, []).append(name)
             requested = (resource,)
             pairs = [(room.of_kubelet(self._nodes[names[0]], requested)[resource], names) for names in alike.values()]
             pairs.sort(key=itemgetter(0))
@@ -315,8 +315,8 @@ def _unsuitable(
             counts["not usable in the mode of the job"] += 1
         else:
             counts["excluded by kube-scheduler or by rules of a Pod"] += 1
-    said = ", ".join(f"{count} {why}" for why, count in sorted(counts.items(), key=itemgetter(0), reverse=True))
-    return f"Other nodes: {said}." if said else ""
+    reasons = ", ".join(f"{count} {why}" for why, count in sorted(counts.items(), key=itemgetter(0), reverse=True))
+    return f"Other nodes: {reasons}." if reasons else ""
 
 
 def _suitable(nodes: Sequence[str]) -> str:

@@ -9,10 +9,10 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.jobs.changes import FOLLOWED, changed, raises_limit
-from extender.domain.jobs.identity import job_name, named_members, with_wishes
+from extender.domain.jobs.identity import job_name, named_members, with_request_digests
 from extender.domain.jobs.job import JobOrder, JobRequest, JobView
+from extender.domain.jobs.request_digests import request_digests
 from extender.domain.jobs.time_limit import whence, within_partition
-from extender.domain.jobs.wishes import wishes_of
 from extender.domain.placeholder import Placeholder
 from extender.domain.ports import Clock, PortError
 from extender.domain.renewal import replace
@@ -72,7 +72,7 @@ class Submissions:
         named = next((ref.full_name for ref in p.refs), "")
         mark = replace(
             mark,
-            wishes=wishes_of(request),
+            request_digests=request_digests(request),
             grace_s=max(graces, default=None),
             pod=named,
             checkpoint=checkpoint,
@@ -163,8 +163,8 @@ class Submissions:
 
 def _marks_with(job: JobView, request: JobRequest) -> dict[str, str]:
     """Return the marks of a job that a change to `request` has to rewrite, by the field that holds them."""
-    texts, wishes = {"admin_comment": job.admin_comment, "extra": job.extra}, wishes_of(request)
-    return {place: new for place, text in texts.items() if (new := with_wishes(text, wishes)) != text}
+    texts, digests = {"admin_comment": job.admin_comment, "extra": job.extra}, request_digests(request)
+    return {place: new for place, text in texts.items() if (new := with_request_digests(text, digests)) != text}
 
 
 def _explained(event: e.Event, request: JobRequest) -> e.Event:

@@ -35,19 +35,19 @@ def as_created(
         job_name = f"{name}-{placed.part}" if placed.part else name
         made = OwnerReference(BATCH, "Job", job_name, f"{uid} {placed.part}")
         above = (_sized(ControllerView(made, _annotations(placed.job)), placed.job), view)
-    said, marks = dict(pod.labels), dict(pod.annotations)
+    pod_labels, marks = dict(pod.labels), dict(pod.annotations)
     if kind == "LeaderWorkerSet":
         spec = document.get("spec")
         template = spec.get("leaderWorkerTemplate") if isinstance(spec, Mapping) else None
         size = template.get("size", 1) if isinstance(template, Mapping) else 1
         worker = "1" if placed.worker else "0"
-        said |= {labels.LWS_NAME: name, labels.LWS_GROUP_INDEX: "0", labels.LWS_WORKER_INDEX: worker}
+        pod_labels |= {labels.LWS_NAME: name, labels.LWS_GROUP_INDEX: "0", labels.LWS_WORKER_INDEX: worker}
         marks[labels.LWS_SIZE] = str(size)
         if placed.worker:
             above = (ControllerView(OwnerReference("v1", "Pod", f"{name}-0", uid)), view)
     elif kind == "JobSet":
-        said |= {labels.JOBSET_NAME: name, labels.JOBSET_REPLICATED_JOB: placed.part}
-    return replace(pod, uid=uid, owner=above[0].owner, labels=said, annotations=marks), above
+        pod_labels |= {labels.JOBSET_NAME: name, labels.JOBSET_REPLICATED_JOB: placed.part}
+    return replace(pod, uid=uid, owner=above[0].owner, labels=pod_labels, annotations=marks), above
 
 
 def _sized(view: ControllerView, document: Mapping[str, Any]) -> ControllerView:

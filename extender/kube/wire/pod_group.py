@@ -65,8 +65,8 @@ def _progress(status: Fields) -> GroupStatus | None:
 def _condition(status: Fields) -> GroupStatus | None:
     for one in status.each("conditions"):
         if one.text("type") in {SCHEDULED, INITIALLY_SCHEDULED}:
-            said = (one.text(key) for key in ("reason", "message", "lastTransitionTime"))
-            return GroupCondition(one.text("type"), one.text("status") == "True", *said)
+            texts = (one.text(key) for key in ("reason", "message", "lastTransitionTime"))
+            return GroupCondition(one.text("type"), one.text("status") == "True", *texts)
     return None
 
 

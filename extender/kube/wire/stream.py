@@ -167,13 +167,15 @@ def _as_refusal(status: Fields, code: int) -> Refusal:
     return Refusal(status.number("code") or code, status.text("reason"), status.text("message"), wait)
 
 
-def pause_of(said: object) -> float:
+def pause_of(retry_after: object) -> float:
     """Return seconds to wait, at most LONGEST_PAUSE_S; 0.0 for what is no number of seconds."""
-    if isinstance(said, str):
-        said = int(said) if said.isascii() and said.isdigit() and len(said) <= _DIGITS else 0
-    if isinstance(said, bool) or not isinstance(said, int | float) or not said > 0:
+    if isinstance(retry_after, str):
+        retry_after = (
+            int(retry_after) if retry_after.isascii() and retry_after.isdigit() and len(retry_after) <= _DIGITS else 0
+        )
+    if isinstance(retry_after, bool) or not isinstance(retry_after, int | float) or not retry_after > 0:
         return 0.0
-    return float(min(said, LONGEST_PAUSE_S))
+    return float(min(retry_after, LONGEST_PAUSE_S))
 
 
 def _identity_or_none(item: Mapping[str, Any]) -> Identity:

@@ -135,7 +135,7 @@ async def test_a_mark_that_does_not_say_what_was_asked_changes_nothing(site: Sit
     for place in ("extra", "admin_comment"):
         mark = decode_mark(getattr(job, place))
         assert mark is not None
-        setattr(job, place, encode_mark(replace(mark, wishes=())))
+        setattr(job, place, encode_mark(replace(mark, request_digests=())))
     annotate(site, time_limit="7")
     async with site.running():
         await asyncio.sleep(60)

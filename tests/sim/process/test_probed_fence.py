@@ -9,7 +9,7 @@ import pytest
 
 from extender.assembly.io_context import LoopClock
 from extender.config.load import parse
-from extender.doctor.facts import Probed, ProbedFence
+from extender.doctor.facts import ProbedFence, ProbeResult
 from extender.doctor.gather.probe import ask_fence, submit_probe
 from extender.doctor.tools import ONCE, Tools
 from simulator.network.httpcore_backend import http_transport
@@ -20,7 +20,7 @@ from tests.sim.process.test_fence_evidence import UnprovenSite, new_site
 pytestmark = pytest.mark.looptime
 
 
-async def probe(site: UnprovenSite) -> tuple[Probed, ProbedFence | None]:
+async def probe(site: UnprovenSite) -> tuple[ProbeResult, ProbedFence | None]:
     """Submit the probe, end its job as its script does, and ask for the call of the Epilog."""
 
     def client(address: str, token: TokenSource) -> SlurmClient:

@@ -43,7 +43,7 @@ def test_marks_names_claims_and_drains_are_read(version: str) -> None:
         written = json.loads(said["admin_comment"])
         assert written.pop("slurm-extender") == 1
         read = {"c": mark.cluster, "s": mark.scheduler, "u": mark.workload, "a": mark.attempt, "e": mark.epoch}
-        assert written == {**read, "g": mark.grace_s, "p": mark.pod, "r": dict(mark.wishes)}
+        assert written == {**read, "g": mark.grace_s, "p": mark.pod, "r": dict(mark.request_digests)}
         [token] = [text.partition("=")[2] for text in said["environment"] if text.startswith("SLURM_EXTENDER_TOKEN=")]
         assert hook_token_matches(b"secret", mark, token), "its script is believed no more"
         assert is_named_for(said["name"], CLUSTER, SCHEDULER, mark.workload)

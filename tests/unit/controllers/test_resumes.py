@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from extender.controllers.nodes.resumes import APART, AT_ONCE, LONGEST, SELDOM, ResumeWatch
+from extender.controllers.nodes.resumes import APART, AT_ONCE, LONGEST, SLOW_READ_INTERVAL_S, ResumeWatch
 from tests.builders.fake_api import running
 from tests.builders.loop_clock import LoopClock
 
@@ -53,13 +53,13 @@ async def test_a_node_where_a_pod_may_be_ending_is_checked_every_moment_and_rare
     async with watching("n1", closely=60.0) as looks:
         assert (await looks.during(30.0))["n1"] >= 30.0 / APART - 2
         await looks.during(31.0)
-        assert 8 <= (await looks.during(20.0))["n1"] <= 20.0 / SELDOM
+        assert 8 <= (await looks.during(20.0))["n1"] <= 20.0 / SLOW_READ_INTERVAL_S
 
 
 async def test_other_nodes_do_not_take_turns_from_one_where_it_hurts() -> None:
     async with watching(*(f"n{number}" for number in range(100))) as looks:
         looks.watch.closely("n50", 3600.0)
-        await asyncio.sleep(SELDOM)
+        await asyncio.sleep(SLOW_READ_INTERVAL_S)
         seen = await looks.during(60.0)
         assert seen["n50"] >= 60.0 / APART - 5
         assert min(seen.values()) >= 20
@@ -69,7 +69,7 @@ async def test_however_many_are_held_the_reads_are_bounded_and_each_has_its_turn
     names = [f"n{number}" for number in range(1000)]
     async with watching(*names) as looks:
         seen = await looks.during(120.0)
-        assert seen.total() <= AT_ONCE * 120.0 / (SELDOM / 4)
+        assert seen.total() <= AT_ONCE * 120.0 / (SLOW_READ_INTERVAL_S / 4)
         assert len(seen) == len(names)
         for name in names:
             looks.watch.closely(name, 3600.0)

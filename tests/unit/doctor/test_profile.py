@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from extender.config.yaml_text import YamlFault
 from extender.doctor.checks.scheduler import called_by, profile, schedulers
-from extender.doctor.facts import Configured, ExpectedProfile
+from extender.doctor.facts import ExpectedProfile, SchedulerConfigFile
 from extender.doctor.finding import Verdict
 from extender.doctor.gather.deployments import scheduler_documents
 from tests.builders.kustomize import CORE, TLS, documents
@@ -126,7 +126,7 @@ def test_plugins_may_be_disabled_where_they_act() -> None:
 
 def test_a_kube_scheduler_without_the_profile_is_found() -> None:
     bare = {"kind": "KubeSchedulerConfiguration", "profiles": [{"schedulerName": "default-scheduler"}]}
-    [one] = schedulers([Configured("ConfigMap x/y", bare)], PLAIN)
+    [one] = schedulers([SchedulerConfigFile("ConfigMap x/y", bare)], PLAIN)
     assert one.verdict is ERROR
     assert one.seen.startswith("ConfigMap x/y: no profile has the schedulerName slurm")
     assert [one.verdict for one in schedulers([], PLAIN)] == [WARNING]
@@ -135,12 +135,12 @@ def test_a_kube_scheduler_without_the_profile_is_found() -> None:
 
 def test_the_profile_of_another_kube_scheduler_is_not_judged() -> None:
     bare = {"kind": "KubeSchedulerConfiguration", "profiles": [{"schedulerName": "default-scheduler"}]}
-    found = schedulers([Configured("a", bare), Configured("b", SHIPPED)], PLAIN)
+    found = schedulers([SchedulerConfigFile("a", bare), SchedulerConfigFile("b", SHIPPED)], PLAIN)
     assert [one.verdict for one in found] == [OK]
 
 
 def test_two_kube_schedulers_of_one_name_are_wrong() -> None:
-    found = list(schedulers([Configured("a", SHIPPED), Configured("b", SHIPPED)], PLAIN))
+    found = list(schedulers([SchedulerConfigFile("a", SHIPPED), SchedulerConfigFile("b", SHIPPED)], PLAIN))
     assert [one.verdict for one in found] == [OK, OK, ERROR]
     assert "2 kube-schedulers serve slurm: a, b" in found[-1].seen
 
@@ -164,12 +164,12 @@ def test_whatever_stands_in_it_is_judged_and_breaks_nothing(place: tuple[Any, ..
     for part in place[:-1]:
         level = level[part]
     level[place[-1]] = junk
-    assert list(schedulers([Configured("f", document)], SECURE))
+    assert list(schedulers([SchedulerConfigFile("f", document)], SECURE))
 
 
 def test_a_text_that_is_no_yaml_is_said() -> None:
     assert scheduler_documents("{{- if .x }}\n") == []
-    [one] = schedulers([Configured("ConfigMap x/y", {}, "line 2: found {")], PLAIN)
+    [one] = schedulers([SchedulerConfigFile("ConfigMap x/y", {}, "line 2: found {")], PLAIN)
     assert (one.verdict, one.seen) == (WARNING, "ConfigMap x/y, line 2: found {")
     with pytest.raises(YamlFault):
         scheduler_documents("kind: KubeSchedulerConfiguration\n{{- if .x }}\n")

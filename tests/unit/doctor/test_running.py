@@ -14,7 +14,7 @@ from extender.config.listeners import Listener
 from extender.config.load import parse
 from extender.config.values import BindAddress
 from extender.doctor.checks.extender import NOT_TRUSTED, calls, hooks, listeners, probe, probed_fence, process
-from extender.doctor.facts import HealthLine, HooksAsConfigured, Probed, ProbedFence, RunningExtender
+from extender.doctor.facts import HealthLine, HooksAsConfigured, ProbedFence, ProbeResult, RunningExtender
 from extender.doctor.finding import Finding, Verdict, as_json, as_text, error, ok, skipped, warning, worst
 from extender.kube.connection import IN_A_POD
 from extender.server.process import warn_of_loopback
@@ -128,7 +128,7 @@ def test_a_fence_script_with_an_unknown_key_is_reported() -> None:
     assert [one.verdict for one in hooks(replace(GOOD, site_key_file=True), True)] == [OK]
 
 
-DONE = Probed("http://h:8000", 7, "n1", "COMPLETED", code=0)
+DONE = ProbeResult("http://h:8000", 7, "n1", "COMPLETED", code=0)
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ DONE = Probed("http://h:8000", 7, "n1", "COMPLETED", code=0)
         (replace(DONE, state="FAILED", code=15), ERROR, "another program answers there"),
         (replace(DONE, state="NODE_FAIL", code=0), ERROR, "NODE_FAIL"),
         (replace(DONE, state="PENDING", reason="Priority", code=None), WARNING, "PENDING (Priority)"),
-        (Probed("http://h:8000", error="Invalid partition"), ERROR, "Invalid partition"),
+        (ProbeResult("http://h:8000", error="Invalid partition"), ERROR, "Invalid partition"),
     ],
 )
-def test_what_a_probe_found_is_said(given: Probed, verdict: Verdict, said: str) -> None:
+def test_what_a_probe_found_is_said(given: ProbeResult, verdict: Verdict, said: str) -> None:
     [one] = probe(given)
     assert one.verdict is verdict
     assert said in one.seen

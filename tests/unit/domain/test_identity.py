@@ -14,7 +14,7 @@ from extender.domain.jobs.identity import (
     hook_token,
     hook_token_matches,
     job_name,
-    with_wishes,
+    with_request_digests,
 )
 from extender.domain.jobs.job import Mark
 
@@ -27,7 +27,7 @@ marks = st.builds(
     st.text(max_size=20),
     st.integers(0, 2**40),
     st.integers(0, 2**40),
-    st.dictionaries(words, words, max_size=3).map(lambda wishes: tuple(sorted(wishes.items()))),
+    st.dictionaries(words, words, max_size=3).map(lambda request_digests: tuple(sorted(request_digests.items()))),
 )
 
 
@@ -146,29 +146,31 @@ def test_a_mark_names_its_pod_unless_slurm_cannot_store_that_and_its_token_does_
     named = replace(MARK, pod="team/train")
     assert decode_mark(encode_mark(named)) == named
     assert hook_token(b"key", named) == hook_token(b"key", MARK)
-    long = replace(MARK, workload="u" * 900, wishes=(("comment", "x" * 100),), pod="p" * 100)
-    assert decode_mark(encode_mark(long)) == replace(long, wishes=(), pod="")
-    assert decode_mark(encode_mark(replace(long, workload="u" * 800))) == replace(long, workload="u" * 800, wishes=())
+    long = replace(MARK, workload="u" * 900, request_digests=(("comment", "x" * 100),), pod="p" * 100)
+    assert decode_mark(encode_mark(long)) == replace(long, request_digests=(), pod="")
+    assert decode_mark(encode_mark(replace(long, workload="u" * 800))) == replace(
+        long, workload="u" * 800, request_digests=()
+    )
 
 
-def test_a_mark_keeps_its_wishes_only_where_slurm_can_store_them() -> None:
-    long = replace(MARK, workload="u" * 900, wishes=(("comment", "x" * 100),))
+def test_a_mark_keeps_its_digests_only_where_slurm_can_store_them() -> None:
+    long = replace(MARK, workload="u" * 900, request_digests=(("comment", "x" * 100),))
     assert len(encode_mark(long)) <= NAME_LIMIT
-    assert decode_mark(encode_mark(long)) == replace(long, wishes=())
+    assert decode_mark(encode_mark(long)) == replace(long, request_digests=())
 
 
 @pytest.mark.parametrize("odd", [7, ["x"], {"comment": 7}])
-def test_wishes_that_cannot_be_read_are_not_known(odd: object) -> None:
+def test_digests_that_cannot_be_read_are_not_known(odd: object) -> None:
     text = json.dumps(json.loads(encode_mark(MARK)) | {"r": odd})
     assert decode_mark(text) == MARK
 
 
 def test_the_token_of_a_job_is_the_same_whatever_it_has_been_asked_for_since() -> None:
-    assert hook_token(b"key", replace(MARK, wishes=(("qos", "x"),))) == hook_token(b"key", MARK)
+    assert hook_token(b"key", replace(MARK, request_digests=(("qos", "x"),))) == hook_token(b"key", MARK)
 
 
 @pytest.mark.parametrize("around", ["{}", "{}: started", "note {}"])
-def test_new_wishes_are_written_into_the_mark_and_nothing_else(around: str) -> None:
-    text = with_wishes(around.format(encode_mark(MARK)), (("qos", "x"),))
-    assert text == around.format(encode_mark(replace(MARK, wishes=(("qos", "x"),))))
-    assert with_wishes("no mark", (("qos", "x"),)) == "no mark"
+def test_new_digests_are_written_into_the_mark_and_nothing_else(around: str) -> None:
+    text = with_request_digests(around.format(encode_mark(MARK)), (("qos", "x"),))
+    assert text == around.format(encode_mark(replace(MARK, request_digests=(("qos", "x"),))))
+    assert with_request_digests("no mark", (("qos", "x"),)) == "no mark"

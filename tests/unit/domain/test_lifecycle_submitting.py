@@ -8,7 +8,7 @@ import pytest
 
 from extender.domain import commands as c
 from extender.domain import events as e
-from extender.domain.jobs.wishes import wishes_of
+from extender.domain.jobs.request_digests import request_digests
 from extender.domain.lifecycle.machine import adopted
 from extender.domain.placeholder import Member, State
 from extender.domain.states import UnsureState, WaitingState
@@ -339,7 +339,7 @@ def test_a_pod_that_is_translated_after_its_job_was_found_has_the_job_changed_to
     p = adopted(POD.uid, [Member(POD)], title=REQUEST.title, job_id=None, now=1000.0, timing=TIMING)
     old = replace(REQUEST, comment="old")
     life = Life(p).notify(e.CandidatesChanged(NODES))
-    life.timer().notify(e.ProbeAnswered((e.JobFound(JOB, 1, running=False, wishes=wishes_of(old)),)))
+    life.timer().notify(e.ProbeAnswered((e.JobFound(JOB, 1, running=False, request_digests=request_digests(old)),)))
     assert life.state is State.WAITING
     changed = life.notify(wanted(request=replace(REQUEST, comment="new"))).one(c.UpdateJob)
     assert (changed.job_id, changed.request.comment) == (JOB, "new")
@@ -348,6 +348,6 @@ def test_a_pod_that_is_translated_after_its_job_was_found_has_the_job_changed_to
 def test_a_pod_that_is_translated_late_and_has_not_changed_leaves_its_job_as_it_is() -> None:
     p = adopted(POD.uid, [Member(POD)], title=REQUEST.title, job_id=None, now=1000.0, timing=TIMING)
     life = Life(p).notify(e.CandidatesChanged(NODES))
-    life.timer().notify(e.ProbeAnswered((e.JobFound(JOB, 1, running=False, wishes=wishes_of(REQUEST)),)))
+    life.timer().notify(e.ProbeAnswered((e.JobFound(JOB, 1, running=False, request_digests=request_digests(REQUEST)),)))
     assert not life.notify(wanted()).asked(c.UpdateJob)
     assert life.p.submitted_request == REQUEST

@@ -33,7 +33,7 @@ from extender.domain.wellknown import (
 from tests.builders.pod_views import a_node, a_pod
 
 DRAINED = Unavailable("SlurmDrained", "Slurm node n1 is DRAIN: disk")
-DOWN = Unavailable("SlurmDown", "Slurm node n1 is DOWN", said=False)
+DOWN = Unavailable("SlurmDown", "Slurm node n1 is DOWN", manual=False)
 OFF = MarkRules("slurm")
 CORDON = MarkRules("slurm", cordon=True)
 ALL = MarkRules("slurm", taint="NoSchedule", cordon=True, managed="NoSchedule", lock="NoExecute")

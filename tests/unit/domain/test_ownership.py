@@ -10,7 +10,7 @@ from extender.domain.events import MemberRef
 from extender.domain.jobs.identity import encode_mark, job_name
 from extender.domain.jobs.job import JobRequest, JobView, Mark, RunAs
 from extender.domain.jobs.ownership import Proof, caller_shown_by, mark_of_orphan, pod_of, proof
-from extender.domain.jobs.wishes import wishes_of
+from extender.domain.jobs.request_digests import request_digests
 
 OURS = Mark("c", "s", "workload-1", 3)
 MARK, OTHER = encode_mark(OURS), encode_mark(Mark("c", "s", "workload-2", 1))
@@ -69,7 +69,7 @@ def test_a_job_that_no_workload_claims_is_the_extenders_only_if_no_other_client_
 
 
 ASKED = JobRequest("web", 2, 100)
-MADE = encode_mark(replace(OURS, wishes=wishes_of(ASKED)))
+MADE = encode_mark(replace(OURS, request_digests=request_digests(ASKED)))
 
 
 def test_a_job_that_was_requested_as_no_other_user_shows_as_which_user_the_extender_asks() -> None:
@@ -83,7 +83,12 @@ def test_a_job_that_was_requested_as_no_other_user_shows_as_which_user_the_exten
         (a_job(admin=MARK), ASKED),
         (a_job(admin=MADE), replace(ASKED, run_as=RunAs(OWNER, OWNER))),
         (a_job(admin=MADE), None),
-        (a_job(admin=encode_mark(replace(OURS, wishes=wishes_of(replace(ASKED, run_as=RunAs(7, 7)))))), ASKED),
+        (
+            a_job(
+                admin=encode_mark(replace(OURS, request_digests=request_digests(replace(ASKED, run_as=RunAs(7, 7)))))
+            ),
+            ASKED,
+        ),
     ],
     ids=["its owner can write that", "an earlier release", "asked for a user", "not known", "was asked for a user"],
 )

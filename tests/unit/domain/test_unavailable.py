@@ -41,7 +41,7 @@ def a_node(state: str = "IDLE", *flags: str, reason: str = "", user: str = "") -
 def test_a_node_that_slurm_gives_nothing_new_says_why(node: SlurmNode, reason: str, text: str, said: bool) -> None:
     found = unavailable(node, SILENT_FOR)
     assert found is not None
-    assert (found.reason, found.text, found.said) == (reason, f"Slurm node n1 is {text}", said)
+    assert (found.reason, found.text, found.manual) == (reason, f"Slurm node n1 is {text}", said)
 
 
 @pytest.mark.parametrize("flags", [(), ("COMPLETING",), ("PLANNED", "EXTERNAL"), ("RESERVED",), ("POWERED_DOWN",)])

@@ -29,7 +29,7 @@ async def test_numbers_that_are_no_placeholders_are_not_kept_to_be_read() -> Non
     hints: list[int] = []
     engine = cast(Engine, Knowing(in_state(State.WAITING, "u1", PlaceholderJob(7))))
 
-    async def held(_node: str) -> None:
+    async def wait_until_drained(_node: str) -> None:
         return
 
     async def read(_job_id: int) -> bool:
@@ -43,10 +43,10 @@ async def test_numbers_that_are_no_placeholders_are_not_kept_to_be_read() -> Non
         None,
         now=lambda: 0.0,
         ready=lambda: True,
-        hint=hints.append,
+        request_read=hints.append,
         read=read,
         hold=lambda *_: None,
-        held=held,
+        wait_until_drained=wait_until_drained,
         clearance=cast(Clearance, None),
     )
     for job_id in (6, 7, 8):

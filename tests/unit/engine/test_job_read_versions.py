@@ -52,16 +52,16 @@ def test_no_more_is_remembered_than_of_live_jobs() -> None:
 def test_the_words_of_the_latest_answer_are_kept_of_live_jobs_alone() -> None:
     live: set[int] = {1}
     readings = JobReadVersions(StillClock(), lambda: live)
-    assert readings.words(1) is None
+    assert readings.states(1) is None
     readings.note(1, frozenset({"RUNNING"}))
-    assert readings.words(1) == frozenset({"RUNNING"})
+    assert readings.states(1) == frozenset({"RUNNING"})
     for job_id in range(2, 200):
         readings.is_news(job_id, readings.next_request_time())
         readings.note(job_id, frozenset({"PENDING"}))
-    assert readings.words(1) == frozenset({"RUNNING"})
-    assert sum(readings.words(job_id) is not None for job_id in range(200)) <= 2 * len(live) + SPARE
+    assert readings.states(1) == frozenset({"RUNNING"})
+    assert sum(readings.states(job_id) is not None for job_id in range(200)) <= 2 * len(live) + SPARE
     readings.note(1, None)
-    assert readings.words(1) is None
+    assert readings.states(1) is None
 
 
 def test_two_reads_that_began_together_are_one_miss_however_late_the_second_is_answered() -> None:

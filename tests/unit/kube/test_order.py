@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from extender.kube.order import BELIEVED_AFTER_S
+from extender.kube.order import ACCEPT_OLDER_LIST_AFTER_S
 from simulator.kube.resources import PODS
 from simulator.kube.watch_caches import WatchDisorder
 from tests.unit.kube.test_reflector import Bench, a_bench
@@ -89,7 +89,7 @@ async def test_a_list_that_is_older_than_what_was_seen_removes_nothing() -> None
         await asyncio.sleep(1)
         assert bench.mirror.names == ["new", "p0000"]
         relisting = asyncio.create_task(bench.reflector.relist())
-        await asyncio.sleep(BELIEVED_AFTER_S - 10)
+        await asyncio.sleep(ACCEPT_OLDER_LIST_AFTER_S - 10)
         assert bench.mirror.names == ["new", "p0000"]
         assert bench.reflector.status.relists["stale"] >= 2
         assert "older" in bench.reflector.status.trouble
@@ -107,7 +107,7 @@ async def test_a_list_that_stays_older_for_minutes_is_trusted() -> None:
         await asyncio.sleep(1)
         bench.api.server.storage.restore(before, bump=False)
         bench.api.app.drop_watches()
-        await asyncio.sleep(BELIEVED_AFTER_S + 60)
+        await asyncio.sleep(ACCEPT_OLDER_LIST_AFTER_S + 60)
         assert bench.mirror.names == ["p0000"]
         bench.api.server.add_pod("next")
         await asyncio.sleep(1)

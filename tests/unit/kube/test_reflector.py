@@ -15,7 +15,7 @@ from looptime import LoopTimeProxy
 from structlog.testing import capture_logs
 
 from extender.domain.views import PodView
-from extender.kube.order import BELIEVED_AFTER_S
+from extender.kube.order import ACCEPT_OLDER_LIST_AFTER_S
 from extender.kube.reflector import Reflector
 from extender.kube.wire.stream import POD, UnreadableItem
 from simulator.kube.faults import KubeFault
@@ -373,7 +373,7 @@ async def test_a_version_from_the_future_forces_a_list() -> None:
         bench.api.app.drop_watches()
         await asyncio.sleep(5)
         assert len(bench.lists) >= 2
-        await asyncio.sleep(BELIEVED_AFTER_S + 60)
+        await asyncio.sleep(ACCEPT_OLDER_LIST_AFTER_S + 60)
         assert bench.mirror.lists == 2
 
 

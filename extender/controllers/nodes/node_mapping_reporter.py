@@ -23,17 +23,17 @@ ALONE = (
 )
 
 
-class MappingNews:
+class NodeMappingReporter:
     """Report each new problem once, in the log and on Nodes. `awaited`: Nodes that are about to get a Slurm node."""
 
     def __init__(self, announcer: Announcer, awaited: Callable[[NodeView], bool]) -> None:
         self._announcer = announcer
         self._awaited = awaited
-        self._weak: tuple[str, ...] = ()
+        self._weakly_fenced: tuple[str, ...] = ()
 
-    def notify(self, before: NodeMap, now: NodeMap, nodes: Mapping[str, NodeView]) -> None:
+    def report_changes(self, before: NodeMap, now: NodeMap, nodes: Mapping[str, NodeView]) -> None:
         """Announce what changed in the mapping since it was computed last."""
-        self._notify_alone(before, now, nodes)
+        self._report_unmapped(before, now, nodes)
         for problem in now.problems:
             if problem not in before.problems:
                 _log.warning("node_mapping_conflict", problem=problem)
@@ -42,14 +42,14 @@ class MappingNews:
             if problem not in now.problems:
                 _log.info("node_mapping_cleared", problem=problem)
 
-    def notify_weak(self, said: tuple[str, ...]) -> None:
+    def report_weakly_fenced_partitions(self, problems: tuple[str, ...]) -> None:
         """Report settings of Slurm that no fence covers (`domain.nodes.fences`)."""
-        for sentence in said:
-            if sentence not in self._weak:
-                _log.warning("fence_weak", problem=sentence)
-        self._weak = said
+        for problem in problems:
+            if problem not in self._weakly_fenced:
+                _log.warning("fence_weak", problem=problem)
+        self._weakly_fenced = problems
 
-    def _notify_alone(self, before: NodeMap, now: NodeMap, nodes: Mapping[str, NodeView]) -> None:
+    def _report_unmapped(self, before: NodeMap, now: NodeMap, nodes: Mapping[str, NodeView]) -> None:
         """Name the nodes of either side that have no partner, or not any more: in the log, and on the first Nodes."""
         if new := sorted(set(now.without_kubernetes) - set(before.without_kubernetes)):
             _log.info("slurm_nodes_without_node", count=len(new), first=new[:NAMED])
@@ -59,19 +59,19 @@ class MappingNews:
         disputed = {name for problem in now.problems for name in _words(problem)}
         lonely = [name for name in new if name not in disputed and not self._awaited(nodes[name])]
         for name in lonely[:NOTIFIED]:
-            said = Announcement("Node", "", name, nodes[name].uid, Reason.NO_SLURM_NODE, ALONE)
-            self._announcer.announce(said)
+            announcement = Announcement("Node", "", name, nodes[name].uid, Reason.NO_SLURM_NODE, ALONE)
+            self._announcer.announce(announcement)
 
     def _announce(self, problem: str, nodes: Mapping[str, NodeView]) -> None:
         """Create an Event on every Node that the sentence names."""
         for name in _words(problem):
             if (node := nodes.get(name)) is not None:
-                said = Announcement(
+                announcement = Announcement(
                     "Node", "", name, node.uid, Reason.NODE_MAPPING_CONFLICT, f"{problem}.", warning=True
                 )
-                self._announcer.announce(said)
+                self._announcer.announce(announcement)
 
 
-def _words(sentence: str) -> list[str]:
+def _words(problem: str) -> list[str]:
     """Return the words of a sentence that may be names of nodes."""
-    return list(dict.fromkeys(word.rstrip(".") for word in re.findall(r"[A-Za-z0-9._-]+", sentence)))
+    return list(dict.fromkeys(word.rstrip(".") for word in re.findall(r"[A-Za-z0-9._-]+", problem)))

@@ -1,4 +1,4 @@
-"""What a mark keeps of a request tells later which wishes changed, and no more."""
+"""What a mark keeps of a request tells later which of its fields changed, and no more."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 from extender.domain.jobs.changes import FOLLOWED, can_follow, changed
 from extender.domain.jobs.identity import NAME_LIMIT, encode_mark
 from extender.domain.jobs.job import JobRequest, Mark
-from extender.domain.jobs.wishes import request_of_job, wishes_of
+from extender.domain.jobs.request_digests import request_of_job, request_digests
 
 WAS = JobRequest("team/web", cpus=2, memory_mb=100, partition="batch", comment="mine", nice=3, time_limit_minutes=9)
 
 
 def test_what_did_not_change_is_known_to_be_the_same() -> None:
-    assert request_of_job(wishes_of(WAS), WAS) == WAS
+    assert request_of_job(request_digests(WAS), WAS) == WAS
     assert request_of_job((), replace(WAS, cpus=4)) == replace(WAS, cpus=4)
 
 
@@ -31,9 +31,9 @@ def test_what_did_not_change_is_known_to_be_the_same() -> None:
         {"licenses": "a"},
     ],
 )
-def test_wishes_that_can_be_followed_are_sent_one_by_one(now: dict[str, Any]) -> None:
+def test_fields_that_can_be_followed_are_sent_one_by_one(now: dict[str, Any]) -> None:
     request = replace(WAS, **now)
-    was = request_of_job(wishes_of(WAS), request)
+    was = request_of_job(request_digests(WAS), request)
     assert changed(was, request) == now.keys()
     assert can_follow(was, request)
 
@@ -41,23 +41,23 @@ def test_wishes_that_can_be_followed_are_sent_one_by_one(now: dict[str, Any]) ->
 @pytest.mark.parametrize("now", [{"cpus": 3}, {"qos": "high", "gres": {"gpu": 1}}, {"partition": ""}, {"nice": None}])
 def test_what_no_job_can_follow_makes_another(now: dict[str, Any]) -> None:
     request = replace(WAS, **now)
-    was = request_of_job(wishes_of(WAS), request)
+    was = request_of_job(request_digests(WAS), request)
     assert was != request
     assert can_follow(was, request) == can_follow(WAS, request)
 
 
-def test_the_way_in_which_exclusions_are_sent_is_no_wish() -> None:
-    assert wishes_of(replace(WAS, excluded_nodes=("n1",), time_limit_least=3)) == wishes_of(WAS)
+def test_the_way_in_which_exclusions_are_sent_has_no_digest() -> None:
+    assert request_digests(replace(WAS, excluded_nodes=("n1",), time_limit_least=3)) == request_digests(WAS)
 
 
 def test_another_partition_may_allow_more_of_the_room_of_a_time_limit() -> None:
     request = replace(WAS, partition="urgent", time_limit_least=5)
-    assert changed(request_of_job(wishes_of(WAS), request), request) == {"partition", "time_limit_minutes"}
+    assert changed(request_of_job(request_digests(WAS), request), request) == {"partition", "time_limit_minutes"}
 
 
-def test_a_mark_with_every_wish_is_no_longer_than_slurm_stores() -> None:
+def test_a_mark_with_every_digest_is_no_longer_than_slurm_stores() -> None:
     every: dict[str, Any] = dict.fromkeys(FOLLOWED - {"nice", "time_limit_minutes"}, "x" * 300)
-    mark = Mark("c" * 36, "s" * 253, "u" * 36, 2**31, 2**31, wishes_of(replace(WAS, **every)))
-    assert len(mark.wishes) == 11 + 1
+    mark = Mark("c" * 36, "s" * 253, "u" * 36, 2**31, 2**31, request_digests(replace(WAS, **every)))
+    assert len(mark.request_digests) == 11 + 1
     assert '"r":' in encode_mark(mark)
     assert len(encode_mark(mark)) <= NAME_LIMIT

@@ -1,4 +1,4 @@
-"""On which Slurm nodes a workload's Pods are: those that its job gave, whichever Nodes these are said to be by now.
+"""Find the Slurm nodes of a workload's Pods: those that its job gave, to whichever Nodes they map by now.
 
 Which Node is which may change while Pods run. A Pod stays on its machine then, and its job keeps its own node.
 """

@@ -1,4 +1,4 @@
-"""Time and count each request to Slurm, and translate its failures into the words of the ports."""
+"""Time and count each request to Slurm, and translate its errors into those of the ports."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ async def timed(request: str, clock: Clock, observe: ObserveRequest) -> AsyncIte
 
 
 @asynccontextmanager
-async def asked(question: str) -> AsyncIterator[None]:
-    """Turn every error of slurmclient into a `PortError` that says what was asked."""
+async def as_port_error(request: str) -> AsyncIterator[None]:
+    """Turn every error of slurmclient into a `PortError` that names the request."""
     try:
         yield
     except SlurmError as error:
-        raise PortError(f"Slurm could not be asked for {question}: {error}") from error
+        raise PortError(f"Slurm could not be asked for {request}: {error}") from error

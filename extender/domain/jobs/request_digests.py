@@ -12,7 +12,7 @@ from typing import Any
 
 from extender.domain.jobs.cancelled import digest
 from extender.domain.jobs.changes import FOLLOWED, NOT_SENT
-from extender.domain.jobs.job import JobRequest, Wishes
+from extender.domain.jobs.job import JobRequest, RequestDigests
 from extender.domain.renewal import replace
 
 _REST = ""
@@ -23,26 +23,26 @@ _DIGITS = 8
 _UNSAID = {field.name: field.default for field in fields(JobRequest)}
 
 
-def wishes_of(request: JobRequest) -> Wishes:
+def request_digests(request: JobRequest) -> RequestDigests:
     """Return a digest of each field of `request` that is set and can be followed, and one of all others."""
-    said = {name: getattr(request, name) for name in FOLLOWED if getattr(request, name) != _UNSAID[name]}
-    return (_REST, _of_rest(request)), *sorted((name, _of_one(value)) for name, value in said.items())
+    values = {name: getattr(request, name) for name in FOLLOWED if getattr(request, name) != _UNSAID[name]}
+    return (_REST, _of_rest(request)), *sorted((name, _of_one(value)) for name, value in values.items())
 
 
-def same_but_for_what_follows(wishes: Wishes, request: JobRequest) -> bool:
-    """Return whether `wishes` and `request` agree in all fields that no waiting job can follow, the user included."""
-    return dict(wishes).get(_REST) == _of_rest(request)
+def same_but_for_what_follows(digests: RequestDigests, request: JobRequest) -> bool:
+    """Return whether `digests` and `request` agree in all fields that no waiting job can follow, the user included."""
+    return dict(digests).get(_REST) == _of_rest(request)
 
 
-def request_of_job(wishes: Wishes, request: JobRequest) -> JobRequest:
-    """Return a request that differs from `request` in just the fields in which a job with these `wishes` does.
+def request_of_job(digests: RequestDigests, request: JobRequest) -> JobRequest:
+    """Return a request that differs from `request` in just the fields in which a job with these `digests` does.
 
-    The job's own value is not known: the field is left out, or is a question mark. Without `wishes`, as earlier
+    The job's own value is not known: the field is left out, or is a question mark. Without `digests`, as earlier
     releases wrote none, nothing is known to differ.
     """
-    if not wishes:
+    if not digests:
         return request
-    was, now = dict(wishes), dict(wishes_of(request))
+    was, now = dict(digests), dict(request_digests(request))
     if was.get(_REST) != now[_REST]:
         return replace(request, cpus=0)
     other = {name for name in FOLLOWED if was.get(name) != now.get(name)}
