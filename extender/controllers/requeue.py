@@ -12,7 +12,7 @@ import asyncio
 import structlog
 
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.pods.claim import woken_at
+from extender.domain.pods.allocation_record import woken_at
 from extender.domain.ports import Clock, PodCache, Pods
 from extender.engine.engine import Engine
 from extender.runtime.controller import Controller, Requeue

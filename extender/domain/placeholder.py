@@ -11,7 +11,7 @@ from extender.domain.gangs.layout import shared_devices
 from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.jobs.devices import Device
 from extender.domain.jobs.job import JobRequest, Mode, Wishes
-from extender.domain.pods.claim import GangPlace
+from extender.domain.pods.allocation_record import GangPlace
 from extender.domain.states import (
     AbsentState,
     Allocation,

@@ -46,7 +46,7 @@ POD_UID = f"{STATUS_PREFIX}pod-uid"
 """Pod annotation: the UID of the Pod for which job and Node were written. A copy of a Pod has its original's."""
 
 ALLOCATION_PROOF = f"{STATUS_PREFIX}allocation-proof"
-"""Pod annotation: proves that the extender wrote job, Node and Slurm node for this Pod. See `domain.pods.claim`."""
+"""Pod annotation: proves that the extender wrote job, Node and Slurm node for this Pod. See `AllocationRecords`."""
 
 DEVICES = f"{STATUS_PREFIX}devices"
 """Pod annotation: the devices that Slurm allocated on the node, in Slurm's notation. Written with the Binding."""
@@ -237,7 +237,7 @@ class Reason(StrEnum):
     ONE_BY_ONE = "PodsPlacedOneByOne"
     """Several Pods of one Job, JobSet or LeaderWorkerSet have a job each, and may start at different times."""
 
-    CLAIM_IGNORED = "StatusAnnotationsIgnored"
+    STATUS_ANNOTATIONS_IGNORED = "StatusAnnotationsIgnored"
     """What the extender wrote on a Pod was written for another Pod, or by another client."""
 
     CHANGED_BY_HAND = "SlurmJobChangedManually"

@@ -83,7 +83,7 @@ class Engine:
         )
         self._reader = JobReader(state, ports, self._queue, self.handle)
         executor = CommandExecutor(
-            state, ports, self._reader, options.claims, coverage=self._coverage, notify=self.handle
+            state, ports, self._reader, options.allocation_records, coverage=self._coverage, notify=self.handle
         )
         self._dispatcher = CommandDispatcher(
             with_log_context(state.placeholders.get, executor.to_slurm),
@@ -160,7 +160,7 @@ class Engine:
                 return
             self.forget(known)
         now, timing = self._clock.now(), self._options.timing
-        unknown = unknown_members(key, members, job_id, self._cache, self._options.claims)
+        unknown = unknown_members(key, members, job_id, self._cache, self._options.allocation_records)
         members = [*members, *unknown]
         self._put(adopted(key, members, title=title, job_id=job_id, now=now, timing=timing, cancelled=cancelled))
         if unknown:

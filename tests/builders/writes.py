@@ -91,7 +91,7 @@ def group(**status: Any) -> dict[str, Any]:
 
 
 UNGATED = {"spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]}}
-CLAIM = (
+RECORD_ANNOTATIONS = (
     wellknown.JOB_ID,
     wellknown.NODE,
     wellknown.POD_SLURM_NODE,
@@ -157,12 +157,17 @@ CLAIM_TO_WRITE: dict[str, Any] = {
 }
 WRITES = {
     "a grant": Write(
-        "PATCH", f"{PODS}/gated", labelled(annotated(*CLAIM[:5])) | UNGATED, STRATEGIC, "PodWriter.wake", _POD
+        "PATCH",
+        f"{PODS}/gated",
+        labelled(annotated(*RECORD_ANNOTATIONS[:5])) | UNGATED,
+        STRATEGIC,
+        "PodWriter.wake",
+        _POD,
     ),
     "a record on a Pod": Write(
         "PATCH",
         OURS,
-        labelled(annotated(*CLAIM, wellknown.CANCELLED, wellknown.REQUEUED_AT)),
+        labelled(annotated(*RECORD_ANNOTATIONS, wellknown.CANCELLED, wellknown.REQUEUED_AT)),
         STRATEGIC,
         "PodWriter.annotate",
         _POD,
@@ -193,7 +198,7 @@ WRITES = {
     "a Binding": Write(
         "POST",
         f"{OURS}/binding",
-        binding(annotations=dict.fromkeys(CLAIM, "1")),
+        binding(annotations=dict.fromkeys(RECORD_ANNOTATIONS, "1")),
         JSON,
         "PodWriter.bind",
         "slurm-extender-bindings",

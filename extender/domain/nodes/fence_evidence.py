@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from extender.domain.pods.claim import LONGEST_NAME, derive_key
+from extender.domain.pods.allocation_record import LONGEST_NAME, derive_key
 
 _VERSION = 1
 _PURPOSE = b"evidence of a fence, version 1"
