@@ -22,7 +22,7 @@ from extender.domain.pods.allocation_record import LONGEST_NAME, derive_key
 
 _VERSION = 1
 _PURPOSE = b"evidence of a fence, version 1"
-"""Keeps this key apart from those of claims and of job tokens."""
+"""Keeps this key apart from those of allocation records and of job tokens."""
 
 _LONGEST = 120
 """Characters of an annotation that are read; one has at most 92."""

@@ -153,7 +153,7 @@ def by_another_key(site: Site) -> None:
 
 
 def unsigned(site: Site) -> None:
-    site.config = site.config.replace(KEYED, "claims: unsigned")
+    site.config = site.config.replace(KEYED, "allocationProofs: unsigned")
 
 
 @pytest.fixture
