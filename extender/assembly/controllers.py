@@ -196,9 +196,9 @@ def _pods(a: Assembly) -> tuple[Part, ...]:
             ),
         ),
         Part(
-            "unclaimed grants",
-            pods.unclaimed_grants.run,
-            ((t.PlaceholderChanged, pods.unclaimed_grants.placeholder_changed),),
+            "unbound allocations",
+            pods.unbound_allocations.run,
+            ((t.PlaceholderChanged, pods.unbound_allocations.placeholder_changed),),
         ),
         *(
             (

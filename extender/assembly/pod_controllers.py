@@ -15,7 +15,7 @@ from extender.controllers.pod_group_status import NamedGroups, PodGroupStatusCon
 from extender.controllers.requeue import RequeueController
 from extender.controllers.startup_deadline import StartLimits, StartupDeadlineController
 from extender.controllers.toleration_check import TolerationCheck
-from extender.controllers.unclaimed_grants import UnclaimedGrantController
+from extender.controllers.unbound_allocations import UnboundAllocationController
 from extender.domain.pods.allocation_record import AllocationRecords
 from extender.domain.views import PodView
 from extender.engine.devices.pod_devices import PodDevices
@@ -76,7 +76,7 @@ class PodControllers:
             namespace_labels=informers.namespaces.labels_of,
             fresh=fresh,
         )
-        self.unclaimed_grants = UnclaimedGrantController(engine, pods, clock, timing=timing(config), fresh=fresh)
+        self.unbound_allocations = UnboundAllocationController(engine, pods, clock, timing=timing(config), fresh=fresh)
         self.group_status = PodGroupStatusController(
             engine,
             workloads,

@@ -393,7 +393,7 @@ class Timing:
     refused_by_scheduler: float = 3.0
     """How long full lists must lack the granted node before it counts as refused."""
 
-    unclaimed: float = 150.0
+    not_offered: float = 150.0
     """How long kube-scheduler may not offer the granted node at all: with no feasible node it never asks."""
 
     doubt: float = 15.0
