@@ -31,7 +31,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port of the machine that a container claims."""
+    """A port of the machine that a container requests."""
 
     port: int
     protocol: str = "TCP"

@@ -22,7 +22,7 @@ from extender.domain.gangs.successes import success_of
 from extender.domain.jobs.cancelled import recorded_cancel
 from extender.domain.nodes.causes import DrainRules, NodeFacts, causes
 from extender.domain.nodes.external_nodes import Unfit, slurm_name
-from extender.domain.nodes.fence_evidence import FenceProofs, claimed
+from extender.domain.nodes.fence_evidence import FenceProofs, stated_times
 from extender.domain.nodes.mapping import map_nodes
 from extender.domain.nodes.marks import MarkRules, NodeStatus, change, marked, native_jobs_in, report
 from extender.domain.pods.admission import opted_in
@@ -200,7 +200,7 @@ def read_node_key(key: str, text: str, seen: set[str] | None = None) -> None:
         evidence = node.annotations.get(wellknown.FENCE_EVIDENCE, "")
         _PROOFS.is_foreign(evidence)
         _PROOFS.read(evidence, node.uid, "n")
-        claimed(evidence, OWNER)
+        stated_times(evidence, OWNER)
         for read, own in ((slurm_name, Unfit), (_cpus, ValueError)):
             try:
                 read(node)

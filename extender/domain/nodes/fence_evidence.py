@@ -207,8 +207,8 @@ class FenceProofs:
         return hmac.digest(key, text.encode(), hashlib.sha256).hex()
 
 
-def claimed(text: str, owner: str) -> dict[FenceScript, int]:
-    """Return what an annotation by `owner` claims, without its proof: seconds since the epoch, by script."""
+def stated_times(text: str, owner: str) -> dict[FenceScript, int]:
+    """Return what an annotation by `owner` states, without its proof: seconds since the epoch, by script."""
     return _by_script(_parts(text, f"{owner}: ")[0])
 
 

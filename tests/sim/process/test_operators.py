@@ -65,12 +65,12 @@ async def test_an_outage_is_logged_once_at_its_beginning_and_once_at_its_end(sit
 
 
 async def test_a_statement_about_a_node_that_cannot_be_true_is_reported_once_everywhere(site: Site) -> None:
-    def claim(node: dict[str, object]) -> None:
+    def state_slurm_node(node: dict[str, object]) -> None:
         node["metadata"]["labels"]["slurm-extender.io/slurm-node"] = "n7"  # type: ignore[index]
 
     with capture_logs() as logs:
         async with site.running():
-            site.kube.change(ObjectKey(NODES, "", "n2"), claim)
+            site.kube.change(ObjectKey(NODES, "", "n2"), state_slurm_node)
             await site.until(lambda: "SlurmNodeMappingConflict" in site.events("n2"), "an Event")
             await asyncio.sleep(30)
             shown = (await site.get(8083, "/debug/nodes")).json()
