@@ -221,7 +221,7 @@ def _pods(a: Assembly) -> tuple[Part, ...]:
                     "ResourceClaims",
                     devices.resource_claims.run,
                     (
-                        (t.ResourceClaimChanged, devices.resource_claims.claim_changed),
+                        (t.ResourceClaimChanged, devices.resource_claims.resource_claim_changed),
                         (t.PlaceholderChanged, devices.resource_claims.placeholder_changed),
                         (t.PodChanged, devices.resource_claims.pod_changed),
                         (t.PlaceholderForgotten, devices.resource_claims.forgotten),
@@ -230,7 +230,7 @@ def _pods(a: Assembly) -> tuple[Part, ...]:
                 Part(
                     "DeviceReminders",
                     devices.reminders.run,
-                    ((t.ResourceClaimChanged, devices.reminders.claim_changed),),
+                    ((t.ResourceClaimChanged, devices.reminders.resource_claim_changed),),
                 ),
             )
             if a.informers.devices.device_map

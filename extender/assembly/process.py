@@ -233,7 +233,7 @@ class Assembly:
             devices,
             informers.pods,
             placeholders,
-            claiming=informers.pods.claiming,
+            users_of_resource_claim=informers.pods.users_of_resource_claim,
             node_offers=node_offers,
             scheduler=self.config.scheduler.name,
         )
@@ -354,7 +354,7 @@ class Assembly:
         informers.nodes.on_change(node_changed)
         informers.namespaces.on_change(lambda old, new: events.publish(NamespaceChanged(old, new)))
         informers.device_classes.on_change(lambda old, new: events.publish(DeviceClassChanged(old, new)))
-        informers.devices.claims.on_change(lambda old, new: events.publish(ResourceClaimChanged(old, new)))
+        informers.devices.resource_claims.on_change(lambda old, new: events.publish(ResourceClaimChanged(old, new)))
         informers.pod_groups.on_change(lambda group: events.publish(PodGroupChanged(group)))
 
     def watchers(self) -> dict[str, Coroutine[None, None, None]]:

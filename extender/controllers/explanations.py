@@ -24,7 +24,15 @@ from extender.runtime.controller import Controller, Resync
 from extender.runtime.topics import PlaceholderForgotten
 
 WITHOUT_EVENT = frozenset(
-    {Cause.AWAY, Cause.OTHER_GATES, Cause.NOT_OFFERED, Cause.UNREAD, Cause.LOOKUP, Cause.UNMAPPED, Cause.CLAIM_MISSING}
+    {
+        Cause.AWAY,
+        Cause.OTHER_GATES,
+        Cause.NOT_OFFERED,
+        Cause.UNREAD,
+        Cause.LOOKUP,
+        Cause.UNMAPPED,
+        Cause.RESOURCE_CLAIM_MISSING,
+    }
 )
 """Causes without an Event of their own: all others follow from a step of the workload, which writes one."""
 

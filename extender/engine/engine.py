@@ -79,7 +79,7 @@ class Engine:
             place_of=self._queue.place,
             policy_trouble=ports.policy_trouble,
             gang_waits_for=ports.gang_waits_for,
-            claim_missing=ports.devices.missing_claim,
+            missing_resource_claim=ports.devices.missing_resource_claim,
         )
         self._reader = JobReader(state, ports, self._queue, self.handle)
         executor = CommandExecutor(

@@ -68,8 +68,8 @@ class Uninstallation:
         self._pods = PodCleanup(self.actions, writer, scheduler, keep_gates=options.keep_gates, force=options.force)
         rules = MarkRules(owner_of_marks(scheduler, owner))
         self._marked = KubeNodeCleanup(self.actions, kubernetes, NodeWriter(kubernetes, clock=clock), rules)
-        claim_writer = ResourceClaimWriter(kubernetes, clock=clock, rng=io_context.rng)
-        self._reminders = ReminderCleanup(self.actions, claim_writer)
+        resource_claim_writer = ResourceClaimWriter(kubernetes, clock=clock, rng=io_context.rng)
+        self._reminders = ReminderCleanup(self.actions, resource_claim_writer)
         registrar = Registrar(io_context.slurm, io_context.clock, owner)
         self._held = SlurmNodeCleanup(
             self.actions,

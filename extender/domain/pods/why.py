@@ -56,7 +56,7 @@ class Cause(StrEnum):
     NOT_OFFERED = "NoNodeOffered"
     OTHER_GATES = "OtherSchedulingGates"
     GANG_INCOMPLETE = "GangIncomplete"
-    CLAIM_MISSING = "ResourceClaimMissing"
+    RESOURCE_CLAIM_MISSING = "ResourceClaimMissing"
     NO_POLICY = "SlurmPolicyUnusable"
     NOT_READ = "PodNotRead"
     INVALID = "InvalidSlurmSettings"
@@ -90,7 +90,7 @@ MEANINGS: Mapping[Cause, str] = {
     Cause.NOT_OFFERED: "kube-scheduler has not offered any node for the Pod",
     Cause.OTHER_GATES: "The Pod has scheduling gates of other controllers, which have to be removed first",
     Cause.GANG_INCOMPLETE: "Other Pods of the gang do not exist yet, or another controller holds them",
-    Cause.CLAIM_MISSING: "A ResourceClaim of the Pod does not exist; the message says how it comes into being",
+    Cause.RESOURCE_CLAIM_MISSING: "A ResourceClaim of the Pod does not exist; the message says how it comes into being",
     Cause.NO_POLICY: "The site's policy cannot be used; no job is submitted until it is fixed",
     Cause.NOT_READ: "The Pod's request has not been read yet",
     Cause.INVALID: "The Pod's Slurm annotations are invalid",
@@ -174,7 +174,7 @@ class Surroundings:
     gang: str = ""
     """What its gang needs before a job is submitted, as a sentence."""
 
-    claims: str = ""
+    missing_resource_claim: str = ""
     """Which ResourceClaim does not exist, and what to do."""
 
     place: QueuePosition | None = None
@@ -241,8 +241,8 @@ def _waiting(p: Placeholder, waiting: WaitingState, around: Surroundings) -> Why
         said.append(f"{_about(place.before)} {pods} ahead of it in this partition.")
     if place.starts_at > around.wall:
         said.append(f"Slurm expects it to start at {_rounded(place.starts_at, around.wall)}.")
-    if around.claims:
-        said.append(around.claims)
+    if around.missing_resource_claim:
+        said.append(around.missing_resource_claim)
     return _if_answered(Why(cause, " ".join(said)), around)
 
 
@@ -254,8 +254,8 @@ def _submitting(around: Surroundings) -> Why:
 
 
 def _absent(p: Placeholder, around: Surroundings) -> Why:
-    if around.claims:
-        return Why(Cause.CLAIM_MISSING, around.claims)
+    if around.missing_resource_claim:
+        return Why(Cause.RESOURCE_CLAIM_MISSING, around.missing_resource_claim)
     if around.gang:
         return Why(Cause.GANG_INCOMPLETE, around.gang)
     if around.gates:
@@ -280,8 +280,8 @@ def _absent(p: Placeholder, around: Surroundings) -> Why:
 
 def _granted(p: Placeholder, around: Surroundings) -> Why:
     has = f"Slurm allocated {_nodes(p)} to job {p.job_id}"
-    if around.claims:
-        return Why(Cause.CLAIM_MISSING, f"{has}. {around.claims}")
+    if around.missing_resource_claim:
+        return Why(Cause.RESOURCE_CLAIM_MISSING, f"{has}. {around.missing_resource_claim}")
     if p.cleared:
         if is_key_of_gang(p.key):
             text = f"{has}; no Pod of the gang is bound before kube-scheduler has accepted each on its node."

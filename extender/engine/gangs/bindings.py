@@ -70,7 +70,7 @@ class MemberBindings:
             | allocation_annotations(p, pod.uid, node, self._allocation_records, present)
             | nodes_of_gang(p, pod.uid)
         )
-        within_s = CALL_S - (self._clock.now() - began) if self._devices.writes_claims(pod, node) else None
+        within_s = CALL_S - (self._clock.now() - began) if self._devices.writes_resource_claims(pod, node) else None
         if within_s is not None and within_s < BINDING_S:
             self._engine.handle(p.key, e.BindFailed(pod.uid, TOO_LATE), "bind")
             return TOO_LATE
