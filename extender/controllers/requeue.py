@@ -73,7 +73,7 @@ class RequeueController:
         now = woken_at(self._clock.wall())
         woken = [await self._pods.annotate(m.ref, now) for m in p.members if m.wanting]
         if all(woken):
-            _log.debug("pod_requeued", pod=p.pod_names, uid=p.key)
+            _log.debug("pod_requeued", pod=p.pod_names, workload=p.key)
         return all(woken)
 
 

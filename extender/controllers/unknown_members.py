@@ -175,7 +175,7 @@ class UnknownMembers:
             try:
                 job = await self._jobs.read(p.job_id)
             except PortError as error:
-                _log.info("unknown_members_not_judged", uid=key, job_id=p.job_id, error=str(error))
+                _log.info("unknown_members_not_judged", workload=key, job_id=p.job_id, error=str(error))
                 return
             mark = None if job is None else decode_mark(job.admin_comment)
         mark = mark if mark is not None and mark.workload == key else None

@@ -134,7 +134,7 @@ class CommandExecutor:
         if proved is None:
             return e.CancelAnswered(job_id, job_ended=True, text=f"Slurm does not know job {job_id}")
         if not isinstance(proved, ProvedJob):
-            _log.warning("foreign_job_spared", job_id=job_id, name=proved.job.name, pod=p.pod_names, uid=p.key)
+            _log.warning("foreign_job_spared", job_id=job_id, name=proved.job.name, pod=p.pod_names, workload=p.key)
             return e.CancelAnswered(job_id, job_ended=True, text=f"the id of job {job_id} belongs to another job")
         seen = [self._ports.cache.get(member.ref.uid) for member in p.members]
         pods = [pod for pod in seen if pod is not None]

@@ -244,7 +244,7 @@ class Engine:
         entry = HistoryEntry(self._clock.wall(), cause, event, before.state, after.state, tuple(commands))
         self.histories.add(key, entry)
         if _steps.isEnabledFor(logging.DEBUG) and (after.state is not before.state or commands):
-            _log.debug("step", uid=key, line=entry)
+            _log.debug("step", workload=key, line=entry)
         note(before, after, event, cause)
         self._allocations.stepped(before, after)
         self._queue.stepped(before, after)
@@ -259,7 +259,7 @@ class Engine:
     def _fail(self, error: Exception) -> None:
         """Log the steps that led to a fault of the program, and end the process."""
         key = getattr(getattr(error, "placeholder", None), "key", "")
-        _log.critical("step_failed", uid=key, error=str(error), history=self.histories.of(key).lines())
+        _log.critical("step_failed", workload=key, error=str(error), history=self.histories.of(key).lines())
         if self._failure is not None and not self._failure.done():
             self._failure.set_exception(error)
 

@@ -272,7 +272,7 @@ class MemberDevices:
     def _note(self, p: Placeholder, found: DevicesUnusable) -> None:
         if found.conflict:
             self.conflicts += 1
-        _log.warning("devices_unusable", uid=p.key, job_id=p.job_id, pods=p.pod_names, why=found.text)
+        _log.warning("devices_unusable", workload=p.key, job_id=p.job_id, pods=p.pod_names, why=found.text)
 
 
 def _is_right(

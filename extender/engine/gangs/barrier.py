@@ -434,7 +434,7 @@ class GangBarrier:
             self._bindings.begin(p, ref, node)
             self._poster.add((key, ref.uid))
         self.outcomes[BarrierOutcome.PASSED] += 1
-        _log.info("gang_bound", uid=key, job_id=p.job_id, members=len(members))
+        _log.info("gang_bound", workload=key, job_id=p.job_id, members=len(members))
 
     async def _post(self, one: tuple[str, str]) -> None:
         """Send the Binding of one member, unless the allocation was lost since all of them were to be bound."""

@@ -147,7 +147,7 @@ class MissingJobTracker:
         if self._guard.allows_eviction(len(self._missing), self._alive()):
             del self._missing[key]
             self.count.ended[Orphan.POD] += 1
-            _log.warning("pod_without_job_ended", pod=_names(refs), uid=key, job_id=job_id)
+            _log.warning("pod_without_job_ended", pod=_names(refs), workload=key, job_id=job_id)
             return True
         if not before:
             _log.error("mass_deletion_guard_engaged", what=HOW_TO_RELEASE)
@@ -165,10 +165,10 @@ class MissingJobTracker:
         self._held.add(key)
         if self._dry_run:
             self.count.spared[Orphan.POD] += 1
-            _log.warning("pod_would_be_ended", pod=_names(refs), uid=key, job_id=job_id, why=text)
+            _log.warning("pod_would_be_ended", pod=_names(refs), workload=key, job_id=job_id, why=text)
         else:
             self.count.held[Orphan.POD] += 1
-            _log.error("eviction_paused", pod=_names(refs), uid=key, job_id=job_id)
+            _log.error("eviction_paused", pod=_names(refs), workload=key, job_id=job_id)
         for ref in refs:
             said = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.HELD, text, warning=True)
             self._announcer.announce(said)
