@@ -178,10 +178,10 @@ class Engine:
     async def read_job(self, job_id: int, cause: str) -> bool:
         """Read a placeholder job now and act on the answer. False: Slurm did not answer.
 
-        Every workload that claims the job receives the answer: if its id was reused, the earlier workload's job is
+        Every workload that names the job receives the answer: if its id was reused, the earlier workload's job is
         missing.
         """
-        return all([await self._reader.read(key, job_id, cause) for key in self.placeholders.claimants(job_id)])
+        return all([await self._reader.read(key, job_id, cause) for key in self.placeholders.workloads_of_job(job_id)])
 
     def update_snapshot(self, snapshot: ClusterSnapshot) -> None:
         """Take over the nodes of both sides, which have been read or mapped to each other again."""
