@@ -54,7 +54,7 @@ def test_no_annotation_keeps_another_pod_waiting(stage: Stage, innocent: Stage, 
     assert stage.jobs(bomb, "all") == []
 
 
-def test_pods_that_name_a_node_and_forge_a_record_hold_no_node(stage: Stage, innocent: Stage) -> None:
+def test_pods_that_name_a_node_and_forge_a_claim_hold_no_node(stage: Stage, innocent: Stage) -> None:
     site, nodes = stage.site, stage.family.nodes[:6]
     forged: list[PodRef] = []
     for number, node in enumerate(nodes):

@@ -62,7 +62,7 @@ def given(site: Site, ref: PodRef) -> list[tuple[str, str]]:
     return sorted((node, f"gpu-{index}") for index in text.split(","))
 
 
-def test_resource_claims_and_extended_resources_have_the_devices_that_slurm_allocated(stage: Stage, dra: Site) -> None:
+def test_claims_and_extended_resources_have_the_devices_that_slurm_allocated(stage: Stage, dra: Site) -> None:
     pods = [
         with_resource_claim(stage, "two", 2),
         with_resource_claim(stage, "ungated", 1, gated=False),
@@ -94,7 +94,7 @@ def test_a_device_that_default_scheduler_gave_away_is_not_given_twice(stage: Sta
         assert taken not in held(dra, ref)
 
 
-def test_the_resource_claim_of_a_pod_that_leaves_before_its_binding_is_free_again(stage: Stage, dra: Site) -> None:
+def test_the_claim_of_a_pod_that_leaves_before_its_binding_is_free_again(stage: Stage, dra: Site) -> None:
     path = f"{API}/namespaces/{stage.namespace}/resourceclaims"
     body = {
         "apiVersion": "resource.k8s.io/v1",

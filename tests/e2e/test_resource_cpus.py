@@ -84,7 +84,7 @@ def given(stage: Stage, ref: PodRef) -> set[int]:
     return {ORDER[core] for core in read_order(shown["CPU_IDs"])}
 
 
-def test_resource_claims_for_cpus_have_the_cores_that_slurm_allocated(stage: Stage, cpus: Site) -> None:
+def test_claims_for_cpus_have_the_cores_that_slurm_allocated(stage: Stage, cpus: Site) -> None:
     pods = []
     for name, count in (("a", 1), ("b", 2), ("c", 1)):
         pods.append(with_resource_claim(stage, name, count))
