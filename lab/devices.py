@@ -52,23 +52,29 @@ def template(site: Site, namespace: str, name: str, count: int) -> None:
         "apiVersion": "resource.k8s.io/v1",
         "kind": kind,
         "metadata": meta,
-        "spec": {"spec": claim_spec(count)},
+        "spec": {"spec": resource_claim_spec(count)},
     }
     path = f"{API}/namespaces/{namespace}/resourceclaimtemplates"
     _create(site, path, body)
 
 
-def claim_spec(count: int) -> dict[str, Any]:
+def resource_claim_spec(count: int) -> dict[str, Any]:
     """Return the `spec` of a ResourceClaim for so many devices."""
     return {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER, "count": count}}]}}
 
 
-def own_claim(site: Site, namespace: str, name: str, count: int = 1) -> str:
+def own_resource_claim(site: Site, namespace: str, name: str, count: int = 1) -> str:
     """Create a ResourceClaim of its own, and return its path."""
     path = f"{API}/namespaces/{namespace}/resourceclaims"
     meta = {"name": name}
     site.create(
-        path, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": claim_spec(count)}
+        path,
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": meta,
+            "spec": resource_claim_spec(count),
+        },
     )
     return f"{path}/{name}"
 

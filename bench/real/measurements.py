@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.real.adversary import measure_adversary
-from bench.real.claiming import PER_ROUND, measure_claiming
 from bench.real.cordoning import measure_cordoned
 from bench.real.costs import measure_cost
 from bench.real.ending import measure_finishing, measure_many, measure_one
@@ -25,6 +24,7 @@ from bench.real.placing import measure_burst, measure_idle, measure_ungated
 from bench.real.polled import measure_polled
 from bench.real.preempting import measure_preempted
 from bench.real.push import pushing
+from bench.real.resource_claims import PER_ROUND, measure_resource_claim
 from bench.real.submitting import measure_batch, measure_submitted
 from bench.real.waiting import measure_granted, measure_still, measure_turnover
 from lab.site import Site
@@ -95,10 +95,10 @@ async def _preempted(bench: Bench) -> Json:
     return await measure_preempted(bench.load, bench.slurm, bench.site, counts.some(8, 2), counts.some(100, 10))
 
 
-async def _claiming(bench: Bench) -> Json:
+async def _resource_claim(bench: Bench) -> Json:
     counts = bench.counts
     rounds, each = counts.of_rounds(5), counts.some(PER_ROUND, 4)
-    return await measure_claiming(bench.load, bench.slurm, bench.site, rounds, each)
+    return await measure_resource_claim(bench.load, bench.slurm, bench.site, rounds, each)
 
 
 async def _ungated(bench: Bench) -> Json:
@@ -206,7 +206,7 @@ MEASUREMENTS: Mapping[str, Callable[[Bench], Awaitable[Json]]] = {
     "placing-submit": _submitted,
     "placing-batch": _batch,
     "placing-ungated": _ungated,
-    "placing-claim": _claiming,
+    "placing-claim": _resource_claim,
     "burst-300": _burst_300,
     "burst-1000": _burst_1000,
     "preempted": _preempted,

@@ -56,7 +56,7 @@ def _batch(found: Json) -> Shown:
     return Shown(_ms(ours), _ms(plain), f"{ours / plain:.2f}", ours <= 1.2 * plain)
 
 
-def _claiming(found: Json) -> Shown:
+def _resource_claim(found: Json) -> Shown:
     having, lacking, later = found["with_s"], found["without_s"], found["later_p50_s"]
     alone = found.get("floor_later_p50_s")
     floor = _ms(lacking["p50"]) + ("" if alone is None else f"; kube-scheduler alone {1000 * alone:+.0f} ms")
@@ -268,7 +268,7 @@ ROWS = (
         "Pod with one ResourceClaim, create → bound, gated (p50; floor: without, in turn)",
         "≤ 30 ms later",
         "placing-claim",
-        _claiming,
+        _resource_claim,
     ),
     Row("`batch`, create → bound (p50; plain: submit → script runs)", "≤ 1.2 times plain", "placing-batch", _batch),
     Row("burst of 300", "≥ 0.85 times bare", "burst-300", _burst),

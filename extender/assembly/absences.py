@@ -9,7 +9,7 @@ from extender.controllers.absent_pods import AbsentPods
 from extender.controllers.pod_absence_classifier import PodAbsenceClassifier
 from extender.controllers.unknown_members import UnknownMembers
 from extender.domain.jobs.checkpoint import writer_id
-from extender.domain.pods.claim import Claims
+from extender.domain.pods.allocation_record import AllocationRecords
 from extender.engine.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
 from extender.engine.gangs.members import GangMembers
@@ -39,7 +39,7 @@ def unknown_members(
     adapters: Adapters,
     engine: Engine,
     gangs: GangMembers,
-    claims: Claims,
+    allocation_records: AllocationRecords,
     *,
     deferred: DeferredPods,
     fresh: Callable[[], bool],
@@ -51,7 +51,7 @@ def unknown_members(
         gangs,
         absent_pods(adapters, engine.placeholders),
         jobs=adapters.jobs,
-        claims=claims,
+        allocation_records=allocation_records,
         events=adapters.events,
         cache=pods,
         deferred=deferred,

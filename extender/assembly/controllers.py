@@ -196,9 +196,9 @@ def _pods(a: Assembly) -> tuple[Part, ...]:
             ),
         ),
         Part(
-            "unclaimed grants",
-            pods.unclaimed_grants.run,
-            ((t.PlaceholderChanged, pods.unclaimed_grants.placeholder_changed),),
+            "unbound allocations",
+            pods.unbound_allocations.run,
+            ((t.PlaceholderChanged, pods.unbound_allocations.placeholder_changed),),
         ),
         *(
             (
@@ -221,7 +221,7 @@ def _pods(a: Assembly) -> tuple[Part, ...]:
                     "ResourceClaims",
                     devices.resource_claims.run,
                     (
-                        (t.ResourceClaimChanged, devices.resource_claims.claim_changed),
+                        (t.ResourceClaimChanged, devices.resource_claims.resource_claim_changed),
                         (t.PlaceholderChanged, devices.resource_claims.placeholder_changed),
                         (t.PodChanged, devices.resource_claims.pod_changed),
                         (t.PlaceholderForgotten, devices.resource_claims.forgotten),
@@ -230,7 +230,7 @@ def _pods(a: Assembly) -> tuple[Part, ...]:
                 Part(
                     "DeviceReminders",
                     devices.reminders.run,
-                    ((t.ResourceClaimChanged, devices.reminders.claim_changed),),
+                    ((t.ResourceClaimChanged, devices.reminders.resource_claim_changed),),
                 ),
             )
             if a.informers.devices.device_map

@@ -32,7 +32,7 @@ class DeviceControllers:
         deferred: DeferredPods,
     ) -> None:
         devices = adapters.informers.devices
-        seen = devices.claims
+        seen = devices.resource_claims
         self.resource_claims = ResourceClaimController(
             placeholders,
             pods,

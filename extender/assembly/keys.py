@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from extender.config.document import ExtenderConfiguration
-from extender.config.serving import Claiming
+from extender.config.serving import AllocationProofs
 from extender.domain.jobs.identity import hook_token
 from extender.slurm.placeholder import HookSettings
 
@@ -25,7 +25,7 @@ SHORTEST_KEY = 16
 
 
 def hook_keys(config: ExtenderConfiguration) -> tuple[bytes, ...]:
-    """Return the keys of job tokens and of claims; none where the site gives none. Raises `KeyFileError`.
+    """Return the keys of job tokens and of allocation proofs; none where the site gives none. Raises `KeyFileError`.
 
     A key stands on each line. The first one signs, all verify: put a new one above the old one, and take the old one
     away when every replica has been started again.
@@ -41,12 +41,12 @@ def hook_keys(config: ExtenderConfiguration) -> tuple[bytes, ...]:
 
 
 def require_key(config: ExtenderConfiguration) -> None:
-    """Refuse to serve where no proof of a claim would outlive this process. Raises `KeyFileError`."""
+    """Refuse to serve where no proof of an allocation record would outlive this process. Raises `KeyFileError`."""
     hooks = config.hooks
-    if hooks.claims is Claiming.SIGNED and hooks.key is None and hooks.key_file is None:
+    if hooks.allocation_proofs is AllocationProofs.SIGNED and hooks.key is None and hooks.key_file is None:
         raise KeyFileError(
             "hooks.keyFile is not set: it must name a file with a random key, which proves what the extender wrote on "
-            "Pods. For a trial, set hooks.claims to unsigned."
+            "Pods. For a trial, set hooks.allocationProofs to unsigned."
         )
 
 

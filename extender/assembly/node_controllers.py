@@ -18,7 +18,7 @@ from extender.controllers.nodes.native_jobs import NativeJobs
 from extender.controllers.nodes.removals import RemovalController
 from extender.controllers.nodes.unsafe_jobs import UnsafeJobs
 from extender.domain.nodes.fence_evidence import FenceProofs
-from extender.domain.pods.claim import Claims
+from extender.domain.pods.allocation_record import AllocationRecords
 from extender.engine.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
@@ -47,7 +47,7 @@ class NodeControllers:
         settled: Callable[[], bool],
         fresh: Callable[[], bool],
         deferred: DeferredPods,
-        claims: Claims,
+        allocation_records: AllocationRecords,
     ) -> None:
         config, clock, informers, events = adapters.config, adapters.clock, adapters.informers, adapters.events
         kubernetes, announcer, limits = adapters.io_context.kubernetes, adapters.announcer, config.limits
@@ -60,7 +60,7 @@ class NodeControllers:
             self.controller,
             adapters.jobs,
             deferred=deferred,
-            claims=claims,
+            allocation_records=allocation_records,
             cache=informers.pods,
         )
         self.health = HealthController(

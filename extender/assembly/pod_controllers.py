@@ -15,8 +15,8 @@ from extender.controllers.pod_group_status import NamedGroups, PodGroupStatusCon
 from extender.controllers.requeue import RequeueController
 from extender.controllers.startup_deadline import StartLimits, StartupDeadlineController
 from extender.controllers.toleration_check import TolerationCheck
-from extender.controllers.unclaimed_grants import UnclaimedGrantController
-from extender.domain.pods.claim import Claims
+from extender.controllers.unbound_allocations import UnboundAllocationController
+from extender.domain.pods.allocation_record import AllocationRecords
 from extender.domain.views import PodView
 from extender.engine.devices.pod_devices import PodDevices
 from extender.engine.engine import Engine
@@ -34,7 +34,7 @@ class PodControllers:
         engine: Engine,
         adapters: Adapters,
         *,
-        claims: Claims,
+        allocation_records: AllocationRecords,
         members: MemberCandidates,
         candidates: FilterCandidates,
         one_by_one: OneByOneWarnings,
@@ -61,7 +61,9 @@ class PodControllers:
         )
         self.gate_arrivals = GateArrivals(schedulers, adapters.api_clock)
         self.requeue = RequeueController(engine, writer, pods, clock)
-        self.annotation_repair = AnnotationRepairController(engine, writer, pods, announcer, clock, claims=claims)
+        self.annotation_repair = AnnotationRepairController(
+            engine, writer, pods, announcer, clock, allocation_records=allocation_records
+        )
         self.startup_deadline = StartupDeadlineController(
             engine,
             writer,
@@ -74,7 +76,7 @@ class PodControllers:
             namespace_labels=informers.namespaces.labels_of,
             fresh=fresh,
         )
-        self.unclaimed_grants = UnclaimedGrantController(engine, pods, clock, timing=timing(config), fresh=fresh)
+        self.unbound_allocations = UnboundAllocationController(engine, pods, clock, timing=timing(config), fresh=fresh)
         self.group_status = PodGroupStatusController(
             engine,
             workloads,
@@ -87,7 +89,7 @@ class PodControllers:
                 pods.named_groups,
                 lambda: informers.pod_groups.condition,
             ),
-            claims=claims,
+            allocation_records=allocation_records,
         )
         self.tolerations = TolerationCheck(announcer, schedulers, mark_rules(config, adapters.owner).tolerated)
         self.one_by_one = one_by_one

@@ -32,7 +32,7 @@ from extender.domain.cluster import SlurmNode
 from extender.domain.gangs.context import GangContext
 from extender.domain.nodes.fence_evidence import FenceProofs
 from extender.domain.placeholder import State
-from extender.domain.pods.claim import Claims
+from extender.domain.pods.allocation_record import AllocationRecords
 from extender.domain.pods.requests import CLASS_RESOURCE
 from extender.domain.ports import Announcement
 from extender.domain.views import NodeView, PodView
@@ -106,18 +106,18 @@ class Assembly:
         )
         self.slurm_health, self.guard, self.shares = adapters.slurm_health, adapters.guard, adapters.shares
         self.informers, self.policy_file, self.announcer = adapters.informers, adapters.policy_file, adapters.announcer
-        claims = Claims(self.hook_keys, cluster)
+        records = AllocationRecords(self.hook_keys, cluster)
         self.state, self.orphaned_jobs = self._state(adapters, placeholders), OrphanedJobs()
         self.checkpoints = checkpoint_writer(adapters)
         self.pod_devices, self.member_devices = devices = self._devices(adapters, placeholders)
-        self.engine = self._engine(adapters, claims, placeholders, validate)
+        self.engine = self._engine(adapters, records, placeholders, validate)
         self.gangs = GangMembers(self.engine, self.informers.pods, self.announcer, [GATE], self.deferred)
         workloads = WorkloadResolver(placeholders, self.informers.pods, self.gangs, self.deferred)
         one_by_one = OneByOneWarnings(self.announcer, [config.scheduler.name], self.informers.pod_groups.sources)
         members = MemberCandidates(placeholders, self.engine.handle, self.gangs, self.events)
         candidates = FilterCandidates(self.engine, placeholders, workloads, members, self.events)
         self.pod_controller = self._pod_controller(
-            adapters, claims, workloads=workloads, candidates=candidates, members=members, one_by_one=one_by_one
+            adapters, records, workloads=workloads, candidates=candidates, members=members, one_by_one=one_by_one
         )
         self.node_controllers = NodeControllers(
             self.engine,
@@ -128,12 +128,12 @@ class Assembly:
             settled=self._settled,
             fresh=self._fresh,
             deferred=self.deferred,
-            claims=claims,
+            allocation_records=records,
         )
         self.pod_controllers = PodControllers(
             self.engine,
             adapters,
-            claims=claims,
+            allocation_records=records,
             members=members,
             one_by_one=one_by_one,
             candidates=candidates,
@@ -152,18 +152,18 @@ class Assembly:
             fresh=self._fresh,
             observe_poll=observe_poll,
         )
-        self.unknown_members = self._unknown_members(adapters, claims)
+        self.unknown_members = self._unknown_members(adapters, records)
         self.restore_reports = self._restore_reports()
         self.device_controllers = DeviceControllers(
             adapters, placeholders, *devices, reconsider=self._reconsider, fresh=self._fresh, deferred=self.deferred
         )
-        self.gang_barrier, self.gang_vacancies, self.scheduling = self._scheduling(adapters, claims, candidates)
+        self.gang_barrier, self.gang_vacancies, self.scheduling = self._scheduling(adapters, records, candidates)
         self._publish()
         self.parts = parts(self)
         subscribe(self.events, self.parts)
 
-    def _unknown_members(self, adapters: Adapters, claims: Claims) -> UnknownMembers:
-        return unknown_members(adapters, self.engine, self.gangs, claims, deferred=self.deferred, fresh=self._fresh)
+    def _unknown_members(self, adapters: Adapters, records: AllocationRecords) -> UnknownMembers:
+        return unknown_members(adapters, self.engine, self.gangs, records, deferred=self.deferred, fresh=self._fresh)
 
     def _restore_reports(self) -> RestoreReports:
         """Return the reports of a suspected restore, which name the Nodes of its jobs and Pods."""
@@ -190,10 +190,12 @@ class Assembly:
             deferred=self.deferred,
         )
 
-    def _engine(self, adapters: Adapters, claims: Claims, placeholders: PlaceholderIndex, validate: bool) -> Engine:
+    def _engine(
+        self, adapters: Adapters, records: AllocationRecords, placeholders: PlaceholderIndex, validate: bool
+    ) -> Engine:
         """Return the engine with its ports."""
         return Engine(
-            EngineOptions(claims, timing(self.config), self.config.limits.requests, validate),
+            EngineOptions(records, timing(self.config), self.config.limits.requests, validate),
             self.state,
             placeholders,
             EnginePorts(
@@ -231,7 +233,7 @@ class Assembly:
             devices,
             informers.pods,
             placeholders,
-            claiming=informers.pods.claiming,
+            users_of_resource_claim=informers.pods.users_of_resource_claim,
             node_offers=node_offers,
             scheduler=self.config.scheduler.name,
         )
@@ -255,7 +257,7 @@ class Assembly:
     def _pod_controller(
         self,
         adapters: Adapters,
-        claims: Claims,
+        records: AllocationRecords,
         *,
         workloads: WorkloadResolver,
         candidates: FilterCandidates,
@@ -277,7 +279,7 @@ class Assembly:
             announcer=self.announcer,
             clock=adapters.api_clock,
             events=self.events,
-            claims=claims,
+            allocation_records=records,
             candidates=candidates,
             workloads=workloads,
             gangs=GangIntake(
@@ -299,11 +301,11 @@ class Assembly:
         )
 
     def _scheduling(
-        self, adapters: Adapters, claims: Claims, candidates: FilterCandidates
+        self, adapters: Adapters, records: AllocationRecords, candidates: FilterCandidates
     ) -> tuple[GangBarrier, GangVacancies, Scheduling]:
         """Return what answers kube-scheduler, and what binds gangs and returns the nodes of ended members."""
         pods, clock = self.informers.pods, self.io_context.clock
-        bindings = MemberBindings(self.engine, adapters.pod_writer, pods, claims, self.member_devices, clock=clock)
+        bindings = MemberBindings(self.engine, adapters.pod_writer, pods, records, self.member_devices, clock=clock)
         barrier = GangBarrier(
             self.engine,
             bindings,
@@ -352,7 +354,7 @@ class Assembly:
         informers.nodes.on_change(node_changed)
         informers.namespaces.on_change(lambda old, new: events.publish(NamespaceChanged(old, new)))
         informers.device_classes.on_change(lambda old, new: events.publish(DeviceClassChanged(old, new)))
-        informers.devices.claims.on_change(lambda old, new: events.publish(ResourceClaimChanged(old, new)))
+        informers.devices.resource_claims.on_change(lambda old, new: events.publish(ResourceClaimChanged(old, new)))
         informers.pod_groups.on_change(lambda group: events.publish(PodGroupChanged(group)))
 
     def watchers(self) -> dict[str, Coroutine[None, None, None]]:

@@ -66,7 +66,7 @@ def timing(configuration: ExtenderConfiguration) -> Timing:
         eviction_deadline=kill_wait if limits.eviction_deadline is None else limits.eviction_deadline,
         kill_wait=kill_wait,
         refused_by_scheduler=limits.node_rejected_timeout,
-        unclaimed=limits.allocation_claim_timeout,
+        not_offered=limits.allocation_offer_timeout,
         forget=limits.history_retention,
         replace=configuration.gangs.replace_within,
     )

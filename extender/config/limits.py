@@ -105,7 +105,7 @@ class LimitSettings(Group):
         description="Time for which kube-scheduler's full lists must lack the granted node before it counts as "
         "refused.",
     )
-    allocation_claim_timeout: Duration = Field(
+    allocation_offer_timeout: Duration = Field(
         150.0,
         gt=0,
         description="Time for which a granted node waits for a call of kube-scheduler before the job is released: "

@@ -46,7 +46,7 @@ class Http(Group):
     shutdown_timeout: Duration = Field(10.0, gt=0, description="Time for requests under way when the process stops.")
 
 
-class Claiming(StrEnum):
+class AllocationProofs(StrEnum):
     """Protection of the annotations of the extender against those that others write."""
 
     SIGNED = "signed"
@@ -61,16 +61,16 @@ class Hooks(Group):
         None, description="Address of the hooks as Slurm's nodes reach them. Unset: scripts make no calls."
     )
     key: SecretStr | None = Field(
-        None, description="Key of the jobs' own tokens and of claims on Pods. For trials; prefer keyFile."
+        None, description="Key of the jobs' own tokens and of allocation proofs on Pods. For trials; prefer keyFile."
     )
     key_file: Text | None = Field(
         None,
         description="File with the key from which each job's token is made, and the proof of what is written on each "
-        "Pod. Several keys, one on each line: the first one signs, all verify. `serve` needs it, unless claims is "
-        "unsigned.",
+        "Pod. Several keys, one on each line: the first one signs, all verify. `serve` needs it, unless "
+        "allocationProofs is unsigned.",
     )
-    claims: Claiming = Field(
-        Claiming.SIGNED,
+    allocation_proofs: AllocationProofs = Field(
+        AllocationProofs.SIGNED,
         description="signed: the job and node written on a Pod are trusted where a proof by the key stands beside "
         "them, else Slurm is asked. unsigned: a key that lives as long as the process; after a restart Slurm is asked "
         "about every Pod on a node, a Pod whose job vanished meanwhile holds no node, and scripts of jobs from before "

@@ -14,7 +14,7 @@ import structlog
 from extender.domain.events import MemberRef
 from extender.domain.jobs.cancelled import recorded_cancel
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.pods.claim import Claims
+from extender.domain.pods.allocation_record import AllocationRecords
 from extender.domain.ports import Announcement, Announcer, Clock, PodCache, Pods
 from extender.domain.views import PodView
 from extender.domain.wellknown import (
@@ -29,7 +29,7 @@ from extender.domain.wellknown import (
     Reason,
 )
 from extender.engine.engine import Engine
-from extender.engine.member_annotations import claim_of
+from extender.engine.member_annotations import allocation_annotations
 from extender.runtime.controller import Controller, Requeue
 from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten, PodChanged
 
@@ -65,10 +65,10 @@ class AnnotationRepairController:
         announcer: Announcer,
         clock: Clock,
         *,
-        claims: Claims,
+        allocation_records: AllocationRecords,
     ) -> None:
         self._engine = engine
-        self._claims = claims
+        self._allocation_records = allocation_records
         self._pods = pods
         self._cache = cache
         self._announcer = announcer
@@ -130,7 +130,7 @@ class AnnotationRepairController:
                 yield member.ref, {CANCELLED: ""}, False  # the Pod asked for something else since then, and has its job
             if p.state is not State.BOUND or not pod.node_name or p.node_of(pod.uid) != pod.node_name:
                 continue
-            wanted = claim_of(p, pod.uid, pod.node_name, self._claims, pod.annotations)
+            wanted = allocation_annotations(p, pod.uid, pod.node_name, self._allocation_records, pod.annotations)
             wrong = {key: pod.annotations.get(key, "") for key in wanted if pod.annotations.get(key) != wanted[key]}
             # A proof by an older key, or by a lost one, is replaced without a log line.
             drifted = bool(wrong.keys() - LATER - {ALLOCATION_PROOF}) or any(wrong[key] for key in wrong.keys() & LATER)

@@ -35,7 +35,7 @@ class DeviceReminderController:
     def __init__(
         self,
         devices: DeviceCache,
-        claims: ResourceClaims,
+        resource_claims: ResourceClaims,
         *,
         find: Callable[[str], ResourceClaimView | None],
         every: Callable[[], Iterable[ResourceClaimView]],
@@ -43,7 +43,7 @@ class DeviceReminderController:
         fresh: Callable[[], bool],
     ) -> None:
         self._devices = devices
-        self._claims = claims
+        self._resource_claims = resource_claims
         self._find = find
         self._fresh = fresh
         self._forgotten: dict[str, set[DeviceId]] = {}
@@ -61,7 +61,7 @@ class DeviceReminderController:
         """Reconcile until cancelled."""
         await self._controller.run()
 
-    def claim_changed(self, event: ResourceClaimChanged) -> None:
+    def resource_claim_changed(self, event: ResourceClaimChanged) -> None:
         """Handle a change of a ResourceClaim."""
         old, new = event.old, event.new
         if new is not None and new.reminds_of:
@@ -74,17 +74,17 @@ class DeviceReminderController:
             if new is None:
                 self._forgotten.pop(old.uid, None)
 
-    def _freed(self, claim: ResourceClaimView, *, gone: bool) -> None:
+    def _freed(self, resource_claim: ResourceClaimView, *, gone: bool) -> None:
         """Note which other ResourceClaims hold the devices of one that was freed: kube-schedulers forget these.
 
         A reminder that stays is freed only in order to be allocated again.
         """
         holders = self._devices.holders
-        for reminder in holders.reminders(claim.uid):
+        for reminder in holders.reminders(resource_claim.uid):
             self._controller.add(reminder)
-        for device in claim.devices if gone or claim.deleted or not claim.reminds_of else ():
-            for uid in holders.others(device, claim.uid):
-                other = holders.claim(uid)
+        for device in resource_claim.devices if gone or resource_claim.deleted or not resource_claim.reminds_of else ():
+            for uid in holders.others(device, resource_claim.uid):
+                other = holders.resource_claim(uid)
                 if other is not None and not other.reminds_of and device in _whole(other):
                     self._forgotten.setdefault(uid, set()).add(device)
                     self._controller.add(uid)
@@ -97,40 +97,50 @@ class DeviceReminderController:
                 del self._forgotten[reminder.reminds_of]
 
     async def _reconcile(self, uid: str) -> Requeue | None:
-        claim = self._find(uid)
-        if claim is None:
+        resource_claim = self._find(uid)
+        if resource_claim is None:
             self._forgotten.pop(uid, None)
             return None
         if not self._fresh():
             return Requeue(RETRY_S)
-        if claim.reminds_of:
-            await self._judge(claim)
+        if resource_claim.reminds_of:
+            await self._judge(resource_claim)
         else:
-            await self._remind(claim)
+            await self._remind(resource_claim)
         return None
 
-    async def _remind(self, claim: ResourceClaimView) -> None:
+    async def _remind(self, resource_claim: ResourceClaimView) -> None:
         """Bring the forgotten devices of a ResourceClaim back. Raises `PortError` for the last that could not be."""
         failed = None
-        forgotten = self._forgotten.pop(claim.uid, set())
-        for device in sorted(forgotten & claim.devices):
+        forgotten = self._forgotten.pop(resource_claim.uid, set())
+        for device in sorted(forgotten & resource_claim.devices):
             try:
-                await self._claims.remind(claim, device)
+                await self._resource_claims.remind(resource_claim, device)
             except PortError as error:
                 failed = error
-                self._forgotten.setdefault(claim.uid, set()).add(device)
-                _log.warning("device_reminder_not_written", claim=claim.full_name, uid=claim.uid, error=str(error))
+                self._forgotten.setdefault(resource_claim.uid, set()).add(device)
+                _log.warning(
+                    "device_reminder_not_written",
+                    resource_claim=resource_claim.full_name,
+                    uid=resource_claim.uid,
+                    error=str(error),
+                )
             else:
-                _log.info("device_reminder_written", claim=claim.full_name, uid=claim.uid, device=device.text)
+                _log.info(
+                    "device_reminder_written",
+                    resource_claim=resource_claim.full_name,
+                    uid=resource_claim.uid,
+                    device=device.text,
+                )
         if failed is not None:
             raise failed
 
     async def _judge(self, reminder: ResourceClaimView) -> None:
         """Delete a reminder whose ResourceClaim does not hold its device any more. Raises `PortError`."""
         if reminder.deleted or not is_in_use(reminder, self._find(reminder.reminds_of)):
-            await self._claims.remove(reminder)
+            await self._resource_claims.remove(reminder)
 
 
-def _whole(claim: ResourceClaimView) -> frozenset[DeviceId]:
+def _whole(resource_claim: ResourceClaimView) -> frozenset[DeviceId]:
     """Return the devices that a ResourceClaim has as a whole: of shares, kube-schedulers keep count."""
-    return frozenset(one.device for one in claim.allocated or () if one.device in one.held)
+    return frozenset(one.device for one in resource_claim.allocated or () if one.device in one.held)

@@ -63,7 +63,7 @@ class HookReads:
             later.set_result(True)  # an end is final
 
     def _is_over(self, job_id: int) -> bool:
-        return all(p.state is State.LOST for p in self._engine.placeholders.claiming(job_id))
+        return all(p.state is State.LOST for p in self._engine.placeholders.all_by_job(job_id))
 
     def _namespace_of(self, job_id: int) -> str:
         workload = self._engine.placeholders.workload_of_job(job_id)

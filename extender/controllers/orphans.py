@@ -236,7 +236,12 @@ class OrphanController:
             if job_id not in self._forged:
                 self._forged.add(job_id)
                 _log.warning(
-                    "mark_not_proven", job_id=job_id, name=job.name, user_id=job.user_id, uid=mark.workload, why=FORGED
+                    "mark_not_proven",
+                    job_id=job_id,
+                    name=job.name,
+                    user_id=job.user_id,
+                    workload=mark.workload,
+                    why=FORGED,
                 )
         else:
             older = mark.epoch != self._state.identity.epoch
@@ -336,7 +341,7 @@ class OrphanController:
             return True
         if not isinstance(proved, ProvedJob) or (mark := self._own_mark(job := proved.job)[0]) is None:
             if isinstance(proved, UnprovedJob) and proved.job.state not in ENDED_STATES:
-                _log.warning("cancel_skipped_job_not_owned", job_id=job_id, name=proved.job.name, uid=orphan.workload)
+                _log.warning("cancel_skipped_job_not_owned", job_id=job_id, name=proved.job.name, workload=orphan.workload)
             self._orphans.pop(job_id, None)
             return True
         if self._engine.placeholders.get(orphan.workload) is not None:
@@ -348,7 +353,7 @@ class OrphanController:
             try:
                 pod = await self._hidden(job, mark)
             except PortError as error:
-                _log.info("pod_not_read", job_id=job_id, uid=orphan.workload, error=str(error))
+                _log.info("pod_not_read", job_id=job_id, workload=orphan.workload, error=str(error))
                 return True
             if pod is not None and not pod.finished:
                 self._say(job_id, orphan, "spared", pod=pod.full_name, why=HIDDEN)
@@ -398,7 +403,7 @@ class OrphanController:
         orphan.logged = word
         counts = {"found": self._count.found, "held": self._count.held, "ended": self._count.ended}
         counts.get(word, self._count.spared)[Orphan.JOB] += 1
-        _log.warning(f"orphaned_job_{word}", job_id=job_id, uid=orphan.workload, **more)
+        _log.warning(f"orphaned_job_{word}", job_id=job_id, workload=orphan.workload, **more)
 
     def _without_pod(self) -> dict[int, OrphanedJob]:
         """Return the jobs without a workload. An existing workload is notified of its duplicates, and ends them."""

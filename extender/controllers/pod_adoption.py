@@ -17,7 +17,7 @@ from extender.controllers.owner_rounds import Controllers, OwnerRounds
 from extender.controllers.translations import Translations
 from extender.domain.backoff import Backoff
 from extender.domain.gangs.context import root_annotations
-from extender.domain.pods.claim import Claim, Claims
+from extender.domain.pods.allocation_record import AllocationRecord, AllocationRecords
 from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache
 from extender.domain.views import PodView
 from extender.domain.wellknown import GANG_KEY, Reason
@@ -37,7 +37,7 @@ DEFERRED = Backoff(OWNER_RETRY, 30.0)
 """Seconds between two reads of the owners of deferred Pods."""
 
 Found = tuple[PodView, Controllers | None]
-"""A Pod with its controllers; `None`: they could not be read, and its claim names its workload and its job."""
+"""A Pod with its controllers; `None`: they could not be read, and its record names its workload and its job."""
 
 Workloads = dict[str, list[Found]]
 
@@ -56,7 +56,7 @@ class PodAdoption:
         owners: Owners,
         announcer: Announcer,
         clock: Clock,
-        claims: Claims,
+        allocation_records: AllocationRecords,
         gangs: GangIntake,
         translations: Translations,
         deferred: DeferredPods,
@@ -68,7 +68,7 @@ class PodAdoption:
         self._owners = OwnerRounds(owners, clock)
         self._announcer = announcer
         self._clock = clock
-        self._claims = claims
+        self._allocation_records = allocation_records
         self._gangs = gangs
         self._translations = translations
         self._pods_of = pods_of
@@ -92,7 +92,7 @@ class PodAdoption:
         for pod in pods:
             if pod.uid not in failed:
                 found.append((pod, read[pod.uid]))
-            elif self._is_known_by_claim(pod):
+            elif self._is_known_by_record(pod):
                 found.append((pod, None))
             else:
                 self._defer(pod, f"The owner of the Pod cannot be read: {failed[pod.uid]}")
@@ -121,22 +121,22 @@ class PodAdoption:
         """Return whether a Pod is deferred still, as it is seen now."""
         if pod.uid not in self.deferred:
             return False
-        if pod.ended or self._is_known_by_claim(pod):
+        if pod.ended or self._is_known_by_record(pod):
             self.deferred.drop(pod.uid)
             return False
         self.deferred.seen(pod)
         return True
 
-    def _is_known_by_claim(self, pod: PodView) -> bool:
-        """Return whether a Pod is on a node, and its claim is enough to find its workload and its job.
+    def _is_known_by_record(self, pod: PodView) -> bool:
+        """Return whether a Pod is on a node, and its allocation record is enough to find its workload and its job.
 
-        A claim without a proof is enough where nothing makes the Pod a member of a gang: only the mark of the job that
+        A record without a proof is enough where nothing makes the Pod a member of a gang: only the mark of the job that
         it names can prove that the job is the Pod's.
         """
-        claim = self._claim(pod)
-        if claim.job_on(pod.node_name) is not None:
+        record = self._record_of(pod)
+        if record.job_on(pod.node_name) is not None:
             return True
-        if not pod.node_name or claim.hint is None or GANG_KEY in pod.annotations:
+        if not pod.node_name or record.hint is None or GANG_KEY in pod.annotations:
             return False
         return self._gangs.key_of(pod, (), self._translations.charged(pod, root_annotations(()))) is None
 
@@ -179,9 +179,9 @@ class PodAdoption:
 
     def _key_of(self, pod: PodView, controllers: Controllers) -> str:
         charged = self._translations.charged(pod, root_annotations(controllers))
-        claim = self._claim(pod)
-        key = claim.gang_on(pod.node_name)
-        if not key and not _is_bound_alone(pod, claim):
+        record = self._record_of(pod)
+        key = record.gang_on(pod.node_name)
+        if not key and not _is_bound_alone(pod, record):
             key = self._gangs.key_of(pod, controllers, charged) or ""
         return key or pod.uid
 
@@ -217,13 +217,13 @@ class PodAdoption:
     def _present(self) -> list[PodView]:
         return [pod for uid in self.deferred.uids if (pod := self._cache.get(uid)) is not None]
 
-    def _claim(self, pod: PodView) -> Claim:
-        return self._claims.read(pod.annotations, pod.uid)
+    def _record_of(self, pod: PodView) -> AllocationRecord:
+        return self._allocation_records.read(pod.annotations, pod.uid)
 
 
-def _is_bound_alone(pod: PodView, claim: Claim) -> bool:
-    """Return whether a Pod was bound as a workload of its own, as its claim proves, whatever gang it names by now.
+def _is_bound_alone(pod: PodView, record: AllocationRecord) -> bool:
+    """Return whether a Pod was bound as a workload of its own, as its record proves, whatever gang it names by now.
 
     Without a proof that is not known: a member whose annotations a user removed would lose its node to other jobs.
     """
-    return claim.job_on(pod.node_name) is not None and claim.gang is None
+    return record.job_on(pod.node_name) is not None and record.gang is None

@@ -17,7 +17,7 @@ from extender.domain.gangs.group_status import condition_of, progress_of
 from extender.domain.gangs.membership import GangSource, is_key_of_gang
 from extender.domain.gangs.pod_groups import GroupCondition, GroupProgress, GroupStatus, PodGroupView
 from extender.domain.gangs.recognition import group_of
-from extender.domain.pods.claim import Claims
+from extender.domain.pods.allocation_record import AllocationRecords
 from extender.domain.ports import Announcement, Announcer, Clock, PodGroupStatuses, StatusAnswer, StatusResult
 from extender.domain.timestamp import timestamp
 from extender.domain.views import PodView
@@ -87,7 +87,7 @@ class PodGroupStatusController:
         clock: Clock,
         *,
         groups: NamedGroups,
-        claims: Claims,
+        allocation_records: AllocationRecords,
     ) -> None:
         self._engine = engine
         self._workloads = workloads
@@ -95,7 +95,7 @@ class PodGroupStatusController:
         self._announcer = announcer
         self._clock = clock
         self._groups = groups
-        self._claims = claims
+        self._allocation_records = allocation_records
         self._written: dict[GroupRef, _WrittenStatus] = {}
         self.results: Counter[StatusResult] = Counter()
         self._controller = Controller(
@@ -187,7 +187,7 @@ class PodGroupStatusController:
         key = self._workloads.key_of(pod)
         if is_key_of_gang(key):
             return key
-        return self._claims.read(pod.annotations, pod.uid).gang_on(pod.node_name) or key
+        return self._allocation_records.read(pod.annotations, pod.uid).gang_on(pod.node_name) or key
 
     def _wanted(
         self, group: PodGroupView, key: str, pods: Sequence[PodView], before: GroupStatus | None

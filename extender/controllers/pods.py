@@ -18,8 +18,8 @@ from extender.domain import events as e
 from extender.domain.gangs.context import GroupRef, root_annotations
 from extender.domain.jobs.cancelled import recorded_cancel
 from extender.domain.placeholder import Member, Placeholder, State
+from extender.domain.pods.allocation_record import AllocationRecord, AllocationRecords
 from extender.domain.pods.changes import requests_changed
-from extender.domain.pods.claim import Claim, Claims
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache
 from extender.domain.translation.translate import Translated, TranslationRefused
@@ -76,7 +76,7 @@ class PodController:
         announcer: Announcer,
         clock: Clock,
         events: EventBus,
-        claims: Claims,
+        allocation_records: AllocationRecords,
         candidates: FilterCandidates,
         workloads: WorkloadResolver,
         gangs: GangIntake,
@@ -93,7 +93,7 @@ class PodController:
         self._clock = clock
         self._translations = translations
         self._schedulers = frozenset(schedulers)
-        self._claims = claims
+        self._allocation_records = allocation_records
         self._candidates = candidates
         self._workloads = workloads
         self._gangs = gangs
@@ -111,7 +111,7 @@ class PodController:
             owners=owners,
             announcer=announcer,
             clock=clock,
-            claims=claims,
+            allocation_records=allocation_records,
             gangs=gangs,
             translations=translations,
             deferred=deferred,
@@ -229,7 +229,7 @@ class PodController:
         for pod in there:
             await turns.maybe_yield()
             if self.is_managed(pod) and not pod.ended and pod.uid not in self._asked:
-                self._say_foreign_claim(pod)
+                self._report_foreign_record(pod)
                 pods.append(pod)
         for key, found in (await self.adoption.at_start(pods)).items():
             await turns.maybe_yield()
@@ -279,7 +279,7 @@ class PodController:
         """
         if gang is None or gang.key == pod.uid or gang.state is State.GONE or may_have_older_job(gang):
             return False
-        return bool(pod.node_name) and not self._claim(pod).gang_on(pod.node_name)
+        return bool(pod.node_name) and not self._record_of(pod).gang_on(pod.node_name)
 
     def _adopt(self, key: str, found: Sequence[Found]) -> None:
         """Adopt a workload with these members: its job is found by what they record, and by its name."""
@@ -288,7 +288,7 @@ class PodController:
         title = self._translations.title(lead, root_annotations(read or ()))
         if key != lead.uid:
             title = self._gangs.title_of(lead, read or (), title)
-        job_id = next((job for pod in pods if (job := self._claim(pod).job_id) is not None), None)
+        job_id = next((job for pod in pods if (job := self._record_of(pod).job_id) is not None), None)
         cancelled = next((cancel for cancel in map(recorded_cancel, pods) if cancel is not None), None)
         self._engine.adopt(key, [self._member(pod) for pod in pods], title, job_id, cancelled)
         # Only now may anything have them translated: a gang that requests a job before its own is known loses it.
@@ -358,7 +358,7 @@ class PodController:
     def _notified(self, old: PodView | None, new: PodView) -> None:
         if self.adoption.stays_deferred(new) or (new.uid not in self._asked and new.ended):
             return
-        if new.uid not in self._asked and self._returned.must_wait(new, self._claim(new)):
+        if new.uid not in self._asked and self._returned.must_wait(new, self._record_of(new)):
             return
         key = self._workloads.key_of(new)
         known = self._engine.placeholders.get(key)
@@ -366,21 +366,21 @@ class PodController:
         if new.uid in self._asked and not new.ended and (over or known is None):
             # It had finished, its job is over, and a restored etcd shows it as it was before.
             self._asked.discard(new.uid)
-        if new.uid not in self._asked and (over or _is_bound_and_claims(new, self._claim(new))):
+        if new.uid not in self._asked and (over or _is_bound_with_record(new, self._record_of(new))):
             # On a node when it is seen first: it could not be read before, and its job is not known here. Or its
             # deletion was undone, by an etcd that was restored.
-            key = self._returned.workload_of(new, self._claim(new)) or key
-            job_id = self._claim(new).job_id
+            key = self._returned.workload_of(new, self._record_of(new)) or key
+            job_id = self._record_of(new).job_id
             self._engine.adopt(key, [self._member(new)], new.full_name, job_id, recorded_cancel(new))
         self._engine.meet(key, [e.MemberRef.of(new)])
         if new.uid not in self._asked:
-            self._say_foreign_claim(new)
+            self._report_foreign_record(new)
         if new.uid not in self._asked or (old is not None and requests_changed(old, new)):
             self._wish(new)
         if new.node_name and not (old and old.node_name):
-            claim = self._claim(new)
-            job_id = claim.job_on(new.node_name)
-            self._engine.handle(key, e.PodBound(new.uid, new.node_name, job_id, claim.slurm_node), "watch")
+            record = self._record_of(new)
+            job_id = record.job_on(new.node_name)
+            self._engine.handle(key, e.PodBound(new.uid, new.node_name, job_id, record.slurm_node), "watch")
         if new.deleted_at is not None and not (old and old.deleted_at):
             self._engine.handle(key, e.PodEnding(new.uid), "watch")
         if new.ended and not (old and old.ended):
@@ -409,25 +409,25 @@ class PodController:
             self._asked.discard(uid)
             self._notified(None, pod)
 
-    def _say_foreign_claim(self, pod: PodView) -> None:
+    def _report_foreign_record(self, pod: PodView) -> None:
         """Warn that a copied Pod bears the status of its model, which says nothing about the copy."""
-        if not self._claim(pod).foreign:
+        if not self._record_of(pod).foreign:
             return
         job, uid = (pod.annotations.get(key, "")[:LONGEST_SHOWN] for key in (JOB_ID, POD_UID))
-        _log.warning("status_annotations_ignored", pod=pod.full_name, uid=pod.uid, claimed_job=job, written_for=uid)
+        _log.warning("status_annotations_ignored", pod=pod.full_name, uid=pod.uid, stated_job=job, written_for=uid)
         text = f'{JOB_ID}: "{job}" was written for another Pod ({uid}); this Pod has no part in that job.'
         self._announce(pod, Reason.STATUS_ANNOTATIONS_IGNORED, text)
 
-    def _claim(self, pod: PodView) -> Claim:
-        return self._claims.read(pod.annotations, pod.uid)
+    def _record_of(self, pod: PodView) -> AllocationRecord:
+        return self._allocation_records.read(pod.annotations, pod.uid)
 
     def _member(self, pod: PodView) -> Member:
         """Return a member for a Pod, with the state that the Pod shows."""
-        claim, ending = self._claim(pod), pod.deleted_at is not None
-        job_id = claim.job_on(pod.node_name)
-        given = claim.slurm_node if job_id is not None else ""
-        hint = claim.hint if pod.node_name else None
-        slot = claim.gang.rank if claim.gang is not None and job_id is not None else None
+        record, ending = self._record_of(pod), pod.deleted_at is not None
+        job_id = record.job_on(pod.node_name)
+        given = record.slurm_node if job_id is not None else ""
+        hint = record.hint if pod.node_name else None
+        slot = record.gang.rank if record.gang is not None and job_id is not None else None
         return Member(e.MemberRef.of(pod), slot, pod.node_name, job_id, hint, given, ending=ending)
 
     def _announce(self, pod: PodView, reason: Reason, text: str) -> None:
@@ -477,6 +477,6 @@ def _available(pod: PodView) -> tuple[object, ...]:
     return (tuple(gate for gate in pod.gates if gate != GATE), pod.deleted_at is None, pod.finished)
 
 
-def _is_bound_and_claims(pod: PodView, claim: Claim) -> bool:
+def _is_bound_with_record(pod: PodView, record: AllocationRecord) -> bool:
     """Return whether a Pod on a node names its job, with or without a proof."""
-    return bool(pod.node_name) and (claim.job_on(pod.node_name) is not None or claim.hint is not None)
+    return bool(pod.node_name) and (record.job_on(pod.node_name) is not None or record.hint is not None)

@@ -12,7 +12,7 @@ import asyncio
 import structlog
 
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.pods.claim import woken_at
+from extender.domain.pods.allocation_record import woken_at
 from extender.domain.ports import Clock, PodCache, Pods
 from extender.engine.engine import Engine
 from extender.runtime.controller import Controller, Requeue
@@ -73,7 +73,7 @@ class RequeueController:
         now = woken_at(self._clock.wall())
         woken = [await self._pods.annotate(m.ref, now) for m in p.members if m.wanting]
         if all(woken):
-            _log.debug("pod_requeued", pod=p.pod_names, uid=p.key)
+            _log.debug("pod_requeued", pod=p.pod_names, workload=p.key)
         return all(woken)
 
 

@@ -78,16 +78,16 @@ class ResourceClaimController:
         """Reconcile until cancelled."""
         await self._controller.run()
 
-    def claim_changed(self, event: ResourceClaimChanged) -> None:
+    def resource_claim_changed(self, event: ResourceClaimChanged) -> None:
         """Handle a change of a ResourceClaim."""
         old, new = event.old, event.new
-        claim = new or old
-        if claim is None:
+        resource_claim = new or old
+        if resource_claim is None:
             return
         if new is not None:
             self._controller.add(new.uid)
         if self._fresh() and (old is None or new is None or _judged(old) != _judged(new)):
-            self._reconsider(self._pods.users(claim))
+            self._reconsider(self._pods.users(resource_claim))
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Handle a workload that got, lost or uses its job."""
@@ -106,31 +106,35 @@ class ResourceClaimController:
         self._members.forget(event.key)
 
     def _add(self, pod: PodView | None) -> None:
-        names = () if pod is None else {one.claim for one in pod.resource_claims if one.claim}
+        names = () if pod is None else {one.resource_claim for one in pod.resource_claims if one.resource_claim}
         for name in sorted(names):
-            claim = None if pod is None else self._devices.claim(pod.namespace, name)
-            if claim is not None:
-                self._controller.add(claim.uid)
+            resource_claim = None if pod is None else self._devices.resource_claim(pod.namespace, name)
+            if resource_claim is not None:
+                self._controller.add(resource_claim.uid)
 
     async def _reconcile(self, uid: str) -> Requeue | None:
-        claim = self._find(uid)
-        if claim is None:
+        resource_claim = self._find(uid)
+        if resource_claim is None:
             self._half_released.pop(uid, None)
             return None
         if not self._fresh():
             return Requeue(RETRY_S)
-        if claim.reminds_of:
+        if resource_claim.reminds_of:
             return None
-        users = self._pods.users(claim)
+        users = self._pods.users(resource_claim)
         if waiting := [pod for pod in users if self._is_untranslated(pod)]:
             self._reconsider(waiting)
-        if claim.allocated is None:
-            return await self._write_again(claim, users) or await self._finish_release(claim, users)
+        if resource_claim.allocated is None:
+            return await self._write_again(resource_claim, users) or await self._finish_release(resource_claim, users)
         self._half_released.pop(uid, None)
-        if claim.job_id is not None and not claim.reserved and not any(self._holds(claim, pod) for pod in users):
-            await self._members.release(claim)
-        elif claim.reserved:
-            self._report_conflicts(claim)
+        if (
+            resource_claim.job_id is not None
+            and not resource_claim.reserved
+            and not any(self._holds(resource_claim, pod) for pod in users)
+        ):
+            await self._members.release(resource_claim)
+        elif resource_claim.reserved:
+            self._report_conflicts(resource_claim)
         return None
 
     def _is_untranslated(self, pod: PodView) -> bool:
@@ -138,7 +142,7 @@ class ResourceClaimController:
         p = self._placeholders.by_pod(pod.uid)
         return p is not None and p.request is None and not p.faults and not pod.node_name
 
-    def _holds(self, claim: ResourceClaimView, pod: PodView) -> bool:
+    def _holds(self, resource_claim: ResourceClaimView, pod: PodView) -> bool:
         """Return whether the Pod's job is, or may be, the one for which the allocation was written."""
         p = self._placeholders.by_pod(pod.uid)
         member = None if p is None else p.member(pod.uid)
@@ -148,42 +152,51 @@ class ResourceClaimController:
             return False
         if p.state is State.UNSURE or member.node or member.binding:
             return True
-        here = claim.allocated is None or p.node_of(pod.uid) == claim.node
-        return p.state is State.GRANTED and p.job_id == claim.job_id and here
+        here = resource_claim.allocated is None or p.node_of(pod.uid) == resource_claim.node
+        return p.state is State.GRANTED and p.job_id == resource_claim.job_id and here
 
-    async def _finish_release(self, claim: ResourceClaimView, users: Sequence[PodView]) -> Requeue | None:
+    async def _finish_release(self, resource_claim: ResourceClaimView, users: Sequence[PodView]) -> Requeue | None:
         """Remove what a process left that ended between the two writes of a release: the finalizer and the job.
 
         A ResourceClaim that changes meanwhile is left alone: a release or an allocation of it is under way.
         """
-        seen = self._half_released.pop(claim.uid, "")
-        if claim.job_id is None or claim.reserved or any(self._holds(claim, pod) for pod in users):
+        seen = self._half_released.pop(resource_claim.uid, "")
+        if (
+            resource_claim.job_id is None
+            or resource_claim.reserved
+            or any(self._holds(resource_claim, pod) for pod in users)
+        ):
             return None
-        if seen == claim.resource_version and not self._devices.holders.is_being_written(claim.uid):
-            await self._members.release(claim)
+        if seen == resource_claim.resource_version and not self._devices.holders.is_being_written(resource_claim.uid):
+            await self._members.release(resource_claim)
             return None
-        self._half_released[claim.uid] = claim.resource_version
+        self._half_released[resource_claim.uid] = resource_claim.resource_version
         return Requeue(RETRY_S)
 
-    async def _write_again(self, claim: ResourceClaimView, users: Sequence[PodView]) -> Requeue | None:
+    async def _write_again(self, resource_claim: ResourceClaimView, users: Sequence[PodView]) -> Requeue | None:
         """Write an allocation that kube-scheduler took away because it refused the node in one cycle (PostFilter)."""
         for pod in users:
             p = self._placeholders.by_pod(pod.uid)
             member = None if p is None else p.member(pod.uid)
             if p is None or member is None or p.state is not State.GRANTED or not p.cleared or not member.wanting:
                 continue
-            if self._devices.holders.is_being_written(claim.uid):
+            if self._devices.holders.is_being_written(resource_claim.uid):
                 return Requeue(RETRY_S)
-            if claim.job_id == p.job_id and (why := await self._members.prepare(p, member.ref)):
-                _log.info("resource_claim_not_written_again", claim=claim.full_name, uid=claim.uid, why=why)
+            if resource_claim.job_id == p.job_id and (why := await self._members.prepare(p, member.ref)):
+                _log.info(
+                    "resource_claim_not_written_again",
+                    resource_claim=resource_claim.full_name,
+                    uid=resource_claim.uid,
+                    why=why,
+                )
                 return Requeue(RETRY_S)
         return None
 
-    def _report_conflicts(self, claim: ResourceClaimView) -> None:
+    def _report_conflicts(self, resource_claim: ResourceClaimView) -> None:
         """Report a device that two bound Pods have: no API can take it from either."""
-        for device, other in conflicts(claim, self._members.stock):
-            pair = (min(claim.uid, other.uid), max(claim.uid, other.uid))
-            pods = [pod for one in (claim, other) for pod in self._pods.users(one) if pod.uid in one.reserved]
+        for device, other in conflicts(resource_claim, self._members.stock):
+            pair = (min(resource_claim.uid, other.uid), max(resource_claim.uid, other.uid))
+            pods = [pod for one in (resource_claim, other) for pod in self._pods.users(one) if pod.uid in one.reserved]
             if pair in self._reported or len(pods) < 2 or not all(pod.node_name for pod in pods):
                 continue
             self._reported[pair] = None
@@ -199,7 +212,12 @@ class ResourceClaimController:
                 )
 
 
-def _judged(claim: ResourceClaimView) -> tuple[object, ...]:
+def _judged(resource_claim: ResourceClaimView) -> tuple[object, ...]:
     """Return the parts of a ResourceClaim that decide how its Pod is translated."""
-    foreign = claim.allocated is not None and claim.job_id is None
-    return (claim.requests, claim.constrained, claim.deleted, claim.reserved if foreign else ())
+    foreign = resource_claim.allocated is not None and resource_claim.job_id is None
+    return (
+        resource_claim.requests,
+        resource_claim.constrained,
+        resource_claim.deleted,
+        resource_claim.reserved if foreign else (),
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from extender.domain import events as e
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.pods.claim import Claim
+from extender.domain.pods.allocation_record import AllocationRecord
 from extender.domain.ports import PodCache
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
@@ -16,7 +16,7 @@ _OVER = frozenset({State.LOST, State.RELEASING})
 
 
 class ReturnedMembers:
-    """Seat bound Pods, whose claims prove which slot they had, among the members of their gangs.
+    """Seat bound Pods, whose allocation records prove which slot they had, among the members of their gangs.
 
     A Pod that was deleted is no member any more once a successor was created, and the job may still have its node.
     """
@@ -27,25 +27,25 @@ class ReturnedMembers:
         self._waiting: set[str] = set()
         """UIDs of Pods that `must_wait`."""
 
-    def must_wait(self, pod: PodView, claim: Claim) -> bool:
+    def must_wait(self, pod: PodView, record: AllocationRecord) -> bool:
         """Return whether another Pod runs in the slot of this one that the API server does not show any more.
 
         It is found out first whether that one is gone.
         """
-        waits = self._is_taken(pod, claim)
+        waits = self._is_taken(pod, record)
         if waits:
             self._waiting.add(pod.uid)
         else:
             self._waiting.discard(pod.uid)
         return waits
 
-    def _is_taken(self, pod: PodView, claim: Claim) -> bool:
-        p = self._gang(pod, claim)
-        if p is None or claim.gang is None or p.job_id != claim.job_id or p.state in _OVER:
+    def _is_taken(self, pod: PodView, record: AllocationRecord) -> bool:
+        p = self._gang(pod, record)
+        if p is None or record.gang is None or p.job_id != record.job_id or p.state in _OVER:
             return False
-        if not p.has_node_for(claim.gang.rank):
+        if not p.has_node_for(record.gang.rank):
             return False  # there is no slot to wait for
-        holder = p.in_slot(claim.gang.rank)
+        holder = p.in_slot(record.gang.rank)
         if holder is None or not holder.placed or holder.unknown:
             return False
         return holder.ref.uid != pod.uid and self._cache.get(holder.ref.uid) is None
@@ -63,21 +63,21 @@ class ReturnedMembers:
             if (pod := self._cache.get(uid)) is not None:
                 yield pod
 
-    def workload_of(self, pod: PodView, claim: Claim) -> str:
+    def workload_of(self, pod: PodView, record: AllocationRecord) -> str:
         """Return the workload to which this Pod belongs, and give it its slot where that is a gang that runs.
 
-        Return "" where its claim proves no place in a gang.
+        Return "" where its allocation record proves no place in a gang.
         """
-        gang, p = claim.gang_on(pod.node_name), self._gang(pod, claim)
-        if p is None or claim.gang is None:
+        gang, p = record.gang_on(pod.node_name), self._gang(pod, record)
+        if p is None or record.gang is None:
             return gang
-        seat = (e.MemberRef.of(pod), claim.gang.rank)
-        self._engine.handle(gang, e.PodBound(pod.uid, pod.node_name, claim.job_id, claim.slurm_node, seat), "watch")
+        seat = (e.MemberRef.of(pod), record.gang.rank)
+        self._engine.handle(gang, e.PodBound(pod.uid, pod.node_name, record.job_id, record.slurm_node, seat), "watch")
         after = self._engine.placeholders.get(gang)
         member = None if after is None else after.member(pod.uid)
         return gang if member is not None and member.placed else pod.uid
 
-    def _gang(self, pod: PodView, claim: Claim) -> Placeholder | None:
+    def _gang(self, pod: PodView, record: AllocationRecord) -> Placeholder | None:
         """Return the gang of which a Pod was a member; `None`: it is over, or the Pod was a workload of its own."""
-        p = self._engine.placeholders.get(claim.gang_on(pod.node_name))
+        p = self._engine.placeholders.get(record.gang_on(pod.node_name))
         return None if p is None or p.state is State.GONE else p

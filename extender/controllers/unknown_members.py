@@ -6,7 +6,7 @@ its node is held like that of a Pod that was removed without a report of its kub
 
 Four facts explain a slot at once: the mark of the job says that no Pod had it yet, a Pod waits that the process
 before gave the node of the slot, the Pod that had it has ended and none followed it, or a Pod is there that lost the
-proof of its claim.
+proof of its allocation record.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from extender.domain import events as e
 from extender.domain.jobs.identity import LATER_MEMBERS, decode_mark
 from extender.domain.jobs.job import Mark
 from extender.domain.placeholder import Member, Placeholder, State
-from extender.domain.pods.claim import Claims
+from extender.domain.pods.allocation_record import AllocationRecords
 from extender.domain.ports import PodCache, PortError, SlurmJobs
 from extender.domain.views import PodView
 from extender.domain.wellknown import DEFAULT_GRACE_S, GANG_KEY
@@ -63,7 +63,7 @@ class UnknownMembers:
         missing: AbsentPods,
         *,
         jobs: SlurmJobs,
-        claims: Claims,
+        allocation_records: AllocationRecords,
         events: EventBus,
         cache: PodCache,
         deferred: DeferredPods,
@@ -74,7 +74,7 @@ class UnknownMembers:
         self._placeholders = engine.placeholders
         self._gangs = gangs
         self._jobs = jobs
-        self._claims = claims
+        self._allocation_records = allocation_records
         self._events = events
         self._cache = cache
         self._deferred = deferred
@@ -124,12 +124,12 @@ class UnknownMembers:
 
     def _end_by(self, key: str, pod: PodView) -> None:
         """End the unknown member in whose slot this Pod has ended, as its kubelet reports."""
-        p, claim = self._placeholders.get(key), self._claims.read(pod.annotations, pod.uid)
-        if p is None or claim.gang is None or claim.gang_on(pod.node_name) != key or claim.job_id != p.job_id:
+        p, record = self._placeholders.get(key), self._allocation_records.read(pod.annotations, pod.uid)
+        if p is None or record.gang is None or record.gang_on(pod.node_name) != key or record.job_id != p.job_id:
             return
         how = e.PodEnd.SUCCEEDED if pod.phase == "Succeeded" else e.PodEnd.FAILED
         for member in p.members:
-            if member.unknown and not member.end and member.slot == claim.gang.rank:
+            if member.unknown and not member.end and member.slot == record.gang.rank:
                 self._engine.handle(key, e.PodGone(member.ref.uid, how), "the Pod of its slot")
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:
@@ -175,7 +175,7 @@ class UnknownMembers:
             try:
                 job = await self._jobs.read(p.job_id)
             except PortError as error:
-                _log.info("unknown_members_not_classified", uid=key, job_id=p.job_id, error=str(error))
+                _log.info("unknown_members_not_classified", workload=key, job_id=p.job_id, error=str(error))
                 return
             mark = None if job is None else decode_mark(job.admin_comment)
         mark = mark if mark is not None and mark.workload == key else None
@@ -188,18 +188,18 @@ class UnknownMembers:
             self._begin(key, uid, mark, granted)
 
     def _granted(self, key: str) -> Counter[str]:
-        """Return how many Pods of a gang wait for each Node that the process before gave them, as their claims prove.
+        """Return how many Pods of a gang wait for each Node that the process before gave them, as their records prove.
 
         Each was to have a slot there that was free then, and nothing was bound since. A Pod that is not adopted yet
-        counts too: its claim names the job.
+        counts too: its record names the job.
         """
         p = self._placeholders.get(key)
         known = () if p is None else (*(ref.uid for ref in p.refs), *self._gangs.uids(key))
         uids = dict.fromkeys((*known, *self._deferred.uids))
         pods = map(self._cache.get, uids)
         waiting = [pod for pod in pods if pod is not None and not pod.node_name and not pod.finished]
-        claims = (self._claims.read(pod.annotations, pod.uid) for pod in waiting)
-        return Counter(claim.node for claim in claims if p is not None and claim.node and claim.job_id == p.job_id)
+        records = (self._allocation_records.read(pod.annotations, pod.uid) for pod in waiting)
+        return Counter(record.node for record in records if p is not None and record.node and record.job_id == p.job_id)
 
     def _begin(self, key: str, uid: str, mark: Mark | None, granted: Counter[str]) -> None:
         p, member = self._placeholders.get(key), self._member(uid)

@@ -186,7 +186,7 @@ class ExpectedProfile:
     https: bool = False
     client_certificates: bool = False
     other_profiles: Sequence[str] = ()
-    unclaimed_after_s: float = 150.0
+    offer_timeout_s: float = 150.0
     nodes: int | None = None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from extender.domain.nodes.fence_evidence import AHEAD_S, FencedNodes, FenceProofs, FenceScript, claimed
+from extender.domain.nodes.fence_evidence import AHEAD_S, FencedNodes, FenceProofs, FenceScript, stated_times
 from extender.domain.views import NodeView
 from extender.domain.wellknown import FENCE_EVIDENCE
 
@@ -39,5 +39,5 @@ class FenceReader:
             return {}
         text = node.annotations.get(FENCE_EVIDENCE, "")
         if self.proofs is None:
-            return claimed(text, self.owner)
+            return stated_times(text, self.owner)
         return self.proofs.read(text, node.uid, slurm_node)

@@ -144,7 +144,7 @@ def expected_profile(config: ExtenderConfiguration, kube: KubeFacts) -> Expected
         https=tls is not None,
         client_certificates=tls is not None and tls.client_ca_file is not None,
         other_profiles=config.scheduler.other_profiles,
-        unclaimed_after_s=config.limits.allocation_claim_timeout,
+        offer_timeout_s=config.limits.allocation_offer_timeout,
         nodes=None if kube.nodes is None else len(kube.nodes),
     )
 

@@ -11,7 +11,7 @@ from extender.domain.gangs.layout import shared_devices
 from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.jobs.devices import Device
 from extender.domain.jobs.job import JobRequest, Mode, RequestDigests
-from extender.domain.pods.claim import GangPlace
+from extender.domain.pods.allocation_record import GangPlace
 from extender.domain.states import (
     AbsentState,
     Allocation,
@@ -393,7 +393,7 @@ class Timing:
     refused_by_scheduler: float = 3.0
     """How long full lists must lack the granted node before it counts as refused."""
 
-    unclaimed: float = 150.0
+    not_offered: float = 150.0
     """How long kube-scheduler may not offer the granted node at all: with no feasible node it never asks."""
 
     doubt: float = 15.0

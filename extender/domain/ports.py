@@ -379,7 +379,7 @@ class DeviceCache(Protocol):
         """Return the ResourceClaims that hold devices."""
         ...
 
-    def claim(self, namespace: str, name: str) -> ResourceClaimView | None:
+    def resource_claim(self, namespace: str, name: str) -> ResourceClaimView | None:
         """Return a ResourceClaim by its name."""
         ...
 
@@ -404,16 +404,16 @@ class ResourceClaims(Protocol):
         ...
 
     async def allocate(
-        self, claim: ResourceClaimView, allocation: ResourceClaimAllocation, reserve_for: MemberRef | None
+        self, resource_claim: ResourceClaimView, allocation: ResourceClaimAllocation, reserve_for: MemberRef | None
     ) -> ResourceClaimView:
         """Replace the allocation, and reserve the ResourceClaim for a Pod unless `None`. Raises `PortError`."""
         ...
 
-    async def release(self, claim: ResourceClaimView) -> None:
+    async def release(self, resource_claim: ResourceClaimView) -> None:
         """Remove the allocation and the finalizer. Raises `PortError`."""
         ...
 
-    async def remind(self, claim: ResourceClaimView, device: DeviceId) -> None:
+    async def remind(self, resource_claim: ResourceClaimView, device: DeviceId) -> None:
         """Allocate a device once more, to a reminder of the ResourceClaim that holds it. Raises `PortError`."""
         ...
 

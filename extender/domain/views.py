@@ -31,7 +31,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port of the machine that a container claims."""
+    """A port of the machine that a container requests."""
 
     port: int
     protocol: str = "TCP"
@@ -115,7 +115,7 @@ class PodResourceClaim:
     """One of `spec.resourceClaims`, with the name of its ResourceClaim."""
 
     name: str
-    claim: str = ""
+    resource_claim: str = ""
     """The ResourceClaim that the Pod names, or that Kubernetes made for it from a template; "": it is not made yet."""
 
     needless: bool = False
@@ -126,7 +126,7 @@ class PodResourceClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimedGres:
+class ResourceClaimGres:
     """The GRES that the ResourceClaims of a Pod stand for by the site's map of devices."""
 
     gres: Mapping[str, int] = field(default_factory=dict)
@@ -182,10 +182,10 @@ class PodView:
     """Parts of the Pod on which kube-scheduler alone can judge a node, in words."""
 
     resource_claims: tuple[PodResourceClaim, ...] = ()
-    extended_claim: str = ""
+    extended_resource_claim: str = ""
     """`status.extendedResourceClaimStatus.resourceClaimName`: what kube-scheduler made for extended resources."""
 
-    claimed: ClaimedGres | None = None
+    resource_claim_gres: ResourceClaimGres | None = None
     """The meaning of its ResourceClaims in Slurm, filled in before the translation; `None`: they have none."""
 
     host_network: bool = False

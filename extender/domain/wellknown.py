@@ -46,7 +46,7 @@ POD_UID = f"{STATUS_PREFIX}pod-uid"
 """Pod annotation: the UID of the Pod for which job and Node were written. A copy of a Pod has its original's."""
 
 ALLOCATION_PROOF = f"{STATUS_PREFIX}allocation-proof"
-"""Pod annotation: proves that the extender wrote job, Node and Slurm node for this Pod. See `domain.pods.claim`."""
+"""Pod annotation: proves that the extender wrote job, Node and Slurm node for this Pod. See `AllocationRecords`."""
 
 DEVICES = f"{STATUS_PREFIX}devices"
 """Pod annotation: the devices that Slurm allocated on the node, in Slurm's notation. Written with the Binding."""

@@ -95,7 +95,7 @@ def check_allocation(
             continue
         node = snapshot.nodes.get(node_name)
         if node is None:
-            # The Node existed at the grant and may register again; `unclaimed_grants` measures how long it is absent.
+            # The Node existed at the grant and may register again; `unbound_allocations` measures its absence.
             return e.AllocationBusy(f"Node {node_name} does not exist at present.")
         if pod is None:
             return e.AllocationBusy("The extender has not read the Pod yet.")

@@ -10,7 +10,7 @@ from extender.domain.job_outcomes.pod_ends import ENDS
 from extender.domain.job_outcomes.workload_end import wait_status_of
 from extender.domain.jobs.cancelled import encode_cancelled
 from extender.domain.placeholder import Placeholder
-from extender.domain.pods.claim import Claims, woken_at
+from extender.domain.pods.allocation_record import AllocationRecords, woken_at
 from extender.domain.ports import PortError
 from extender.domain.wellknown import CANCELLED
 from extender.engine.engine_context import EnginePorts, EngineState
@@ -31,7 +31,7 @@ class CommandExecutor:
         state: EngineState,
         ports: EnginePorts,
         reader: JobReader,
-        claims: Claims,
+        allocation_records: AllocationRecords,
         *,
         coverage: PodCoverage,
         notify: EmitEvent,
@@ -39,7 +39,7 @@ class CommandExecutor:
         self._state = state
         self._ports = ports
         self._reader = reader
-        self._claims = claims
+        self._allocation_records = allocation_records
         self._handle = notify
         self._submissions = Submissions(state, ports, coverage)
 
@@ -95,9 +95,9 @@ class CommandExecutor:
         ):
             return e.WakeAnswered(command.member.uid, False, why)
         more = woken_at(self._ports.clock.wall()) if command.again else {}
-        claim = self._claims.written(command.job_id, command.node, command.member.uid)
+        annotations = self._allocation_records.written(command.job_id, command.node, command.member.uid)
         return await self._ports.pods.wake(
-            command.member, {**claim, **more}, wanted=lambda: self._has_job(key, command.job_id)
+            command.member, {**annotations, **more}, wanted=lambda: self._has_job(key, command.job_id)
         )
 
     def _has_job(self, key: str, job_id: int) -> bool:
@@ -135,7 +135,7 @@ class CommandExecutor:
             return e.CancelAnswered(job_id, job_ended=True, text=f"Slurm does not know job {job_id}")
         if not isinstance(proved, ProvedJob):
             _log.warning(
-                "cancel_skipped_job_not_owned", job_id=job_id, name=proved.job.name, pod=p.pod_names, uid=p.key
+                "cancel_skipped_job_not_owned", job_id=job_id, name=proved.job.name, pod=p.pod_names, workload=p.key
             )
             return e.CancelAnswered(job_id, job_ended=True, text=f"the id of job {job_id} belongs to another job")
         seen = [self._ports.cache.get(member.ref.uid) for member in p.members]

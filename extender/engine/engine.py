@@ -79,11 +79,11 @@ class Engine:
             place_of=self._queue.place,
             policy_trouble=ports.policy_trouble,
             gang_waits_for=ports.gang_waits_for,
-            claim_missing=ports.devices.missing_claim,
+            missing_resource_claim=ports.devices.missing_resource_claim,
         )
         self._reader = JobReader(state, ports, self._queue, self.handle)
         executor = CommandExecutor(
-            state, ports, self._reader, options.claims, coverage=self._coverage, notify=self.handle
+            state, ports, self._reader, options.allocation_records, coverage=self._coverage, notify=self.handle
         )
         self._dispatcher = CommandDispatcher(
             with_log_context(state.placeholders.get, executor.to_slurm),
@@ -160,7 +160,7 @@ class Engine:
                 return
             self.forget(known)
         now, timing = self._clock.now(), self._options.timing
-        unknown = unknown_members(key, members, job_id, self._cache, self._options.claims)
+        unknown = unknown_members(key, members, job_id, self._cache, self._options.allocation_records)
         members = [*members, *unknown]
         self._put(adopted(key, members, title=title, job_id=job_id, now=now, timing=timing, cancelled=cancelled))
         if unknown:
@@ -178,10 +178,10 @@ class Engine:
     async def read_job(self, job_id: int, cause: str) -> bool:
         """Read a placeholder job now and act on the answer. False: Slurm did not answer.
 
-        Every workload that claims the job receives the answer: if its id was reused, the earlier workload's job is
+        Every workload that names the job receives the answer: if its id was reused, the earlier workload's job is
         missing.
         """
-        return all([await self._reader.read(key, job_id, cause) for key in self.placeholders.claimants(job_id)])
+        return all([await self._reader.read(key, job_id, cause) for key in self.placeholders.workloads_of_job(job_id)])
 
     def update_snapshot(self, snapshot: ClusterSnapshot) -> None:
         """Take over the nodes of both sides, which have been read or mapped to each other again."""
@@ -244,7 +244,7 @@ class Engine:
         entry = HistoryEntry(self._clock.wall(), cause, event, before.state, after.state, tuple(commands))
         self.histories.add(key, entry)
         if _steps.isEnabledFor(logging.DEBUG) and (after.state is not before.state or commands):
-            _log.debug("step", uid=key, line=entry)
+            _log.debug("step", workload=key, line=entry)
         note(before, after, event, cause)
         self._allocations.stepped(before, after)
         self._queue.stepped(before, after)
@@ -259,7 +259,7 @@ class Engine:
     def _fail(self, error: Exception) -> None:
         """Log the steps that led to a fault of the program, and end the process."""
         key = getattr(getattr(error, "placeholder", None), "key", "")
-        _log.critical("step_failed", uid=key, error=str(error), history=self.histories.of(key).lines())
+        _log.critical("step_failed", workload=key, error=str(error), history=self.histories.of(key).lines())
         if self._failure is not None and not self._failure.done():
             self._failure.set_exception(error)
 

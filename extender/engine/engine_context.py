@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from extender.domain.nodes.fence_evidence import FencedNodes
 from extender.domain.placeholder import Placeholder, Timing
-from extender.domain.pods.claim import Claims
+from extender.domain.pods.allocation_record import AllocationRecords
 from extender.domain.ports import Announcer, Clock, PodCache, Pods, SlurmJobs
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
@@ -27,7 +27,7 @@ from extender.runtime.event_bus import EventBus
 class EngineOptions:
     """`workers` bounds the requests under way to Slurm and, separately, to Kubernetes."""
 
-    claims: Claims
+    allocation_records: AllocationRecords
     """Writes and reads what Pods say about their jobs."""
 
     timing: Timing = field(default_factory=Timing)

@@ -101,7 +101,7 @@ def with_log_context(
 
     async def logged(key: str, command: Command) -> None:
         p = record(key)
-        who = {"uid": key} if p is None else {**_who(p), "job_id": p.job_id}
+        who = {"workload": key} if p is None else {**_who(p), "job_id": p.job_id}
         with structlog.contextvars.bound_contextvars(**who, cause=type(command).__name__):
             await execute(key, command)
 
@@ -155,7 +155,7 @@ def _line(before: Placeholder, after: Placeholder, event: e.Event) -> tuple[str,
 
 
 def _who(p: Placeholder) -> dict[str, Any]:
-    return {"pod": p.pod_names, "uid": p.key}
+    return {"pod": p.pod_names, "workload": p.key}
 
 
 def _nodes(p: Placeholder) -> list[str]:

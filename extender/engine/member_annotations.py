@@ -6,18 +6,20 @@ from collections.abc import Mapping
 
 from extender.domain.jobs.devices import written_devices
 from extender.domain.placeholder import Placeholder
-from extender.domain.pods.claim import Claims
+from extender.domain.pods.allocation_record import AllocationRecords
 from extender.domain.wellknown import GANG_ANNOTATIONS, GANG_NODES
 
 
-def claim_of(p: Placeholder, uid: str, node: str, claims: Claims, present: Mapping[str, str]) -> dict[str, str]:
-    """Return the claim of a member on its node, with the devices; `present` is on the Pod.
+def allocation_annotations(
+    p: Placeholder, uid: str, node: str, allocation_records: AllocationRecords, present: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the allocation record of a member on its node, with the devices; `present` is on the Pod.
 
     "" removes a place in a gang that the author of a Pod without a gang wrote.
     """
     gang = p.gang_place(uid)
     forged = {key: "" for key in GANG_ANNOTATIONS if gang is None and present.get(key)}
-    written = claims.written(p.job_id, node, uid, p.slurm_node_of(uid), gang)
+    written = allocation_records.written(p.job_id, node, uid, p.slurm_node_of(uid), gang)
     return forged | written | written_devices(p.devices_of(uid))
 
 

@@ -21,7 +21,7 @@ class PlaceholderIndex:
         self._workloads: dict[str, Placeholder] = {}
         self._workload_of_pod: dict[str, str] = {}
         self._workloads_of_job: dict[int, list[str]] = {}
-        """Who claims a job, the latest last: an id may be given out again, and a copied Pod bears its model's."""
+        """Workloads that name a job, the latest last: an id may be reused, and a copied Pod bears its model's."""
 
         self._in: dict[State, dict[str, Placeholder]] = {state: {} for state in State}
         self._queued: Counter[str] = Counter()
@@ -62,12 +62,12 @@ class PlaceholderIndex:
     def workload_of_job(self, job_id: int) -> str | None:
         """Return the key of the workload whose job this is, duplicate jobs included.
 
-        Where several claim it, it is that of the one which has read the job, and else of the latest.
+        Where several name it, it is that of the one which has read the job, and else of the latest.
         """
         workloads = self._workloads_of_job.get(job_id, ())
         return max(reversed(workloads), key=lambda key: _has_read(self._workloads[key]), default=None)
 
-    def claimants(self, job_id: int) -> tuple[str, ...]:
+    def workloads_of_job(self, job_id: int) -> tuple[str, ...]:
         """Return the keys of all workloads that take this job for theirs."""
         return tuple(self._workloads_of_job.get(job_id, ()))
 
@@ -76,9 +76,9 @@ class PlaceholderIndex:
         key = self.workload_of_job(job_id)
         return None if key is None else self._workloads.get(key)
 
-    def claiming(self, job_id: int) -> list[Placeholder]:
+    def all_by_job(self, job_id: int) -> list[Placeholder]:
         """Return the placeholders of all workloads that take this job for theirs."""
-        return [p for key in self.claimants(job_id) if (p := self._workloads.get(key)) is not None]
+        return [p for key in self.workloads_of_job(job_id) if (p := self._workloads.get(key)) is not None]
 
     def in_state(self, *states: State) -> list[Placeholder]:
         """Return the placeholders in these states now."""
@@ -102,7 +102,7 @@ class PlaceholderIndex:
             self._map_members(old, p)
         if old is None or old.job_id != p.job_id or old.duplicate_jobs is not p.duplicate_jobs:
             before, jobs = _jobs(old) if old is not None else frozenset(), _jobs(p)
-            self._disclaim(p.key, before - jobs)
+            self._unmap_jobs(p.key, before - jobs)
             for job in jobs - before:
                 self._workloads_of_job.setdefault(job, []).append(p.key)
 
@@ -113,7 +113,7 @@ class PlaceholderIndex:
         del self._in[old.state][p.key]
         for member in old.members:
             self._release(member.ref.uid, p.key)
-        self._disclaim(p.key, _jobs(old))
+        self._unmap_jobs(p.key, _jobs(old))
 
     def _map_members(self, old: Placeholder | None, p: Placeholder) -> None:
         """Map the Pods of a workload to it. One that was listed before may be another workload's by now."""
@@ -130,7 +130,7 @@ class PlaceholderIndex:
         if self._workload_of_pod.get(uid) == key:
             del self._workload_of_pod[uid]
 
-    def _disclaim(self, key: str, jobs: frozenset[int]) -> None:
+    def _unmap_jobs(self, key: str, jobs: frozenset[int]) -> None:
         for job in jobs:
             workloads = self._workloads_of_job[job]
             workloads.remove(key)

@@ -56,11 +56,11 @@ class Placeholders(Protocol):
     def workload_of_job(self, job_id: int) -> str | None:
         """Return the key of the workload whose job this is, duplicate jobs included.
 
-        Where several claim it, it is that of the one which has read the job, and else of the latest.
+        Where several name it, it is that of the one which has read the job, and else of the latest.
         """
         ...
 
-    def claimants(self, job_id: int) -> tuple[str, ...]:
+    def workloads_of_job(self, job_id: int) -> tuple[str, ...]:
         """Return the keys of all workloads that take this job for theirs."""
         ...
 
@@ -68,7 +68,7 @@ class Placeholders(Protocol):
         """Return the placeholder whose job this is, the latest where more than one takes it for theirs."""
         ...
 
-    def claiming(self, job_id: int) -> list[Placeholder]:
+    def all_by_job(self, job_id: int) -> list[Placeholder]:
         """Return the placeholders of all workloads that take this job for theirs."""
         ...
 

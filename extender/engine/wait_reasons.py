@@ -25,7 +25,7 @@ class WaitReasons:
 
     `slurm_read`: Slurm's nodes were read. `place_of` gives the place of a waiting job in Slurm's queue.
     `policy_trouble` gives what is wrong with the policy where there is none, `gang_waits_for` what a gang needs,
-    `claim_missing` which ResourceClaim of a member that waits does not exist.
+    `missing_resource_claim` which ResourceClaim of a member that waits does not exist.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class WaitReasons:
         place_of: Callable[[Placeholder], QueuePosition | None],
         policy_trouble: Callable[[], str],
         gang_waits_for: Callable[[str], str],
-        claim_missing: Callable[[Placeholder], str],
+        missing_resource_claim: Callable[[Placeholder], str],
     ) -> None:
         self._clock = clock
         self._cache = cache
@@ -47,7 +47,7 @@ class WaitReasons:
         self._place_of = place_of
         self._policy_trouble = policy_trouble
         self._gang_waits_for = gang_waits_for
-        self._claim_missing = claim_missing
+        self._missing_resource_claim = missing_resource_claim
 
     def of(self, p: Placeholder) -> Why:
         """Return why the Pods of this workload wait now."""
@@ -62,7 +62,7 @@ class WaitReasons:
                 gates=tuple(gate for gate in pod.gates if gate != GATE) if pod is not None else (),
                 gated=pod is not None and GATE in pod.gates,
                 gang=self._gang_waits_for(p.key),
-                claims=self._claim_missing(p),
+                missing_resource_claim=self._missing_resource_claim(p),
                 place=self._place_of(p),
             ),
         )

@@ -59,7 +59,7 @@ class _Served:
 
     schedulers: Sequence[str]
     namespaces: Collection[str] | None
-    gates_claims: bool
+    gates_resource_claims: bool
     skipped: LogThrottle
 
 
@@ -70,15 +70,15 @@ def router(
     clock: Clock,
     *,
     tolerated: Collection[Taint] = (),
-    gates_claims: bool = False,
+    gates_resource_claims: bool = False,
 ) -> APIRouter:
     """Return the routes. Pods that are opted in get the first of `schedulers`.
 
     `namespaces`: those that are served, `None` for all; `max_body` is in bytes.
-    `tolerated`: taints that Pods of this scheduler have to tolerate. `gates_claims`: Pods with ResourceClaims get the
-    gate too.
+    `tolerated`: taints that Pods of this scheduler have to tolerate. `gates_resource_claims`: Pods with ResourceClaims
+    get the gate too.
     """
-    served = _Served(schedulers, namespaces, gates_claims, LogThrottle(clock))
+    served = _Served(schedulers, namespaces, gates_resource_claims, LogThrottle(clock))
     routes = APIRouter(prefix=PREFIX, route_class=limited_route(max_body), tags=["admission"])
 
     @routes.post("/mutate", operation_id="mutate")
@@ -122,6 +122,10 @@ def _patch(
     if opt_in and schedulers and opted_in(pod) and (namespaces is None or pod.namespace in namespaces):
         first, pod = [named_scheduler(schedulers[0])], replace(pod, scheduler_name=schedulers[0])
     gate = changes(
-        pod, schedulers, namespaces, gates_given="schedulingGates" in given, gates_claims=served.gates_claims
+        pod,
+        schedulers,
+        namespaces,
+        gates_given="schedulingGates" in given,
+        gates_resource_claims=served.gates_resource_claims,
     )
     return first + gate + tolerating(pod, schedulers, namespaces, tolerated, tolerations_given="tolerations" in given)

@@ -79,9 +79,14 @@ def endpoints(configuration: ExtenderConfiguration, services: Services) -> list[
         # Whose marks they are plays no part in what tolerates them.
         tolerated = mark_rules(configuration, "").tolerated
         schedulers = [configuration.scheduler.name] if services.gates else []
-        gates_claims = bool(configuration.devices or configuration.cpus)
+        gates_resource_claims = bool(configuration.devices or configuration.cpus)
         face = admission.router(
-            schedulers, scope, http.max_request_bytes, services.clock, tolerated=tolerated, gates_claims=gates_claims
+            schedulers,
+            scope,
+            http.max_request_bytes,
+            services.clock,
+            tolerated=tolerated,
+            gates_resource_claims=gates_resource_claims,
         )
         faces.append(("admission.bind", gate.bind, gate.tls, face))
     if hook.bind is not None:

@@ -37,8 +37,8 @@ class ResourceClaimStore(Store[ResourceClaimView]):
 
     def namespace_of(self, uid: str) -> str:
         """Return the namespace of a ResourceClaim; "": there is none with this UID."""
-        claim = self.get(uid)
-        return "" if claim is None else claim.namespace
+        resource_claim = self.get(uid)
+        return "" if resource_claim is None else resource_claim.namespace
 
     def _index(self, view: ResourceClaimView) -> None:
         self._by_name[view.namespace, view.name] = view
@@ -71,14 +71,19 @@ class DeviceInformers:
         self, connection: ApiConnection, device_map: DeviceMap, classes: DeviceClassStore, *, rng: random.Random
     ) -> None:
         self.device_map = device_map
-        self.claims = ResourceClaimStore()
+        self.resource_claims = ResourceClaimStore()
         self.slices = ResourceSliceStore()
         self._classes = classes
         self._news = asyncio.Event()
-        self.claims.on_change(self._claim_changed)
+        self.resource_claims.on_change(self._resource_claim_changed)
         self._reflectors: tuple[Reflector[ResourceClaimView] | Reflector[ResourceSliceView], ...] = (
             Reflector(
-                connection, f"{RESOURCE_API}/resourceclaims", RESOURCE_CLAIM, self.claims, rng=rng, optional=True
+                connection,
+                f"{RESOURCE_API}/resourceclaims",
+                RESOURCE_CLAIM,
+                self.resource_claims,
+                rng=rng,
+                optional=True,
             ),
             Reflector(
                 connection, f"{RESOURCE_API}/resourceslices", RESOURCE_SLICE, self.slices, rng=rng, optional=True
@@ -93,7 +98,7 @@ class DeviceInformers:
     @property
     def holders(self) -> DeviceHolders:
         """Return the ResourceClaims that hold devices."""
-        return self.claims.holders
+        return self.resource_claims.holders
 
     @property
     def trouble(self) -> str:
@@ -103,11 +108,11 @@ class DeviceInformers:
     @property
     def synced(self) -> bool:
         """Return whether the ResourceClaims and ResourceSlices at the start are known."""
-        return not self.device_map or (self.claims.synced and self.slices.synced)
+        return not self.device_map or (self.resource_claims.synced and self.slices.synced)
 
-    def claim(self, namespace: str, name: str) -> ResourceClaimView | None:
+    def resource_claim(self, namespace: str, name: str) -> ResourceClaimView | None:
         """Return a ResourceClaim by its name."""
-        return self.claims.named(namespace, name)
+        return self.resource_claims.named(namespace, name)
 
     def class_of(self, resource: str) -> str:
         """Return the DeviceClass that offers an extended resource; "" for none."""
@@ -130,7 +135,7 @@ class DeviceInformers:
     async def wait_synced(self) -> None:
         """Wait for the first lists."""
         if self.device_map:
-            await self.claims.wait_synced()
+            await self.resource_claims.wait_synced()
             await self.slices.wait_synced()
 
     async def relist(self) -> None:
@@ -145,13 +150,13 @@ class DeviceInformers:
                 group.create_task(reflector.run(), name="devices")
 
     def _is_shown(self, uid: str, version: str) -> bool:
-        found = self.claims.get(uid)
+        found = self.resource_claims.get(uid)
         if found is None:
             return False
         shown = found.resource_version
         return shown == version or (shown.isdecimal() and version.isdecimal() and int(shown) >= int(version))
 
-    def _claim_changed(self, _old: ResourceClaimView | None, _new: ResourceClaimView | None) -> None:
+    def _resource_claim_changed(self, _old: ResourceClaimView | None, _new: ResourceClaimView | None) -> None:
         self._news.set()
         self._news = asyncio.Event()
 

@@ -16,9 +16,9 @@ from pydantic_core import from_json
 
 from extender.domain.devices.cpu_order import cpuset_text
 from extender.domain.devices.views import (
-    CLAIM_FINALIZER,
     REMINDER_CLASS,
     REMINDER_PREFIX,
+    RESOURCE_CLAIM_FINALIZER,
     AllocatedDevice,
     DeviceId,
     DeviceRequest,
@@ -66,53 +66,63 @@ class ResourceClaimWriter:
         return _read(answer, path)
 
     async def allocate(
-        self, claim: ResourceClaimView, allocation: ResourceClaimAllocation, reserve_for: MemberRef | None
+        self, resource_claim: ResourceClaimView, allocation: ResourceClaimAllocation, reserve_for: MemberRef | None
     ) -> ResourceClaimView:
         """Replace the allocation, and reserve the ResourceClaim for a Pod unless `None`. Raises ApiError.
 
         The finalizer comes first, as with kube-scheduler: an allocated ResourceClaim without one could be deleted under
         a running Pod.
         """
-        if claim.allocated is not None:
-            claim = await self._patch(claim, "/status", {"status": {"allocation": None, "reservedFor": None}})
-        if CLAIM_FINALIZER not in claim.finalizers or claim.job_id != allocation.job_id:
-            finalizers = [*claim.finalizers, *({CLAIM_FINALIZER} - set(claim.finalizers))]
+        if resource_claim.allocated is not None:
+            resource_claim = await self._patch(
+                resource_claim, "/status", {"status": {"allocation": None, "reservedFor": None}}
+            )
+        if RESOURCE_CLAIM_FINALIZER not in resource_claim.finalizers or resource_claim.job_id != allocation.job_id:
+            finalizers = [*resource_claim.finalizers, *({RESOURCE_CLAIM_FINALIZER} - set(resource_claim.finalizers))]
             notes = {JOB_ID: str(allocation.job_id)}
-            claim = await self._patch(claim, "", {"metadata": {"finalizers": finalizers, "annotations": notes}})
-        status: dict[str, Any] = {"allocation": self._allocation(claim, allocation)}
+            resource_claim = await self._patch(
+                resource_claim, "", {"metadata": {"finalizers": finalizers, "annotations": notes}}
+            )
+        status: dict[str, Any] = {"allocation": self._allocation(resource_claim, allocation)}
         if reserve_for is not None:
             status["reservedFor"] = [{"resource": "pods", "name": reserve_for.name, "uid": reserve_for.uid}]
-        return await self._patch(claim, "/status", {"status": status})
+        return await self._patch(resource_claim, "/status", {"status": status})
 
-    async def release(self, claim: ResourceClaimView) -> None:
+    async def release(self, resource_claim: ResourceClaimView) -> None:
         """Remove the allocation and the finalizer. One that does not exist has neither. Raises ApiError."""
         with suppress(NotFound):
-            if claim.allocated is not None:
-                claim = await self._patch(claim, "/status", {"status": {"allocation": None}})
-            finalizers = [one for one in claim.finalizers if one != CLAIM_FINALIZER]
-            await self._patch(claim, "", {"metadata": {"finalizers": finalizers, "annotations": {JOB_ID: None}}})
+            if resource_claim.allocated is not None:
+                resource_claim = await self._patch(resource_claim, "/status", {"status": {"allocation": None}})
+            finalizers = [one for one in resource_claim.finalizers if one != RESOURCE_CLAIM_FINALIZER]
+            await self._patch(
+                resource_claim, "", {"metadata": {"finalizers": finalizers, "annotations": {JOB_ID: None}}}
+            )
 
-    async def remind(self, claim: ResourceClaimView, device: DeviceId) -> None:
+    async def remind(self, resource_claim: ResourceClaimView, device: DeviceId) -> None:
         """Allocate a device once more, to a reminder of the ResourceClaim that holds it. Raises ApiError.
 
         The set of allocated devices of a kube-scheduler has no counts (`dynamicresources/allocateddevices.go`): of a
         device that two ResourceClaims hold it forgets when one of them is freed. An allocation that is new to it
         brings the device back. A reminder that exists is therefore freed first.
         """
-        folder, name = _folder(claim.namespace), reminder_name(claim.uid, device)
+        folder, name = _folder(resource_claim.namespace), reminder_name(resource_claim.uid, device)
         try:
-            answer = await self._connection.request("POST", folder, body=_reminder(claim, name), timeout_s=ONCE_S)
+            answer = await self._connection.request(
+                "POST", folder, body=_reminder(resource_claim, name), timeout_s=ONCE_S
+            )
             found = _read(answer, folder)
         except Conflict:
-            there = await self.read(claim.namespace, name)
+            there = await self.read(resource_claim.namespace, name)
             if there is None:
                 raise
             found = there
-        if found.reminds_of != claim.uid or found.deleted:
-            raise ApiUnavailable(f"{found.full_name} is no reminder of {claim.full_name}, or is ending; delete it")
+        if found.reminds_of != resource_claim.uid or found.deleted:
+            raise ApiUnavailable(
+                f"{found.full_name} is no reminder of {resource_claim.full_name}, or is ending; delete it"
+            )
         if found.allocated is not None:
             found = await self._patch(found, "/status", {"status": {"allocation": None}})
-        held = ResourceClaimAllocation((AllocatedDevice(_request_name(claim), device),), NO_NODE, 0)
+        held = ResourceClaimAllocation((AllocatedDevice(_request_name(resource_claim), device),), NO_NODE, 0)
         await self._patch(found, "/status", {"status": {"allocation": self._allocation(found, held)}})
 
     async def remove(self, reminder: ResourceClaimView) -> None:
@@ -134,22 +144,24 @@ class ResourceClaimWriter:
             if found is not None and found.uid == reminder.uid and not found.reserved:
                 await self.release(found)
 
-    async def _patch(self, claim: ResourceClaimView, subresource: str, patch: dict[str, Any]) -> ResourceClaimView:
-        path = f"{_path(claim.namespace, claim.name)}{subresource}"
-        precondition = {"uid": claim.uid, "resourceVersion": claim.resource_version}
+    async def _patch(
+        self, resource_claim: ResourceClaimView, subresource: str, patch: dict[str, Any]
+    ) -> ResourceClaimView:
+        path = f"{_path(resource_claim.namespace, resource_claim.name)}{subresource}"
+        precondition = {"uid": resource_claim.uid, "resourceVersion": resource_claim.resource_version}
         body = {**patch, "metadata": {**precondition, **patch.get("metadata", {})}}
         answer = await self._connection.request("PATCH", path, body=body, content_type=MERGE_PATCH, timeout_s=ONCE_S)
         return _read(answer, path)
 
-    def _allocation(self, claim: ResourceClaimView, allocation: ResourceClaimAllocation) -> dict[str, Any]:
-        requests = {one.name: one for one in claim.requests}
+    def _allocation(self, resource_claim: ResourceClaimView, allocation: ResourceClaimAllocation) -> dict[str, Any]:
+        requests = {one.name: one for one in resource_claim.requests}
         results = [
             {
                 "request": one.request,
                 "driver": one.device.driver,
                 "pool": one.device.pool,
                 "device": one.device.device,
-                **_share(claim, one),
+                **_share(resource_claim, one),
                 **_tolerations(requests.get(one.request)),
             }
             for one in allocation.devices
@@ -159,7 +171,7 @@ class ResourceClaimWriter:
             for request, entries in allocation.class_config
             for entry in entries
         ]
-        config += [{"source": "FromClaim", **_entry(entry)} for entry in claim.config]
+        config += [{"source": "FromClaim", **_entry(entry)} for entry in resource_claim.config]
         config += [_cpu_config(one) for one in allocation.devices if one.cpus]
         devices: dict[str, Any] = {"results": results}
         if config:
@@ -172,11 +184,11 @@ class ResourceClaimWriter:
         }
 
 
-def _share(claim: ResourceClaimView, one: AllocatedDevice) -> dict[str, Any]:
+def _share(resource_claim: ResourceClaimView, one: AllocatedDevice) -> dict[str, Any]:
     """Return the share of a device of CPUs. Its ID is always the same for one request of one ResourceClaim."""
     if not one.cpus:
         return {}
-    share = uuid.uuid5(uuid.NAMESPACE_OID, f"{claim.uid}/{one.request}")
+    share = uuid.uuid5(uuid.NAMESPACE_OID, f"{resource_claim.uid}/{one.request}")
     return {"consumedCapacity": {f"{one.device.driver}/cpu": str(len(one.cpus))}, "shareID": str(share)}
 
 
@@ -203,13 +215,19 @@ def reminder_name(uid: str, device: DeviceId) -> str:
     return f"slurm-device-reminder-{uuid.uuid5(uuid.NAMESPACE_OID, f'{uid}/{device.text}')}"
 
 
-def _reminder(claim: ResourceClaimView, name: str) -> dict[str, Any]:
+def _reminder(resource_claim: ResourceClaimView, name: str) -> dict[str, Any]:
     """Return a reminder of a ResourceClaim, which ends with it at the latest.
 
     Its DeviceClass does not exist, so that no quota counts its device.
     """
     api = RESOURCE_API.removeprefix("/apis/")
-    owner = {"apiVersion": api, "kind": KIND, "name": claim.name, "uid": claim.uid, "controller": True}
+    owner = {
+        "apiVersion": api,
+        "kind": KIND,
+        "name": resource_claim.name,
+        "uid": resource_claim.uid,
+        "controller": True,
+    }
     exactly = {"deviceClassName": REMINDER_CLASS, "allocationMode": "ExactCount", "count": 1}
     return {
         "apiVersion": api,
@@ -217,15 +235,15 @@ def _reminder(claim: ResourceClaimView, name: str) -> dict[str, Any]:
         "metadata": {
             "name": name,
             "labels": {DEVICE_REMINDER: "true"},
-            "finalizers": [CLAIM_FINALIZER],
+            "finalizers": [RESOURCE_CLAIM_FINALIZER],
             "ownerReferences": [owner],
         },
-        "spec": {"devices": {"requests": [{"name": _request_name(claim), "exactly": exactly}]}},
+        "spec": {"devices": {"requests": [{"name": _request_name(resource_claim), "exactly": exactly}]}},
     }
 
 
-def _request_name(claim: ResourceClaimView) -> str:
-    return f"{REMINDER_PREFIX}{claim.uid}"
+def _request_name(resource_claim: ResourceClaimView) -> str:
+    return f"{REMINDER_PREFIX}{resource_claim.uid}"
 
 
 def _folder(namespace: str) -> str:

@@ -148,7 +148,7 @@ class PodStore(Store[PodView]):
         """UIDs of the Pods of this scheduler that have succeeded, by JobSet, Job and completion index."""
 
         self._repelling: dict[str, PodView] = {}
-        self._claiming: dict[tuple[str, str], dict[str, PodView]] = {}
+        self._users_of_resource_claim: dict[tuple[str, str], dict[str, PodView]] = {}
         """Pods by the namespace and name of a ResourceClaim that they use."""
 
         self._unread_in: dict[str, frozenset[str]] = {}
@@ -167,9 +167,9 @@ class PodStore(Store[PodView]):
         if complete:
             self._synced.set()
 
-    def claiming(self, namespace: str, claim: str) -> Sequence[PodView]:
+    def users_of_resource_claim(self, namespace: str, resource_claim: str) -> Sequence[PodView]:
         """Return Pods that use a ResourceClaim, those that have ended too."""
-        return tuple(self._claiming.get((namespace, claim), {}).values())
+        return tuple(self._users_of_resource_claim.get((namespace, resource_claim), {}).values())
 
     def on_node(self, node: str) -> Sequence[PodView]:
         """Return Pods bound to a Kubernetes node that are not over."""
@@ -229,8 +229,8 @@ class PodStore(Store[PodView]):
         if view.scheduler_name in self._schedulers and (success := success_of(view)) is not None:
             places = self._succeeded.setdefault(success.attempt, {}).setdefault(success.job, {})
             places.setdefault(success.place, set()).add(view.uid)
-        for claim in _claims_of(view):
-            self._claiming.setdefault((view.namespace, claim), {})[view.uid] = view
+        for resource_claim in _resource_claims_of(view):
+            self._users_of_resource_claim.setdefault((view.namespace, resource_claim), {})[view.uid] = view
 
     def _unindex(self, view: PodView) -> None:
         self._repelling.pop(view.uid, None)
@@ -239,10 +239,10 @@ class PodStore(Store[PodView]):
             if naming is not None and naming.pop(view.uid, None) is not None and not naming:
                 del self._naming[group]
         self._forget_success(view)
-        for claim in _claims_of(view):
-            users = self._claiming.get((view.namespace, claim))
+        for resource_claim in _resource_claims_of(view):
+            users = self._users_of_resource_claim.get((view.namespace, resource_claim))
             if users is not None and users.pop(view.uid, None) is not None and not users:
-                del self._claiming[view.namespace, claim]
+                del self._users_of_resource_claim[view.namespace, resource_claim]
         named = self._slurmds.get(view.name)
         if named is not None and named.pop(view.uid, None) is not None and not named:
             del self._slurmds[view.name]
@@ -343,8 +343,10 @@ class PodGroupStore(Store[PodGroupView]):
             del self._by_name[view.namespace, view.name]
 
 
-def _claims_of(view: PodView) -> set[str]:
-    return {one.claim for one in view.resource_claims if one.claim} | ({view.extended_claim} - {""})
+def _resource_claims_of(view: PodView) -> set[str]:
+    return {one.resource_claim for one in view.resource_claims if one.resource_claim} | (
+        {view.extended_resource_claim} - {""}
+    )
 
 
 _NOTHING: Mapping[str, str] = {}

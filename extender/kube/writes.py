@@ -100,9 +100,9 @@ class PodWriter:
     async def wake(
         self, member: MemberRef, annotations: Mapping[str, str], *, wanted: Callable[[], bool] = lambda: True
     ) -> WakeAnswered:
-        """Write the claim on the Pod and remove the extender's gate, in one PATCH. Never raises.
+        """Write the allocation record on the Pod and remove the extender's gate, in one PATCH. Never raises.
 
-        `wanted` is asked before each request: a repetition must not write the claim of a job that was released since.
+        `wanted` is asked before each request: a repetition must not write the record of a job that was released since.
 
         The patch is the same whether the Pod is gated or not: strategic merge deletes the gate if it exists. Either way
         kube-scheduler tries the Pod again: at once when the last gate goes, else because an annotation changed.

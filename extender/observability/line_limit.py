@@ -32,7 +32,7 @@ class LineLimit:
     """Drop lines about an object beyond the limit: a processor of structlog.
 
     The next line that is not dropped has the number of lines for which it stands, itself included, in `times`. Lines of
-    level debug pass, and lines about no Pod or named object.
+    level debug pass, and lines about no Pod, workload or named object.
     """
 
     def __init__(self) -> None:
@@ -59,8 +59,8 @@ class LineLimit:
 
 
 def _object_of(line: structlog.types.EventDict) -> str:
-    """Return the UID or name of the object of a line; "": the line is about none."""
-    for key in ("uid", "pod"):
+    """Return the UID, key or name of the object of a line; "": the line is about none."""
+    for key in ("uid", "workload", "pod"):
         if line.get(key):
             return str(line[key])[:LONGEST]
     return f"{line.get('namespace', '')}/{line['name']}"[:LONGEST] if line.get("name") else ""

@@ -35,7 +35,7 @@ class DynamicResources:
     def __init__(self, server: FakeApiServer) -> None:
         self._server = server
         server.resources = (*server.resources, DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES)
-        server.check_update = check_claim
+        server.check_update = check_resource_claim
         server.storage.listen(self._hear)
         self.prepared: list[tuple[str, DeviceKey]] = []
         """Pods by UID, and the devices that a kubelet gave them when they were bound."""
@@ -79,33 +79,33 @@ class DynamicResources:
         """Create the DeviceClass of a driver, which may offer an extended resource."""
         self._create(DEVICE_CLASSES.kind, driver, {"extendedResourceName": resource} if resource else {})
 
-    def add_claim(self, name: str, driver: str, count: int = 1, *, owner: Json | None = None) -> Json:
+    def add_resource_claim(self, name: str, driver: str, count: int = 1, *, owner: Json | None = None) -> Json:
         """Create a ResourceClaim for so many devices of a DeviceClass."""
         exactly: Json = {"deviceClassName": driver, "count": count, "allocationMode": "ExactCount"}
         if driver == CPU_DRIVER:
             exactly |= {"count": 1, "capacity": {"requests": {f"{CPU_DRIVER}/cpu": str(count)}}}
-        claim: Json = {
+        resource_claim: Json = {
             "apiVersion": RESOURCE_CLAIMS.api_version,
             "kind": RESOURCE_CLAIMS.kind,
             "metadata": {"name": name, "namespace": "default"},
             "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
         }
         if owner is not None:
-            claim["metadata"]["ownerReferences"] = [_owned_by(owner)]
-        return self._server.create(claim)
+            resource_claim["metadata"]["ownerReferences"] = [_owned_by(owner)]
+        return self._server.create(resource_claim)
 
-    def claim(self, name: str) -> Json | None:
+    def resource_claim(self, name: str) -> Json | None:
         """Return a ResourceClaim."""
         return self._server.storage.get(ObjectKey(RESOURCE_CLAIMS, "default", name))
 
     def devices_of(self, name: str) -> list[str]:
         """Return the names of the devices in the allocation of a ResourceClaim."""
-        claim = self.claim(name)
-        return [] if claim is None else [key[2] for key in devices_of(claim)]
+        resource_claim = self.resource_claim(name)
+        return [] if resource_claim is None else [key[2] for key in devices_of(resource_claim)]
 
     def give_to_another(self, name: str, driver: str, node: str, device: str, pod: Json | None = None) -> None:
         """Let another scheduler allocate this very device to a ResourceClaim of its own, and reserve it for a Pod."""
-        self.add_claim(name, driver)
+        self.add_resource_claim(name, driver)
         self._allocate(name, [("gpu", (driver, node, device))], node)
         if pod is not None:
             self._reserve(name, pod)
@@ -132,12 +132,12 @@ class DynamicResources:
     def why_not(self, pod: Json, node: str) -> str:
         """Return why a Pod cannot have its devices on a Node; "" if it can."""
         wanted = 0
-        for claim in self._claims(pod):
-            if claim is None:
+        for resource_claim in self._resource_claims(pod):
+            if resource_claim is None:
                 return "waiting for its ResourceClaim"
-            allocation = claim.get("status", {}).get("allocation")
+            allocation = resource_claim.get("status", {}).get("allocation")
             if allocation is None:
-                requests = claim["spec"]["devices"]["requests"]
+                requests = resource_claim["spec"]["devices"]["requests"]
                 wanted += sum(one["exactly"]["count"] for one in requests if not _of_cpus(one))
             elif node_of(allocation) != node:
                 return "its ResourceClaim is allocated on another node"
@@ -146,32 +146,36 @@ class DynamicResources:
 
     def post_filter(self, pod: Json) -> None:
         """Take the allocations of a Pod away that fits nowhere, unless they are reserved."""
-        for claim in self._claims(pod):
-            if claim is not None and "allocation" in claim.get("status", {}) and not _reserved(claim):
-                self._status(claim["metadata"]["name"], {})
+        for resource_claim in self._resource_claims(pod):
+            if (
+                resource_claim is not None
+                and "allocation" in resource_claim.get("status", {})
+                and not _reserved(resource_claim)
+            ):
+                self._status(resource_claim["metadata"]["name"], {})
                 return  # one in each cycle
 
     def pre_bind(self, pod: Json, node: str) -> None:
         """Allocate what is not allocated, and reserve all ResourceClaims for the Pod."""
         name, extended = pod["metadata"]["name"], self._extended(pod)
-        for claim in self._claims(pod):
-            if claim is None:
+        for resource_claim in self._resource_claims(pod):
+            if resource_claim is None:
                 continue
-            if "allocation" not in claim.get("status", {}):
+            if "allocation" not in resource_claim.get("status", {}):
                 free = self._free(node)
-                requests = claim["spec"]["devices"]["requests"]
+                requests = resource_claim["spec"]["devices"]["requests"]
                 chosen = [
                     (one["name"], (CPU_DRIVER, node, CPU_DEVICE) if _of_cpus(one) else next(free))
                     for one in requests
                     for _ in range(one["exactly"]["count"])
                 ]
-                self._allocate(claim["metadata"]["name"], chosen, node)
-            self._reserve(claim["metadata"]["name"], pod)
+                self._allocate(resource_claim["metadata"]["name"], chosen, node)
+            self._reserve(resource_claim["metadata"]["name"], pod)
         if not extended:
             return
         special = f"{name}-extended-{self._server.storage.version}"
         driver, count = extended[0]
-        self.add_claim(special, driver, count, owner=pod)
+        self.add_resource_claim(special, driver, count, owner=pod)
         key = ObjectKey(RESOURCE_CLAIMS, "default", special)
         self._server.change(key, lambda one: one["metadata"].setdefault("annotations", {}).update({EXTENDED: "true"}))
         free = self._free(node)
@@ -185,13 +189,13 @@ class DynamicResources:
     def unreserve(self, pod: Json) -> None:
         """Undo `pre_bind` after an error of the Binding."""
         uid = pod["metadata"]["uid"]
-        for claim in tuple(self._server.storage.of(RESOURCE_CLAIMS)):
-            if EXTENDED in claim["metadata"].get("annotations", {}) and _owner(claim) == uid:
-                self._remove(claim)
-            elif uid in _reserved(claim):
-                status = deepcopy(claim["status"])
+        for resource_claim in tuple(self._server.storage.of(RESOURCE_CLAIMS)):
+            if EXTENDED in resource_claim["metadata"].get("annotations", {}) and _owner(resource_claim) == uid:
+                self._remove(resource_claim)
+            elif uid in _reserved(resource_claim):
+                status = deepcopy(resource_claim["status"])
                 status["reservedFor"] = [one for one in status["reservedFor"] if one["uid"] != uid]
-                self._status(claim["metadata"]["name"], status)
+                self._status(resource_claim["metadata"]["name"], status)
 
     # The controller of ResourceClaims, and the kubelets.
 
@@ -216,10 +220,14 @@ class DynamicResources:
 
     def _finish_deletion(self, name: str) -> None:
         """Free a deleted ResourceClaim that no Pod uses, then let it go (`syncClaim` of its controller)."""
-        claim = self.claim(name)
-        if claim is None or _reserved(claim) or FINALIZER not in claim["metadata"].get("finalizers", ()):
+        resource_claim = self.resource_claim(name)
+        if (
+            resource_claim is None
+            or _reserved(resource_claim)
+            or FINALIZER not in resource_claim["metadata"].get("finalizers", ())
+        ):
             return
-        if "allocation" in claim.get("status", {}):
+        if "allocation" in resource_claim.get("status", {}):
             self._status(name, {})
             return
         key = ObjectKey(RESOURCE_CLAIMS, "default", name)
@@ -242,8 +250,8 @@ class DynamicResources:
             for one in templates:
                 driver, _, count = one["resourceClaimTemplateName"].rpartition("x")
                 name = f"{meta['name']}-{one['name']}-{meta['uid'][-4:]}"
-                if self.claim(name) is None:
-                    self.add_claim(name, driver, int(count), owner=pod)
+                if self.resource_claim(name) is None:
+                    self.add_resource_claim(name, driver, int(count), owner=pod)
                 made.append({"name": one["name"], "resourceClaimName": name})
             key = ObjectKey(PODS, meta["namespace"], meta["name"])
             with suppress(StatusError):
@@ -254,17 +262,21 @@ class DynamicResources:
 
         kube-controller-manager does so for Pods that no scheduler placed (`syncPod` in `resourceclaim/controller.go`).
         """
-        for claim in self._claims(pod):
-            if claim is not None and "allocation" in claim.get("status", {}) and not _reserved(claim):
-                self._reserve(claim["metadata"]["name"], pod)
+        for resource_claim in self._resource_claims(pod):
+            if (
+                resource_claim is not None
+                and "allocation" in resource_claim.get("status", {})
+                and not _reserved(resource_claim)
+            ):
+                self._reserve(resource_claim["metadata"]["name"], pod)
 
     def _prepare(self, pod: Json) -> None:
         """Give a bound Pod the devices of its ResourceClaims, as its kubelet does."""
         uid = pod["metadata"]["uid"]
-        for claim in self._server.storage.of(RESOURCE_CLAIMS):
-            if uid not in _reserved(claim):
+        for resource_claim in self._server.storage.of(RESOURCE_CLAIMS):
+            if uid not in _reserved(resource_claim):
                 continue
-            for device in devices_of(claim):
+            for device in devices_of(resource_claim):
                 if any(had == device for _, had in self.prepared):
                     self.doubly.append(f"{device} to {pod['metadata']['name']}")
                 self.prepared.append((uid, device))
@@ -272,11 +284,11 @@ class DynamicResources:
     def _forget(self, pod: Json, *, deleted: bool) -> None:
         uid = pod["metadata"]["uid"]
         self.prepared = [one for one in self.prepared if one[0] != uid]
-        for claim in tuple(self._server.storage.of(RESOURCE_CLAIMS)):
-            if uid in _reserved(claim):
-                self._status(claim["metadata"]["name"], {})
-            if _owner(claim) == uid and deleted:
-                self._remove(claim)
+        for resource_claim in tuple(self._server.storage.of(RESOURCE_CLAIMS)):
+            if uid in _reserved(resource_claim):
+                self._status(resource_claim["metadata"]["name"], {})
+            if _owner(resource_claim) == uid and deleted:
+                self._remove(resource_claim)
 
     # Storage.
 
@@ -285,10 +297,10 @@ class DynamicResources:
             {"apiVersion": RESOURCE_CLAIMS.api_version, "kind": kind, "metadata": {"name": name}, "spec": spec}
         )
 
-    def _claims(self, pod: Json) -> Iterator[Json | None]:
+    def _resource_claims(self, pod: Json) -> Iterator[Json | None]:
         made = {one["name"]: one["resourceClaimName"] for one in pod["status"].get("resourceClaimStatuses", ())}
         for one in pod["spec"].get("resourceClaims", ()):
-            yield self.claim(one.get("resourceClaimName") or made.get(one["name"], ""))
+            yield self.resource_claim(one.get("resourceClaimName") or made.get(one["name"], ""))
 
     def _extended(self, pod: Json) -> list[tuple[str, int]]:
         """Return the DeviceClasses and counts behind the extended resources of a Pod."""
@@ -330,8 +342,8 @@ class DynamicResources:
         self._status(name, {"allocation": allocation})
 
     def _reserve(self, name: str, pod: Json) -> None:
-        claim = self.claim(name)
-        status = deepcopy(claim["status"]) if claim is not None else {}
+        resource_claim = self.resource_claim(name)
+        status = deepcopy(resource_claim["status"]) if resource_claim is not None else {}
         consumer = {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
         status["reservedFor"] = [*status.get("reservedFor", ()), consumer]
         self._status(name, status)
@@ -341,12 +353,12 @@ class DynamicResources:
         with suppress(StatusError):
             self._server.change(key, lambda one: one.update(status=status))
 
-    def _remove(self, claim: Json) -> None:
+    def _remove(self, resource_claim: Json) -> None:
         with suppress(StatusError):
-            self._server.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", claim["metadata"]["name"]))
+            self._server.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", resource_claim["metadata"]["name"]))
 
 
-def check_claim(old: Json, new: Json) -> None:
+def check_resource_claim(old: Json, new: Json) -> None:
     """Refuse what the API server refuses of the status of a ResourceClaim. Raises StatusError."""
     if new["kind"] != RESOURCE_CLAIMS.kind:
         return
@@ -359,9 +371,9 @@ def check_claim(old: Json, new: Json) -> None:
         raise invalid(new["kind"], name, "status.allocation", "...", "the simulator wants an allocationTimestamp")
 
 
-def devices_of(claim: Json) -> list[DeviceKey]:
+def devices_of(resource_claim: Json) -> list[DeviceKey]:
     """Return the devices in the allocation of a ResourceClaim, and of the device for all CPUs its single CPUs."""
-    devices = claim.get("status", {}).get("allocation", {}).get("devices", {})
+    devices = resource_claim.get("status", {}).get("allocation", {}).get("devices", {})
     given = [(one["driver"], one["pool"], one["device"], one["request"]) for one in devices.get("results", ())]
     found = [(driver, pool, device) for driver, pool, device, _ in given if driver != CPU_DRIVER]
     for entry in devices.get("config", ()):
@@ -388,12 +400,12 @@ def node_of(allocation: Json) -> str:
     return name
 
 
-def _reserved(claim: Json) -> list[str]:
-    return [one["uid"] for one in claim.get("status", {}).get("reservedFor", ())]
+def _reserved(resource_claim: Json) -> list[str]:
+    return [one["uid"] for one in resource_claim.get("status", {}).get("reservedFor", ())]
 
 
-def _owner(claim: Json) -> str:
-    return next((one["uid"] for one in claim["metadata"].get("ownerReferences", ())), "")
+def _owner(resource_claim: Json) -> str:
+    return next((one["uid"] for one in resource_claim["metadata"].get("ownerReferences", ())), "")
 
 
 def _owned_by(pod: Json) -> Json:

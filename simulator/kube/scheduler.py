@@ -101,7 +101,7 @@ class SimScheduler:
         self.unreached: frozenset[str] = frozenset()
         """Names of Pods behind others in a long queue: their turn does not come."""
 
-        self.claims: DynamicResources | None = None
+        self.dynamic_resources: DynamicResources | None = None
         """The plugin for ResourceClaims, where the cluster has them."""
 
     def set_timeout(self, seconds: float) -> None:
@@ -245,7 +245,7 @@ class SimScheduler:
 
     def _judged(self, pod: Json, names: list[str]) -> tuple[list[str], str]:
         judges = [self.judge] if self.judge is not None else []
-        judges += [self.claims.why_not] if self.claims is not None else []
+        judges += [self.dynamic_resources.why_not] if self.dynamic_resources is not None else []
         if not judges:
             return names, ""
         found = {name: next((why for judge in judges if (why := judge(pod, name))), "") for name in names}
@@ -253,8 +253,8 @@ class SimScheduler:
         return [name for name, why in found.items() if not why], f": {', '.join(reasons)}." if reasons else ""
 
     def _post_filter(self, pod: Json) -> None:
-        if self.claims is not None:
-            self.claims.post_filter(pod)
+        if self.dynamic_resources is not None:
+            self.dynamic_resources.post_filter(pod)
 
     async def _filter(self, pod: Json, names: list[str]) -> tuple[list[str], str]:
         """Return the nodes that pass, or why none does. Raises ExtenderCallFailed, httpx.HTTPError."""
@@ -265,23 +265,23 @@ class SimScheduler:
         chosen = answer.get("NodeNames") or []
         foreign = set(chosen) - set(names)
         if foreign:
-            raise ExtenderCallFailed(f"the extender claims nodes that are not in the list: {sorted(foreign)}")
+            raise ExtenderCallFailed(f"the extender returns nodes that are not in the list: {sorted(foreign)}")
         reasons = (answer.get("FailedAndUnresolvableNodes") or {}) | (answer.get("FailedNodes") or {})
         return chosen, ", ".join(sorted(set(reasons.values())))
 
     async def _bind(self, queued: _Queued, node: str) -> None:
         self.status.binds += 1
         pod = self._server.storage.get(pods.pod_key(queued.namespace, queued.name))
-        if self.claims is not None and pod is not None:
-            self.claims.pre_bind(pod, node)
+        if self.dynamic_resources is not None and pod is not None:
+            self.dynamic_resources.pre_bind(pod, node)
         body = {"PodName": queued.name, "PodNamespace": queued.namespace, "PodUID": queued.uid, "Node": node}
         try:
             await self._call("bind", body)
         except (httpx.HTTPError, ExtenderCallFailed) as error:
             self._assumed.discard(queued.uid)
             pod = self._server.storage.get(pods.pod_key(queued.namespace, queued.name))
-            if self.claims is not None and pod is not None and not pod["spec"].get("nodeName"):
-                self.claims.unreserve(pod)
+            if self.dynamic_resources is not None and pod is not None and not pod["spec"].get("nodeName"):
+                self.dynamic_resources.unreserve(pod)
             if pod is not None and pod["metadata"]["uid"] == queued.uid and not pod["spec"].get("nodeName"):
                 self._queue[queued.uid] = queued
                 self._fail(queued, str(error))

@@ -53,7 +53,7 @@ class DeviceLedger:
     contested: set[tuple[Device, frozenset[str]]] = field(default_factory=set)
     """Devices in two ResourceClaims of which one has no Pod on a node (yet)."""
 
-    _claims: dict[str, Json] = field(default_factory=dict)
+    _resource_claims: dict[str, Json] = field(default_factory=dict)
     _pods: dict[str, Json] = field(default_factory=dict)
     _forgotten: dict[Device, int] = field(default_factory=dict)
     """Devices that a ResourceClaim holds, since another with it was freed; none was allocated with it since."""
@@ -70,7 +70,7 @@ class DeviceLedger:
             found = change["object"]
             if found["kind"] == "ResourceClaim":
                 self._note_allocation(found, gone=change["type"] == "DELETED")
-            there = self._claims if found["kind"] == "ResourceClaim" else self._pods
+            there = self._resource_claims if found["kind"] == "ResourceClaim" else self._pods
             if change["type"] == "DELETED":
                 there.pop(found["metadata"]["uid"], None)
             else:
@@ -79,16 +79,19 @@ class DeviceLedger:
                 self._note(found)
             self._judge()
 
-    def claims_of(self, uid: str) -> list[Json]:
+    def resource_claims_of(self, uid: str) -> list[Json]:
         """The ResourceClaims that are reserved for a Pod."""
-        return [claim for claim in self._claims.values() if uid in _reserved(claim)]
+        return [resource_claim for resource_claim in self._resource_claims.values() if uid in _reserved(resource_claim)]
 
-    def _note_allocation(self, claim: Json, *, gone: bool) -> None:
+    def _note_allocation(self, resource_claim: Json, *, gone: bool) -> None:
         """Follow the set of devices that a kube-scheduler keeps without counts."""
-        uid, version = claim["metadata"]["uid"], int(claim["metadata"]["resourceVersion"])
-        before, after = set(_devices(self._claims.get(uid, {}))), set() if gone else set(_devices(claim))
+        uid, version = resource_claim["metadata"]["uid"], int(resource_claim["metadata"]["resourceVersion"])
+        before, after = (
+            set(_devices(self._resource_claims.get(uid, {}))),
+            set() if gone else set(_devices(resource_claim)),
+        )
         for device in before - after:
-            held = any(device in _devices(other) for key, other in self._claims.items() if key != uid)
+            held = any(device in _devices(other) for key, other in self._resource_claims.items() if key != uid)
             if held:
                 self._forgotten[device] = version
             else:
@@ -107,24 +110,26 @@ class DeviceLedger:
         if pod["status"].get("phase") in OVER:
             self.finished.add(uid)
         if node and uid not in self.bound:
-            devices = tuple(sorted(one for claim in self.claims_of(uid) for one in _devices(claim)))
+            devices = tuple(
+                sorted(one for resource_claim in self.resource_claims_of(uid) for one in _devices(resource_claim))
+            )
             annotations = pod["metadata"].get("annotations", {})
             self.bound[uid] = Bound(pod["metadata"]["name"], node, devices, annotations)
 
     def _judge(self) -> None:
-        claims: dict[Device, set[str]] = defaultdict(set)
+        resource_claims: dict[Device, set[str]] = defaultdict(set)
         users: dict[Device, set[str]] = defaultdict(set)
         now: dict[str, list[Device]] = defaultdict(list)
-        for uid, claim in self._claims.items():
-            running = [user for user in _reserved(claim) if self._runs(user)]
-            for device in _devices(claim):
-                claims[device].add(uid)
+        for uid, resource_claim in self._resource_claims.items():
+            running = [user for user in _reserved(resource_claim) if self._runs(user)]
+            for device in _devices(resource_claim):
+                resource_claims[device].add(uid)
                 users[device].update(running)
                 for user in running:
                     now[user].append(device)
-        for device, uids in claims.items():
+        for device, uids in resource_claims.items():
             if len(users[device]) > 1:
-                used = [uid for uid in uids if any(map(self._runs, _reserved(self._claims[uid])))]
+                used = [uid for uid in uids if any(map(self._runs, _reserved(self._resource_claims[uid])))]
                 _, forgotten = max(self._since[uid, device] for uid in used)
                 found = self.shared_while_forgotten if forgotten else self.shared
                 found.add(f"{device}: {sorted(self.bound[user].name for user in users[device])}")
@@ -138,10 +143,10 @@ class DeviceLedger:
         return uid in self._pods and uid in self.bound and uid not in self.finished
 
 
-def _devices(claim: Json) -> list[Device]:
-    allocation = claim.get("status", {}).get("allocation") or {}
+def _devices(resource_claim: Json) -> list[Device]:
+    allocation = resource_claim.get("status", {}).get("allocation") or {}
     return [(one["pool"], one["device"]) for one in allocation.get("devices", {}).get("results", ())]
 
 
-def _reserved(claim: Json) -> list[str]:
-    return [one["uid"] for one in claim.get("status", {}).get("reservedFor", ())]
+def _reserved(resource_claim: Json) -> list[str]:
+    return [one["uid"] for one in resource_claim.get("status", {}).get("reservedFor", ())]

@@ -30,19 +30,19 @@ class DeviceSite(Site):
         self, name: str, count: int = 1, *, gated: bool = True, annotations: Mapping[str, str] | None = None
     ) -> None:
         """Create a Pod with a ResourceClaim from a template for so many GPUs."""
-        claims = [{"name": "g", "resourceClaimTemplateName": f"{DRIVER}x{count}"}]
+        resource_claims = [{"name": "g", "resourceClaimTemplateName": f"{DRIVER}x{count}"}]
         gates = (GATE,) if gated else ()
-        self.kube.add_pod(name, gates=gates, annotations=annotations, spec_more={"resourceClaims": claims})
+        self.kube.add_pod(name, gates=gates, annotations=annotations, spec_more={"resourceClaims": resource_claims})
 
-    def claim_of(self, name: str) -> Json:
+    def resource_claim_of(self, name: str) -> Json:
         found = self.pod(name)["status"].get("resourceClaimStatuses", [{}])[0].get("resourceClaimName", "")
-        claim = self.dra.claim(found)
-        assert claim is not None
-        return claim
+        resource_claim = self.dra.resource_claim(found)
+        assert resource_claim is not None
+        return resource_claim
 
     def devices(self, name: str) -> list[str]:
         """The devices of the Pod's own ResourceClaim."""
-        return self.dra.devices_of(self.claim_of(name)["metadata"]["name"])
+        return self.dra.devices_of(self.resource_claim_of(name)["metadata"]["name"])
 
     def indexes(self, name: str) -> list[str]:
         """Slurm's devices of the Pod, by the names that they have in Kubernetes."""
@@ -56,7 +56,7 @@ async def device_site() -> AsyncIterator[DeviceSite]:
     nodes = [SimNode(name, cpus=8, memory_mb=64_000, gres={"gpu": 4}) for name in ("n1", "n2")]
     async with simulated_cluster(DeviceSite, nodes=nodes, allocatable={one.name: {} for one in nodes}) as site:
         site.kube.rbac = shipped_rights("devices")
-        site.dra = site.scheduler.claims = DynamicResources(site.kube)
+        site.dra = site.scheduler.dynamic_resources = DynamicResources(site.kube)
         site.dra.add_class(DRIVER, "example.com/gpu")
         for node in ("n1", "n2"):
             site.dra.publish(node, DRIVER, 4)

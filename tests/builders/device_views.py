@@ -26,7 +26,7 @@ def gpu(index: int, pool: str = "n1") -> DeviceId:
     return DeviceId(DRIVER, pool, f"gpu-{index}")
 
 
-def a_claim(
+def a_resource_claim(
     name: str = "c",
     *requests: DeviceRequest,
     held: Sequence[DeviceId] = (),
@@ -56,10 +56,10 @@ def a_slice(
     return ResourceSliceView(f"{name}-{node}-{generation}", name, "1", DRIVER, node, generation, slices, node, there)
 
 
-def a_stock(*claims: ResourceClaimView, slices: Sequence[ResourceSliceView] | None = None) -> DeviceStock:
+def a_stock(*resource_claims: ResourceClaimView, slices: Sequence[ResourceSliceView] | None = None) -> DeviceStock:
     pools, holders = DevicePools(), DeviceHolders()
     for one in (a_slice(),) if slices is None else slices:
         pools.put(one)
-    for claim in claims:
-        holders.put(claim)
+    for resource_claim in resource_claims:
+        holders.put(resource_claim)
     return DeviceStock(pools, holders)

@@ -13,22 +13,22 @@ from simulator.kube.objects import Json, a_pod, owner_reference
 from simulator.kube.resources import COSCHEDULING_POD_GROUPS, LEASES, PODS
 from simulator.kube.storage import ObjectKey
 from simulator.slurm.faults import SlurmFault
-from tests.builders.claimed_devices import (
+from tests.builders.process_site import FOREIGN_PODS, IMPATIENT, NAMES, REGISTERED, REGISTERING, UNHURRIED, Site
+from tests.builders.resource_claims import (
     CPU_MAP,
     DEVICE_MAP,
-    claimed_and_bound,
-    claimed_and_reminded,
-    claimed_and_waiting,
-    claims_in_order,
-    come_claiming,
+    bound_and_reminded,
+    bound_with_devices,
     come_for_an_extended_resource,
     come_for_cpus,
+    come_with_resource_claims,
+    granted_with_devices,
     pinned_and_waiting,
+    resource_claims_in_order,
     share_for_a_moment,
     with_cpus,
     with_devices,
 )
-from tests.builders.process_site import FOREIGN_PODS, IMPATIENT, NAMES, REGISTERED, REGISTERING, UNHURRIED, Site
 from tests.builders.rights import shipped_rights
 
 BATCH = {"slurm-extender.io/mode": "batch"}
@@ -96,7 +96,7 @@ async def come_gated(site: Site) -> None:
     site.kube.add_pod("web", annotations=BATCH, gates=(GATE,), grace_s=2)
 
 
-async def come_gated_with_a_claim(site: Site) -> None:
+async def come_gated_with_a_volume_claim(site: Site) -> None:
     pod = a_pod("web", annotations=BATCH, gates=(GATE,), grace_s=2)
     pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     site.kube.create(pod)
@@ -286,7 +286,7 @@ UNSURE = Occasion(come_and_lose_an_answer, survive=(BYSTANDER, "web"))
 WOKEN = Occasion(arrive_without_an_answer, alone=True, survive=(BYSTANDER, "web"))
 OWNED = Occasion(come_with_an_owner, survive=(BYSTANDER, "web"))
 GATED = Occasion(come_gated, survive=(BYSTANDER, "web"))
-UNCOVERED = Occasion(come_gated_with_a_claim, survive=(BYSTANDER, "web"))
+UNCOVERED = Occasion(come_gated_with_a_volume_claim, survive=(BYSTANDER, "web"))
 EXPLAINED = Occasion(queue_up, full, give_room, survive=(BYSTANDER, "web", "second"))
 STUCK = Occasion(never_start, survive=(BYSTANDER, "web"))
 EXCLUDED = Occasion(exclude, queued, room, survive=(BYSTANDER, "web", "second"))
@@ -311,13 +311,15 @@ DEREGISTERS = Occasion(not_registered_any_more, registered, as_wanted)
 MARKED = Occasion(an_operator_drains, after=an_operator_resumes)
 FOREIGN_POD_COMES = Occasion(another_scheduler_binds, survive=(BYSTANDER, "other"))
 FOREIGN_POD_LEAVES = Occasion(the_foreign_pod_leaves, a_foreign_pod)
-CLAIMS = Occasion(come_claiming, survive=(BYSTANDER, "web"), equip=with_devices, config=DEVICE_MAP)
-EXTENDED = Occasion(come_for_an_extended_resource, survive=(BYSTANDER, "web"), equip=with_devices, config=DEVICE_MAP)
-LEAVES_ITS_CLAIM = Occasion(leave_by_force, claimed_and_waiting, equip=with_devices, config=DEVICE_MAP)
-FORGOTTEN = Occasion(
-    share_for_a_moment, claimed_and_bound, survive=(BYSTANDER, "web"), equip=with_devices, config=DEVICE_MAP
+WITH_RESOURCE_CLAIMS = Occasion(
+    come_with_resource_claims, survive=(BYSTANDER, "web"), equip=with_devices, config=DEVICE_MAP
 )
-LEAVES_ITS_REMINDER = Occasion(leave, claimed_and_reminded, equip=with_devices, config=DEVICE_MAP)
+EXTENDED = Occasion(come_for_an_extended_resource, survive=(BYSTANDER, "web"), equip=with_devices, config=DEVICE_MAP)
+LEAVES_ITS_RESOURCE_CLAIM = Occasion(leave_by_force, granted_with_devices, equip=with_devices, config=DEVICE_MAP)
+FORGOTTEN = Occasion(
+    share_for_a_moment, bound_with_devices, survive=(BYSTANDER, "web"), equip=with_devices, config=DEVICE_MAP
+)
+LEAVES_ITS_REMINDER = Occasion(leave, bound_and_reminded, equip=with_devices, config=DEVICE_MAP)
 PINS = Occasion(come_for_cpus, survive=(BYSTANDER, "web"), equip=with_cpus, config=CPU_MAP)
 LEAVES_ITS_CPUS = Occasion(leave_by_force, pinned_and_waiting, equip=with_cpus, config=CPU_MAP)
 
@@ -371,12 +373,12 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "Pods.explain": (EXPLAINED,),
     "Pods.report": (STUCK,),
     "PodGroupStatuses.write": (GROUPED,),
-    "ResourceClaims.release": (LEAVES_ITS_CLAIM, LEAVES_ITS_CPUS),
-    "ResourceClaims.allocate": (CLAIMS, EXTENDED, PINS),
-    "ResourceClaims.read": (CLAIMS, EXTENDED, PINS),
+    "ResourceClaims.release": (LEAVES_ITS_RESOURCE_CLAIM, LEAVES_ITS_CPUS),
+    "ResourceClaims.allocate": (WITH_RESOURCE_CLAIMS, EXTENDED, PINS),
+    "ResourceClaims.read": (WITH_RESOURCE_CLAIMS, EXTENDED, PINS),
     "ResourceClaims.remind": (FORGOTTEN,),
     "ResourceClaims.remove": (LEAVES_ITS_REMINDER,),
-    "DeviceCache.passed": (CLAIMS, EXTENDED, PINS),
+    "DeviceCache.passed": (WITH_RESOURCE_CLAIMS, EXTENDED, PINS),
 }
 """By deed: everything that makes it happen in its own way."""
 
@@ -465,7 +467,7 @@ def in_order(site: Site) -> bool:
         if len(own) != 1 or not node or own[0].nodes != (node,) or own[0].state != "RUNNING":
             return False
     ours = [job for job in site.live_jobs() if job.name.startswith("default/")]
-    return len(ours) == jobs + len(gangs) and not held(site) and claims_in_order(site)
+    return len(ours) == jobs + len(gangs) and not held(site) and resource_claims_in_order(site)
 
 
 def _runs_in_gang(site: Site, pod: Json, gang: str) -> bool:
@@ -494,7 +496,7 @@ async def afterwards(site: Site, occasion: Occasion, kept: Promises) -> None:
         if "deletionTimestamp" not in pod["metadata"]:
             site.kube.delete_pod(pod["metadata"]["name"], grace_s=1)
     await site.until(
-        lambda: not site.live_jobs() and not site.drained() and claims_in_order(site),
+        lambda: not site.live_jobs() and not site.drained() and resource_claims_in_order(site),
         "an end of every job",
         within=200,
         every=0.5,

@@ -22,7 +22,7 @@ def a_pod(cpu: str = "1", memory: str = "1Gi", more: dict[str, str] | None = Non
 
 
 def on_port(port: int, protocol: str = "TCP", ip: str = "", **fields: Any) -> PodView:
-    """A Pod that claims one port of its machine."""
+    """A Pod that requests one port of its machine."""
     pod = a_pod(**fields)
     return replace(pod, containers=(replace(pod.containers[0], host_ports=(HostPort(port, protocol, ip),)),))
 

@@ -22,11 +22,11 @@ from extender.domain.gangs.successes import success_of
 from extender.domain.jobs.cancelled import recorded_cancel
 from extender.domain.nodes.causes import DrainRules, NodeFacts, causes
 from extender.domain.nodes.external_nodes import Unfit, slurm_name
-from extender.domain.nodes.fence_evidence import FenceProofs, claimed
+from extender.domain.nodes.fence_evidence import FenceProofs, stated_times
 from extender.domain.nodes.mapping import map_nodes
 from extender.domain.nodes.marks import MarkRules, NodeStatus, change, marked, native_jobs_in, report
 from extender.domain.pods.admission import opted_in
-from extender.domain.pods.claim import Claims, GangPlace
+from extender.domain.pods.allocation_record import AllocationRecords, GangPlace
 from extender.domain.translation.annotation_table import SETTINGS
 from extender.domain.views import NodeView, OwnerReference, PodView
 from extender.kube.wire.controllers import has_size
@@ -116,7 +116,7 @@ _GROUPS = frozenset({GangSource.POD_GROUP, GangSource.COSCHEDULING, GangSource.V
 _PLAIN = GangContext(group=lambda _: GroupView("uid-group", 2), groups_read=_GROUPS)
 _IN_A_JOB = replace(_PLAIN, controllers=_CONTROLLERS[:1])
 _IN_A_JOB_SET = replace(_PLAIN, controllers=_CONTROLLERS)
-_CLAIMS = Claims([b"key"], "cluster")
+_ALLOCATION_RECORDS = AllocationRecords([b"key"], "cluster")
 
 _MEMBERS: tuple[tuple[GangContext, Mapping[str, str], Mapping[str, str]], ...] = (
     (_PLAIN, {}, {}),
@@ -161,8 +161,8 @@ def read_pod_key(key: str, text: str, seen: set[str] | None = None) -> None:
         group_of(pod)
         success_of(replace(pod, phase="Succeeded"))
     _indexed_by(key, text, seen)
-    claim = _CLAIMS.written(7, "n", "u", "n", GangPlace(0, 2, "g"))
-    _CLAIMS.read(WatchedMap({**claim, key: text}, seen), "u")
+    annotations = _ALLOCATION_RECORDS.written(7, "n", "u", "n", GangPlace(0, 2, "g"))
+    _ALLOCATION_RECORDS.read(WatchedMap({**annotations, key: text}, seen), "u")
     plain = _pod({key: text}, {}, seen)
     recorded_cancel(plain)
     opted_in(plain)
@@ -200,7 +200,7 @@ def read_node_key(key: str, text: str, seen: set[str] | None = None) -> None:
         evidence = node.annotations.get(wellknown.FENCE_EVIDENCE, "")
         _PROOFS.is_foreign(evidence)
         _PROOFS.read(evidence, node.uid, "n")
-        claimed(evidence, OWNER)
+        stated_times(evidence, OWNER)
         for read, own in ((slurm_name, Unfit), (_cpus, ValueError)):
             try:
                 read(node)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extender.domain import wellknown
-from extender.domain.devices.views import CLAIM_FINALIZER, REMINDER_CLASS
+from extender.domain.devices.views import REMINDER_CLASS, RESOURCE_CLAIM_FINALIZER
 
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
@@ -26,7 +26,7 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/work/events"
 CHECKPOINT = f"{wellknown.CHECKPOINT_PREFIX}{'0' * 16}"
 GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/work/podgroups"
 GROUP_STATUS = f"{GROUPS}/ring/status?fieldManager={wellknown.GROUP_STATUS_MANAGER}"
-CLAIMS = "/apis/resource.k8s.io/v1/namespaces/work/resourceclaims"
+RESOURCE_CLAIMS = "/apis/resource.k8s.io/v1/namespaces/work/resourceclaims"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/slurm-extender/leases"
 
 
@@ -91,7 +91,7 @@ def group(**status: Any) -> dict[str, Any]:
 
 
 UNGATED = {"spec": {"schedulingGates": [{"$patch": "delete", "name": wellknown.GATE}]}}
-CLAIM = (
+RECORD_ANNOTATIONS = (
     wellknown.JOB_ID,
     wellknown.NODE,
     wellknown.POD_SLURM_NODE,
@@ -134,7 +134,7 @@ _NODE = "slurm-extender-nodes"
 _DEVICES = "slurm-extender-devices"
 _REMINDERS = "slurm-extender-device-reminders"
 DELETION = {"kind": "DeleteOptions", "apiVersion": "v1"}
-PROTECTED = {"finalizers": [CLAIM_FINALIZER]}
+PROTECTED = {"finalizers": [RESOURCE_CLAIM_FINALIZER]}
 _GIVEN = {"request": "gpu", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}
 _HERE = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
 ALLOCATION = {
@@ -151,18 +151,23 @@ REMINDER_TO_DELETE: dict[str, Any] = {
     "metadata": {"name": "reminder", "labels": {wellknown.DEVICE_REMINDER: "true"}},
     "spec": {"devices": {"requests": [{"name": "device", "exactly": {"deviceClassName": REMINDER_CLASS, "count": 1}}]}},
 }
-CLAIM_TO_WRITE: dict[str, Any] = {
+RESOURCE_CLAIM_TO_WRITE: dict[str, Any] = {
     "metadata": {"name": "free"},
     "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", "count": 1}}]}},
 }
 WRITES = {
     "a grant": Write(
-        "PATCH", f"{PODS}/gated", labelled(annotated(*CLAIM[:5])) | UNGATED, STRATEGIC, "PodWriter.wake", _POD
+        "PATCH",
+        f"{PODS}/gated",
+        labelled(annotated(*RECORD_ANNOTATIONS[:5])) | UNGATED,
+        STRATEGIC,
+        "PodWriter.wake",
+        _POD,
     ),
     "a record on a Pod": Write(
         "PATCH",
         OURS,
-        labelled(annotated(*CLAIM, wellknown.CANCELLED, wellknown.REQUEUED_AT)),
+        labelled(annotated(*RECORD_ANNOTATIONS, wellknown.CANCELLED, wellknown.REQUEUED_AT)),
         STRATEGIC,
         "PodWriter.annotate",
         _POD,
@@ -193,7 +198,7 @@ WRITES = {
     "a Binding": Write(
         "POST",
         f"{OURS}/binding",
-        binding(annotations=dict.fromkeys(CLAIM, "1")),
+        binding(annotations=dict.fromkeys(RECORD_ANNOTATIONS, "1")),
         JSON,
         "PodWriter.bind",
         "slurm-extender-bindings",
@@ -228,18 +233,18 @@ WRITES = {
     ),
     "the finalizer of a ResourceClaim": Write(
         "PATCH",
-        f"{CLAIMS}/free",
+        f"{RESOURCE_CLAIMS}/free",
         annotated(wellknown.JOB_ID) | {"metadata": annotated(wellknown.JOB_ID)["metadata"] | PROTECTED},
         MERGE,
         "ResourceClaimWriter.allocate",
         _DEVICES,
     ),
     "the devices of a ResourceClaim": Write(
-        "PATCH", f"{CLAIMS}/free/status", ALLOCATION, MERGE, "ResourceClaimWriter.allocate", _DEVICES
+        "PATCH", f"{RESOURCE_CLAIMS}/free/status", ALLOCATION, MERGE, "ResourceClaimWriter.allocate", _DEVICES
     ),
     "devices released": Write(
         "PATCH",
-        f"{CLAIMS}/free/status",
+        f"{RESOURCE_CLAIMS}/free/status",
         {"status": {"allocation": None, "reservedFor": None}},
         MERGE,
         "ResourceClaimWriter.release",
@@ -247,14 +252,14 @@ WRITES = {
     ),
     "a reminder of a device": Write(
         "POST",
-        CLAIMS,
+        RESOURCE_CLAIMS,
         REMINDER_TO_DELETE | {"metadata": REMINDER_TO_DELETE["metadata"] | {"name": "another"}},
         JSON,
         "ResourceClaimWriter.remind",
         _REMINDERS,
     ),
     "a reminder deleted": Write(
-        "DELETE", f"{CLAIMS}/reminder", DELETION, JSON, "ResourceClaimWriter.remove", _REMINDERS
+        "DELETE", f"{RESOURCE_CLAIMS}/reminder", DELETION, JSON, "ResourceClaimWriter.remove", _REMINDERS
     ),
     "an Event about a Pod": Write(
         "POST", EVENTS, event(metadata={"name": "another"}), JSON, "EventWriter.run", "slurm-extender-events"
@@ -295,20 +300,24 @@ IMAGE = {"spec": {"containers": [{"name": "c", "image": "evil"}]}}
 TAINT = {"key": "e2e/evil", "effect": "NoExecute"}
 DENIED = {
     "a label of a ResourceClaim": Write(
-        "PATCH", f"{CLAIMS}/free", {"metadata": {"labels": {"a": "b"}}}, MERGE, first=True
+        "PATCH", f"{RESOURCE_CLAIMS}/free", {"metadata": {"labels": {"a": "b"}}}, MERGE, first=True
     ),
-    "a ResourceClaim": Write("POST", CLAIMS, CLAIM_TO_WRITE | {"metadata": {"name": "new"}}, JSON, first=True),
+    "a ResourceClaim": Write(
+        "POST", RESOURCE_CLAIMS, RESOURCE_CLAIM_TO_WRITE | {"metadata": {"name": "new"}}, JSON, first=True
+    ),
     "a ResourceClaim that is called a reminder": Write(
         "POST",
-        CLAIMS,
-        CLAIM_TO_WRITE | {"metadata": {"name": "new", "labels": {wellknown.DEVICE_REMINDER: "true"}}},
+        RESOURCE_CLAIMS,
+        RESOURCE_CLAIM_TO_WRITE | {"metadata": {"name": "new", "labels": {wellknown.DEVICE_REMINDER: "true"}}},
         JSON,
     ),
-    "the end of a ResourceClaim": Write("DELETE", f"{CLAIMS}/free", DELETION, JSON),
+    "the end of a ResourceClaim": Write("DELETE", f"{RESOURCE_CLAIMS}/free", DELETION, JSON),
     "an annotation of a ResourceClaim": Write(
-        "PATCH", f"{CLAIMS}/free", {"metadata": {"annotations": {"a": "b"}}}, MERGE
+        "PATCH", f"{RESOURCE_CLAIMS}/free", {"metadata": {"annotations": {"a": "b"}}}, MERGE
     ),
-    "a finalizer of a ResourceClaim": Write("PATCH", f"{CLAIMS}/free", {"metadata": {"finalizers": ["a.b/c"]}}, MERGE),
+    "a finalizer of a ResourceClaim": Write(
+        "PATCH", f"{RESOURCE_CLAIMS}/free", {"metadata": {"finalizers": ["a.b/c"]}}, MERGE
+    ),
     "the image of a Pod of another scheduler": Write("PATCH", THEIRS, IMAGE, STRATEGIC, first=True),
     "the image of a Pod": Write("PATCH", OURS, IMAGE, STRATEGIC),
     "the image of a gated Pod, with its gate": Write(

@@ -90,7 +90,7 @@ def place(accounted: Site) -> Iterator[Stage]:
 
 def refusals(place: Stage, ref: PodRef) -> int:
     """How many requests for a job of this Pod Slurm has refused."""
-    lines = [str(entry.get("line", "")) for entry in place.site.extender_log() if entry.get("uid") == ref.uid]
+    lines = [str(entry.get("line", "")) for entry in place.site.extender_log() if entry.get("workload") == ref.uid]
     return sum("SubmitRefused(" in line for line in lines)
 
 

@@ -27,7 +27,7 @@ from lab.devices import (
     asking,
     free,
     grant_devices,
-    own_claim,
+    own_resource_claim,
     publish,
     template,
 )
@@ -77,7 +77,7 @@ class Floor:
     stage: Stage
 
     @property
-    def claims(self) -> str:
+    def resource_claims(self) -> str:
         """The path of its ResourceClaims."""
         return f"{API}/namespaces/{self.stage.namespace}/resourceclaims"
 
@@ -87,20 +87,20 @@ class Floor:
         return self.site.kube.controller_manager is not None
 
     def history(self) -> ObjectHistory:
-        return ObjectHistory(self.site.kube, [self.claims, f"/api/v1/namespaces/{self.stage.namespace}/pods"])
+        return ObjectHistory(self.site.kube, [self.resource_claims, f"/api/v1/namespaces/{self.stage.namespace}/pods"])
 
     def entry(self, name: str, count: int) -> dict[str, Any]:
         """One of `spec.resourceClaims`, for so many devices."""
         if self.manages:
             template(self.site, self.stage.namespace, f"of-{count}", count)
             return {"name": "g", "resourceClaimTemplateName": f"of-{count}"}
-        own_claim(self.site, self.stage.namespace, name, count)
+        own_resource_claim(self.site, self.stage.namespace, name, count)
         return {"name": "g", "resourceClaimName": name}
 
-    def claiming(self, name: str, count: int) -> PodRef:
+    def with_resource_claim(self, name: str, count: int) -> PodRef:
         gates = [{"name": GATE}]
-        claims = [self.entry(name, count)]
-        return self.stage.pod(name, annotations=RUNS, resourceClaims=claims, schedulingGates=gates)
+        resource_claims = [self.entry(name, count)]
+        return self.stage.pod(name, annotations=RUNS, resourceClaims=resource_claims, schedulingGates=gates)
 
     def extended(self, name: str, count: int) -> PodRef:
         containers = [asking({RESOURCE: str(count)})]
@@ -109,9 +109,9 @@ class Floor:
 
     def foreign_pod(self, name: str) -> PodRef:
         """A Pod of the cluster's own scheduler with a ResourceClaim."""
-        claims = [self.entry(name, 1)]
+        resource_claims = [self.entry(name, 1)]
         return self.site.pod(
-            name, self.stage.namespace, annotations=RUNS, scheduler="default-scheduler", resourceClaims=claims
+            name, self.stage.namespace, annotations=RUNS, scheduler="default-scheduler", resourceClaims=resource_claims
         )
 
 
@@ -147,9 +147,9 @@ def over_now(floor: Floor) -> set[str]:
     """Return the Pods that are over, by UID; free their ResourceClaims where no kube-controller-manager does."""
     pods = floor.site.pods(floor.stage.namespace)
     finished = {pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase") in OVER}
-    for claim in () if floor.manages else floor.site.kube.api("GET", floor.claims)[1]["items"]:
-        if any(one["uid"] in finished for one in claim.get("status", {}).get("reservedFor", ())):
-            free(floor.site, f"{floor.claims}/{claim['metadata']['name']}")
+    for resource_claim in () if floor.manages else floor.site.kube.api("GET", floor.resource_claims)[1]["items"]:
+        if any(one["uid"] in finished for one in resource_claim.get("status", {}).get("reservedFor", ())):
+            free(floor.site, f"{floor.resource_claims}/{resource_claim['metadata']['name']}")
     return finished
 
 
@@ -164,7 +164,9 @@ def hand_in(here: Floor) -> list[PodRef]:
     drawn, ours = random.Random(21), list[PodRef]()
     for number in range(PODS):
         extended = here.manages and drawn.random() < 0.5
-        ours.append((here.extended if extended else here.claiming)(f"p{number:03d}", drawn.choice((1, 1, 2, 4))))
+        ours.append(
+            (here.extended if extended else here.with_resource_claim)(f"p{number:03d}", drawn.choice((1, 1, 2, 4)))
+        )
         if number * THEIRS // PODS != (number + 1) * THEIRS // PODS:
             here.foreign_pod(f"{THEIR}{number:03d}")
         if number * NATIVE_JOBS // PODS != (number + 1) * NATIVE_JOBS // PODS:
@@ -247,20 +249,22 @@ class Rival:
             free(self._floor.site, self._held.pop())
         for _ in range(count):
             self._made += 1
-            self._free.append(own_claim(self._floor.site, self._floor.stage.namespace, f"rival-{self._made:04d}"))
+            self._free.append(
+                own_resource_claim(self._floor.site, self._floor.stage.namespace, f"rival-{self._made:04d}")
+            )
 
     def _race(self) -> None:
         try:
-            kube, path = self._floor.site.kube, self._floor.claims
+            kube, path = self._floor.site.kube, self._floor.resource_claims
             for change in stream(kube, path, since=version_of(kube, path)):
                 if self._over.is_set():
                     return
-                self._claim_changed(change["object"])
+                self._resource_claim_changed(change["object"])
         except BaseException as error:
             self.faults.append(error)
 
-    def _claim_changed(self, claim: dict[str, Any]) -> None:
-        meta, allocation = claim["metadata"], claim.get("status", {}).get("allocation")
+    def _resource_claim_changed(self, resource_claim: dict[str, Any]) -> None:
+        meta, allocation = resource_claim["metadata"], resource_claim.get("status", {}).get("allocation")
         if JOB_ID not in meta.get("annotations", {}) or not allocation or meta["uid"] in self.raced or not self._free:
             return
         path = self._free.pop()
@@ -282,7 +286,7 @@ def test_a_rival_that_allocates_the_same_devices_at_the_same_time_never_shares_t
     with here.history() as history, SlurmDevices(floor) as slurm, Rival(here) as rival:
         while len(rival.raced) < RACES:
             rival.prepare(AT_ONCE)
-            pods = [here.claiming(f"p{number + at:03d}", 1) for at in range(AT_ONCE)]
+            pods = [here.with_resource_claim(f"p{number + at:03d}", 1) for at in range(AT_ONCE)]
             number += AT_ONCE
             floor.wait_for(partial(all_bound, here, pods), "the Pods are bound", timeout_s=180, every_s=0.5)
             assert not rival.faults

@@ -62,13 +62,15 @@ def published(pinned: KubeletSite) -> bool:
     return any(device["name"] == "cpudevmachine" for one in items for device in one["spec"].get("devices", ()))
 
 
-def claiming(pinned: KubeletSite, name: str, namespace: str) -> PodRef:
+def with_resource_claim(pinned: KubeletSite, name: str, namespace: str) -> PodRef:
     """Create a Guaranteed Pod with a ResourceClaim for its one CPU."""
     made = container(SHOW + RUNS, memory="64Mi")
     made["resources"]["claims"] = [{"name": "cpus"}]
-    claims = [{"name": "cpus", "resourceClaimTemplateName": "one-cpu"}]
+    resource_claims = [{"name": "cpus", "resourceClaimTemplateName": "one-cpu"}]
     gates = [{"name": GATE}]
-    return pinned.pod(name, namespace, containers=[made], grace_s=2, resourceClaims=claims, schedulingGates=gates)
+    return pinned.pod(
+        name, namespace, containers=[made], grace_s=2, resourceClaims=resource_claims, schedulingGates=gates
+    )
 
 
 def allowed(pinned: KubeletSite, pod: PodRef) -> set[int]:
@@ -104,7 +106,7 @@ def test_the_container_may_use_exactly_the_cores_that_slurm_allocated(
     seen: list[int] = []
     before: PodRef | None = None
     for number in range(PODS):
-        pod = claiming(pinned, f"p{number}", where)
+        pod = with_resource_claim(pinned, f"p{number}", where)
         may = allowed(pinned, pod)
         assert may == given(pinned, pod)
         seen += may

@@ -49,7 +49,7 @@ def four(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-def claims(four: KubeletSite) -> Iterator[Stage]:
+def resource_claims(four: KubeletSite) -> Iterator[Stage]:
     """A namespace with a template of ResourceClaims, beside a native job that has the first device of one node."""
     stage = Stage(four, "batch", four.namespace(f"gang-devices-{next(_numbers)}"))
     template(four, stage.namespace, "of-1", 1)
@@ -60,7 +60,7 @@ def claims(four: KubeletSite) -> Iterator[Stage]:
     stage.finish()
 
 
-def by_claim() -> dict[str, Any]:
+def by_resource_claim() -> dict[str, Any]:
     """Fields of a Pod that names a ResourceClaim for one device."""
     made = container(SHOW, cpus=2, memory="64Mi")
     made["resources"]["claims"] = [{"name": "g"}]
@@ -86,9 +86,9 @@ def reserved(stage: Stage) -> dict[str, str]:
     """The UID for which each ResourceClaim of the namespace is reserved, by the name of its Pod."""
     found = stage.site.kube.api("GET", f"{API}/namespaces/{stage.namespace}/resourceclaims")[1]["items"]
     return {
-        claim["metadata"]["ownerReferences"][0]["name"]: user["uid"]
-        for claim in found
-        for user in claim.get("status", {}).get("reservedFor", ())
+        resource_claim["metadata"]["ownerReferences"][0]["name"]: user["uid"]
+        for resource_claim in found
+        for user in resource_claim.get("status", {}).get("reservedFor", ())
     }
 
 
@@ -115,36 +115,38 @@ def assert_devices_of_slurm(stage: Stage, pods: Sequence[PodRef]) -> None:
     assert reserved(stage) == {pod.name: pod.uid for pod in pods}
 
 
-@pytest.mark.parametrize("requesting", [by_claim, by_extended_resource])
+@pytest.mark.parametrize("requesting", [by_resource_claim, by_extended_resource])
 def test_a_gang_of_which_two_members_voted_early_is_bound_with_the_devices_of_each(
-    claims: Stage, requesting: Requesting
+    resource_claims: Stage, requesting: Requesting
 ) -> None:
-    site = claims.site
+    site = resource_claims.site
     with ExitStack() as unusable:
-        with granted_gang(claims, requesting) as (pods, job):
+        with granted_gang(resource_claims, requesting) as (pods, job):
             unusable.enter_context(changed(site, dict.fromkeys(NAMES[2:], TAINT)))
-        site.wait_for(lambda: late(claims, pods) == [pod.name for pod in pods[:2]], "two members voted early")
-        site.wait_for(lambda: not reserved(claims), "kube-scheduler has undone their reservations", every_s=0.05)
-        assert not any(nodes_of(claims, pods))
-    all_bound(claims, pods)
-    if requesting is by_claim:
-        assert claims.made() == [job.job_id]
-    assert_devices_of_slurm(claims, pods)
-
-
-def test_no_claim_stays_reserved_for_a_gang_whose_barrier_broke(claims: Stage) -> None:
-    site = claims.site
-    with ExitStack() as unusable:
-        with granted_gang(claims, by_claim) as (pods, job):
-            unusable.enter_context(changed(site, dict.fromkeys(NAMES[-1:], TAINT)))
-        site.wait_for(lambda: len(late(claims, pods)) == SIZE - 1, "the others have voted")
+        site.wait_for(lambda: late(resource_claims, pods) == [pod.name for pod in pods[:2]], "two members voted early")
         site.wait_for(
-            lambda: job.job_id not in [one.job_id for one in claims.jobs()],
+            lambda: not reserved(resource_claims), "kube-scheduler has undone their reservations", every_s=0.05
+        )
+        assert not any(nodes_of(resource_claims, pods))
+    all_bound(resource_claims, pods)
+    if requesting is by_resource_claim:
+        assert resource_claims.made() == [job.job_id]
+    assert_devices_of_slurm(resource_claims, pods)
+
+
+def test_no_resource_claim_stays_reserved_for_a_gang_whose_barrier_broke(resource_claims: Stage) -> None:
+    site = resource_claims.site
+    with ExitStack() as unusable:
+        with granted_gang(resource_claims, by_resource_claim) as (pods, job):
+            unusable.enter_context(changed(site, dict.fromkeys(NAMES[-1:], TAINT)))
+        site.wait_for(lambda: len(late(resource_claims, pods)) == SIZE - 1, "the others have voted")
+        site.wait_for(
+            lambda: job.job_id not in [one.job_id for one in resource_claims.jobs()],
             "the job is released",
             timeout_s=BIND_WITHIN_S + 30,
         )
-        site.wait_for(lambda: not reserved(claims), "no ResourceClaim is reserved")
-        assert_none_bound(claims, pods, 3)
-        assert reserved(claims) == {}
-    all_bound(claims, pods, timeout_s=120)
-    assert_devices_of_slurm(claims, pods)
+        site.wait_for(lambda: not reserved(resource_claims), "no ResourceClaim is reserved")
+        assert_none_bound(resource_claims, pods, 3)
+        assert reserved(resource_claims) == {}
+    all_bound(resource_claims, pods, timeout_s=120)
+    assert_devices_of_slurm(resource_claims, pods)

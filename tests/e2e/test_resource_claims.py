@@ -35,7 +35,7 @@ def dra(stage: Stage) -> Iterator[Site]:
         site.reconfigure()
 
 
-def claiming(stage: Stage, name: str, count: int, *, gated: bool = True) -> PodRef:
+def with_resource_claim(stage: Stage, name: str, count: int, *, gated: bool = True) -> PodRef:
     """Create a Pod with a ResourceClaim for so many GPUs."""
     template(stage.site, stage.namespace, f"of-{count}", count)
     gates: dict[str, Any] = {"schedulingGates": [{"name": GATE}]} if gated else {}
@@ -47,8 +47,8 @@ def held(site: Site, ref: PodRef) -> list[tuple[str, str]]:
     """Pool and device of each result in the ResourceClaims that are reserved for a Pod."""
     path = f"{API}/namespaces/{ref.namespace}/resourceclaims"
     found = []
-    for claim in site.kube.api("GET", path)[1]["items"]:
-        status = claim.get("status", {})
+    for resource_claim in site.kube.api("GET", path)[1]["items"]:
+        status = resource_claim.get("status", {})
         if any(one["uid"] == ref.uid for one in status.get("reservedFor", ())):
             found += [(one["pool"], one["device"]) for one in status["allocation"]["devices"]["results"]]
     return sorted(found)
@@ -64,10 +64,10 @@ def given(site: Site, ref: PodRef) -> list[tuple[str, str]]:
 
 def test_claims_and_extended_resources_have_the_devices_that_slurm_allocated(stage: Stage, dra: Site) -> None:
     pods = [
-        claiming(stage, "two", 2),
-        claiming(stage, "ungated", 1, gated=False),
+        with_resource_claim(stage, "two", 2),
+        with_resource_claim(stage, "ungated", 1, gated=False),
         stage.pod("extended", containers=[asking({RESOURCE: "2"})], schedulingGates=[{"name": GATE}]),
-        claiming(stage, "one", 1),
+        with_resource_claim(stage, "one", 1),
     ]
     for ref in pods:
         dra.bound(ref, timeout_s=120)
@@ -87,7 +87,7 @@ def test_a_device_that_default_scheduler_gave_away_is_not_given_twice(stage: Sta
     finally:
         scheduler.stop()
     (taken,) = held(dra, theirs)
-    ours = [claiming(stage, f"ours-{number}", 1) for number in range(3)]
+    ours = [with_resource_claim(stage, f"ours-{number}", 1) for number in range(3)]
     for ref in ours:
         dra.bound(ref, timeout_s=180)
         assert held(dra, ref) == given(dra, ref)

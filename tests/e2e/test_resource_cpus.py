@@ -52,7 +52,7 @@ def put(site: Site, plural: str, kind: str, name: str, spec: dict[str, Any], nam
     assert status in {201, 409}, answer
 
 
-def claiming(stage: Stage, name: str, count: int) -> PodRef:
+def with_resource_claim(stage: Stage, name: str, count: int) -> PodRef:
     """Create a Guaranteed Pod with a ResourceClaim for all of its CPUs."""
     exactly = {"deviceClassName": DRIVER, "capacity": {"requests": {f"{DRIVER}/cpu": str(count)}}}
     spec = {"spec": {"devices": {"requests": [{"name": "cpus", "exactly": exactly}]}}}
@@ -64,10 +64,10 @@ def claiming(stage: Stage, name: str, count: int) -> PodRef:
 
 def cpuset(site: Site, ref: PodRef) -> set[int]:
     """Return the CPUs that the driver would give the container of a Pod."""
-    claims = site.kube.api("GET", f"{API}/namespaces/{ref.namespace}/resourceclaims")[1]["items"]
+    resource_claims = site.kube.api("GET", f"{API}/namespaces/{ref.namespace}/resourceclaims")[1]["items"]
     [status] = [
         one["status"]
-        for one in claims
+        for one in resource_claims
         if any(user["uid"] == ref.uid for user in one.get("status", {}).get("reservedFor", ()))
     ]
     devices = status["allocation"]["devices"]
@@ -87,7 +87,7 @@ def given(stage: Stage, ref: PodRef) -> set[int]:
 def test_claims_for_cpus_have_the_cores_that_slurm_allocated(stage: Stage, cpus: Site) -> None:
     pods = []
     for name, count in (("a", 1), ("b", 2), ("c", 1)):
-        pods.append(claiming(stage, name, count))
+        pods.append(with_resource_claim(stage, name, count))
         cpus.bound(pods[-1], timeout_s=120)
     for ref in pods:
         assert cpuset(cpus, ref) == given(stage, ref)

@@ -10,8 +10,8 @@ from extender.domain.wellknown import GATE
 from lab.site import PodRef
 from tests.builders.stage import Stage
 
-UNCLAIMED_S = 8
-AWAY_S = 4 * UNCLAIMED_S
+OFFER_TIMEOUT_S = 8
+AWAY_S = 4 * OFFER_TIMEOUT_S
 GATED = [{"name": GATE}]
 
 
@@ -19,7 +19,7 @@ GATED = [{"name": GATE}]
 def impatient(stage: Stage) -> Iterator[Stage]:
     """The extender gives a grant back that nobody comes for in seconds, as in minutes by default."""
     site = stage.site
-    site.reconfigure({"limits": {"allocationClaimTimeout": f"{UNCLAIMED_S}s"}})
+    site.reconfigure({"limits": {"allocationOfferTimeout": f"{OFFER_TIMEOUT_S}s"}})
     try:
         yield stage
     finally:

@@ -45,16 +45,16 @@ VOLUME = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hos
 
 @contextmanager
 def volume_claims(stage: Stage) -> Iterator[list[str]]:
-    """A claim for which a volume waits, and one for which a volume is made once a node is chosen."""
+    """A PersistentVolumeClaim for which a volume waits, and one for which a volume is made once a node is chosen."""
     site, kube = stage.site, stage.site.kube
-    claims = f"{CORE}/namespaces/{stage.namespace}/persistentvolumeclaims"
+    folder = f"{CORE}/namespaces/{stage.namespace}/persistentvolumeclaims"
     for name in ("there", "made"):
         own = f"{stage.namespace}-{name}"
         provisioner = "kubernetes.io/no-provisioner" if name == "there" else "e2e/provisioner"
         body = {"metadata": {"name": own}, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
         site.create(f"{STORAGE}/storageclasses", body)
         spec = {"storageClassName": own, "accessModes": ["ReadWriteOnce"], "resources": SIZE}
-        site.create(claims, {"metadata": {"name": name}, "spec": spec})
+        site.create(folder, {"metadata": {"name": name}, "spec": spec})
     there = f"{stage.namespace}-there"
     volume = {"metadata": {"name": there}, "spec": {**VOLUME, "storageClassName": there}}
     site.create(f"{CORE}/persistentvolumes", volume)
@@ -67,33 +67,32 @@ def volume_claims(stage: Stage) -> Iterator[list[str]]:
         for name in ("there", "made"):
             own = f"{stage.namespace}-{name}"
             kube.api("DELETE", f"{STORAGE}/storageclasses/{own}")
-            kube.api("DELETE", f"{claims}/{name}")
+            kube.api("DELETE", f"{folder}/{name}")
             kube.api("DELETE", f"{CORE}/persistentvolumes/{own}")
 
 
 def provided(stage: Stage, name: str) -> None:
-    """What kube-controller-manager and a provisioner do once kube-scheduler has chosen: the claim has its volume."""
+    """Give the PersistentVolumeClaim its volume, as a controller and a provisioner do after kube-scheduler."""
     site, own = stage.site, f"{stage.namespace}-{name}"
-    claim = f"{CORE}/namespaces/{stage.namespace}/persistentvolumeclaims/{name}"
+    path = f"{CORE}/namespaces/{stage.namespace}/persistentvolumeclaims/{name}"
     if name == "made":
         site.wait_for(
             lambda: (
-                "volume.kubernetes.io/selected-node"
-                in site.kube.api("GET", claim)[1]["metadata"].get("annotations", {})
+                "volume.kubernetes.io/selected-node" in site.kube.api("GET", path)[1]["metadata"].get("annotations", {})
             ),
-            "a node is chosen for the claim",
+            "a node is chosen for the PersistentVolumeClaim",
         )
-        uid = site.kube.api("GET", claim)[1]["metadata"]["uid"]
+        uid = site.kube.api("GET", path)[1]["metadata"]["uid"]
         bound_to = {"kind": "PersistentVolumeClaim", "namespace": stage.namespace, "name": name, "uid": uid}
         spec = {**VOLUME, "storageClassName": own, "claimRef": bound_to}
         site.create(f"{CORE}/persistentvolumes", {"metadata": {"name": own}, "spec": spec})
     else:
         site.wait_for(
             lambda: site.kube.api("GET", f"{CORE}/persistentvolumes/{own}")[1]["spec"].get("claimRef"),
-            "the volume is given to the claim",
+            "the volume is given to the PersistentVolumeClaim",
         )
     patch = {"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": own}}
-    site.kube.api("PATCH", claim, patch, content_type="application/merge-patch+json")
+    site.kube.api("PATCH", path, patch, content_type="application/merge-patch+json")
 
 
 USUAL = "system:kube-scheduler"
@@ -115,10 +114,10 @@ def given_by_each_binding(site: Site) -> dict[str, Rbac]:
 def test_every_role_that_kube_scheduler_is_given_besides_its_own_is_needed(stage: Stage) -> None:
     """Of a role of Kubernetes' own not every verb is used by every version: which ones is kube-scheduler's affair."""
     site = stage.site
-    with asking(site, SCHEDULER) as asked, elected_scheduler(site), volume_claims(stage) as claims:
-        volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
+    with asking(site, SCHEDULER) as asked, elected_scheduler(site), volume_claims(stage) as names:
+        volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
         ref = stage.pod("stores", volumes=volumes)
-        for name in claims:
+        for name in names:
             provided(stage, name)
         site.bound(ref, timeout_s=60)
         site.delete(ref)

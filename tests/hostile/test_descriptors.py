@@ -106,7 +106,7 @@ async def probe(at: BindAddress) -> None:
 async def test_more_connections_than_descriptors_do_not_keep_the_probe_waiting(tmp_path: Path) -> None:
     main, health, metrics, debug = free_ports(4)
     body = (
-        f"kubernetes: {{kubeconfig: {tmp_path}/kubeconfig}}\nhooks: {{claims: unsigned}}\n"
+        f"kubernetes: {{kubeconfig: {tmp_path}/kubeconfig}}\nhooks: {{allocationProofs: unsigned}}\n"
         f"http: {{bind: '127.0.0.1:{main}'}}\nobservability: {{healthBind: '127.0.0.1:{health}', "
         f"metricsBind: '127.0.0.1:{metrics}', debugBind: '127.0.0.1:{debug}'}}\n"
     )

@@ -32,7 +32,7 @@ def a_configuration(folder: Path) -> ExtenderConfiguration:
     tls = f"{{certificateFile: {folder}/tls.crt, keyFile: {folder}/tls.key}}"
     found = parse(
         "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: hush}\n"
-        "hooks: {claims: unsigned}\n"
+        "hooks: {allocationProofs: unsigned}\n"
         f"http: {{tls: {tls}}}\nobservability: {{debugBind: null}}\n",
         "test",
     )

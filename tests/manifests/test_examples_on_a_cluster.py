@@ -82,12 +82,12 @@ def test_the_pods_of_an_example_are_taken(cluster: Kubernetes, path: Path) -> No
         )
     ]
     for pod in pods:
-        _add_claimed_volumes(pod["spec"])
+        _add_volumes_of_templates(pod["spec"])
     assert not pods or taken(cluster, pods) == len(pods)
 
 
-def _add_claimed_volumes(spec: Document) -> None:
-    """Add the volumes that the controller of a StatefulSet adds for its claims."""
+def _add_volumes_of_templates(spec: Document) -> None:
+    """Add the volumes that the controller of a StatefulSet adds for its volumeClaimTemplates."""
     named = {one["name"] for one in spec.get("volumes", [])}
     mounted = {mount["name"] for one in spec["containers"] for mount in one.get("volumeMounts", [])}
     spec["volumes"] = [*spec.get("volumes", []), *({"name": one, "emptyDir": {}} for one in sorted(mounted - named))]

@@ -12,7 +12,7 @@ import pytest
 
 from extender.config.load import from_environment, load
 from extender.domain import wellknown
-from extender.domain.devices.views import CLAIM_FINALIZER
+from extender.domain.devices.views import RESOURCE_CLAIM_FINALIZER
 from extender.domain.gangs.pod_groups import INITIALLY_SCHEDULED, SCHEDULED
 from extender.kube.announce import REPORTING_CONTROLLER
 from tests.builders.kustomize import COMPONENTS, CORE, ROOT, documents
@@ -117,7 +117,7 @@ def test_the_policies_allow_the_names_that_the_program_writes() -> None:
     }
     assert said("slurm-extender-pod-groups", "conditions") == {SCHEDULED, INITIALLY_SCHEDULED}
     assert said("slurm-extender-devices", "keys") == {wellknown.JOB_ID}
-    assert said("slurm-extender-devices", "finalizers") == {CLAIM_FINALIZER}
+    assert said("slurm-extender-devices", "finalizers") == {RESOURCE_CLAIM_FINALIZER}
     text = POLICY.read_text()
     assert f"gate.name != '{wellknown.GATE}'" in text
     assert f"one.type != '{wellknown.SLURM_AVAILABLE_CONDITION}'" in text

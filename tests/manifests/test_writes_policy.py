@@ -21,8 +21,6 @@ from tests.builders.minors import EVERY_MINOR
 from tests.builders.pod_group_kinds import COSCHEDULING, DEFINITIONS
 from tests.builders.writes import (
     CHECKPOINT,
-    CLAIM_TO_WRITE,
-    CLAIMS,
     DENIED,
     EVENTS,
     GROUPS,
@@ -30,6 +28,8 @@ from tests.builders.writes import (
     MERGE,
     NODE,
     REMINDER_TO_DELETE,
+    RESOURCE_CLAIM_TO_WRITE,
+    RESOURCE_CLAIMS,
     STRATEGIC,
     UNGATED,
     WRITES,
@@ -103,9 +103,9 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         for name, noted in ((NODE, {"a": "1"}), ("many", MANY), ("shortest", SHORTEST)):
             spec = {"taints": [{"key": "e2e/kept", "effect": "NoSchedule"}]}
             made(kube, "/api/v1/nodes", {"metadata": {"name": name, "annotations": noted}, "spec": spec})
-        if has_claims(kube):
-            made(kube, CLAIMS, CLAIM_TO_WRITE)
-            made(kube, CLAIMS, REMINDER_TO_DELETE)
+        if serves_resource_claims(kube):
+            made(kube, RESOURCE_CLAIMS, RESOURCE_CLAIM_TO_WRITE)
+            made(kube, RESOURCE_CLAIMS, REMINDER_TO_DELETE)
         made(kube, EVENTS, event())
         checkpoints: dict[str, Any] = {"name": "slurm-extender-checkpoints", "annotations": {CHECKPOINT: "1"}}
         made(kube, LEASES, {"metadata": checkpoints, "spec": {}})
@@ -117,13 +117,13 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield kube
 
 
-def has_claims(kube: Kubernetes) -> bool:
+def serves_resource_claims(kube: Kubernetes) -> bool:
     """Return whether the API server serves ResourceClaims: Kubernetes 1.34 and later."""
-    return kube.api("GET", CLAIMS)[0] == 200
+    return kube.api("GET", RESOURCE_CLAIMS)[0] == 200
 
 
 def is_served(kube: Kubernetes, write: Write) -> bool:
-    return not write.path.startswith(CLAIMS) or has_claims(kube)
+    return not write.path.startswith(RESOURCE_CLAIMS) or serves_resource_claims(kube)
 
 
 def made(kube: Kubernetes, path: str, body: Any) -> None:

@@ -89,10 +89,12 @@ async def _reminders(
     if not device_map(config.devices, config.cpus):
         return (), frozenset()
     try:
-        claims = await list_all(kubernetes, f"{RESOURCE_API}/resourceclaims", RESOURCE_CLAIM, lambda view: view)
+        resource_claims = await list_all(
+            kubernetes, f"{RESOURCE_API}/resourceclaims", RESOURCE_CLAIM, lambda view: view
+        )
     except NotFound:
         return (), frozenset()
-    holders = {one.uid: one for one in claims.views}
-    reminders = tuple(one for one in claims.views if one.reminds_of)
+    holders = {one.uid: one for one in resource_claims.views}
+    reminders = tuple(one for one in resource_claims.views if one.reminds_of)
     in_use = (one.uid for one in reminders if is_in_use(one, holders.get(one.reminds_of)))
     return reminders, frozenset(in_use)

@@ -10,7 +10,7 @@ from extender.domain.foreign_pods.mark import ForeignPodMark, foreign_pod_mark_o
 from extender.domain.gangs.membership import is_key_of_gang
 from extender.domain.jobs.job import JobView, Mark
 from extender.domain.jobs.ownership import mark_of_orphan
-from extender.domain.pods.claim import Claims
+from extender.domain.pods.allocation_record import AllocationRecords
 from extender.domain.ports import PortError
 from extender.domain.views import PodView
 from extender.engine.job_terminator import JobTerminator, ProvedJob
@@ -38,7 +38,7 @@ class JobCleanup:
         mark: Mark,
         caller: int | None,
         *,
-        claims: Claims,
+        allocation_records: AllocationRecords,
         cancel_running: bool,
     ) -> None:
         self._actions = actions
@@ -47,7 +47,7 @@ class JobCleanup:
         self._pod_writer = pods
         self._mark = mark
         self._caller = caller
-        self._claims = claims
+        self._allocation_records = allocation_records
         self._cancel_running = cancel_running
 
     async def end(self, found: Inventory) -> None:
@@ -104,9 +104,9 @@ class JobCleanup:
                 proved, whose if pod is None or not pod.ended else f"of Pod {pod.full_name}, which is over"
             )
             return
-        claimed = self._claims.read(pod.annotations, pod.uid).job_on(pod.node_name)
-        if claimed not in {None, job.job_id}:
-            await self._cancel(proved, f"of Pod {pod.full_name}, which runs on job {claimed}")
+        recorded = self._allocation_records.read(pod.annotations, pod.uid).job_on(pod.node_name)
+        if recorded not in {None, job.job_id}:
+            await self._cancel(proved, f"of Pod {pod.full_name}, which runs on job {recorded}")
         elif self._cancel_running:
             await self._end_pod(job, pod, found)
         else:
@@ -128,8 +128,8 @@ class JobCleanup:
 
     def _names(self, pod: PodView, job: JobView) -> bool:
         """Return whether a Pod on a node names this job. Without a proof it counts too: no Pod loses its job here."""
-        claim = self._claims.read(pod.annotations, pod.uid)
-        return job.job_id in {claim.job_on(pod.node_name), claim.hint}
+        record = self._allocation_records.read(pod.annotations, pod.uid)
+        return job.job_id in {record.job_on(pod.node_name), record.hint}
 
     def _keep(self, job: JobView, uid: str, found: Inventory, why: str) -> None:
         found.kept.add(job.job_id)

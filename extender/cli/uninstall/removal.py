@@ -19,7 +19,7 @@ from extender.config.document import ExtenderConfiguration
 from extender.domain.jobs.job import Mark
 from extender.domain.nodes.drains import drainer
 from extender.domain.nodes.marks import MarkRules, owner_of_marks
-from extender.domain.pods.claim import Claims
+from extender.domain.pods.allocation_record import AllocationRecords
 from extender.kube.api_clock import ApiClock
 from extender.kube.cluster import cluster_id
 from extender.kube.connection import CredentialsError
@@ -48,7 +48,7 @@ class Uninstallation:
         kubernetes, scheduler = io_context.kubernetes, config.scheduler.name
         owner, caller, clock = drainer(cluster, scheduler), config.slurm.caller, ApiClock(io_context.clock)
         kubernetes.on_answer(clock.answered)
-        claims = Claims(keys, cluster)
+        allocation_records = AllocationRecords(keys, cluster)
         writer = PodWriter(kubernetes, clock=clock, rng=io_context.rng, max_grace_s=int(config.limits.max_grace))
         self._config = config
         self._kubernetes = kubernetes
@@ -62,17 +62,23 @@ class Uninstallation:
             writer,
             Mark(cluster, scheduler, "", 0),
             None if caller is None else caller.uid,
-            claims=claims,
+            allocation_records=allocation_records,
             cancel_running=options.cancel_running,
         )
         self._pods = PodCleanup(self.actions, writer, scheduler, keep_gates=options.keep_gates, force=options.force)
         rules = MarkRules(owner_of_marks(scheduler, owner))
         self._marked = KubeNodeCleanup(self.actions, kubernetes, NodeWriter(kubernetes, clock=clock), rules)
-        claim_writer = ResourceClaimWriter(kubernetes, clock=clock, rng=io_context.rng)
-        self._reminders = ReminderCleanup(self.actions, claim_writer)
+        resource_claim_writer = ResourceClaimWriter(kubernetes, clock=clock, rng=io_context.rng)
+        self._reminders = ReminderCleanup(self.actions, resource_claim_writer)
         registrar = Registrar(io_context.slurm, io_context.clock, owner)
         self._held = SlurmNodeCleanup(
-            self.actions, self._slurm_nodes, registrar, claims, scheduler=scheduler, owner=owner, force=options.force
+            self.actions,
+            self._slurm_nodes,
+            registrar,
+            allocation_records,
+            scheduler=scheduler,
+            owner=owner,
+            force=options.force,
         )
 
     async def run(self) -> bool:

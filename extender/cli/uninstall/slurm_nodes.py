@@ -9,7 +9,7 @@ from extender.cli.uninstall.inventory import Inventory
 from extender.domain.cluster import SlurmNode
 from extender.domain.nodes.drains import is_own_drain, reason
 from extender.domain.nodes.removals import removals_in
-from extender.domain.pods.claim import Claims
+from extender.domain.pods.allocation_record import AllocationRecords
 from extender.slurm.external_nodes import Registrar
 from extender.slurm.nodes import SlurmrestdNodes
 
@@ -22,7 +22,7 @@ class SlurmNodeCleanup:
         actions: ActionLog,
         nodes: SlurmrestdNodes,
         registrar: Registrar,
-        claims: Claims,
+        allocation_records: AllocationRecords,
         *,
         scheduler: str,
         owner: str,
@@ -31,7 +31,7 @@ class SlurmNodeCleanup:
         self._actions = actions
         self._slurm_nodes = nodes
         self._registrar = registrar
-        self._claims = claims
+        self._allocation_records = allocation_records
         self._scheduler = scheduler
         self._owner = owner
         self._force = force
@@ -83,9 +83,9 @@ class SlurmNodeCleanup:
         there: dict[str, str] = {}
         for pod in found.pods.values():
             if pod.scheduler_name == self._scheduler and pod.node_name and not pod.ended:
-                claim = self._claims.read(pod.annotations, pod.uid)
-                if pod.uid not in found.kept_pods and claim.job_on(pod.node_name) not in found.kept:
-                    there.setdefault(claim.slurm_node or found.node_map.slurm.get(pod.node_name, ""), pod.full_name)
+                record = self._allocation_records.read(pod.annotations, pod.uid)
+                if pod.uid not in found.kept_pods and record.job_on(pod.node_name) not in found.kept:
+                    there.setdefault(record.slurm_node or found.node_map.slurm.get(pod.node_name, ""), pod.full_name)
         return there
 
 

@@ -14,7 +14,7 @@ from extender.domain.job_outcomes.slurm_states import PolledState, polled_state
 from extender.domain.jobs.job import JobView
 from extender.domain.jobs.ownership import pod_of
 from extender.domain.placeholder import State
-from extender.domain.pods.claim import Claims
+from extender.domain.pods.allocation_record import AllocationRecords
 from extender.domain.ports import PodCache, SlurmJobs
 from extender.domain.views import PodView
 from extender.domain.wellknown import GANG_KEY
@@ -44,7 +44,7 @@ class DeferredPodHolds:
         jobs: SlurmJobs,
         *,
         deferred: DeferredPods,
-        claims: Claims,
+        allocation_records: AllocationRecords,
         cache: PodCache,
     ) -> None:
         self._engine = engine
@@ -52,7 +52,7 @@ class DeferredPodHolds:
         self._nodes = nodes
         self._jobs = jobs
         self._deferred = deferred
-        self._claims = claims
+        self._allocation_records = allocation_records
         self._cache = cache
         self._read: dict[str, tuple[int, bool]] = {}
         """By the UID of a deferred Pod: the job that it names and that was seen to run, and whether it is the Pod's."""
@@ -100,7 +100,7 @@ class DeferredPodHolds:
         return "" if pod is None else pod.namespace
 
     def _job_of(self, pod: PodView) -> int | None:
-        return self._claims.read(pod.annotations, pod.uid).hint
+        return self._allocation_records.read(pod.annotations, pod.uid).hint
 
     def _is_job_of(self, job: JobView, pod: PodView) -> bool | None:
         """Return whether a job is on the node of a Pod, and of this extender for a workload in the Pod's namespace.

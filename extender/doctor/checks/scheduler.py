@@ -249,12 +249,12 @@ def _scheduling(document: Json, own: Json, wanted: ExpectedProfile) -> Iterator[
         )
         yield warning if few else error, f"{seen} offer the node of Slurm", "set percentageOfNodesToScore: 100"
     backoff = document.get("podMaxBackoffSeconds", 10)
-    if isinstance(backoff, int) and backoff >= wanted.unclaimed_after_s:
+    if isinstance(backoff, int) and backoff >= wanted.offer_timeout_s:
         yield (
             error,
-            f"podMaxBackoffSeconds is {backoff}, and limits.allocationClaimTimeout {wanted.unclaimed_after_s:g} s: "
+            f"podMaxBackoffSeconds is {backoff}, and limits.allocationOfferTimeout {wanted.offer_timeout_s:g} s: "
             "allocations are released before kube-scheduler retries their Pods",
-            "set it below limits.allocationClaimTimeout; the shipped value is 60",
+            "set it below limits.allocationOfferTimeout; the shipped value is 60",
         )
     election = _map(document.get("leaderElection"))
     elects, lease = election.get("leaderElect", True), election.get("resourceName", "kube-scheduler")

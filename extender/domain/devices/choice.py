@@ -21,7 +21,7 @@ _KEEP_OFF = frozenset({"NoSchedule", "NoExecute"})
 class ChosenDevices:
     """The devices of each ResourceClaim, by UID."""
 
-    by_claim: Mapping[str, tuple[AllocatedDevice, ...]] = field(default_factory=dict)
+    by_resource_claim: Mapping[str, tuple[AllocatedDevice, ...]] = field(default_factory=dict)
     left: str = ""
     """Why the CPUs that Slurm allocated cannot be named: ResourceClaims for CPUs are left to kube-scheduler."""
 
@@ -66,14 +66,14 @@ class DeviceStock:
 
     pools: DevicePools
     holders: DeviceHolders
-    pod_of: Callable[[ResourceClaimView], str] = lambda _claim: ""
+    pod_of: Callable[[ResourceClaimView], str] = lambda _resource_claim: ""
     """The Pod that uses a ResourceClaim, `namespace/name`; "": unknown."""
 
-    provisional: Callable[[ResourceClaimView], bool] = lambda _claim: False
+    provisional: Callable[[ResourceClaimView], bool] = lambda _resource_claim: False
     """Its Pod is one of this extender and not bound: the ResourceClaim is compared with Slurm's indexes, and replaced
     if it differs, before the Pod is bound."""
 
-    leaving: Callable[[ResourceClaimView], bool] = lambda _claim: False
+    leaving: Callable[[ResourceClaimView], bool] = lambda _resource_claim: False
     """Its Pods have ended: kube-controller-manager removes the allocation."""
 
     cpu_order: Callable[[str], tuple[int, ...]] = _no_order
@@ -85,26 +85,30 @@ class DeviceStock:
 
     def frees(self, uid: str) -> bool:
         """Return whether a holder is about to free its devices."""
-        claim = self.holders.claim(uid)
-        return claim is not None and (bool(claim.reminds_of) or self.leaving(claim))
+        resource_claim = self.holders.resource_claim(uid)
+        return resource_claim is not None and (bool(resource_claim.reminds_of) or self.leaving(resource_claim))
 
     def _yields(self, uid: str) -> bool:
-        claim = self.holders.claim(uid)
-        if claim is not None and claim.reminds_of:
-            claim = self.holders.claim(claim.reminds_of)
-        return claim is not None and self.provisional(claim)
+        resource_claim = self.holders.resource_claim(uid)
+        if resource_claim is not None and resource_claim.reminds_of:
+            resource_claim = self.holders.resource_claim(resource_claim.reminds_of)
+        return resource_claim is not None and self.provisional(resource_claim)
 
     def holder_text(self, uid: str) -> str:
         """Return the holder of a device for a message."""
-        claim = self.holders.claim(uid)
-        if claim is None:
+        resource_claim = self.holders.resource_claim(uid)
+        if resource_claim is None:
             return "a ResourceClaim that is being written"
-        pod = self.pod_of(claim)
-        return f"ResourceClaim {claim.full_name}" + (f" of Pod {pod}" if pod else "")
+        pod = self.pod_of(resource_claim)
+        return f"ResourceClaim {resource_claim.full_name}" + (f" of Pod {pod}" if pod else "")
 
 
 def choose(
-    claims: Sequence[ResourceClaimView], given: Sequence[Device], node: str, stock: DeviceStock, device_map: DeviceMap
+    resource_claims: Sequence[ResourceClaimView],
+    given: Sequence[Device],
+    node: str,
+    stock: DeviceStock,
+    device_map: DeviceMap,
 ) -> Choice:
     """Return the device of each request. `given` are Slurm's devices on the Slurm node of this Node.
 
@@ -113,7 +117,7 @@ def choose(
     """
     left: dict[DeviceLine, list[int]] = {}
     chosen: dict[str, tuple[AllocatedDevice, ...]] = {}
-    of_cpus = [one for one in claims if is_of_cpus(one, device_map)]
+    of_cpus = [one for one in resource_claims if is_of_cpus(one, device_map)]
     unnamed = ""
     try:
         if of_cpus and device_map.cpus is not None:
@@ -122,21 +126,21 @@ def choose(
                 chosen |= _share_cpus(of_cpus, cpus, device_map.cpus, node, stock)
             except ValueError as error:
                 unnamed = f"The CPUs that Slurm allocates on {node} cannot be named: {error}."
-        for claim in claims:
-            if claim in of_cpus:
+        for resource_claim in resource_claims:
+            if resource_claim in of_cpus:
                 continue
             results: list[AllocatedDevice] = []
-            for request, line in lines_of_requests(claim.requests, device_map):
+            for request, line in lines_of_requests(resource_claim.requests, device_map):
                 if line not in left:
                     left[line] = indexes_of(line, given)
                 taken, left[line] = left[line][: request.count], left[line][request.count :]
                 if len(taken) < request.count:
-                    raise _Unusable(_too_few(line, given, node, claim))
+                    raise _Unusable(_too_few(line, given, node, resource_claim))
                 results += [
-                    AllocatedDevice(request.name, _device((line, index, node), request, stock, claim.uid))
+                    AllocatedDevice(request.name, _device((line, index, node), request, stock, resource_claim.uid))
                     for index in taken
                 ]
-            chosen[claim.uid] = tuple(results)
+            chosen[resource_claim.uid] = tuple(results)
     except _Unusable as error:
         return error.found
     return ChosenDevices(chosen, unnamed)
@@ -147,18 +151,18 @@ def indexes_of(line: DeviceLine, given: Sequence[Device]) -> list[int]:
     return sorted({index for one in given if line.counts(one) for index in numbers(one.index)})
 
 
-def conflicts(claim: ResourceClaimView, stock: DeviceStock) -> tuple[tuple[DeviceId, ResourceClaimView], ...]:
+def conflicts(resource_claim: ResourceClaimView, stock: DeviceStock) -> tuple[tuple[DeviceId, ResourceClaimView], ...]:
     """Return the devices of an allocated ResourceClaim that others keep too, each with one of these."""
     return tuple(
         (device, other)
-        for device in sorted(claim.devices)
-        if (other := _other_claim(device, claim.uid, stock)) is not None
+        for device in sorted(resource_claim.devices)
+        if (other := _other_resource_claim(device, resource_claim.uid, stock)) is not None
     )
 
 
-def _other_claim(device: DeviceId, uid: str, stock: DeviceStock) -> ResourceClaimView | None:
+def _other_resource_claim(device: DeviceId, uid: str, stock: DeviceStock) -> ResourceClaimView | None:
     """Return one of the others that keep a device. A reminder is none: what it reminds of has the device, or had it."""
-    others = (stock.holders.claim(other) for other in stock.firm_holders(device, uid))
+    others = (stock.holders.resource_claim(other) for other in stock.firm_holders(device, uid))
     return next((one for one in others if one is not None and not one.reminds_of), None)
 
 
@@ -179,38 +183,40 @@ def _cpus(line: CpuLine, given: Sequence[Device], node: str, stock: DeviceStock)
 
 
 def _share_cpus(
-    claims: Sequence[ResourceClaimView], cpus: Sequence[int], line: CpuLine, node: str, stock: DeviceStock
+    resource_claims: Sequence[ResourceClaimView], cpus: Sequence[int], line: CpuLine, node: str, stock: DeviceStock
 ) -> dict[str, tuple[AllocatedDevice, ...]]:
     """Give each request as many CPUs as it is for, in the order of cores. Raises `_Unusable`."""
     device = DeviceId(line.driver, line.pool_of(node), line.device)
     what = f"Slurm gave CPUs {cpuset_text(cpus) or 'none'} of {node}"
     found: dict[str, tuple[AllocatedDevice, ...]] = {}
     left = list(cpus)
-    for claim in claims:
+    for resource_claim in resource_claims:
         results = []
-        for request in claim.requests:
+        for request in resource_claim.requests:
             number = cpus_of_request(request, line)
             taken, left = left[:number], left[number:]
             if not number or len(taken) < number:
-                raise _Unusable(DevicesUnusable(f"{what}, fewer than {claim.full_name} requests."))
+                raise _Unusable(DevicesUnusable(f"{what}, fewer than {resource_claim.full_name} requests."))
             if reserved := line.reserved & set(taken):
                 text = f"{what}, and {cpuset_text(reserved)} is in cpus.reserved; set CpuSpecList in slurm.conf."
                 raise _Unusable(DevicesUnusable(text))
             one = AllocatedDevice(request.name, device, cpus=tuple(sorted(taken)), shared=True)
             for held in one.held:
-                if others := stock.firm_holders(held, claim.uid):
+                if others := stock.firm_holders(held, resource_claim.uid):
                     text = f"{what}: {stock.holder_text(others[0])} holds {held.text}."
                     raise _Unusable(DevicesUnusable(text, conflict=True))
             results.append(one)
-        found[claim.uid] = tuple(results)
+        found[resource_claim.uid] = tuple(results)
     return found
 
 
-def _too_few(line: DeviceLine, given: Sequence[Device], node: str, claim: ResourceClaimView) -> DevicesUnusable:
+def _too_few(
+    line: DeviceLine, given: Sequence[Device], node: str, resource_claim: ResourceClaimView
+) -> DevicesUnusable:
     named = ", ".join(one.text for one in given if line.counts(one)) or "none"
     return DevicesUnusable(
         f"Slurm gave GRES {line.gres} of {node} as {named}, which has no index for every device that "
-        f"{claim.full_name} requests; gres.conf must list single devices."
+        f"{resource_claim.full_name} requests; gres.conf must list single devices."
     )
 
 

@@ -9,25 +9,25 @@ class DeviceHolders:
     """Keep the allocated ResourceClaims by device, those too that are being written."""
 
     def __init__(self) -> None:
-        self._claims: dict[str, ResourceClaimView] = {}
+        self._resource_claims: dict[str, ResourceClaimView] = {}
         self._holders: dict[DeviceId, set[str]] = {}
         self._assumed: dict[str, frozenset[DeviceId]] = {}
         self._reminders: dict[str, set[str]] = {}
         """UIDs of the reminders of each ResourceClaim."""
 
-    def put(self, claim: ResourceClaimView) -> None:
+    def put(self, resource_claim: ResourceClaimView) -> None:
         """Take over what a ResourceClaim holds now."""
-        self.drop(claim.uid)
-        if claim.devices:
-            self._claims[claim.uid] = claim
-            for device in claim.devices:
-                self._holders.setdefault(device, set()).add(claim.uid)
-            if claim.reminds_of:
-                self._reminders.setdefault(claim.reminds_of, set()).add(claim.uid)
+        self.drop(resource_claim.uid)
+        if resource_claim.devices:
+            self._resource_claims[resource_claim.uid] = resource_claim
+            for device in resource_claim.devices:
+                self._holders.setdefault(device, set()).add(resource_claim.uid)
+            if resource_claim.reminds_of:
+                self._reminders.setdefault(resource_claim.reminds_of, set()).add(resource_claim.uid)
 
     def drop(self, uid: str) -> None:
         """Forget a ResourceClaim that is gone."""
-        if (old := self._claims.pop(uid, None)) is not None:
+        if (old := self._resource_claims.pop(uid, None)) is not None:
             for device in old.devices:
                 holders = self._holders[device]
                 holders.discard(uid)
@@ -60,9 +60,9 @@ class DeviceHolders:
         """Return the UIDs of the reminders of a ResourceClaim."""
         return tuple(sorted(self._reminders.get(uid, ())))
 
-    def claim(self, uid: str) -> ResourceClaimView | None:
+    def resource_claim(self, uid: str) -> ResourceClaimView | None:
         """Return a ResourceClaim that holds devices."""
-        return self._claims.get(uid)
+        return self._resource_claims.get(uid)
 
 
 def is_in_use(reminder: ResourceClaimView, holder: ResourceClaimView | None) -> bool:

@@ -38,7 +38,7 @@ Find = Callable[[str, str], ResourceClaimView | None]
 """Return a ResourceClaim by namespace and name."""
 
 
-def read_claims(
+def read_resource_claims(
     pod: PodView, find: Find, others: Callable[[str, str], Sequence[PodView]], device_map: DeviceMap
 ) -> ResourceClaimReading:
     """Read the ResourceClaims of a Pod. `others` returns the Pods that name a ResourceClaim."""
@@ -50,17 +50,21 @@ def read_claims(
     for entry in pod.resource_claims:
         if entry.needless:
             continue
-        claim = find(pod.namespace, entry.claim) if entry.claim else None
-        if claim is None or claim.deleted:
-            missing.append(_missing(pod, entry, claim))
+        resource_claim = find(pod.namespace, entry.resource_claim) if entry.resource_claim else None
+        if resource_claim is None or resource_claim.deleted:
+            missing.append(_missing(pod, entry, resource_claim))
             continue
-        users = [one for one in others(claim.namespace, claim.name) if one.uid != pod.uid and not one.finished]
-        if why := _delegated(pod, claim, users, device_map):
-            delegated.append(f"ResourceClaim {claim.full_name}: {why}")
+        users = [
+            one
+            for one in others(resource_claim.namespace, resource_claim.name)
+            if one.uid != pod.uid and not one.finished
+        ]
+        if why := _delegated(pod, resource_claim, users, device_map):
+            delegated.append(f"ResourceClaim {resource_claim.full_name}: {why}")
             continue
-        translated.append(claim)
-        faults += _faults(claim, device_map)
-        for request in claim.requests:
+        translated.append(resource_claim)
+        faults += _faults(resource_claim, device_map)
+        for request in resource_claim.requests:
             line = device_map.line_of(request.device_class)
             if line is not None:
                 gres[line.gres] = gres.get(line.gres, 0) + request.count
@@ -97,16 +101,16 @@ def lines_of_requests(
     return [(one, line) for one in requests if (line := device_map.line_of(one.device_class)) is not None]
 
 
-def _missing(pod: PodView, entry: PodResourceClaim, claim: ResourceClaimView | None) -> str:
+def _missing(pod: PodView, entry: PodResourceClaim, resource_claim: ResourceClaimView | None) -> str:
     """Return that a ResourceClaim does not exist, or is being deleted, and what to do."""
-    if not entry.claim:
+    if not entry.resource_claim:
         template = f"ResourceClaimTemplate {pod.namespace}/{entry.template}"
         return (
             f"Kubernetes has not created the ResourceClaim for {entry.name} of Pod {pod.full_name} yet. Check that "
             f"{template} exists and that kube-controller-manager runs."
         )
-    named = f"ResourceClaim {pod.namespace}/{entry.claim}"
-    if claim is not None:
+    named = f"ResourceClaim {pod.namespace}/{entry.resource_claim}"
+    if resource_claim is not None:
         return f"{named} of Pod {pod.full_name} is being deleted. Recreate it once it is gone, or delete the Pod."
     if entry.template:
         return (
@@ -116,9 +120,9 @@ def _missing(pod: PodView, entry: PodResourceClaim, claim: ResourceClaimView | N
     return f"{named}, which Pod {pod.full_name} names, does not exist. Create it, or delete the Pod."
 
 
-def is_of_cpus(claim: ResourceClaimView, device_map: DeviceMap) -> bool:
+def is_of_cpus(resource_claim: ResourceClaimView, device_map: DeviceMap) -> bool:
     """Return whether a ResourceClaim is for CPUs that Slurm chooses."""
-    return any(device_map.is_cpus(one.device_class) for one in claim.requests)
+    return any(device_map.is_cpus(one.device_class) for one in resource_claim.requests)
 
 
 def cpus_of_request(request: DeviceRequest, line: CpuLine) -> int:
@@ -131,47 +135,51 @@ def cpus_of_request(request: DeviceRequest, line: CpuLine) -> int:
     return amount // ONE if amount > 0 and amount % ONE == 0 else 0
 
 
-def _delegated(pod: PodView, claim: ResourceClaimView, users: Sequence[PodView], device_map: DeviceMap) -> str:
+def _delegated(pod: PodView, resource_claim: ResourceClaimView, users: Sequence[PodView], device_map: DeviceMap) -> str:
     """Return why kube-scheduler alone allocates a ResourceClaim, "" where Slurm does."""
-    if any(one.delegated for one in claim.requests):
-        return next(f"request {one.name} has {one.delegated}" for one in claim.requests if one.delegated)
-    if not any(device_map.knows(one.device_class) for one in claim.requests):
-        names = ", ".join(sorted({one.device_class for one in claim.requests})) or "none"
+    if any(one.delegated for one in resource_claim.requests):
+        return next(f"request {one.name} has {one.delegated}" for one in resource_claim.requests if one.delegated)
+    if not any(device_map.knows(one.device_class) for one in resource_claim.requests):
+        names = ", ".join(sorted({one.device_class for one in resource_claim.requests})) or "none"
         return f"no line of devices names its DeviceClass ({names})"
-    if is_of_cpus(claim, device_map) and not _is_pinned(pod):
+    if is_of_cpus(resource_claim, device_map) and not _is_pinned(pod):
         return "the Pod is not of QoS class Guaranteed with whole CPUs"
     if users:
         return f"Pod {users[0].full_name} uses it too"
-    if claim.allocated is not None and claim.job_id is None and not set(claim.reserved) <= {pod.uid}:
+    if (
+        resource_claim.allocated is not None
+        and resource_claim.job_id is None
+        and not set(resource_claim.reserved) <= {pod.uid}
+    ):
         return "another object uses it already"
     return ""
 
 
-def _faults(claim: ResourceClaimView, device_map: DeviceMap) -> list[str]:
-    where = f"ResourceClaim {claim.full_name}"
+def _faults(resource_claim: ResourceClaimView, device_map: DeviceMap) -> list[str]:
+    where = f"ResourceClaim {resource_claim.full_name}"
     faults = [
         f"{where}: request {one.name} has {one.unsupported}, which Slurm cannot honour; remove it, or request a GRES "
         "type by a DeviceClass of its own"
-        for one in claim.requests
+        for one in resource_claim.requests
         if one.unsupported
     ]
-    of_cpus = is_of_cpus(claim, device_map)
+    of_cpus = is_of_cpus(resource_claim, device_map)
     faults += [
         f"{where}: no line of devices names DeviceClass {one.device_class} of request {one.name}, but one names "
         "another of its DeviceClasses; put them in two ResourceClaims"
-        for one in claim.requests
+        for one in resource_claim.requests
         if not (device_map.is_cpus(one.device_class) if of_cpus else device_map.line_of(one.device_class))
     ]
     if of_cpus and device_map.cpus is not None:
-        return faults + _cpu_faults(where, claim, device_map.cpus)
+        return faults + _cpu_faults(where, resource_claim, device_map.cpus)
     faults += [
         f"{where}: request {one.name} has capacity, which Slurm cannot honour; remove it"
-        for one in claim.requests
+        for one in resource_claim.requests
         if one.capacity
     ]
-    if claim.constrained:
+    if resource_claim.constrained:
         faults.append(f"{where} has constraints, which Slurm cannot honour; remove them")
-    if sum(one.count for one in claim.requests) > MOST_DEVICES:
+    if sum(one.count for one in resource_claim.requests) > MOST_DEVICES:
         faults.append(f"{where} requests more than {MOST_DEVICES} devices, the most that an allocation may have")
     return faults
 
@@ -184,25 +192,25 @@ def _is_pinned(pod: PodView) -> bool:
         return False
 
 
-def _cpu_faults(where: str, claim: ResourceClaimView, line: CpuLine) -> list[str]:
+def _cpu_faults(where: str, resource_claim: ResourceClaimView, line: CpuLine) -> list[str]:
     faults = [
         f"{where}: request {one.name} must have count 1, and a whole number of CPUs as its one capacity {line.capacity}"
-        for one in claim.requests
+        for one in resource_claim.requests
         if one.count != 1 or len(one.capacity) != 1 or not cpus_of_request(one, line)
     ]
-    if claim.constrained:
+    if resource_claim.constrained:
         faults.append(f"{where} has constraints, which Slurm cannot honour; remove them")
-    if line.driver in claim.configured_drivers:
+    if line.driver in resource_claim.configured_drivers:
         faults.append(f"{where} has a config for driver {line.driver}, where Slurm's CPUs are written; remove it")
     return faults
 
 
-def _too_many_cpus(pod: PodView, claims: Sequence[ResourceClaimView], device_map: DeviceMap) -> list[str]:
+def _too_many_cpus(pod: PodView, resource_claims: Sequence[ResourceClaimView], device_map: DeviceMap) -> list[str]:
     """Return a sentence if ResourceClaims are for more CPUs than the Pod requests, which are those of its job."""
     line = device_map.cpus
     if line is None:
         return []
-    wanted = sum(cpus_of_request(one, line) for claim in claims for one in claim.requests)
+    wanted = sum(cpus_of_request(one, line) for resource_claim in resource_claims for one in resource_claim.requests)
     try:
         asked = whole_up(pod_requests(pod).get(CPU, 0)) if wanted else 0
     except ValueError:

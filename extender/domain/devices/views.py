@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from extender.domain.views import Taint, Toleration
 
-EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
+EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 """Annotation of a ResourceClaim that kube-scheduler makes for extended resources (`dynamicresources`)."""
 
-CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"
+RESOURCE_CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"
 """Finalizer of an allocated ResourceClaim (`resource/v1/types.go`)."""
 
 

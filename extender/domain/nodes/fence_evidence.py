@@ -18,11 +18,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from extender.domain.pods.claim import LONGEST_NAME, derive_key
+from extender.domain.pods.allocation_record import LONGEST_NAME, derive_key
 
 _VERSION = 1
 _PURPOSE = b"evidence of a fence, version 1"
-"""Keeps this key apart from those of claims and of job tokens."""
+"""Keeps this key apart from those of allocation records and of job tokens."""
 
 _LONGEST = 120
 """Characters of an annotation that are read; one has at most 92."""
@@ -207,8 +207,8 @@ class FenceProofs:
         return hmac.digest(key, text.encode(), hashlib.sha256).hex()
 
 
-def claimed(text: str, owner: str) -> dict[FenceScript, int]:
-    """Return what an annotation by `owner` claims, without its proof: seconds since the epoch, by script."""
+def stated_times(text: str, owner: str) -> dict[FenceScript, int]:
+    """Return what an annotation by `owner` states, without its proof: seconds since the epoch, by script."""
     return _by_script(_parts(text, f"{owner}: ")[0])
 
 

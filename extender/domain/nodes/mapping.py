@@ -210,22 +210,22 @@ class _Matching:
         for name, keys in under.items():
             if name in self._known and name not in certain and len(set(keys.values())) > 1:
                 claims = ", ".join(f"{node} ({key})" for node, key in keys.items())
-                self.problems.append(f"Slurm node {name} is claimed by Nodes {claims}; no Pod is placed on any of them")
+                self.problems.append(f"Slurm node {name} is stated by Nodes {claims}; no Pod is placed on any of them")
                 self._free_names.pop(name, None)
                 for one in keys:
                     self._free_nodes.pop(one, None)
 
     def stated(self, how: str, name_of: Callable[[NodeView], tuple[str, ...]]) -> None:
         """Pair Nodes that state their Slurm node themselves; a wrong statement takes them out."""
-        claims: dict[str, list[str]] = {}
+        statements: dict[str, list[str]] = {}
         for node in list(self._free_nodes.values()):
             for name in name_of(node):
                 if name in self._known:
-                    claims.setdefault(name, []).append(node.name)
+                    statements.setdefault(name, []).append(node.name)
                 else:
                     self.problems.append(f"Node {node.name}: {how} names {name!r}, which does not exist in Slurm")
                     self._free_nodes.pop(node.name, None)
-        self.pair(how, claims)
+        self.pair(how, statements)
 
     def registered(self, nodes: Mapping[str, str]) -> None:
         """Pair Slurm nodes that were created for a Node: with no other Node while that one is away or another's."""
@@ -234,41 +234,41 @@ class _Matching:
             self._free_names.pop(name, None)
         self.pair("its registration", {name: [node] for name, node in there.items()})
 
-    def pair(self, how: str, claims: Mapping[str, list[str]], *, certain: bool = False) -> None:
-        """Pair nodes that are claimed once on both sides; a dispute takes all of its nodes out.
+    def pair(self, how: str, statements: Mapping[str, list[str]], *, certain: bool = False) -> None:
+        """Pair nodes that are stated once on both sides; a dispute takes all of its nodes out.
 
-        `certain`: the claim is a fact about the Slurm node, which is nothing else if the claim cannot be true.
+        `certain`: the statement is a fact about the Slurm node, which is nothing else if the statement cannot be true.
         """
-        open_claims = {
+        open_statements = {
             name: [node for node in nodes if node in self._free_nodes]
-            for name, nodes in claims.items()
+            for name, nodes in statements.items()
             if name in self._free_names
         }
-        claimants: dict[str, list[str]] = {}
-        for name, nodes in open_claims.items():
+        names_by_node: dict[str, list[str]] = {}
+        for name, nodes in open_statements.items():
             for node in nodes:
-                claimants.setdefault(node, []).append(name)
-        for name, nodes in open_claims.items():
-            claimed = claims[name] if certain else nodes
-            if len(claimed) > 1:
-                self.problems.append(f"Slurm node {name} is claimed by Nodes {', '.join(claimed)} through {how}")
+                names_by_node.setdefault(node, []).append(name)
+        for name, nodes in open_statements.items():
+            stated_by = statements[name] if certain else nodes
+            if len(stated_by) > 1:
+                self.problems.append(f"Slurm node {name} is stated by Nodes {', '.join(stated_by)} through {how}")
                 self._free_names.pop(name, None)
-            elif nodes and len(claimants[nodes[0]]) == 1:
+            elif nodes and len(names_by_node[nodes[0]]) == 1:
                 self.pairs[name] = nodes[0]
             elif certain and not nodes:
-                where = ", ".join(claims[name])
+                where = ", ".join(statements[name])
                 self.problems.append(f"Slurm node {name}: {how} is on {where}, which is no Node or another's")
                 self._free_names.pop(name, None)
-        for node, names in claimants.items():
+        for node, names in names_by_node.items():
             if len(names) > 1:
-                self.problems.append(f"Node {node} is claimed for Slurm nodes {', '.join(sorted(names))} through {how}")
+                self.problems.append(f"Node {node} is stated for Slurm nodes {', '.join(sorted(names))} through {how}")
             del self._free_nodes[node]
             for name in names:
                 self._free_names.pop(name, None)
 
 
 def _names(node: NodeView, key: str) -> tuple[str, ...]:
-    # Two different names are two claims, which is a dispute. NodeRestriction keeps kubelets from labels alone.
+    # Two different names are two statements, which is a dispute. NodeRestriction keeps kubelets from labels alone.
     on_label = node.labels.get(key)
     noted = node.annotations.get(key) if key != RESTRICTED_SLURM_NODE else None
     if not on_label and not noted:

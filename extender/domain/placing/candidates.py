@@ -2,7 +2,7 @@
 
 Covered: NodeName, NodeUnschedulable, node selector and required node affinity, taints and tolerations, and what kubelet
 would admit where that is asked. All else that its filters look at is known not to be covered: such a Pod has to be
-shown to kube-scheduler, which sees the volumes, claims and other Pods that it depends on. So is one that asks for an
+shown to kube-scheduler, which sees the volumes, ResourceClaims and other Pods that it depends on. So is a Pod with an
 extended resource that no Node says to have, or that a DeviceClass names: it may stand behind it (KEP-5004), and its
 devices are in ResourceSlices.
 """

@@ -17,18 +17,18 @@ def changes(
     namespaces: Collection[str] | None,
     *,
     gates_given: bool,
-    gates_claims: bool = False,
+    gates_resource_claims: bool = False,
 ) -> list[Operation]:
     """Add the scheduling gate to a Pod that Slurm places; no change if it has the gate or could not use it.
 
     A Pod that names its node counts as bound and may have no gates (Kubernetes `validation.go`). One that only
     kube-scheduler can judge would lose the gate at once. `namespaces`: those that are served, `None` for all.
-    `gates_given`: the Pod has a list of gates, if an empty one. `gates_claims`: Slurm may choose the devices of
+    `gates_given`: the Pod has a list of gates, if an empty one. `gates_resource_claims`: Slurm may choose devices of
     ResourceClaims, which is decided only when these exist.
     """
     if pod.scheduler_name not in schedulers or (namespaces is not None and pod.namespace not in namespaces):
         return []
-    beyond = set(pod.beyond) - ({RESOURCE_CLAIMS} if gates_claims else set())
+    beyond = set(pod.beyond) - ({RESOURCE_CLAIMS} if gates_resource_claims else set())
     if pod.node_name or beyond or GATE in pod.gates:
         return []
     gate = {"name": GATE}

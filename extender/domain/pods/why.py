@@ -179,7 +179,7 @@ class WaitContext:
     gang: str = ""
     """What its gang needs before a job is submitted, as a sentence."""
 
-    claims: str = ""
+    missing_resource_claim: str = ""
     """Which ResourceClaim does not exist, and what to do."""
 
     place: QueuePosition | None = None
@@ -249,8 +249,8 @@ def _waiting(p: Placeholder, waiting: WaitingState, context: WaitContext) -> Why
         sentences.append(f"{_about(place.before)} {pods} ahead of it in this partition.")
     if place.starts_at > context.wall:
         sentences.append(f"Slurm expects it to start at {_rounded(place.starts_at, context.wall)}.")
-    if context.claims:
-        sentences.append(context.claims)
+    if context.missing_resource_claim:
+        sentences.append(context.missing_resource_claim)
     return _if_answered(Why(cause, " ".join(sentences)), context)
 
 
@@ -262,8 +262,8 @@ def _submitting(context: WaitContext) -> Why:
 
 
 def _absent(p: Placeholder, context: WaitContext) -> Why:
-    if context.claims:
-        return Why(Cause.RESOURCE_CLAIM_MISSING, context.claims)
+    if context.missing_resource_claim:
+        return Why(Cause.RESOURCE_CLAIM_MISSING, context.missing_resource_claim)
     if context.gang:
         return Why(Cause.GANG_INCOMPLETE, context.gang)
     if context.gates:
@@ -288,8 +288,8 @@ def _absent(p: Placeholder, context: WaitContext) -> Why:
 
 def _granted(p: Placeholder, context: WaitContext) -> Why:
     has = f"Slurm allocated {_nodes(p)} to job {p.job_id}"
-    if context.claims:
-        return Why(Cause.RESOURCE_CLAIM_MISSING, f"{has}. {context.claims}")
+    if context.missing_resource_claim:
+        return Why(Cause.RESOURCE_CLAIM_MISSING, f"{has}. {context.missing_resource_claim}")
     if p.cleared:
         if is_key_of_gang(p.key):
             text = f"{has}; no Pod of the gang is bound before kube-scheduler has accepted each on its node."

@@ -18,7 +18,7 @@ from extender.domain.translation import annotation_table as table
 from extender.domain.translation.annotation_reader import Chosen
 from extender.domain.translation.gres import GPU, asked_gres, by_name, gpu_type, to_gres, with_type
 from extender.domain.translation.notice import Notice
-from extender.domain.views import ClaimedGres, PodView
+from extender.domain.views import PodView, ResourceClaimGres
 from extender.domain.wellknown import OWN_PREFIX, Reason
 
 NO_REQUESTS = "requests no CPU or no memory (jobs.missingRequests is whole-node)"
@@ -124,13 +124,13 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy, may_be
         else:
             end = "Slurm does not count it, only the kubelet grants it"
             notices += [Notice(Reason.NOT_ACCOUNTED_BY_SLURM, f"{sentence}; {end}") for sentence in reading.unknown]
-    claimed = pod.claimed or ClaimedGres()
-    faults += claimed.faults
+    resource_claim_gres = pod.resource_claim_gres or ResourceClaimGres()
+    faults += resource_claim_gres.faults
     notices += [
         Notice(Reason.NOT_ACCOUNTED_BY_SLURM, f"{sentence}; kube-scheduler allocates it, and Slurm does not count it")
-        for sentence in claimed.delegated
+        for sentence in resource_claim_gres.delegated
     ]
-    gres = _summed((reading.gres, claimed.gres))
+    gres = _summed((reading.gres, resource_claim_gres.gres))
     return Size(cpus, memory_mb, whole, gres, reading.licenses, tuple(faults), (*notices, *reading.notices))
 
 

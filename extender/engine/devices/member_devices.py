@@ -51,12 +51,12 @@ class _Order:
     p: Placeholder
     ref: MemberRef
     node: str
-    claims: tuple[ResourceClaimView, ...]
+    resource_claims: tuple[ResourceClaimView, ...]
 
     def choice(self, stock: DeviceStock, pods: PodDevices) -> ChosenDevices | DevicesUnknown | DevicesUnusable:
         """Return the device of each request."""
         given = self.p.devices_of(self.ref.uid)
-        return choose(self.claims, given, self.node, stock, pods.device_map)
+        return choose(self.resource_claims, given, self.node, stock, pods.device_map)
 
 
 class MemberDevices:
@@ -66,7 +66,7 @@ class MemberDevices:
         self,
         pods: PodDevices,
         devices: DeviceCache,
-        claims: ResourceClaims,
+        resource_claims: ResourceClaims,
         cpus: CpuOrders,
         *,
         cache: PodCache,
@@ -75,7 +75,7 @@ class MemberDevices:
     ) -> None:
         self._pods = pods
         self._devices = devices
-        self._claims = claims
+        self._resource_claims = resource_claims
         self._cpus = cpus
         self._cache = cache
         self._reads = reads
@@ -95,14 +95,14 @@ class MemberDevices:
         """Drop what is kept of a workload that is over."""
         self._unknown_since.pop(key, None)
 
-    def missing_claim(self, p: Placeholder) -> str:
+    def missing_resource_claim(self, p: Placeholder) -> str:
         """Return which ResourceClaim of a member that wants a node does not exist, and what to do; "": all exist."""
         if not self._pods.device_map:
             return ""
         waits = (self._pods.waits_for(member.ref.uid) for member in p.members if member.wanting)
         return next((why for why in waits if why), "")
 
-    def writes_claims(self, ref: MemberRef, node: str) -> bool:
+    def writes_resource_claims(self, ref: MemberRef, node: str) -> bool:
         """Return whether a Pod has ResourceClaims that `settle` writes."""
         pod = self._cache.get(ref.uid)
         return pod is not None and bool(self._pods.reading(pod).translated or self._behind_resources(pod, node))
@@ -160,32 +160,37 @@ class MemberDevices:
         try:
             names = [one.name for one in reading.translated]
             if self._behind_resources(pod, node):
-                names.append(await self._extended_claim(pod, ref))
-            claims = [await self._read(pod.namespace, name) for name in names]
+                names.append(await self._extended_resource_claim(pod, ref))
+            resource_claims = [await self._read(pod.namespace, name) for name in names]
         except PortError as error:
             return str(error)
-        order = _Order(p, ref, node, tuple(claims))
+        order = _Order(p, ref, node, tuple(resource_claims))
         found = order.choice(self.stock, self._pods)
         if not isinstance(found, ChosenDevices):
             return found.text
         return await self._write(order, found, reserve=True)
 
-    async def release(self, claim: ResourceClaimView) -> None:
+    async def release(self, resource_claim: ResourceClaimView) -> None:
         """Remove an allocation of the extender whose job is not the Pod's any more. Raises `PortError`."""
-        await self._claims.release(claim)
-        _log.info("resource_claim_released", claim=claim.full_name, uid=claim.uid, job_id=claim.job_id)
+        await self._resource_claims.release(resource_claim)
+        _log.info(
+            "resource_claim_released",
+            resource_claim=resource_claim.full_name,
+            uid=resource_claim.uid,
+            job_id=resource_claim.job_id,
+        )
 
     def _behind_resources(self, pod: PodView, node: str) -> tuple[ResourceClaimView, ...]:
         """Return a stand-in for the ResourceClaim that kube-scheduler makes for extended resources."""
         requests = self._pods.extended(pod, node)
         return (ResourceClaimView("", pod.namespace, f"of {pod.name}", requests=requests),) if requests else ()
 
-    async def _extended_claim(self, pod: PodView, ref: MemberRef) -> str:
+    async def _extended_resource_claim(self, pod: PodView, ref: MemberRef) -> str:
         """Return the name of the ResourceClaim for extended resources. Raises `PortError`."""
-        name = pod.extended_claim
+        name = pod.extended_resource_claim
         if not name:
             now = await self._reads.read(ref)
-            name = "" if now is None else now.extended_claim
+            name = "" if now is None else now.extended_resource_claim
         if not name:
             raise PortError(
                 "kube-scheduler has made no ResourceClaim for the extended resources of the Pod; it needs the feature "
@@ -194,7 +199,7 @@ class MemberDevices:
         return name
 
     async def _read(self, namespace: str, name: str) -> ResourceClaimView:
-        found = await self._claims.read(namespace, name)
+        found = await self._resource_claims.read(namespace, name)
         if found is None:
             raise PortError(f"ResourceClaim {namespace}/{name} does not exist")
         return found
@@ -206,25 +211,25 @@ class MemberDevices:
         written: list[ResourceClaimView] = []
         holders = self.stock.holders
         try:
-            for claim in order.claims:
-                chosen = found.by_claim.get(claim.uid)
-                if chosen is None or _is_right(claim, chosen, order, reserve=reserve):
+            for resource_claim in order.resource_claims:
+                chosen = found.by_resource_claim.get(resource_claim.uid)
+                if chosen is None or _is_right(resource_claim, chosen, order, reserve=reserve):
                     continue
-                holders.assume(claim.uid, frozenset(held for one in chosen for held in one.held))
-                written.append(await self._allocate(claim, chosen, order, reserve=reserve))
-            for claim in written:
-                if not await self._devices.passed(claim.uid, claim.resource_version, SHOWN_WITHIN_S):
-                    return f"the watch has not shown the write of ResourceClaim {claim.full_name} yet"
+                holders.assume(resource_claim.uid, frozenset(held for one in chosen for held in one.held))
+                written.append(await self._allocate(resource_claim, chosen, order, reserve=reserve))
+            for resource_claim in written:
+                if not await self._devices.passed(resource_claim.uid, resource_claim.resource_version, SHOWN_WITHIN_S):
+                    return f"the watch has not shown the write of ResourceClaim {resource_claim.full_name} yet"
         except PortError as error:
             return f"ResourceClaim of {order.ref.full_name}: {error}"
         finally:
-            for claim in order.claims:
-                holders.assume(claim.uid, frozenset())
-        return self._conflict(order.p, written or order.claims)
+            for resource_claim in order.resource_claims:
+                holders.assume(resource_claim.uid, frozenset())
+        return self._conflict(order.p, written or order.resource_claims)
 
-    def _conflict(self, p: Placeholder, claims: Sequence[ResourceClaimView]) -> str:
-        for claim in claims:
-            for device, other in conflicts(claim, self.stock):
+    def _conflict(self, p: Placeholder, resource_claims: Sequence[ResourceClaimView]) -> str:
+        for resource_claim in resource_claims:
+            for device, other in conflicts(resource_claim, self.stock):
                 holder = self.stock.holder_text(other.uid)
                 found = DevicesUnusable(f"{holder} holds {device.text} too, which Slurm gave this Pod", conflict=True)
                 self._note(p, found)
@@ -232,21 +237,26 @@ class MemberDevices:
         return ""
 
     async def _allocate(
-        self, claim: ResourceClaimView, chosen: tuple[AllocatedDevice, ...], order: _Order, *, reserve: bool
+        self, resource_claim: ResourceClaimView, chosen: tuple[AllocatedDevice, ...], order: _Order, *, reserve: bool
     ) -> ResourceClaimView:
         """Write one allocation. An object that others changed meanwhile is read and tried again. Raises `PortError`."""
-        config = tuple((one.name, self._devices.class_config(one.device_class)) for one in claim.requests)
+        config = tuple((one.name, self._devices.class_config(one.device_class)) for one in resource_claim.requests)
         allocation = ResourceClaimAllocation(chosen, order.node, order.p.job_id or 0, config)
         for _ in range(TRIES - 1):
             try:
-                return await self._claims.allocate(claim, allocation, order.ref if reserve else None)
+                return await self._resource_claims.allocate(resource_claim, allocation, order.ref if reserve else None)
             except PortError as error:
-                _log.info("resource_claim_not_written", claim=claim.full_name, uid=claim.uid, error=str(error))
-                now = await self._read(claim.namespace, claim.name)
-                if now.uid != claim.uid or (now.reserved and not reserve):
+                _log.info(
+                    "resource_claim_not_written",
+                    resource_claim=resource_claim.full_name,
+                    uid=resource_claim.uid,
+                    error=str(error),
+                )
+                now = await self._read(resource_claim.namespace, resource_claim.name)
+                if now.uid != resource_claim.uid or (now.reserved and not reserve):
                     raise
-                claim = now
-        return await self._claims.allocate(claim, allocation, order.ref if reserve else None)
+                resource_claim = now
+        return await self._resource_claims.allocate(resource_claim, allocation, order.ref if reserve else None)
 
     def _unknown(self, p: Placeholder, node: str, found: DevicesUnknown) -> DeviceCheck:
         now = self._clock.now()
@@ -262,12 +272,14 @@ class MemberDevices:
     def _note(self, p: Placeholder, found: DevicesUnusable) -> None:
         if found.conflict:
             self.conflicts += 1
-        _log.warning("devices_unusable", uid=p.key, job_id=p.job_id, pods=p.pod_names, why=found.text)
+        _log.warning("devices_unusable", workload=p.key, job_id=p.job_id, pods=p.pod_names, why=found.text)
 
 
-def _is_right(claim: ResourceClaimView, chosen: tuple[AllocatedDevice, ...], order: _Order, *, reserve: bool) -> bool:
+def _is_right(
+    resource_claim: ResourceClaimView, chosen: tuple[AllocatedDevice, ...], order: _Order, *, reserve: bool
+) -> bool:
     """Return whether nothing has to be written."""
-    if claim.allocated is None or claim.node != order.node:
+    if resource_claim.allocated is None or resource_claim.node != order.node:
         return False
-    same = {replace(one, admin=False) for one in claim.allocated} == set(chosen)
-    return same and (order.ref.uid in claim.reserved if reserve else claim.job_id == order.p.job_id)
+    same = {replace(one, admin=False) for one in resource_claim.allocated} == set(chosen)
+    return same and (order.ref.uid in resource_claim.reserved if reserve else resource_claim.job_id == order.p.job_id)

@@ -10,18 +10,18 @@ from extender.domain.devices.resource_claims import (
     ResourceClaimReading,
     device_class_of,
     extended_requests,
-    read_claims,
+    read_resource_claims,
 )
 from extender.domain.devices.views import DeviceRequest, ResourceClaimView
 from extender.domain.ports import DeviceCache, PodCache
-from extender.domain.views import RESOURCE_CLAIMS, ClaimedGres, PodView
+from extender.domain.views import RESOURCE_CLAIMS, PodView, ResourceClaimGres
 from extender.engine.placeholders import Placeholders
 
 
 class PodDevices:
     """Answer questions about the devices of Pods.
 
-    `claiming` returns the Pods that use a ResourceClaim. `node_offers`: a Node itself reports a resource.
+    `users_of_resource_claim` returns the Pods that use one. `node_offers`: a Node reports a resource itself.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class PodDevices:
         cache: PodCache,
         placeholders: Placeholders,
         *,
-        claiming: Callable[[str, str], Sequence[PodView]],
+        users_of_resource_claim: Callable[[str, str], Sequence[PodView]],
         node_offers: Callable[[str, str], bool],
         scheduler: str,
     ) -> None:
@@ -39,7 +39,7 @@ class PodDevices:
         self._devices = devices
         self._cache = cache
         self._placeholders = placeholders
-        self._claiming = claiming
+        self._users_of_resource_claim = users_of_resource_claim
         self._node_offers = node_offers
         self._scheduler = scheduler
 
@@ -47,7 +47,7 @@ class PodDevices:
         """Return what the ResourceClaims of a Pod stand for; nothing where no device is configured."""
         if not self.device_map or not pod.resource_claims:
             return ResourceClaimReading()
-        return read_claims(pod, self._devices.claim, self._claiming, self.device_map)
+        return read_resource_claims(pod, self._devices.resource_claim, self._users_of_resource_claim, self.device_map)
 
     def completed(self, pod: PodView) -> PodView | None:
         """Return the Pod with the GRES of its ResourceClaims; `None`: one of them does not exist yet."""
@@ -56,7 +56,7 @@ class PodDevices:
         found = self.reading(pod)
         if found.missing:
             return None
-        return replace(pod, claimed=ClaimedGres(found.gres, found.faults, found.delegated))
+        return replace(pod, resource_claim_gres=ResourceClaimGres(found.gres, found.faults, found.delegated))
 
     def waits_for(self, uid: str) -> str:
         """Return which ResourceClaim of a Pod does not exist, and what to do; "": all exist."""
@@ -108,32 +108,32 @@ class PodDevices:
         beyond = pod.beyond if judged is None else judged.beyond
         return any("claim" in part or part.startswith("volume") for part in beyond) or bool(self.extended(pod))
 
-    def users(self, claim: ResourceClaimView) -> tuple[PodView, ...]:
+    def users(self, resource_claim: ResourceClaimView) -> tuple[PodView, ...]:
         """Return the Pods that use a ResourceClaim, its owner included."""
-        found = {one.uid: one for one in self._claiming(claim.namespace, claim.name)}
-        if claim.owner and (owner := self._cache.get(claim.owner)) is not None:
+        found = {one.uid: one for one in self._users_of_resource_claim(resource_claim.namespace, resource_claim.name)}
+        if resource_claim.owner and (owner := self._cache.get(resource_claim.owner)) is not None:
             found[owner.uid] = owner
         return tuple(found[uid] for uid in sorted(found))
 
-    def pod_of(self, claim: ResourceClaimView) -> str:
+    def pod_of(self, resource_claim: ResourceClaimView) -> str:
         """Return the Pod that uses a ResourceClaim, as `namespace/name`; "": unknown."""
-        users = self.users(claim)
-        named = [one for one in users if one.uid in claim.reserved] or list(users)
+        users = self.users(resource_claim)
+        named = [one for one in users if one.uid in resource_claim.reserved] or list(users)
         return named[0].full_name if named else ""
 
-    def is_leaving(self, claim: ResourceClaimView) -> bool:
+    def is_leaving(self, resource_claim: ResourceClaimView) -> bool:
         """Return whether every Pod of a ResourceClaim has ended: kube-controller-manager removes its allocation."""
-        pods = [self._cache.get(uid) for uid in claim.reserved]
+        pods = [self._cache.get(uid) for uid in resource_claim.reserved]
         return bool(pods) and all(pod is None or pod.finished for pod in pods)
 
-    def is_provisional(self, claim: ResourceClaimView) -> bool:
+    def is_provisional(self, resource_claim: ResourceClaimView) -> bool:
         """Return whether a ResourceClaim is compared with Slurm's indexes before any of its Pods is bound."""
-        users = self.users(claim)
-        if not users or not set(claim.reserved) <= {one.uid for one in users}:
+        users = self.users(resource_claim)
+        if not users or not set(resource_claim.reserved) <= {one.uid for one in users}:
             return False
-        return all(self._is_unbound(claim, one) and self._is_translated(claim, one) for one in users)
+        return all(self._is_unbound(resource_claim, one) and self._is_translated(resource_claim, one) for one in users)
 
-    def _is_unbound(self, claim: ResourceClaimView, pod: PodView) -> bool:
+    def _is_unbound(self, resource_claim: ResourceClaimView, pod: PodView) -> bool:
         """Return whether a Pod is not bound with this allocation.
 
         While `/bind` replaces what kube-scheduler chose for extended resources, the Pod counts as binding already.
@@ -144,9 +144,9 @@ class PodDevices:
         member = None if p is None else p.member(pod.uid)
         if p is None or member is None:
             return True
-        return not member.node and not (member.binding and claim.job_id == p.job_id)
+        return not member.node and not (member.binding and resource_claim.job_id == p.job_id)
 
-    def _is_translated(self, claim: ResourceClaimView, pod: PodView) -> bool:
-        if claim.extended:
-            return all(self.device_map.line_of(one.device_class) is not None for one in claim.requests)
-        return any(one.uid == claim.uid for one in self.reading(pod).translated)
+    def _is_translated(self, resource_claim: ResourceClaimView, pod: PodView) -> bool:
+        if resource_claim.extended:
+            return all(self.device_map.line_of(one.device_class) is not None for one in resource_claim.requests)
+        return any(one.uid == resource_claim.uid for one in self.reading(pod).translated)

@@ -36,7 +36,7 @@ HOLD_S = 4.0
 HOLD_FOR_BINDING_S = 4.5
 """The same for a member whose Binding has begun: for an error kube-scheduler would undo its ResourceClaims."""
 
-HOLD_WITH_CLAIMS_S = 2.0
+HOLD_WITH_RESOURCE_CLAIMS_S = 2.0
 """The same for a Pod whose ResourceClaims have to be written in that time, too."""
 
 CHANGED = "the Pod or its Node changed after kube-scheduler chose the Node; kube-scheduler tries again"
@@ -202,7 +202,7 @@ class GangBarrier:
 
     def _hold_s(self, uid: str) -> float:
         pod = self._cache.get(uid)
-        return HOLD_WITH_CLAIMS_S if pod is not None and self._undone_by_errors(pod) else HOLD_S
+        return HOLD_WITH_RESOURCE_CLAIMS_S if pod is not None and self._undone_by_errors(pod) else HOLD_S
 
     def voted(self, p: Placeholder) -> frozenset[str]:
         """Return the members whose votes for the present allocation count now, by UID."""
@@ -434,7 +434,7 @@ class GangBarrier:
             self._bindings.begin(p, ref, node)
             self._poster.add((key, ref.uid))
         self.outcomes[BarrierOutcome.PASSED] += 1
-        _log.info("gang_bound", uid=key, job_id=p.job_id, members=len(members))
+        _log.info("gang_bound", workload=key, job_id=p.job_id, members=len(members))
 
     async def _post(self, one: tuple[str, str]) -> None:
         """Send the Binding of one member, unless the allocation was lost since all of them were to be bound."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from extender.domain import events as e
 from extender.domain.events import MemberRef
 from extender.domain.placeholder import Placeholder, State
-from extender.domain.pods.claim import Claims
+from extender.domain.pods.allocation_record import AllocationRecords
 from extender.domain.ports import BindResult, Clock, PodCache, Pods
 from extender.domain.wellknown import DEVICES, GPUS
 from extender.engine.devices.member_devices import MemberDevices
 from extender.engine.engine import Engine
-from extender.engine.member_annotations import claim_of, nodes_of_gang
+from extender.engine.member_annotations import allocation_annotations, nodes_of_gang
 
 CALL_S = 4.0
 """Seconds from the start of `/bind` in which a Pod with ResourceClaims must be bound. kube-scheduler gives up after
@@ -26,14 +26,21 @@ class MemberBindings:
     """Bind members to the nodes that Slurm gave them."""
 
     def __init__(
-        self, engine: Engine, pods: Pods, cache: PodCache, claims: Claims, devices: MemberDevices, *, clock: Clock
+        self,
+        engine: Engine,
+        pods: Pods,
+        cache: PodCache,
+        allocation_records: AllocationRecords,
+        devices: MemberDevices,
+        *,
+        clock: Clock,
     ) -> None:
         self._engine = engine
         self._clock = clock
         self._devices = devices
         self._pods = pods
         self._cache = cache
-        self._claims = claims
+        self._allocation_records = allocation_records
 
     def begin(self, p: Placeholder, pod: MemberRef, node: str) -> None:
         """Record that a Binding of this member is about to be sent."""
@@ -58,12 +65,16 @@ class MemberBindings:
         present = {} if known is None else known.annotations
         # Values that the author of the Pod wrote there must not pass for the extender's on the node.
         forged = {key: "" for key in (DEVICES, GPUS) if present.get(key)}
-        claim = forged | claim_of(p, pod.uid, node, self._claims, present) | nodes_of_gang(p, pod.uid)
-        within_s = CALL_S - (self._clock.now() - began) if self._devices.writes_claims(pod, node) else None
+        annotations = (
+            forged
+            | allocation_annotations(p, pod.uid, node, self._allocation_records, present)
+            | nodes_of_gang(p, pod.uid)
+        )
+        within_s = CALL_S - (self._clock.now() - began) if self._devices.writes_resource_claims(pod, node) else None
         if within_s is not None and within_s < BINDING_S:
             self._engine.handle(p.key, e.BindFailed(pod.uid, TOO_LATE), "bind")
             return TOO_LATE
-        answer = await self._pods.bind(pod, node, claim, within_s=within_s)
+        answer = await self._pods.bind(pod, node, annotations, within_s=within_s)
         match answer.result:
             case BindResult.BOUND:
                 self._engine.handle(p.key, e.PodBound(pod.uid, node, p.job_id, given), "bind")

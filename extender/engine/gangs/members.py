@@ -490,7 +490,7 @@ def _untranslatable(
 
 
 def _slots(found: Complete, p: Placeholder | None) -> dict[str, int]:
-    """Return the slot of each member, which is its rank. A bound member keeps the slot that its claim proves."""
+    """Return the slot of each member, which is its rank. A bound member keeps the slot that its record proves."""
     kept = {} if p is None else {one.ref.uid: one.slot for one in p.members if one.placed and one.slot is not None}
     uids = {one.pod.uid for one in found.members}
     orders = {one.pod.uid: one.membership.order for one in found.members}

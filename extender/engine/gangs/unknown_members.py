@@ -14,16 +14,16 @@ from extender.domain.events import MemberRef
 from extender.domain.jobs.identity import decode_mark, names_member
 from extender.domain.jobs.job import GangRestart, JobView
 from extender.domain.placeholder import Member, Placeholder
-from extender.domain.pods.claim import Claims
+from extender.domain.pods.allocation_record import AllocationRecords
 from extender.domain.ports import PodCache
 
 
 def unknown_members(
-    key: str, members: Sequence[Member], job_id: int | None, cache: PodCache, claims: Claims
+    key: str, members: Sequence[Member], job_id: int | None, cache: PodCache, allocation_records: AllocationRecords
 ) -> list[Member]:
     """Return a member for each slot of the job that no Pod of the gang has; none where no Pod is bound to the job.
 
-    The claims of the bound members prove how many slots the job was given.
+    The allocation records of the bound members prove how many slots the job was given.
     """
     if job_id is None or any(member.ref.uid == key for member in members):
         return []
@@ -31,7 +31,7 @@ def unknown_members(
     size = 0
     for member in bound:
         pod = cache.get(member.ref.uid)
-        place = None if pod is None else claims.read(pod.annotations, pod.uid).gang
+        place = None if pod is None else allocation_records.read(pod.annotations, pod.uid).gang
         size = max(size, 0 if place is None else place.size)
     taken = {member.slot for member in bound}
     found = ((slot, _unknown(key, members[0].ref, job_id, slot)) for slot in range(size) if slot not in taken)
@@ -49,7 +49,7 @@ def left_by_all(p: Placeholder, job: JobView, waiting: Iterable[str] = ()) -> tu
     if p.attempt or not p.is_gang or not p.refs:
         return ()
     if any(one.node or one.binding or one.job_id is not None or one.unknown for one in p.members):
-        return ()  # the claims of these say which Pods were bound, whatever became of them since
+        return ()  # the records of these say which Pods were bound, whatever became of them since
     mark = decode_mark(job.admin_comment)
     if mark is None or mark.workload != p.key or not mark.members:
         return ()

@@ -144,7 +144,7 @@ class MissingJobTracker:
         if self._guard.allows_eviction(len(self._missing), self._alive()):
             del self._missing[key]
             self.count.ended[Orphan.POD] += 1
-            _log.warning("pod_without_job_ended", pod=_names(refs), uid=key, job_id=job_id)
+            _log.warning("pod_without_job_ended", pod=_names(refs), workload=key, job_id=job_id)
             return True
         if not before:
             _log.error("mass_deletion_guard_engaged", what=HOW_TO_RELEASE)
@@ -162,10 +162,10 @@ class MissingJobTracker:
         self._held.add(key)
         if self._dry_run:
             self.count.spared[Orphan.POD] += 1
-            _log.warning("pod_would_be_ended", pod=_names(refs), uid=key, job_id=job_id, why=text)
+            _log.warning("pod_would_be_ended", pod=_names(refs), workload=key, job_id=job_id, why=text)
         else:
             self.count.held[Orphan.POD] += 1
-            _log.error("eviction_paused", pod=_names(refs), uid=key, job_id=job_id)
+            _log.error("eviction_paused", pod=_names(refs), workload=key, job_id=job_id)
         for ref in refs:
             announcement = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.EVICTION_PAUSED, text, warning=True)
             self._announcer.announce(announcement)
@@ -226,15 +226,15 @@ class PolledJobStates:
 
     def end_known(self, job_id: int) -> bool:
         """Return whether every workload of this job knows that it has ended, and ends its Pods."""
-        return all(_has_lost(p, job_id) for p in self._workloads.claiming(job_id))
+        return all(_has_lost(p, job_id) for p in self._workloads.all_by_job(job_id))
 
     def needs_no_reading(self, job_id: int) -> bool:
         """Return whether the job's state suffices for its workloads: they only lack whether it has ended."""
-        return all(_has_lost(p, job_id) or _is_ending(p, job_id) for p in self._workloads.claiming(job_id))
+        return all(_has_lost(p, job_id) or _is_ending(p, job_id) for p in self._workloads.all_by_job(job_id))
 
     def read_later(self, job_id: int) -> bool:
-        """Return whether every workload that claims this pending job reads it soon anyway."""
-        return all(_is_unread(p) and p.job_id == job_id for p in self._workloads.claiming(job_id))
+        """Return whether every workload that names this pending job reads it soon anyway."""
+        return all(_is_unread(p) and p.job_id == job_id for p in self._workloads.all_by_job(job_id))
 
     def handle_end(self, job_id: int) -> bool:
         """Handle the end of a job in the polled states. False: some workload needs to know more; read the job.
@@ -243,7 +243,7 @@ class PolledJobStates:
         the job, its id is not given out again. Every other workload needs to know why and how the job ended, unless it
         has read that already and ends its Pods.
         """
-        workloads = self._workloads.claiming(job_id)
+        workloads = self._workloads.all_by_job(job_id)
         ending = [p.key for p in workloads if _is_ending(p, job_id)]
         if not workloads or any(not (p.key in ending or _has_lost(p, job_id)) for p in workloads):
             return False
@@ -253,7 +253,7 @@ class PolledJobStates:
 
     def doubt(self, job_id: int) -> None:
         """Have a placeholder job read that is absent from the polled states."""
-        for p in self._workloads.claiming(job_id):
+        for p in self._workloads.all_by_job(job_id):
             if p.job_occupied and p.job_id == job_id and p.state is not State.LOST:
                 self._missing_jobs.doubt(p.key)
 

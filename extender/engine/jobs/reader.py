@@ -101,7 +101,7 @@ class JobReader:
         if job is not None:
             text = f"Slurm job {job_id} is not this Pod's: neither its mark nor its name ({job.name}) says so."
             if p.state is not State.LOST:  # said once, not with each reading until the Pod is gone
-                _log.warning("job_owned_by_another", job_id=job_id, name=job.name, pod=p.pod_names, uid=p.key)
+                _log.warning("job_owned_by_another", job_id=job_id, name=job.name, pod=p.pod_names, workload=p.key)
         self._handle(p.key, e.JobEnded(job_id, e.EndKind.VANISHED, text), cause)
 
     def _nodes_unknown(self, p: Placeholder) -> bool:
@@ -208,7 +208,7 @@ class ManualChangeNotifier:
         for word, text in found.items():
             if word not in kinds:
                 _log.warning(
-                    "job_changed_manually", what=word, job_id=job.job_id, pod=p.pod_names, uid=p.key, text=text
+                    "job_changed_manually", what=word, job_id=job.job_id, pod=p.pod_names, workload=p.key, text=text
                 )
                 for ref in p.refs:
                     reason = Reason.JOB_CHANGED_MANUALLY

@@ -125,7 +125,7 @@ class PodCoverage:
                     return False
                 named = await self._renewed(_named(job), checkpoint)
             except PortError as error:
-                _log.info("mark_not_renewed", job_id=job_id, uid=p.key, error=str(error))
+                _log.info("mark_not_renewed", job_id=job_id, workload=p.key, error=str(error))
                 return False
             texts = {"admin_comment": job.admin_comment, "extra": job.extra}
             first = None if p.placed else _uids(p)
@@ -134,7 +134,9 @@ class PodCoverage:
             if decode_mark(renewed["admin_comment"]) == decode_mark(job.admin_comment):
                 return True
             answer = await self._ports.jobs.update(job_id, request, frozenset(), None, marks)
-        _log.info("mark_renewed", job_id=job_id, uid=p.key, checkpoint=str(named), done=answer.done, text=answer.text)
+        _log.info(
+            "mark_renewed", job_id=job_id, workload=p.key, checkpoint=str(named), done=answer.done, text=answer.text
+        )
         return answer.done is True
 
     async def _renewed(self, old: Checkpoint | None, new: Checkpoint | None) -> Checkpoint | None:

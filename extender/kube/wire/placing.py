@@ -16,11 +16,11 @@ _INDIFFERENT = frozenset(
     )
 )
 """Sources of volumes that no filter of kube-scheduler looks at (`plugins/volumebinding`, `volumerestrictions`,
-`volumezone`, `nodevolumelimits`): no claims, no disks of clouds, none that one Pod alone may use. Any other source, one
-of a later release too, is left to kube-scheduler."""
+`volumezone`, `nodevolumelimits`): no PersistentVolumeClaims, no disks of clouds, none that one Pod alone may use. Any
+other source, one of a later release too, is left to kube-scheduler."""
 
 
-MOST_CLAIMS = 32
+MOST_RESOURCE_CLAIMS = 32
 """ResourceClaims of a Pod (`MaxPodResourceClaims` is 32 or less in every release)."""
 
 VALUES = 10
@@ -52,7 +52,8 @@ def resource_claims(spec: Fields, status: Fields) -> tuple[PodResourceClaim, ...
     if "resourceClaims" not in spec:
         return ()
     made = {
-        one.text("name"): one.text("resourceClaimName") for one in status.each("resourceClaimStatuses", MOST_CLAIMS)
+        one.text("name"): one.text("resourceClaimName")
+        for one in status.each("resourceClaimStatuses", MOST_RESOURCE_CLAIMS)
     }
     return tuple(
         PodResourceClaim(
@@ -61,7 +62,7 @@ def resource_claims(spec: Fields, status: Fields) -> tuple[PodResourceClaim, ...
             needless=name in made and not made[name],
             template=one.text("resourceClaimTemplateName"),
         )
-        for one in spec.each("resourceClaims", MOST_CLAIMS)
+        for one in spec.each("resourceClaims", MOST_RESOURCE_CLAIMS)
     )
 
 

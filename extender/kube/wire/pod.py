@@ -67,7 +67,7 @@ def read_pod(obj: Mapping[str, Any] | bytes | str) -> PodView:
             *_beyond_of_containers((*containers, *init_containers), overhead),
         ),
         resource_claims=resource_claims(spec, status),
-        extended_claim=status.inner("extendedResourceClaimStatus").text("resourceClaimName")[:MOST_NAME],
+        extended_resource_claim=status.inner("extendedResourceClaimStatus").text("resourceClaimName")[:MOST_NAME],
         host_network=spec.flag("hostNetwork"),
         scheduling_group=spec.inner("schedulingGroup").text("podGroupName")[:MOST_NAME],
         workload_ref=_workload_ref(spec.inner("workloadRef")),

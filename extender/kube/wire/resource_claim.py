@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from extender.domain.devices.cpu_order import read_order
 from extender.domain.devices.resource_claims import MOST_DEVICES
 from extender.domain.devices.views import (
-    EXTENDED_CLAIM,
+    EXTENDED_RESOURCE_CLAIM,
     REMINDER_CLASS,
     REMINDER_PREFIX,
     AllocatedDevice,
@@ -60,7 +60,7 @@ def read_resource_claim(obj: Mapping[str, Any] | bytes | str) -> ResourceClaimVi
         owner=owner.uid if owner is not None and owner.kind == "Pod" else "",
         finalizers=meta.texts("finalizers"),
         deleted=meta.instant("deletionTimestamp") is not None,
-        extended=notes.get(EXTENDED_CLAIM) == "true",
+        extended=notes.get(EXTENDED_RESOURCE_CLAIM) == "true",
         reminds_of="" if reserved else _reminds_of(devices),
     )
 

@@ -26,7 +26,7 @@ from tests.builders.fake_api import a_rng, running
 from tests.builders.kube_sites import NODE, Caller, Site, until
 from tests.contract.kube.conftest import OpenSite
 
-CLAIM = {"status.slurm-extender.io/job-id": "42", "status.slurm-extender.io/node": "n1"}
+ALLOCATION_RECORD = {"status.slurm-extender.io/job-id": "42", "status.slurm-extender.io/node": "n1"}
 
 
 def a_writer(site: Site) -> PodWriter:
@@ -48,13 +48,13 @@ async def test_a_pod_is_woken_bound_and_ended(open_site: OpenSite) -> None:
         caller, writer = Caller(site), a_writer(site)
         member = ref(await caller.add_pod("p", gates=[wellknown.GATE], grace_s=20))
         assert (await writer.bind(member, NODE, {})).result is BindResult.REFUSED
-        assert (await writer.wake(member, CLAIM)).accepted
+        assert (await writer.wake(member, ALLOCATION_RECORD)).accepted
         assert (await writer.bind(member, NODE, {"x.io/bound-by": "us"})).result is BindResult.BOUND
         assert (await writer.bind(member, NODE, {})).result is BindResult.BOUND
         assert (await writer.bind(member, "elsewhere", {})).result is BindResult.REFUSED
         view = read_pod(await caller.pod("p"))
         assert (view.node_name, view.gates) == (NODE, ())
-        assert view.annotations == {**CLAIM, "x.io/bound-by": "us"}
+        assert view.annotations == {**ALLOCATION_RECORD, "x.io/bound-by": "us"}
         assert (await writer.end(member, "SlurmJobPreempted", "job 42 was preempted", voluntary=False)).accepted
         pod = await caller.pod("p")
         assert cause(pod) == ("SlurmJobPreempted", "job 42 was preempted")
@@ -75,7 +75,7 @@ async def test_another_pod_of_the_name_is_never_touched(open_site: OpenSite, vol
         caller, writer = Caller(site), a_writer(site)
         before = await caller.running_pod("p")
         older = ref(before, uid="11111111-2222-3333-4444-555555555555")
-        assert not (await writer.wake(older, CLAIM)).accepted
+        assert not (await writer.wake(older, ALLOCATION_RECORD)).accepted
         assert (await writer.bind(older, "elsewhere", {})).result is BindResult.REFUSED
         assert (await writer.end(older, "R", "text", voluntary)).accepted
         after = await caller.pod("p")

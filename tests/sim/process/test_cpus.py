@@ -27,16 +27,16 @@ class CpuSite(Site):
         """Create a Guaranteed Pod with a ResourceClaim for all of its CPUs."""
         sizes = {"cpu": str(cpus), "memory": "1Gi"}
         main = {"name": "main", "image": "x", "resources": {"requests": sizes, "limits": sizes}}
-        claims = [{"name": "c", "resourceClaimTemplateName": f"{CPU_DRIVER}x{cpus}"}]
-        more = {"containers": [main], "resourceClaims": claims}
+        resource_claims = [{"name": "c", "resourceClaimTemplateName": f"{CPU_DRIVER}x{cpus}"}]
+        more = {"containers": [main], "resourceClaims": resource_claims}
         self.kube.add_pod(name, gates=(GATE,), annotations=annotations, spec_more=more)
 
     def cpus(self, name: str) -> list[int]:
         """Return the CPUs in the allocation of the Pod's ResourceClaim."""
         found = self.pod(name)["status"]["resourceClaimStatuses"][0]["resourceClaimName"]
-        claim = self.dra.claim(found)
-        assert claim is not None
-        return sorted(int(device.rpartition("/")[2]) for _, _, device in devices_of(claim))
+        resource_claim = self.dra.resource_claim(found)
+        assert resource_claim is not None
+        return sorted(int(device.rpartition("/")[2]) for _, _, device in devices_of(resource_claim))
 
     def cores(self, name: str) -> list[int]:
         """Return the Linux CPUs of the cores that Slurm gave the job of a Pod."""
@@ -50,7 +50,7 @@ async def site() -> AsyncIterator[CpuSite]:
     nodes = [SimNode(name, cpus=8, threads_per_core=2, memory_mb=64_000) for name in ("n1", "n2")]
     async with simulated_cluster(CpuSite, nodes=nodes, allocatable={one.name: {} for one in nodes}) as site:
         site.kube.rbac = shipped_rights("devices")
-        site.dra = site.scheduler.claims = DynamicResources(site.kube)
+        site.dra = site.scheduler.dynamic_resources = DynamicResources(site.kube)
         site.dra.add_class(CPU_DRIVER)
         for node in ("n1", "n2"):
             site.dra.publish_cpus(node, 8)
@@ -82,7 +82,9 @@ async def test_members_of_a_gang_have_the_cpus_of_their_own_nodes(site: CpuSite)
             assert site.cpus(name) == [0, 1, 4, 5], "the CPUs of the first two cores"
 
 
-async def test_without_an_order_the_claim_is_left_to_kube_scheduler_and_that_is_said_once(site: CpuSite) -> None:
+async def test_without_an_order_the_resource_claim_is_left_to_kube_scheduler_and_that_is_said_once(
+    site: CpuSite,
+) -> None:
     site.slurm.controller.nodes["n1"].drained = True
     async with site.running():
         for name in ("a", "b"):
@@ -110,7 +112,7 @@ async def test_a_next_process_keeps_the_cpus_that_were_written(site: CpuSite) ->
 
 async def test_a_cpu_that_another_object_holds_is_released_and_named(site: CpuSite) -> None:
     site.slurm.controller.nodes["n2"].drained = True
-    site.dra.add_claim("theirs", CPU_DRIVER)
+    site.dra.add_resource_claim("theirs", CPU_DRIVER)
     site.dra.give_cpus("theirs", "n1", "0,4")
     async with site.running():
         site.add("a", 2)
@@ -121,16 +123,16 @@ async def test_a_cpu_that_another_object_holds_is_released_and_named(site: CpuSi
 
 async def test_a_pod_that_leaves_before_its_binding_leaves_no_cpu_allocated(site: CpuSite) -> None:
     site.slurm.controller.nodes["n2"].drained = True
-    site.dra.add_claim("own", CPU_DRIVER, 2)
+    site.dra.add_resource_claim("own", CPU_DRIVER, 2)
     async with site.running():
         site.scheduler.judge = lambda _pod, _node: "never"
         sizes = {"cpu": "2", "memory": "1Gi"}
         main = {"name": "main", "image": "x", "resources": {"requests": sizes, "limits": sizes}}
-        claims = [{"name": "c", "resourceClaimName": "own"}]
-        site.kube.add_pod("web", gates=(GATE,), spec_more={"containers": [main], "resourceClaims": claims})
+        resource_claims = [{"name": "c", "resourceClaimName": "own"}]
+        site.kube.add_pod("web", gates=(GATE,), spec_more={"containers": [main], "resourceClaims": resource_claims})
         await site.until(lambda: site.dra.devices_of("own") == [f"{CPU_DEVICE}/0", f"{CPU_DEVICE}/4"], "its CPUs")
         site.kube.delete_pod("web", grace_s=0)
         await site.until(lambda: not site.dra.devices_of("own"), "their release")
-        claim = site.dra.claim("own")
-        assert claim is not None
-        assert claim["metadata"]["finalizers"] == []
+        resource_claim = site.dra.resource_claim("own")
+        assert resource_claim is not None
+        assert resource_claim["metadata"]["finalizers"] == []

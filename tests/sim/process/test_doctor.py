@@ -28,9 +28,9 @@ from simulator.network.aiohttp_connector import MemoryConnector
 from simulator.network.httpcore_backend import http_transport
 from slurmclient import SlurmClient, StaticToken
 from slurmclient.auth import TokenSource
-from tests.builders.claimed_devices import DEVICE_MAP, DRIVER, resources_of, with_devices
 from tests.builders.kustomize import CORE, ROOT, of_kind
 from tests.builders.process_site import NAMES, Site, a_site
+from tests.builders.resource_claims import DEVICE_MAP, DRIVER, resources_of, with_devices
 from tests.unit.doctor.test_settings import GOOD
 
 pytestmark = pytest.mark.looptime

@@ -37,7 +37,7 @@ async def bound_with_their_devices(site: DeviceSite) -> None:
     await asyncio.sleep(10)
     for name in NAMES:
         special = site.pod(name)["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
-        assert site.dra.claim(special) is not None, f"the ResourceClaim of {name} is gone"
+        assert site.dra.resource_claim(special) is not None, f"the ResourceClaim of {name} is gone"
         assert site.dra.devices_of(special) == site.indexes(name)
 
 
@@ -48,8 +48,8 @@ async def test_a_call_whose_time_is_up_waits_for_its_binding(site: DeviceSite, l
         site.kube.change(slices, lambda one: one["spec"]["devices"].reverse())
     async with site.running():
         site.scheduler.unreached = frozenset({"p1"})
-        claims = "namespaces/default/resourceclaims/"
-        site.kube.faults.add(KubeFault("", claims, code=None, delay_s=0.4, times=None))
+        resource_claims = "namespaces/default/resourceclaims/"
+        site.kube.faults.add(KubeFault("", resource_claims, code=None, delay_s=0.4, times=None))
         site.kube.faults.add(KubeFault("POST", "/binding", code=None, delay_s=0.5, times=None))
         pair(site)
         await site.until(lambda: site.scheduler.status.binds > 0, "the first vote", every=0.01)

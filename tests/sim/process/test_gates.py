@@ -103,8 +103,8 @@ async def test_the_nodes_of_a_gated_member_follow_changes_after_kube_scheduler_h
 async def test_a_pod_that_only_kube_scheduler_can_judge_waits_there(site: Site) -> None:
     async with site.running():
         await site.fill()
-        claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
-        site.kube.create(pod_with(volumes=[claim]))
+        volume_claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+        site.kube.create(pod_with(volumes=[volume_claim]))
         await site.until(lambda: not gates(site), "the gate is gone", within=2)
         await site.until(lambda: bool(site.jobs_of("web")), "its job")
         site.kube.delete_pod("first-1", grace_s=1)

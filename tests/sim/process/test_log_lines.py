@@ -44,7 +44,7 @@ async def test_what_an_adapter_logs_while_it_works_for_a_pod_names_pod_job_and_c
     refused = next(line for line in lines if line["msg"] == "grant_not_written")
     assert (refused["pod"], refused["uid"], refused["cause"]) == ("default/web", uid, "WakePod")
     assert refused["job_id"] == 1
-    life = [line["msg"] for line in lines if line.get("uid") == uid]
+    life = [line["msg"] for line in lines if uid in {line.get("uid"), line.get("workload")}]
     assert life[:2] == ["pods_arrive_ungated", "job_submitted"]
     assert "pod_bound" in life
 
@@ -88,7 +88,7 @@ async def test_an_author_who_changes_annotations_for_ever_adds_a_line_each_ten_s
 ) -> None:
     def said() -> list[dict[str, object]]:
         lines = map(json.loads, out.getvalue().splitlines())
-        return [line for line in lines if line["msg"] == "pod_refused" and line["uid"] == uid]
+        return [line for line in lines if line["msg"] == "pod_refused" and line["workload"] == uid]
 
     def change(wanted: dict[str, str]) -> None:
         site.edit_pod("web", lambda pod: pod["metadata"].update(annotations=wanted))

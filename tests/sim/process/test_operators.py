@@ -27,7 +27,7 @@ async def test_the_log_shows_the_life_of_a_pod_in_few_lines(site: Site) -> None:
             site.slurm.controller.cancel(job.job_id)
             await site.gone("web")
             await asyncio.sleep(5)
-    life = [line for line in logs if line.get("uid") == uid and line["log_level"] == "info"]
+    life = [line for line in logs if line.get("workload") == uid and line["log_level"] == "info"]
     told = ["job_submitted", "job_granted", "pod_bound", "allocation_lost", "pod_over"]
     assert [line["event"] for line in life] == told
     assert all(line["pod"] == "default/web" and line["job_id"] == job.job_id and line["cause"] for line in life)
@@ -42,7 +42,7 @@ async def test_the_log_shows_why_a_pod_is_refused_or_has_to_wait(site: Site) -> 
             site.slurm.restd.faults.add(SlurmFault.REFUSE, "POST", "/job/submit", times=1, number=2001)
             site.kube.add_pod("unlucky", annotations=BATCH)
             await asyncio.sleep(10)
-    lines = {(line["event"], line["pod"]): line for line in logs if "pod" in line and "uid" in line}
+    lines = {(line["event"], line["pod"]): line for line in logs if "pod" in line and "workload" in line}
     assert "soon" in lines["pod_refused", "default/faulty"]["reason"]
     assert {event for event, pod in lines if pod == "default/unlucky"} & {"pod_refused", "retrying_later"}
 
@@ -65,12 +65,12 @@ async def test_an_outage_is_logged_once_at_its_beginning_and_once_at_its_end(sit
 
 
 async def test_a_statement_about_a_node_that_cannot_be_true_is_reported_once_everywhere(site: Site) -> None:
-    def claim(node: dict[str, object]) -> None:
+    def state_slurm_node(node: dict[str, object]) -> None:
         node["metadata"]["labels"]["slurm-extender.io/slurm-node"] = "n7"  # type: ignore[index]
 
     with capture_logs() as logs:
         async with site.running():
-            site.kube.change(ObjectKey(NODES, "", "n2"), claim)
+            site.kube.change(ObjectKey(NODES, "", "n2"), state_slurm_node)
             await site.until(lambda: "SlurmNodeMappingConflict" in site.events("n2"), "an Event")
             await asyncio.sleep(30)
             shown = (await site.get(8083, "/debug/nodes")).json()

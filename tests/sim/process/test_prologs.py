@@ -232,7 +232,7 @@ async def test_the_next_pod_is_bound_when_the_one_before_is_gone_and_its_job_is_
         for name in ("first-0", "first-1", "first-2"):
             site.kube.add_pod(name, cpu="8", grace_s=170)
             await site.bound(name)
-        site.kubelets.stop_s = 170.0  # longer than a grant may go unclaimed
+        site.kubelets.stop_s = 170.0  # longer than a granted node may go without an offer
         site.kube.add_pod("next", cpu="8")
         await site.until(lambda: bool(site.jobs_of("next")), "a job")
         (job,) = site.jobs_of("next")

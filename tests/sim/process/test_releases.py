@@ -12,14 +12,14 @@ from extender import __version__
 from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.jobs.identity import decode_mark, hook_token_matches, is_named_for
 from extender.domain.nodes.drains import drainer, is_own_drain
-from extender.domain.pods.claim import Claim, Claims
+from extender.domain.pods.allocation_record import AllocationRecord, AllocationRecords
 from extender.domain.wellknown import CANCELLED
 from simulator.cluster import CLUSTER, SCHEDULER
 from tests.builders.process_site import Site
 from tests.builders.releases import Recording, recording_of, released, take_place
 
 VERSIONS = released()
-CLAIMS = Claims([b"secret"], CLUSTER)
+ALLOCATION_RECORDS = AllocationRecords([b"secret"], CLUSTER)
 
 
 def named(recording: Recording, name: str) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def test_there_is_a_recording_of_this_version_or_of_the_one_before() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_marks_names_claims_and_drains_are_read(version: str) -> None:
+def test_marks_names_allocation_records_and_drains_are_read(version: str) -> None:
     recording = recording_of(version)
     pods = {pod["metadata"]["uid"]: pod["metadata"] for pod in recording["pods"]}
     for job in recording["jobs"]:
@@ -52,10 +52,10 @@ def test_marks_names_claims_and_drains_are_read(version: str) -> None:
     for name, job_id in job_ids.items():
         pod = named(recording, name)
         node = pod["spec"]["nodeName"]
-        assert CLAIMS.read(pod["metadata"]["annotations"], pod["metadata"]["uid"]) == Claim(
+        assert ALLOCATION_RECORDS.read(pod["metadata"]["annotations"], pod["metadata"]["uid"]) == AllocationRecord(
             job_id, node, slurm_node=node
         )
-        assert CLAIMS.read(pod["metadata"]["annotations"], "of-a-copy").foreign
+        assert ALLOCATION_RECORDS.read(pod["metadata"]["annotations"], "of-a-copy").foreign
     refused = named(recording, "refused")["metadata"]
     assert decode_cancelled(refused["annotations"][CANCELLED], refused["uid"]) is not None
     assert [is_own_drain(node["reason"], drainer(CLUSTER, SCHEDULER)) for node in recording["nodes"]] == [True]
@@ -75,8 +75,8 @@ async def test_the_present_code_continues_where_that_release_stopped(site: Site,
         assert {job.job_id: (job.state, job.name, job.extra, job.comment) for job in site.live_jobs()} == before
         assert site.drained() == drained  # its Pod is still there
         for name in ("run-0", "run-1"):
-            claim = CLAIMS.read(site.pod(name)["metadata"]["annotations"], site.uid(name))
-            assert site.placeholder(name).job_id == claim.job_id
+            record = ALLOCATION_RECORDS.read(site.pod(name)["metadata"]["annotations"], site.uid(name))
+            assert site.placeholder(name).job_id == record.job_id
             assert "deletionTimestamp" not in site.pod(name)["metadata"]
         site.kubelets.stop_s = 1.0
         job_of = {job.name.rpartition("-")[0]: job.job_id for job in site.live_jobs()}

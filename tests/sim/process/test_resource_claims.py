@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from extender.domain.devices.views import CLAIM_FINALIZER
+from extender.domain.devices.views import RESOURCE_CLAIM_FINALIZER
 from extender.domain.wellknown import DEVICE_REMINDER, GANG, GANG_SIZE, GATE, JOB_ID
 from extender.kube.resource_claims import NO_NODE
 from simulator.kube.dynamic_resources import devices_of
@@ -16,11 +16,11 @@ from simulator.kube.kubelet import RUN_FOR
 from simulator.kube.objects import Json
 from simulator.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
 from simulator.kube.storage import ObjectKey, WatchEvent
-from tests.builders.claimed_devices import is_reminder
 from tests.builders.device_site import DRIVER, MAP, DeviceSite, device_site
 from tests.builders.explained import debug, message_of
 from tests.builders.process_site import CONFIG
 from tests.builders.replicas import replicas
+from tests.builders.resource_claims import is_reminder
 from tests.builders.rights import shipped_rights
 
 pytestmark = pytest.mark.looptime
@@ -33,7 +33,7 @@ async def site() -> AsyncIterator[DeviceSite]:
 
 
 @pytest.mark.parametrize("gated", [True, False])
-async def test_the_claim_of_a_pod_has_the_devices_that_slurm_allocated(site: DeviceSite, gated: bool) -> None:
+async def test_the_resource_claim_of_a_pod_has_the_devices_that_slurm_allocated(site: DeviceSite, gated: bool) -> None:
     async with site.running():
         site.add("first", 1, gated=gated)
         await site.bound("first")
@@ -41,7 +41,7 @@ async def test_the_claim_of_a_pod_has_the_devices_that_slurm_allocated(site: Dev
         await site.bound("second")
         for name in ("first", "second"):
             assert site.devices(name) == site.indexes(name)
-            assert site.claim_of(name)["status"]["reservedFor"][0]["uid"] == site.uid(name)
+            assert site.resource_claim_of(name)["status"]["reservedFor"][0]["uid"] == site.uid(name)
         assert len(site.jobs_of("second")) == 1
 
 
@@ -64,7 +64,7 @@ async def test_an_extended_resource_gets_slurms_devices_inside_bind(site: Device
             assert site.dra.devices_of(special) == site.indexes(name)
 
 
-async def test_a_pod_is_not_bound_once_kube_scheduler_may_have_deleted_its_claim(site: DeviceSite) -> None:
+async def test_a_pod_is_not_bound_once_kube_scheduler_may_have_deleted_its_resource_claim(site: DeviceSite) -> None:
     """kube-scheduler gives up `/bind` after 5 s, and deletes the ResourceClaim that it made for extended resources."""
     for node in ("n1", "n2"):  # so that all devices are replaced
         slices = ObjectKey(RESOURCE_SLICES, "", f"{node}-{DRIVER}-1")
@@ -101,26 +101,26 @@ async def test_an_allocation_that_kube_scheduler_took_away_is_written_again(site
 async def test_a_released_job_leaves_no_allocation_behind(site: DeviceSite) -> None:
     async with site.running():
         site.scheduler.judge = lambda _pod, _node: "never"
-        site.dra.add_claim("own", DRIVER)
-        claims = [{"name": "g", "resourceClaimName": "own"}]
-        site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": claims})
+        site.dra.add_resource_claim("own", DRIVER)
+        resource_claims = [{"name": "g", "resourceClaimName": "own"}]
+        site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": resource_claims})
         await site.until(lambda: bool(site.dra.devices_of("own")), "its allocation")
         site.kube.delete_pod("web", grace_s=0)
         await site.until(lambda: not site.dra.devices_of("own"), "its release")
-        claim = site.dra.claim("own")
-        assert claim is not None
-        assert claim["metadata"]["finalizers"] == []
+        resource_claim = site.dra.resource_claim("own")
+        assert resource_claim is not None
+        assert resource_claim["metadata"]["finalizers"] == []
 
 
-async def test_a_claim_that_vanishes_during_its_release_is_no_failure(
+async def test_a_resource_claim_that_vanishes_during_its_release_is_no_failure(
     site: DeviceSite, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """kube-controller-manager removes it at the same time, with its Pod."""
     async with site.running():
         site.scheduler.judge = lambda _pod, _node: "never"
-        site.dra.add_claim("own", DRIVER)
-        claims = [{"name": "g", "resourceClaimName": "own"}]
-        site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": claims})
+        site.dra.add_resource_claim("own", DRIVER)
+        resource_claims = [{"name": "g", "resourceClaimName": "own"}]
+        site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": resource_claims})
         await site.until(lambda: bool(site.dra.devices_of("own")), "its allocation")
         key = ObjectKey(RESOURCE_CLAIMS, "default", "own")
 
@@ -134,21 +134,21 @@ async def test_a_claim_that_vanishes_during_its_release_is_no_failure(
 
         site.kube.storage.listen(vanish)
         site.kube.delete_pod("web", grace_s=0)
-        await site.until(lambda: site.dra.claim("own") is None, "its removal")
+        await site.until(lambda: site.dra.resource_claim("own") is None, "its removal")
         await asyncio.sleep(5)
     assert "reconcile_failed" not in capsys.readouterr().out
 
 
 async def test_a_release_that_a_crash_cut_in_two_is_finished(site: DeviceSite) -> None:
-    site.dra.add_claim("own", DRIVER)
-    left = {"finalizers": [CLAIM_FINALIZER, "example.com/theirs"], "annotations": {JOB_ID: "7", "a": "b"}}
+    site.dra.add_resource_claim("own", DRIVER)
+    left = {"finalizers": [RESOURCE_CLAIM_FINALIZER, "example.com/theirs"], "annotations": {JOB_ID: "7", "a": "b"}}
     site.kube.change(ObjectKey(RESOURCE_CLAIMS, "default", "own"), lambda one: one["metadata"].update(left))
     async with site.running():
         await asyncio.sleep(5)
-        claim = site.dra.claim("own")
-        assert claim is not None
-        assert claim["metadata"]["finalizers"] == ["example.com/theirs"]
-        assert claim["metadata"]["annotations"] == {"a": "b"}
+        resource_claim = site.dra.resource_claim("own")
+        assert resource_claim is not None
+        assert resource_claim["metadata"]["finalizers"] == ["example.com/theirs"]
+        assert resource_claim["metadata"]["annotations"] == {"a": "b"}
 
 
 async def test_devices_that_vanish_for_half_a_minute_are_waited_for(site: DeviceSite) -> None:
@@ -171,15 +171,15 @@ async def test_what_no_line_names_is_left_to_kube_scheduler_and_said_once(site: 
     site.dra.add_class("nic.example.com")
     site.dra.publish("n1", "nic.example.com", 1)
     async with site.running():
-        claims = [{"name": "n", "resourceClaimTemplateName": "nic.example.comx1"}]
-        site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": claims})
+        resource_claims = [{"name": "n", "resourceClaimTemplateName": "nic.example.comx1"}]
+        site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": resource_claims})
         await site.bound("web")
         said = [note for note in site.notes("web") if "no line of devices names" in note]
         assert len(said) == 1
-        assert site.claim_of("web")["status"]["reservedFor"]
+        assert site.resource_claim_of("web")["status"]["reservedFor"]
 
 
-async def test_without_a_map_no_request_about_claims_is_sent(site: DeviceSite) -> None:
+async def test_without_a_map_no_request_about_resource_claims_is_sent(site: DeviceSite) -> None:
     site.config = CONFIG
     site.kube.rbac = shipped_rights()
     async with site.running():
@@ -222,11 +222,11 @@ async def test_another_scheduler_that_takes_the_same_device_at_the_same_time_nev
     raced: list[str] = []
 
     def race(happening: WatchEvent) -> None:
-        claim = happening.object
-        ours = happening.resource == RESOURCE_CLAIMS and JOB_ID in claim["metadata"].get("annotations", {})
-        if ours and devices_of(claim) and claim["metadata"]["uid"] not in raced:
-            raced.append(claim["metadata"]["uid"])
-            _, node, device = devices_of(claim)[0]
+        resource_claim = happening.object
+        ours = happening.resource == RESOURCE_CLAIMS and JOB_ID in resource_claim["metadata"].get("annotations", {})
+        if ours and devices_of(resource_claim) and resource_claim["metadata"]["uid"] not in raced:
+            raced.append(resource_claim["metadata"]["uid"])
+            _, node, device = devices_of(resource_claim)[0]
             name = f"theirs-{len(raced)}"
             asyncio.get_running_loop().call_soon(site.dra.give_to_another, name, DRIVER, node, device)
 
@@ -238,20 +238,22 @@ async def test_another_scheduler_that_takes_the_same_device_at_the_same_time_nev
             site.add(f"p{number}")
             await site.bound(f"p{number}")
             assert site.devices(f"p{number}") == site.indexes(f"p{number}")
-            taken = site.dra.claim(f"theirs-{number + 1}")
+            taken = site.dra.resource_claim(f"theirs-{number + 1}")
             assert taken is not None
-            assert not set(devices_of(taken)) & set(devices_of(site.claim_of(f"p{number}")))
+            assert not set(devices_of(taken)) & set(devices_of(site.resource_claim_of(f"p{number}")))
             site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", f"theirs-{number + 1}"))
-        held = [device for claim in site.kube.storage.of(RESOURCE_CLAIMS) for device in devices_of(claim)]
+        held = [
+            device for resource_claim in site.kube.storage.of(RESOURCE_CLAIMS) for device in devices_of(resource_claim)
+        ]
         assert len(held) == len(set(held))
         assert len(raced) == races
         assert await site.metric("device_conflicts_total") >= races
 
 
-async def test_a_missing_claim_is_named_on_the_pod_and_by_why_until_it_exists(site: DeviceSite) -> None:
+async def test_a_missing_resource_claim_is_named_on_the_pod_and_by_why_until_it_exists(site: DeviceSite) -> None:
     async with site.running():
-        claims = [{"name": "g", "resourceClaimName": "own"}]
-        site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": claims})
+        resource_claims = [{"name": "g", "resourceClaimName": "own"}]
+        site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": resource_claims})
         said = await message_of(site, "web", "ResourceClaimMissing")
         assert (
             said
@@ -260,24 +262,24 @@ async def test_a_missing_claim_is_named_on_the_pod_and_by_why_until_it_exists(si
         assert (await debug(site, "web"))["why"] == said
         assert said in site.notes("web")
         assert not site.jobs_of("web")
-        site.dra.add_claim("own", DRIVER)
+        site.dra.add_resource_claim("own", DRIVER)
         await site.bound("web")
         assert site.dra.devices_of("own") == site.indexes("web")
 
 
-async def test_a_claim_that_is_deleted_after_the_grant_is_named_and_written_once_it_is_recreated(
+async def test_a_resource_claim_that_is_deleted_after_the_grant_is_named_and_written_once_it_is_recreated(
     site: DeviceSite,
 ) -> None:
     async with site.running():
         site.scheduler.judge = lambda _pod, _node: "not yet"
-        site.dra.add_claim("own", DRIVER)
-        claims = [{"name": "g", "resourceClaimName": "own"}]
-        site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": claims})
+        site.dra.add_resource_claim("own", DRIVER)
+        resource_claims = [{"name": "g", "resourceClaimName": "own"}]
+        site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": resource_claims})
         await site.until(lambda: bool(site.dra.devices_of("own")), "its allocation")
         site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "own"))
         said = await message_of(site, "web", "ResourceClaimMissing")
         assert "ResourceClaim default/own, which Pod default/web names, does not exist." in said
-        site.dra.add_claim("own", DRIVER)
+        site.dra.add_resource_claim("own", DRIVER)
         site.scheduler.judge = None
         site.edit_node("n1", lambda node: node["metadata"]["labels"].update(a="b"))
         await site.bound("web")
@@ -308,9 +310,11 @@ async def test_a_device_of_two_bound_pods_is_an_event_on_both(site: DeviceSite) 
     async with site.running():
         site.add("ours")
         node = await site.bound("ours")
-        claims = [{"name": "g", "resourceClaimName": "claim-of-theirs"}]
-        site.kube.add_pod("theirs", scheduler="default-scheduler", node=node, spec_more={"resourceClaims": claims})
-        site.dra.give_to_another("claim-of-theirs", DRIVER, node, site.devices("ours")[0], site.pod("theirs"))
+        resource_claims = [{"name": "g", "resourceClaimName": "resource-claim-of-theirs"}]
+        site.kube.add_pod(
+            "theirs", scheduler="default-scheduler", node=node, spec_more={"resourceClaims": resource_claims}
+        )
+        site.dra.give_to_another("resource-claim-of-theirs", DRIVER, node, site.devices("ours")[0], site.pod("theirs"))
         both = "Pods default/ours and default/theirs"
         text = f"Device gpu-0 of pool {node} ({DRIVER}) is allocated to {both}; delete one of them."
         for name in ("ours", "theirs"):
@@ -321,7 +325,7 @@ async def test_a_device_of_two_bound_pods_is_an_event_on_both(site: DeviceSite) 
 
 
 def reminders(site: DeviceSite) -> list[Json]:
-    return [claim for claim in site.kube.storage.of(RESOURCE_CLAIMS) if is_reminder(claim)]
+    return [resource_claim for resource_claim in site.kube.storage.of(RESOURCE_CLAIMS) if is_reminder(resource_claim)]
 
 
 async def test_a_device_that_kube_schedulers_forgot_is_brought_back_until_its_pod_ends(site: DeviceSite) -> None:
@@ -339,7 +343,7 @@ async def test_a_device_that_kube_schedulers_forgot_is_brought_back_until_its_po
         [reminder] = reminders(site)
         assert devices_of(reminder) == [device]
         [owner] = reminder["metadata"]["ownerReferences"]
-        assert owner["uid"] == site.claim_of("ours")["metadata"]["uid"]
+        assert owner["uid"] == site.resource_claim_of("ours")["metadata"]["uid"]
         assert site.devices("ours") == site.indexes("ours")
         site.kube.delete_pod("ours", grace_s=1)
         await site.until(lambda: not reminders(site), "it is not needed any more", within=10)
@@ -365,8 +369,10 @@ async def test_the_end_of_a_reminder_begins_with_its_device(site: DeviceSite) ->
 
 async def test_the_device_of_another_schedulers_pod_is_brought_back_too(site: DeviceSite) -> None:
     async with site.running():
-        claims = [{"name": "g", "resourceClaimName": "theirs"}]
-        site.kube.add_pod("other", scheduler="default-scheduler", node="n1", spec_more={"resourceClaims": claims})
+        resource_claims = [{"name": "g", "resourceClaimName": "theirs"}]
+        site.kube.add_pod(
+            "other", scheduler="default-scheduler", node="n1", spec_more={"resourceClaims": resource_claims}
+        )
         for name, pod in (("theirs", site.pod("other")), ("second", None)):
             site.dra.give_to_another(name, DRIVER, "n1", "gpu-3", pod)
         site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "second"))
@@ -403,9 +409,9 @@ async def reminded(site: DeviceSite) -> tuple[tuple[str, str, str], Json]:
     return device, reminder
 
 
-def edit(site: DeviceSite, claim: Json, change: Callable[[Json], object]) -> None:
+def edit(site: DeviceSite, resource_claim: Json, change: Callable[[Json], object]) -> None:
     """Change the metadata of a ResourceClaim, as an editor of its namespace may."""
-    key = ObjectKey(RESOURCE_CLAIMS, "default", claim["metadata"]["name"])
+    key = ObjectKey(RESOURCE_CLAIMS, "default", resource_claim["metadata"]["name"])
 
     def changed(one: Json) -> None:
         change(one["metadata"])
@@ -416,8 +422,10 @@ def edit(site: DeviceSite, claim: Json, change: Callable[[Json], object]) -> Non
 async def test_a_pod_that_uses_a_reminder_keeps_its_device(site: DeviceSite) -> None:
     async with site.running():
         device, reminder = await reminded(site)
-        claims = [{"name": "g", "resourceClaimName": reminder["metadata"]["name"]}]
-        site.kube.add_pod("also", scheduler="default-scheduler", node=device[1], spec_more={"resourceClaims": claims})
+        resource_claims = [{"name": "g", "resourceClaimName": reminder["metadata"]["name"]}]
+        site.kube.add_pod(
+            "also", scheduler="default-scheduler", node=device[1], spec_more={"resourceClaims": resource_claims}
+        )
         await asyncio.sleep(2)
         site.dra.doubly.clear()  # its author shares a device of its own namespace
         site.kube.delete_pod("ours", grace_s=1)
@@ -437,7 +445,7 @@ EDITS: dict[str, Callable[[Json], object]] = {
 
 
 @pytest.mark.parametrize("name", EDITS)
-async def test_an_edited_reminder_keeps_no_device_after_its_claim(site: DeviceSite, name: str) -> None:
+async def test_an_edited_reminder_keeps_no_device_after_its_resource_claim(site: DeviceSite, name: str) -> None:
     async with site.running():
         device, reminder = await reminded(site)
         edit(site, reminder, EDITS[name])
@@ -447,29 +455,29 @@ async def test_an_edited_reminder_keeps_no_device_after_its_claim(site: DeviceSi
         assert device not in site.dra.known
 
 
-async def test_a_claim_that_is_called_a_reminder_is_released_as_any_other(site: DeviceSite) -> None:
+async def test_a_resource_claim_that_is_called_a_reminder_is_released_as_any_other(site: DeviceSite) -> None:
     async with site.running():
         site.scheduler.judge = lambda _pod, _node: "never"
-        other, claim = site.dra.add_claim("other", DRIVER), site.dra.add_claim("own", DRIVER)
+        other, resource_claim = site.dra.add_resource_claim("other", DRIVER), site.dra.add_resource_claim("own", DRIVER)
         named = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "name": "other", "controller": True}
-        claims = [{"name": "g", "resourceClaimName": "own"}]
-        site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": claims})
+        resource_claims = [{"name": "g", "resourceClaimName": "own"}]
+        site.kube.add_pod("web", gates=(GATE,), spec_more={"resourceClaims": resource_claims})
         await site.until(lambda: bool(site.dra.devices_of("own")), "its allocation")
         owner = named | {"uid": other["metadata"]["uid"]}
-        edit(site, claim, lambda meta: meta.update(labels={DEVICE_REMINDER: "true"}, ownerReferences=[owner]))
+        edit(site, resource_claim, lambda meta: meta.update(labels={DEVICE_REMINDER: "true"}, ownerReferences=[owner]))
         site.kube.delete_pod("web", grace_s=0)
         await site.until(lambda: not site.dra.devices_of("own"), "its release", within=100)
-        assert site.dra.claim("own") is not None
+        assert site.dra.resource_claim("own") is not None
 
 
-async def test_the_device_of_a_claim_that_names_no_node_is_brought_back(site: DeviceSite) -> None:
+async def test_the_device_of_a_resource_claim_that_names_no_node_is_brought_back(site: DeviceSite) -> None:
     """Devices on a network are of no single Node."""
     device = ("nic.example.com", "fabric", "nic-0")
     results = [dict(zip(("driver", "pool", "device"), device, strict=True)) | {"request": "gpu"}]
     status = {"allocation": {"devices": {"results": results}, "allocationTimestamp": "2026-01-01T00:00:00Z"}}
     async with site.running():
         for name in ("first", "second"):
-            site.dra.add_claim(name, device[0])
+            site.dra.add_resource_claim(name, device[0])
             site.kube.change(ObjectKey(RESOURCE_CLAIMS, "default", name), lambda one: one.update(status=status))
         site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "second"))
         await site.until(lambda: device in site.dra.known, "it is known again", within=5)
@@ -478,7 +486,7 @@ async def test_the_device_of_a_claim_that_names_no_node_is_brought_back(site: De
         assert term["matchFields"][0]["values"] == [NO_NODE]
 
 
-async def test_a_claim_that_was_freed_and_allocated_again_between_two_lists_leaves_nothing_forgotten(
+async def test_a_resource_claim_that_was_freed_and_allocated_again_between_two_lists_leaves_nothing_forgotten(
     site: DeviceSite,
 ) -> None:
     async with site.running():
@@ -543,4 +551,4 @@ async def test_a_gang_of_which_two_votes_came_early_has_the_devices_of_each_memb
         for name in ("p0", "p1"):
             await site.bound(name)
             assert site.devices(name) == site.indexes(name)
-            assert site.claim_of(name)["status"]["reservedFor"][0]["uid"] == site.uid(name)
+            assert site.resource_claim_of(name)["status"]["reservedFor"][0]["uid"] == site.uid(name)

@@ -30,9 +30,9 @@ from simulator.kube.objects import Json, a_pod
 from simulator.kube.resources import RESOURCE_CLAIMS
 from simulator.kube.storage import ObjectKey
 from simulator.network.killable import KillableNetwork
-from tests.builders.claimed_devices import DEVICE_MAP, come_claiming, resources_of, with_devices
 from tests.builders.process_site import NAMES, REGISTERED, REGISTERING, Site
 from tests.builders.replicas import replicas
+from tests.builders.resource_claims import DEVICE_MAP, come_with_resource_claims, resources_of, with_devices
 
 pytestmark = pytest.mark.looptime
 
@@ -224,10 +224,10 @@ async def test_reminders_of_devices_are_deleted_once_no_resource_claim_holds_the
     site.config += DEVICE_MAP
     dra = resources_of(site)
     async with site.dying():
-        await come_claiming(site)
+        await come_with_resource_claims(site)
         await site.bound("web")
-        [claim] = site.kube.storage.of(RESOURCE_CLAIMS)
-        held = devices_of(claim)
+        [resource_claim] = site.kube.storage.of(RESOURCE_CLAIMS)
+        held = devices_of(resource_claim)
         dra.share_for_a_moment(held[0])
         await site.until(lambda: held[0] in dra.known, "a reminder")
         assert len(list(site.kube.storage.of(RESOURCE_CLAIMS))) == 2
@@ -235,7 +235,7 @@ async def test_reminders_of_devices_are_deleted_once_no_resource_claim_holds_the
     assert clean, "\n".join(said)
     assert held[0] in dra.known, "a kube-scheduler would give the device to another Pod"
     assert any(line.startswith("kept: ResourceClaim default/slurm-device-reminder-") for line in said)
-    key = ObjectKey(RESOURCE_CLAIMS, "default", claim["metadata"]["name"])
+    key = ObjectKey(RESOURCE_CLAIMS, "default", resource_claim["metadata"]["name"])
     site.kube.change(key, lambda one: one["status"].pop("allocation"))
     clean, said = await handed_back(site)
     assert clean, "\n".join(said)

@@ -235,7 +235,7 @@ async def test_a_leader_that_completes_its_gang_is_placed_although_another_owner
         assert site.extender.deferred.uids == (site.uid("stuck"),)
 
 
-async def test_a_bound_pod_whose_claim_is_proven_is_adopted_without_its_owner(site: Site) -> None:
+async def test_a_bound_pod_whose_record_is_proven_is_adopted_without_its_owner(site: Site) -> None:
     owner = a_job_set_that_owns(site)
     async with site.running():
         site.kube.add_pod("runs", owner=owner)

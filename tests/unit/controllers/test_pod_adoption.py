@@ -9,7 +9,7 @@ import pytest
 
 from extender.controllers.owner_rounds import Controllers
 from extender.controllers.pod_adoption import PodAdoption
-from extender.domain.pods.claim import Claims
+from extender.domain.pods.allocation_record import AllocationRecords
 from extender.domain.renewal import replace
 from extender.domain.views import OwnerReference, PodView
 from extender.engine.deferred_pods import DeferredPods
@@ -52,7 +52,7 @@ def an_adoption(pods: list[PodView]) -> PodAdoption:
         **parts,
         owners=ReadableOwners(),
         clock=LoopClock(),
-        claims=Claims([b"key"], "cluster"),
+        allocation_records=AllocationRecords([b"key"], "cluster"),
         deferred=deferred,
         pods_of=lambda _key: (),
         fresh=lambda: True,

@@ -246,7 +246,7 @@ def test_nodes_without_a_pair_are_wrong_and_problems_are_named() -> None:
     pairs = NodeMap({"s1": "k1"}, {"k1": "s1"}, known=True)
     assert verdicts(nodes(pairs, 1, 1)) == [OK]
     assert verdicts(nodes(replace(pairs, without_kubernetes=tuple("abcdefg")), 1, 8)) == [WARNING]
-    assert verdicts(nodes(replace(pairs, problems=("claimed twice",)), 1, 1)) == [ERROR, OK]
+    assert verdicts(nodes(replace(pairs, problems=("stated twice",)), 1, 1)) == [ERROR, OK]
     assert verdicts(nodes(NodeMap(known=True), 3, 2)) == [ERROR]
 
 

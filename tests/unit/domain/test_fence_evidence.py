@@ -15,7 +15,7 @@ from extender.domain.nodes.fence_evidence import (
     FenceProofs,
     FenceScript,
 )
-from extender.domain.pods.claim import Claims
+from extender.domain.pods.allocation_record import AllocationRecords
 
 EPILOG, PROLOG = FenceScript.EPILOG, FenceScript.PROLOG_SLURMCTLD
 DAY, WITHIN = 86_400.0, 90.0
@@ -178,10 +178,10 @@ def test_evidence_of_another_cluster_or_key_is_none() -> None:
     assert FenceProofs([b"another key"], "cluster", "slurm").read(WRITTEN, "uid-1", "n1") == {}
 
 
-def test_neither_a_token_nor_a_claim_verifies_as_evidence() -> None:
+def test_neither_a_token_nor_an_allocation_record_verifies_as_evidence() -> None:
     token = hook_token(KEY, Mark("cluster", "slurm", "uid-1", 1))
-    claim = Claims([KEY], "cluster").written(1_000, "n1", "uid-1", "n1")
-    for text in (token, *claim.values()):
+    annotations = AllocationRecords([KEY], "cluster").written(1_000, "n1", "uid-1", "n1")
+    for text in (token, *annotations.values()):
         assert PROOFS.read(text, "uid-1", "n1") == {}
         assert PROOFS.read(f"slurm: v1.1000.0.{text}", "uid-1", "n1") == {}
 

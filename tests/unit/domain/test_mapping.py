@@ -71,10 +71,10 @@ def test_a_registered_node_is_no_other_while_its_own_is_away_or_says_that_it_is_
 def test_two_slurmds_on_one_node_or_one_on_two_are_in_dispute() -> None:
     found = map_nodes([a_node("k1"), a_node("s1")], nodes("s1", "s2"), {"s1": ["k1"], "s2": ["k1"]})
     assert dict(found.kubernetes) == {}
-    assert "Node k1 is claimed for Slurm nodes s1, s2 through its slurmd Pod" in found.problems
+    assert "Node k1 is stated for Slurm nodes s1, s2 through its slurmd Pod" in found.problems
     found = map_nodes([a_node("k1"), a_node("k2")], nodes("s1"), {"s1": ["k2", "k1"]})
     assert dict(found.kubernetes) == {}
-    assert found.problems == ("Slurm node s1 is claimed by Nodes k1, k2 through its slurmd Pod",)
+    assert found.problems == ("Slurm node s1 is stated by Nodes k1, k2 through its slurmd Pod",)
 
 
 def test_a_slurm_node_whose_slurmd_runs_on_another_node_is_not_the_node_of_its_name() -> None:
@@ -165,18 +165,18 @@ def test_the_label_that_no_kubelet_can_write_holds_against_what_others_state() -
 
 
 def test_two_nodes_that_state_one_name_are_both_left_out() -> None:
-    claimants = [a_node("k1", labels={LABEL: "s1"}), a_node("k2", annotations={LABEL: "s1"})]
-    found = map_nodes(claimants, nodes("s1"))
+    disputed = [a_node("k1", labels={LABEL: "s1"}), a_node("k2", annotations={LABEL: "s1"})]
+    found = map_nodes(disputed, nodes("s1"))
     assert found.kubernetes == {}
     (problem,) = found.problems
-    assert "s1 is claimed by Nodes k1, k2" in problem
+    assert "s1 is stated by Nodes k1, k2" in problem
 
 
 def test_a_label_and_an_annotation_that_differ_leave_the_node_out() -> None:
     found = map_nodes([a_node("k1", labels={LABEL: "s1"}, annotations={LABEL: "s2"})], nodes("s1", "s2"))
     assert found.kubernetes == {}
     (problem,) = found.problems
-    assert "Node k1 is claimed for Slurm nodes s1, s2" in problem
+    assert "Node k1 is stated for Slurm nodes s1, s2" in problem
 
 
 def test_a_stated_name_that_slurm_does_not_know_is_a_problem_and_nothing_else_is_tried() -> None:

@@ -62,7 +62,7 @@ def test_what_any_user_can_write_needs_the_right_user_or_a_recorded_id(
         (a_job(admin=encode_mark(Mark("c", "s2", "workload-1", 3))), OWNER, (None, False)),
     ],
 )
-def test_a_job_that_no_workload_claims_is_the_extenders_only_if_no_other_client_could_have_made_it(
+def test_a_job_that_no_workload_names_is_the_extenders_only_if_no_other_client_could_have_made_it(
     job: JobView, caller: int | None, said: tuple[Mark | None, bool]
 ) -> None:
     assert mark_of_orphan(job, Mark("c", "s", "", 0), caller) == said

@@ -136,14 +136,18 @@ def test_gates_of_others_are_named() -> None:
 @pytest.mark.parametrize("make", [absent, granted, cleared, lambda: Life(replace(absent().p, request=None))])
 def test_a_missing_resource_claim_is_reported_with_what_to_do(make: Callable[[], Life]) -> None:
     lacks = "ResourceClaim team/own, which Pod team/web names, does not exist. Create it, or delete the Pod."
-    said = why(make().p, replace(CONTEXT, claims=lacks, gang="1 of 2 Pods exist.", gates=("example.org/later",)))
+    said = why(
+        make().p, replace(CONTEXT, missing_resource_claim=lacks, gang="1 of 2 Pods exist.", gates=("example.org/later",))
+    )
     assert said.cause is Cause.RESOURCE_CLAIM_MISSING
     assert said.text.endswith(lacks)
 
 
 def test_a_missing_resource_claim_is_added_to_what_a_job_waits_for() -> None:
     place = QueuePosition("batch", "Resources")
-    said = why(waiting().p, replace(CONTEXT, claims="ResourceClaim team/own does not exist.", place=place))
+    said = why(
+        waiting().p, replace(CONTEXT, missing_resource_claim="ResourceClaim team/own does not exist.", place=place)
+    )
     assert said.cause is Cause.JOB_QUEUED
     assert said.text.endswith("Partition: batch. ResourceClaim team/own does not exist.")
 

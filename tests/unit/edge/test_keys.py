@@ -57,12 +57,12 @@ async def test_serve_without_a_key_ends_with_the_key_to_set_and_opens_no_listene
     assert process.returncode == 1
     text = said.decode()
     assert "Error: hooks.keyFile is not set: it must name a file with a random key" in text
-    assert "For a trial, set hooks.claims to unsigned." in text
+    assert "For a trial, set hooks.allocationProofs to unsigned." in text
     assert "listening" not in text
     assert "Traceback" not in text
 
 
-@pytest.mark.parametrize("hooks", ["{claims: unsigned}", "{keyFile: /no/such/file}", f"{{key: {KEY}}}"])
+@pytest.mark.parametrize("hooks", ["{allocationProofs: unsigned}", "{keyFile: /no/such/file}", f"{{key: {KEY}}}"])
 def test_a_key_or_the_word_that_none_is_wanted_lets_the_start_continue(hooks: str) -> None:
     text = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: t}\n"
     require_key(parse(f"{text}hooks: {hooks}\n", "test"))

@@ -1,4 +1,4 @@
-"""A line about a Pod says which by name and UID, one about a job by its number, and everybody calls these the same."""
+"""A line about a Pod names it and its UID or workload, one about a job its number, and all use the same fields."""
 
 from __future__ import annotations
 
@@ -44,4 +44,11 @@ def test_a_line_about_a_pod_or_job_says_which(where: str) -> None:
         return  # a mapping that is made elsewhere
     assert not names & OTHER_NAMES or where.startswith("controllers/dry_run"), where
     if "pod" in names:
-        assert "uid" in names, where
+        assert names & {"uid", "workload"}, where
+
+
+@pytest.mark.parametrize("where", CALLS)
+def test_the_key_of_a_workload_is_no_uid(where: str) -> None:
+    for keyword in CALLS[where].keywords:
+        if keyword.arg == "uid":
+            assert ast.unparse(keyword.value).rpartition(".")[2] not in {"key", "workload"}, where

@@ -249,7 +249,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-@pytest.mark.parametrize("who", [{"uid": "u1"}, {"pod": ["ns/p"], "uid": "u2"}, {"namespace": "ns", "name": "p"}])
+@pytest.mark.parametrize("who", [{"uid": "u1"}, {"pod": ["ns/p"], "workload": "u2"}, {"namespace": "ns", "name": "p"}])
 def test_lines_about_one_object_are_few_and_the_next_one_says_how_many_were_left_out(
     clock: list[float], who: dict[str, Any]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Which workload a job belongs to, where more than one has claimed it."""
+"""Which workload a job belongs to, where more than one names it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COPY = in_state(State.UNSURE, "copy", PlaceholderJob(JOB))
 """Made from the owner's manifest, with its annotations, and found at a start."""
 
 
-def test_a_job_that_a_second_workload_claimed_in_error_is_its_owners_again() -> None:
+def test_a_job_that_a_second_workload_named_in_error_is_its_owners_again() -> None:
     workloads = PlaceholderIndex()
     workloads.put(OWNER)
     workloads.put(COPY)
@@ -27,7 +27,7 @@ def test_a_job_that_a_second_workload_claimed_in_error_is_its_owners_again() -> 
     assert JOB in workloads.jobs
 
 
-def test_a_job_whose_last_claimant_is_forgotten_is_the_others_again() -> None:
+def test_a_job_whose_last_workload_is_forgotten_is_the_others_again() -> None:
     workloads = PlaceholderIndex()
     workloads.put(OWNER)
     workloads.put(COPY)
@@ -45,7 +45,7 @@ def test_an_id_that_was_given_out_again_is_the_later_workloads(nodes: tuple[str,
     assert workloads.workload_of_job(JOB) == "later"
 
 
-def test_nothing_is_left_of_an_unclaimed_job() -> None:
+def test_nothing_is_left_of_a_job_that_no_workload_names() -> None:
     workloads = PlaceholderIndex()
     workloads.put(replace(in_state(State.RELEASING, "owner", PlaceholderJob(JOB)), duplicate_jobs=frozenset({8})))
     assert workloads.jobs == {JOB, 8}

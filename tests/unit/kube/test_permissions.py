@@ -22,7 +22,7 @@ from simulator.kube.objects import owner_reference
 from simulator.kube.rbac import Permission
 from tests.builders.fake_api import a_rng, fake_api, running
 
-CLAIM = {"status.slurm-extender.io/job-id": "42", "status.slurm-extender.io/node": "n1"}
+ALLOCATION_RECORD = {"status.slurm-extender.io/job-id": "42", "status.slurm-extender.io/node": "n1"}
 
 pytestmark = pytest.mark.looptime
 
@@ -60,7 +60,7 @@ async def test_the_adapter_needs_these_permissions_and_no_others() -> None:
                 pod = api.server.add_pod(name, gates=[wellknown.GATE])
                 member = MemberRef(pod["metadata"]["uid"], "default", name)
                 await writer.annotate(member, {wellknown.CANCELLED: "{}"})
-                await writer.wake(member, CLAIM)
+                await writer.wake(member, ALLOCATION_RECORD)
                 await writer.bind(member, "n1", {})
                 await writer.bind(member, "n1", {})
                 await writer.end(member, "R", "text", voluntary)

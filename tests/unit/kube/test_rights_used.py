@@ -34,7 +34,7 @@ from tests.builders.fake_api import FakeApi, a_rng, fake_api, running
 from tests.builders.kustomize import CORE, documents
 from tests.builders.rights import shipped_rights
 
-CLAIM = {"status.slurm-extender.io/job-id": "42", "status.slurm-extender.io/node": "n1"}
+ALLOCATION_RECORD = {"status.slurm-extender.io/job-id": "42", "status.slurm-extender.io/node": "n1"}
 
 pytestmark = pytest.mark.looptime
 
@@ -115,7 +115,7 @@ async def write_pods(api: FakeApi) -> None:
         pod = api.server.add_pod(name, gates=[wellknown.GATE])
         member = MemberRef(pod["metadata"]["uid"], "default", name)
         await PodReader(api.connection, rng=a_rng()).read(member)
-        await writer.wake(member, CLAIM)
+        await writer.wake(member, ALLOCATION_RECORD)
         await writer.bind(member, "n1", {})
         await writer.end(member, "R", "text", voluntary)
     announcer = EventWriter(api.connection, clock=api.clock, instance="i")

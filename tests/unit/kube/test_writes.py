@@ -21,7 +21,7 @@ from simulator.kube.objects import Json
 from simulator.kube.pods import pod_key
 from tests.builders.fake_api import FakeApi, a_rng, fake_api
 
-CLAIM = {"status.slurm-extender.io/job-id": "42", "status.slurm-extender.io/node": "n1"}
+ALLOCATION_RECORD = {"status.slurm-extender.io/job-id": "42", "status.slurm-extender.io/node": "n1"}
 
 pytestmark = pytest.mark.looptime
 
@@ -169,22 +169,22 @@ async def test_a_binding_that_is_not_allowed_is_refused() -> None:
 async def test_waking_a_gated_pod_ungates_and_annotates_it_in_one_change() -> None:
     async with a_bench(gates=["first", wellknown.GATE, "last"]) as bench:
         before = bench.api.server.storage.version
-        assert (await bench.writer.wake(bench.member, CLAIM)).accepted
+        assert (await bench.writer.wake(bench.member, ALLOCATION_RECORD)).accepted
         assert bench.api.server.storage.version == before + 1
         assert bench.pod["spec"]["schedulingGates"] == [{"name": "first"}, {"name": "last"}]
-        assert bench.pod["metadata"]["annotations"] == CLAIM
+        assert bench.pod["metadata"]["annotations"] == ALLOCATION_RECORD
 
 
 async def test_the_last_gate_leaves_no_list_behind() -> None:
     async with a_bench(gates=[wellknown.GATE]) as bench:
-        assert (await bench.writer.wake(bench.member, CLAIM)).accepted
+        assert (await bench.writer.wake(bench.member, ALLOCATION_RECORD)).accepted
         assert "schedulingGates" not in bench.pod["spec"]
 
 
 async def test_waking_an_ungated_pod_annotates_it_and_keeps_what_is_there() -> None:
     async with a_bench(annotations={"mine": "stays"}) as bench:
-        assert (await bench.writer.wake(bench.member, CLAIM)).accepted
-        annotations = {"mine": "stays", **CLAIM}
+        assert (await bench.writer.wake(bench.member, ALLOCATION_RECORD)).accepted
+        annotations = {"mine": "stays", **ALLOCATION_RECORD}
         assert bench.pod["metadata"]["annotations"] == annotations
 
 
@@ -200,30 +200,30 @@ async def test_annotating_writes_nothing_else_and_to_no_other_pod_of_the_name() 
 
 async def test_waking_again_changes_nothing() -> None:
     async with a_bench(gates=[wellknown.GATE]) as bench:
-        await bench.writer.wake(bench.member, CLAIM)
+        await bench.writer.wake(bench.member, ALLOCATION_RECORD)
         before = bench.api.server.storage.version
-        assert (await bench.writer.wake(bench.member, CLAIM)).accepted
+        assert (await bench.writer.wake(bench.member, ALLOCATION_RECORD)).accepted
         assert bench.api.server.storage.version == before
 
 
 async def test_waking_does_not_touch_another_pod_of_the_same_name() -> None:
     async with a_bench() as bench:
         bench.replace()
-        assert not (await bench.writer.wake(bench.member, CLAIM)).accepted
+        assert not (await bench.writer.wake(bench.member, ALLOCATION_RECORD)).accepted
         assert "annotations" not in bench.pod["metadata"]
 
 
 async def test_waking_outlasts_a_short_outage() -> None:
     async with a_bench() as bench:
         bench.api.server.faults.add(KubeFault(method="PATCH", code=503, times=3))
-        assert (await bench.writer.wake(bench.member, CLAIM)).accepted
+        assert (await bench.writer.wake(bench.member, ALLOCATION_RECORD)).accepted
 
 
-async def test_a_repetition_does_not_write_the_claim_of_a_job_that_was_released_meanwhile() -> None:
+async def test_a_repetition_does_not_write_the_record_of_a_job_that_was_released_meanwhile() -> None:
     async with a_bench() as bench:
         bench.api.server.faults.add(KubeFault(method="PATCH", code=503, times=3))
         answers = iter([True, True, False])
-        woken = await bench.writer.wake(bench.member, CLAIM, wanted=lambda: next(answers))
+        woken = await bench.writer.wake(bench.member, ALLOCATION_RECORD, wanted=lambda: next(answers))
         assert not woken.accepted
         assert "no longer wanted" in woken.text
         assert "annotations" not in bench.pod["metadata"]
@@ -232,7 +232,7 @@ async def test_a_repetition_does_not_write_the_claim_of_a_job_that_was_released_
 async def test_waking_gives_up_in_time(looptime: LoopTimeProxy) -> None:
     async with a_bench() as bench:
         bench.api.refuse()
-        assert not (await bench.writer.wake(bench.member, CLAIM)).accepted
+        assert not (await bench.writer.wake(bench.member, ALLOCATION_RECORD)).accepted
         assert looptime <= 15
 
 

@@ -12,7 +12,7 @@ from extender.kube.wire.resource_claim import read_resource_claim
 RESULT = {"request": "cpus", "driver": "dra.cpu", "pool": "n1", "device": "cpudevmachine", "shareID": "s"}
 
 
-def claim(config: list[Any], *results: dict[str, str]) -> dict[str, Any]:
+def resource_claim(config: list[Any], *results: dict[str, str]) -> dict[str, Any]:
     devices = {"results": list(results or (RESULT,)), "config": config}
     return {"metadata": {"uid": "u", "name": "c", "namespace": "d"}, "status": {"allocation": {"devices": devices}}}
 
@@ -27,7 +27,7 @@ def held(*cpus: int) -> frozenset[DeviceId]:
 
 
 def test_the_cpus_of_the_request_are_held_and_not_the_device() -> None:
-    found = read_resource_claim(claim([entry("0,4-5")]))
+    found = read_resource_claim(resource_claim([entry("0,4-5")]))
     assert found.allocated is not None
     assert found.allocated[0].cpus == (0, 4, 5)
     assert found.devices == held(0, 4, 5)
@@ -47,12 +47,12 @@ def test_the_cpus_of_the_request_are_held_and_not_the_device() -> None:
     ids=["none", "backwards", "long", "too many", "another driver", "two requests", "every request"],
 )
 def test_a_share_without_readable_cpus_holds_nothing(config: list[Any]) -> None:
-    assert read_resource_claim(claim(config)).devices == frozenset()
+    assert read_resource_claim(resource_claim(config)).devices == frozenset()
 
 
 def test_a_device_without_a_share_is_held_as_a_whole() -> None:
     alone = {name: value for name, value in RESULT.items() if name != "shareID"}
-    assert read_resource_claim(claim([], alone)).devices == {DeviceId("dra.cpu", "n1", "cpudevmachine")}
+    assert read_resource_claim(resource_claim([], alone)).devices == {DeviceId("dra.cpu", "n1", "cpudevmachine")}
 
 
 def test_the_capacities_of_a_request_and_the_drivers_of_its_config_are_read() -> None:

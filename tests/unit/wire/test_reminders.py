@@ -13,7 +13,9 @@ from extender.kube.wire.resource_claim import read_resource_claim
 OWNER = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "name": "c", "uid": "u-1", "controller": True}
 
 
-def claim(name: str = "of-u-1", kind: str = REMINDER_CLASS, *, count: int = 1, users: int = 0) -> dict[str, Any]:
+def resource_claim(
+    name: str = "of-u-1", kind: str = REMINDER_CLASS, *, count: int = 1, users: int = 0
+) -> dict[str, Any]:
     requests = [{"name": name, "exactly": {"deviceClassName": kind}}] * count
     users_of = [{"resource": "pods", "name": "p", "uid": f"p-{number}"} for number in range(users)]
     meta = {"uid": "u", "name": "r", "namespace": "d", "labels": {DEVICE_REMINDER: "true"}, "ownerReferences": [OWNER]}
@@ -21,11 +23,18 @@ def claim(name: str = "of-u-1", kind: str = REMINDER_CLASS, *, count: int = 1, u
 
 
 def test_its_request_says_what_it_reminds_of() -> None:
-    assert read_resource_claim(claim()).reminds_of == "u-1"
+    assert read_resource_claim(resource_claim()).reminds_of == "u-1"
 
 
 @pytest.mark.parametrize(
-    "obj", [claim("device"), claim(kind="gpu.example.com"), claim(count=2), claim(count=0), claim(users=1)]
+    "obj",
+    [
+        resource_claim("device"),
+        resource_claim(kind="gpu.example.com"),
+        resource_claim(count=2),
+        resource_claim(count=0),
+        resource_claim(users=1),
+    ],
 )
-def test_any_other_claim_is_none_whatever_its_label_and_owner_say(obj: dict[str, Any]) -> None:
+def test_any_other_resource_claim_is_none_whatever_its_label_and_owner_say(obj: dict[str, Any]) -> None:
     assert read_resource_claim(obj).reminds_of == ""

@@ -1,4 +1,4 @@
-"""Release allocations whose nodes kube-scheduler does not use within `limits.allocationClaimTimeout`.
+"""Release allocations whose nodes kube-scheduler does not use within `limits.allocationOfferTimeout`.
 
 It does not ask for a Pod at all whose nodes have all become infeasible, so no call of it ends such a grant.
 """
@@ -28,7 +28,7 @@ _STILL_ASKED = (WAITING_TEXT, REFUSED_TEXT, ENDING_TEXT)
 """Said by `/filter` itself: a try that was under way when the grant came. Such a Pod comes back after its back-off."""
 
 
-class UnclaimedGrantController:
+class UnboundAllocationController:
     """Watch grants. Keys are those of workloads. `fresh`: return whether the informers are up to date.
 
     Otherwise nothing is released; nor where Kubernetes shows no Node at all, which says nothing about any of them.
@@ -58,7 +58,7 @@ class UnclaimedGrantController:
         self._before: dict[str, tuple[str, ...]] = {}
         """What it had said of the Pods of each workload when the grant was handed out."""
 
-        self._controller = Controller("unclaimed grants", self._reconcile, resync=Resync(self._granted))
+        self._controller = Controller("unbound allocations", self._reconcile, resync=Resync(self._granted))
 
     async def run(self) -> None:
         """Check until cancelled."""
@@ -78,7 +78,7 @@ class UnclaimedGrantController:
             self._refused.clear()
         elif p.wants and not p.job_occupied and (found := self._too_late(p, now)):
             node, why = found
-            self._engine.handle(key, e.NodeRefused(node, why), "claims")
+            self._engine.handle(key, e.NodeRefused(node, why), "unbound allocation")
         return Requeue(CHECK_EVERY)
 
     def _too_late(self, p: Placeholder, now: float) -> tuple[str, str] | None:
@@ -101,7 +101,7 @@ class UnclaimedGrantController:
             self._unusable.pop(p.key, None)
             self._refused.pop(p.key, None)
         waited = now - max(offered, self._sees_since) if offered is not None else 0.0
-        if waited > timing.unclaimed:
+        if waited > timing.not_offered:
             return node, f"kube-scheduler has not offered it for {waited:.0f} s."
         return None
 

@@ -150,7 +150,7 @@ async def test_a_copy_of_a_bound_pod_has_no_job_and_gets_an_event(site: Site, re
 
 
 @pytest.mark.parametrize("key", [POD, PROOF, NODE])
-async def test_a_pod_whose_claim_was_taken_away_in_part_keeps_its_job(site: Site, key: str) -> None:
+async def test_a_pod_whose_record_was_taken_away_in_part_keeps_its_job(site: Site, key: str) -> None:
     async with site.dying():
         site.kube.add_pod("web")
         await site.bound("web")
@@ -163,7 +163,7 @@ async def test_a_pod_whose_claim_was_taken_away_in_part_keeps_its_job(site: Site
         assert site.pod("web")["metadata"]["annotations"][PROOF]
 
 
-async def test_a_pod_that_claims_anothers_job_with_its_own_uid_takes_nothing_from_it(site: Site) -> None:
+async def test_a_pod_that_names_anothers_job_with_its_own_uid_takes_nothing_from_it(site: Site) -> None:
     async with site.dying():
         site.kube.add_pod("web", cpu="2")
         node = await site.bound("web")

@@ -17,13 +17,13 @@ from lab.site import Site
 from slurmclient import SlurmClient
 
 Json = dict[str, Any]
-CLAIM = {"resourceClaims": [{"name": "g", "resourceClaimTemplateName": "of-1"}]}
-ARMS: Mapping[str, Mapping[str, Any]] = {"with": CLAIM, "without": {}}
+WITH_RESOURCE_CLAIM = {"resourceClaims": [{"name": "g", "resourceClaimTemplateName": "of-1"}]}
+ARMS: Mapping[str, Mapping[str, Any]] = {"with": WITH_RESOURCE_CLAIM, "without": {}}
 PER_ROUND = NODES_WITH_SLURMD * GPUS // 2
 """Pods of each arm before all are removed: half of the devices stay free."""
 
 
-async def measure_claiming(load: Load, slurm: SlurmClient, site: Site, rounds: int, count: int) -> Json:
+async def measure_resource_claim(load: Load, slurm: SlurmClient, site: Site, rounds: int, count: int) -> Json:
     """Pods of both arms in turn, one at a time; the first of each is not counted.
 
     Pods of the extender are gated. Pods of a kube-scheduler without an extender are the floor. They have rounds of

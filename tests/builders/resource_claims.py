@@ -32,7 +32,7 @@ CPU_ORDER = (5, 1, 7, 3, 4, 0, 6, 2)
 def with_devices(site: Site) -> None:
     """Give each node four GPUs. Slurm takes the first that are free, and kube-scheduler the last."""
     site.kube.rbac = shipped_rights("devices")
-    site.scheduler.claims = dra = DynamicResources(site.kube)
+    site.scheduler.dynamic_resources = dra = DynamicResources(site.kube)
     dra.add_class(DRIVER, RESOURCE)
     for name in NAMES:
         site.slurm.controller.nodes[name].gres = {"gpu": 4}
@@ -45,7 +45,7 @@ def with_devices(site: Site) -> None:
 def with_cpus(site: Site) -> None:
     """Give each Node the driver's device for all CPUs, and their order in Slurm."""
     site.kube.rbac = shipped_rights("devices")
-    site.scheduler.claims = dra = DynamicResources(site.kube)
+    site.scheduler.dynamic_resources = dra = DynamicResources(site.kube)
     dra.add_class(CPU_DRIVER)
     for name in NAMES:
         site.slurm.controller.nodes[name].threads_per_core = 1
@@ -60,31 +60,31 @@ def _with_order(node: Json) -> None:
 
 def resources_of(site: Site) -> DynamicResources:
     """What does the control plane's part with ResourceClaims."""
-    assert site.scheduler.claims is not None
-    return site.scheduler.claims
+    assert site.scheduler.dynamic_resources is not None
+    return site.scheduler.dynamic_resources
 
 
-async def come_claiming(site: Site) -> None:
+async def come_with_resource_claims(site: Site) -> None:
     """The ResourceClaim is written before kube-scheduler may try the Pod."""
-    claims = [{"name": "g", "resourceClaimTemplateName": f"{DRIVER}x2"}]
-    site.kube.add_pod("web", gates=(GATE,), grace_s=2, spec_more={"resourceClaims": claims})
+    resource_claims = [{"name": "g", "resourceClaimTemplateName": f"{DRIVER}x2"}]
+    site.kube.add_pod("web", gates=(GATE,), grace_s=2, spec_more={"resourceClaims": resource_claims})
 
 
-async def claimed_and_bound(site: Site) -> None:
+async def bound_with_devices(site: Site) -> None:
     """A Pod on a node, with the devices of its ResourceClaim."""
-    await come_claiming(site)
+    await come_with_resource_claims(site)
     await site.bound("web")
 
 
 async def share_for_a_moment(site: Site) -> None:
     """Another scheduler allocates a device of the Pod, and frees it again: kube-schedulers forget who holds it."""
-    [claim] = [one for one in site.kube.storage.of(RESOURCE_CLAIMS) if devices_of(one)]
-    resources_of(site).share_for_a_moment(devices_of(claim)[0])
+    [resource_claim] = [one for one in site.kube.storage.of(RESOURCE_CLAIMS) if devices_of(one)]
+    resources_of(site).share_for_a_moment(devices_of(resource_claim)[0])
 
 
-async def claimed_and_reminded(site: Site) -> None:
+async def bound_and_reminded(site: Site) -> None:
     """The same Pod with a reminder of one of its devices."""
-    await claimed_and_bound(site)
+    await bound_with_devices(site)
     await share_for_a_moment(site)
     await site.until(lambda: any(map(is_reminder, site.kube.storage.of(RESOURCE_CLAIMS))), "a reminder")
 
@@ -96,11 +96,11 @@ async def come_for_an_extended_resource(site: Site) -> None:
 
 async def come_for_cpus(site: Site) -> None:
     """The ResourceClaim of a Guaranteed Pod is for all of its CPUs."""
-    claims = [{"name": "c", "resourceClaimTemplateName": f"{CPU_DRIVER}x2"}]
-    site.kube.add_pod("web", cpu="2", gates=(GATE,), grace_s=2, spec_more={"resourceClaims": claims})
+    resource_claims = [{"name": "c", "resourceClaimTemplateName": f"{CPU_DRIVER}x2"}]
+    site.kube.add_pod("web", cpu="2", gates=(GATE,), grace_s=2, spec_more={"resourceClaims": resource_claims})
 
 
-async def claimed_and_waiting(site: Site) -> None:
+async def granted_with_devices(site: Site) -> None:
     """A Pod with a device that kube-scheduler gives no node."""
     await _wait_unbound(site, DRIVER)
 
@@ -113,39 +113,39 @@ async def pinned_and_waiting(site: Site) -> None:
 async def _wait_unbound(site: Site, driver: str) -> None:
     site.scheduler.judge = lambda pod, _node: "never" if pod["metadata"]["name"] == "web" else ""
     dra = resources_of(site)
-    dra.add_claim(OWN, driver)
-    claims = [{"name": "g", "resourceClaimName": OWN}]
-    site.kube.add_pod("web", gates=(GATE,), grace_s=1, spec_more={"resourceClaims": claims})
+    dra.add_resource_claim(OWN, driver)
+    resource_claims = [{"name": "g", "resourceClaimName": OWN}]
+    site.kube.add_pod("web", gates=(GATE,), grace_s=1, spec_more={"resourceClaims": resource_claims})
     await site.until(lambda: bool(dra.devices_of(OWN)), "its allocation")
 
 
-def claims_in_order(site: Site) -> bool:
+def resource_claims_in_order(site: Site) -> bool:
     """No device and no CPU is held twice; Pods have those of their jobs, and what no Pod has is free."""
-    if site.scheduler.claims is None:
+    if site.scheduler.dynamic_resources is None:
         return True
-    claims = [one for one in site.kube.storage.of(RESOURCE_CLAIMS) if not is_reminder(one)]
-    held = [device for claim in claims for device in devices_of(claim)]
-    if site.scheduler.claims.doubly or len(held) != len(set(held)):
+    resource_claims = [one for one in site.kube.storage.of(RESOURCE_CLAIMS) if not is_reminder(one)]
+    held = [device for resource_claim in resource_claims for device in devices_of(resource_claim)]
+    if site.scheduler.dynamic_resources.doubly or len(held) != len(set(held)):
         return False
     reminders = [one for one in site.kube.storage.of(RESOURCE_CLAIMS) if is_reminder(one)]
     if any(not set(devices_of(one)) <= set(held) for one in reminders):
         return False
-    return all(_is_in_order(site, claim) for claim in claims)
+    return all(_is_in_order(site, resource_claim) for resource_claim in resource_claims)
 
 
-def is_reminder(claim: Json) -> bool:
+def is_reminder(resource_claim: Json) -> bool:
     """Whether the extender reminds kube-schedulers of a device by this ResourceClaim."""
-    return DEVICE_REMINDER in claim["metadata"].get("labels", {})
+    return DEVICE_REMINDER in resource_claim["metadata"].get("labels", {})
 
 
-def _is_in_order(site: Site, claim: Json) -> bool:
-    meta, reserved = claim["metadata"], claim.get("status", {}).get("reservedFor", ())
+def _is_in_order(site: Site, resource_claim: Json) -> bool:
+    meta, reserved = resource_claim["metadata"], resource_claim.get("status", {}).get("reservedFor", ())
     if not reserved:
-        return not (devices_of(claim) or meta.get("finalizers") or JOB_ID in meta.get("annotations", {}))
+        return not (devices_of(resource_claim) or meta.get("finalizers") or JOB_ID in meta.get("annotations", {}))
     name = reserved[0]["name"]
     node, jobs = site.node_of(name), site.jobs_of(name)
     if len(reserved) != 1 or len(jobs) != 1 or not node:
         return False
     given = [(DRIVER, node, f"gpu-{at}") for at in jobs[0].devices.get(node, {}).get("gpu", ())]
     given += [(CPU_DRIVER, node, f"{CPU_DEVICE}/{CPU_ORDER[core]}") for core in jobs[0].cores.get(node, ())]
-    return sorted(devices_of(claim)) == sorted(given)
+    return sorted(devices_of(resource_claim)) == sorted(given)

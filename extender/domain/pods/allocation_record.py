@@ -1,7 +1,7 @@
-"""The claim on a Pod: which job and which node Slurm gave it, and the proof that the extender wrote that.
+"""The allocation record on a Pod: which job and node Slurm gave it, and the proof that the extender wrote that.
 
 Authors of Pods can write any annotation and name any node, so annotations alone prove nothing. The proof is an HMAC
-over the Pod's UID, the job, the node and the place in a gang, made with a key that they do not have. A claim without
+over the Pod's UID, the job, the node and the place in a gang, made with a key that they do not have. A record without
 a valid proof is a hint: the extender reads the job, and it is the Pod's only if its own fields prove that
 (`domain.jobs.ownership`).
 """
@@ -56,7 +56,7 @@ class GangPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class AllocationRecord:
     """The job and the node that Slurm gave a Pod, as its annotations prove.
 
     `slurm_node` is Slurm's own name of that node; "": the Pod was not bound yet. `foreign`: what is written was written
@@ -71,7 +71,7 @@ class Claim:
     gang: GangPlace | None = None
 
     def job_on(self, node: str) -> int | None:
-        """Return the job for which the Pod was bound to this node; a grant's claim stays on a Pod that others bind."""
+        """Return the job for which the Pod was bound to this node; a grant's record stays on a Pod that others bind."""
         return self.job_id if node and self.node == node else None
 
     def gang_on(self, node: str) -> str:
@@ -88,15 +88,15 @@ def derive_key(key: bytes, purpose: bytes = _PURPOSE) -> bytes:
     return hmac.digest(extracted, purpose + b"\x01", hashlib.sha256)
 
 
-class Claims:
-    """Write and read the claims of one cluster's Pods.
+class AllocationRecords:
+    """Write and read the allocation records of one cluster's Pods.
 
     `keys` are those of the hooks: the first one signs, all verify, so that a key can be replaced while Pods run.
     """
 
     def __init__(self, keys: Sequence[bytes], cluster: str) -> None:
         if not keys:
-            raise ValueError("claims need a key: without one no proof can be made")
+            raise ValueError("allocation records need a key: without one no proof can be made")
         self._keys = tuple(derive_key(key) for key in keys)
         self._cluster = cluster
 
@@ -110,16 +110,16 @@ class Claims:
         proof = _proof(self._keys[0], self._cluster, uid, job_id, node, slurm_node, *_signed(gang))
         return {JOB_ID: str(job_id), NODE: node, POD_UID: uid, ALLOCATION_PROOF: proof, **given}
 
-    def read(self, annotations: Mapping[str, str], uid: str) -> Claim:
+    def read(self, annotations: Mapping[str, str], uid: str) -> AllocationRecord:
         """Return what the annotations say of the Pod with this UID."""
         if annotations.get(POD_UID, uid) != uid:
-            return Claim(foreign=True)
+            return AllocationRecord(foreign=True)
         job_id = _job_id(annotations.get(JOB_ID, ""))
         if job_id is None:
-            return Claim()
+            return AllocationRecord()
         node, slurm_node = annotations.get(NODE, ""), annotations.get(POD_SLURM_NODE, "")
         if max(len(node), len(slurm_node)) > LONGEST_NAME:  # no name of a node: it is not kept beside its proof
-            return Claim(hint=job_id)
+            return AllocationRecord(hint=job_id)
         gang = _gang_place(annotations)
         proof = annotations.get(ALLOCATION_PROOF, "")[:_LONGEST_PROOF].encode(errors="replace")
         if proof and any(
@@ -128,8 +128,8 @@ class Claims:
             )
             for key in self._keys
         ):
-            return Claim(job_id, node, slurm_node, gang=gang)
-        return Claim(hint=job_id)
+            return AllocationRecord(job_id, node, slurm_node, gang=gang)
+        return AllocationRecord(hint=job_id)
 
 
 def woken_at(wall: float) -> dict[str, str]:

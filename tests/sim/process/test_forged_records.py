@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from extender.domain.pods.claim import Claims
+from extender.domain.pods.allocation_record import AllocationRecords
 from simulator.slurm.records import SimNode
 from tests.builders.process_site import CLUSTER, CONFIG, NAMES, Site, unhurried_site
 from tests.builders.replicas import replicas
@@ -24,7 +24,7 @@ FORGERS = 6
 
 
 def forge(site: Site, number: int, job_id: int = 99_999) -> str:
-    """Create a Pod on the first node that claims a job there, and says it is on another Slurm node."""
+    """Create a Pod on the first node that names a job there, and says it is on another Slurm node."""
     name = f"forged-{number}"
     said = {JOB_ID: str(job_id), NODE: NAMES[0], SLURM_NODE: NAMES[number % len(NAMES)], PROOF: "v1." + "0" * 64}
     site.kube.add_pod(name, cpu="1m", annotations=said, node=NAMES[0], grace_s=600)
@@ -58,7 +58,7 @@ async def test_a_pod_that_slurm_did_not_place_holds_no_node_when_it_is_removed_b
         assert not site.drained()
 
 
-async def test_a_finalizer_lets_no_claim_hold_a_node_longer_than_its_pod_runs(site: Site) -> None:
+async def test_a_finalizer_lets_no_record_hold_a_node_longer_than_its_pod_runs(site: Site) -> None:
     """A Pod with a finalizer is not removed by force: its kubelet ends it, and then its phase says so."""
     site.kubelets.stop_s = 5
     async with site.running():
@@ -81,7 +81,7 @@ def guard_is_engaged(site: Site) -> bool:
 
 
 @pytest.mark.parametrize("restart", [False, True])
-async def test_pods_with_forged_claims_hold_no_node_and_engage_no_guard(site: Site, restart: bool) -> None:
+async def test_pods_with_forged_records_hold_no_node_and_engage_no_guard(site: Site, restart: bool) -> None:
     site.kubelets.stop_s = 10**6  # deaf to SIGTERM
     async with site.dying() as die:
         await site.until(lambda: site.extender.ready, "readiness")
@@ -102,7 +102,7 @@ async def test_pods_with_forged_claims_hold_no_node_and_engage_no_guard(site: Si
         assert "deletionTimestamp" not in site.pod("innocent")["metadata"]
 
 
-async def test_a_forged_claim_to_a_live_job_of_another_pod_changes_nothing_of_it(site: Site) -> None:
+async def test_a_forged_record_of_a_live_job_of_another_pod_changes_nothing_of_it(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("victim", cpu="2")
         await site.bound("victim")
@@ -131,13 +131,13 @@ async def test_a_copied_proof_proves_nothing_about_the_copy(site: Site) -> None:
         assert not site.drained()
 
 
-async def test_the_claim_to_an_older_job_of_the_same_pod_does_not_hide_its_present_one(site: Site) -> None:
-    """The author keeps an earlier claim, which was proven then, and writes it back while no extender runs."""
+async def test_the_record_of_an_older_job_of_the_same_pod_does_not_hide_its_present_one(site: Site) -> None:
+    """The author keeps an earlier record, which was proven then, and writes it back while no extender runs."""
     async with site.dying():
         site.kube.add_pod("web", cpu="2")
         node = await site.bound("web")
     [job] = site.jobs_of("web")
-    older = Claims([b"secret"], CLUSTER).written(job.job_id + 7, node, site.uid("web"), node)
+    older = AllocationRecords([b"secret"], CLUSTER).written(job.job_id + 7, node, site.uid("web"), node)
     site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].update(older))
     async with site.running():
         await site.until(lambda: site.placeholder("web").job_id == job.job_id, "its job")
@@ -153,7 +153,7 @@ def by_another_key(site: Site) -> None:
 
 
 def unsigned(site: Site) -> None:
-    site.config = site.config.replace(KEYED, "claims: unsigned")
+    site.config = site.config.replace(KEYED, "allocationProofs: unsigned")
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ async def test_a_lost_key_costs_nothing_while_jobs_live_even_with_slurm_away(
         assert not any("BoundWithoutSlurm" in site.events(name) for name in names)
         site.slurm.restd.slurmctld_up = True
         await site.until(lambda: site.extender.ready, "readiness", within=600)
-        signed = Claims(site.extender.hook_keys, CLUSTER)
+        signed = AllocationRecords(site.extender.hook_keys, CLUSTER)
         await site.until(
             lambda: all(signed.read(site.pod(n)["metadata"]["annotations"], site.uid(n)).job_id for n in names),
             "new proofs",
@@ -219,7 +219,7 @@ async def test_while_a_key_is_replaced_either_replica_continues_with_the_others_
         for process in list(both.processes[:-1]):
             process.kill()
         await both.led(other_than=first)
-        signed = Claims([b"another"], CLUSTER)
+        signed = AllocationRecords([b"another"], CLUSTER)
         await site.until(
             lambda: bool(signed.read(site.pod("web")["metadata"]["annotations"], site.uid("web")).job_id), "a new proof"
         )
