@@ -31,12 +31,12 @@ from lab.errors import LabError
 from lab.etcd import Etcd
 from lab.kubectl import kubectl
 from lab.kwok import kwok
+from lab.managed_service import ManagedService
 from lab.ports import Ports
 from lab.probe import decoded, request
 from lab.process import Daemon
 from lab.sandbox import Sandbox
 from lab.scheduler import DEFAULT_CONFIG, scheduler
-from lab.standing import Standing
 
 ETCD_FROM = "24.11"
 """The Slurm release whose chroot etcd is taken from."""
@@ -48,7 +48,7 @@ BY_KWOK = "lab.slurm-extender.io/kubelet"
 """Label of the Nodes that kwok manages, where others have kubelets."""
 
 
-class Kubernetes(Standing):
+class Kubernetes(ManagedService):
     """One control plane, up between ``with`` and its end; several may run at once.
 
     ``users`` come on top of the lab's own (an administrator, the control plane, the extender's ServiceAccounts): the

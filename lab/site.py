@@ -22,13 +22,13 @@ from lab.credentials import EXTENDER
 from lab.errors import LabError
 from lab.extender import PROGRAM, Addresses, configuration, extender, log_entries
 from lab.kube import ETCD_FROM, Kubernetes
+from lab.managed_service import ManagedService
 from lab.pods import pod
 from lab.ports import Ports
 from lab.probe import decoded, request
 from lab.process import Daemon, log_tail
 from lab.sandbox import Sandbox
 from lab.slurm import Machines, Slurm
-from lab.standing import Standing
 from lab.topology import KubeNode, Topology, standard
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class ApiOptions:
     runtime_config: str = ""
 
 
-class Site(Standing):
+class Site(ManagedService):
     """Everything up between ``with`` and its end; the extender is a process with exactly the shipped rights.
 
     ``config`` is laid over the extender's configuration, group by group. ``topology`` is :func:`lab.topology.standard`

@@ -13,6 +13,7 @@ from lab import build_slurm, registry
 from lab.cache import cache_folder
 from lab.clock import now, wait_until
 from lab.errors import LabError
+from lab.managed_service import ManagedService
 from lab.mariadb import mariadb
 from lab.ports import Ports
 from lab.probe import decoded, request
@@ -29,7 +30,6 @@ from lab.slurm_conf import (
     slurm_conf,
 )
 from lab.slurmdbd import slurmdbd, write_slurmdbd_conf
-from lab.standing import Standing
 
 __all__ = ["DEFAULT_PARTITIONS", "Partition", "Slurm", "SlurmNode"]
 
@@ -49,7 +49,7 @@ by node. They must be running."""
 SETTLING = {"UNKNOWN", "DOWN", "NOT_RESPONDING", "FUTURE", "REBOOT_REQUESTED"}
 
 
-class Slurm(Standing):
+class Slurm(ManagedService):
     """One cluster, up between ``with`` and its end; several may run at once, of one release or of two.
 
     ``config`` are keys of slurm.conf over the lab's own; ``files`` are scripts put beside slurm.conf (an Epilog, say),
