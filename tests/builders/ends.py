@@ -13,11 +13,21 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from lab.arenas import EXTERNAL, FENCE, GRACE_TIME_S, NOTES, PLACES, SITE_KEY, WITH_SLURMD, Grounds, arenas
 from lab.clock import now
 from lab.errors import LabError
 from lab.extender import PROGRAM
 from lab.pods import required_affinity
+from lab.preemption_sites import (
+    EXTERNAL,
+    FENCE,
+    GRACE_TIME_S,
+    NOTES,
+    PLACES,
+    SITE_KEY,
+    WITH_SLURMD,
+    PartitionSet,
+    preemption_topology,
+)
 from lab.site import PodRef, QueuedJob, Site
 from lab.slurm_conf import HOME
 from tests.builders.ordinary_jobs import submit_ordinary
@@ -114,7 +124,7 @@ def ends(mode: str, count: int, seed: int, *, once: bool = False, among: Iterabl
 
 
 CONFIG: dict[str, dict[str, Any]] = {
-    "slurm": {"killWait": "10s", "sendUserSignal": True, "defaultPartition": WITH_SLURMD.calm},
+    "slurm": {"killWait": "10s", "sendUserSignal": True, "defaultPartition": WITH_SLURMD.preempted_at_once},
     "hooks": {"wait": "8s"},
 }
 
@@ -152,13 +162,15 @@ def arena_site(release: str, workdir: Path, places: Sequence[str] = PLACES, *, w
     config = {**CONFIG, "hooks": {**CONFIG["hooks"], "siteKeyFile": str(key)}}
     if not warned:
         config["slurm"] = {**CONFIG["slurm"], "sendUserSignal": False}
-    with Site(release, topology=arenas(release, places), config=config, audit=True, workdir=workdir) as site:
+    with Site(
+        release, topology=preemption_topology(release, places), config=config, audit=True, workdir=workdir
+    ) as site:
         install_fence(site, key)
         yield site
 
 
-def grounds(mode: str) -> Grounds:
-    """Where Pods of this mode are ended."""
+def partitions_for(mode: str) -> PartitionSet:
+    """Return the partitions in which Pods of this mode end."""
     return EXTERNAL if mode == "external" else WITH_SLURMD
 
 
@@ -173,22 +185,22 @@ class Arena:
 
     def play(self, end: End, number: int) -> Ended:
         """Let one end happen, and wait until the next job and the next Pod have had the node."""
-        site, own = self.site, grounds(end.mode)
-        partition = own.warned if end.kind is Kind.WARNED else own.calm
+        site, own = self.site, partitions_for(end.mode)
+        partition = own.preempted_with_grace if end.kind is Kind.WARNED else own.preempted_at_once
         limit = {TIME_LIMIT: "1"} if end.kind is Kind.LIMIT else {}
         victim = self._pod(f"victim-{number}", end, partition, VICTIM_CPUS, limit)
         site.bound(victim, timeout_s=120)
         job = self._job(victim)
-        bystander = self.submit(end.mode, own.safe, BYSTANDER_CPUS)
+        bystander = self.submit(end.mode, own.never_preempted, BYSTANDER_CPUS)
         self.running(bystander)
         preempts = end.kind in {Kind.WARNED, Kind.PREEMPT}
 
         def queue_job() -> int:
             # As `JobRequeue=1` has it: docs/fences.md says when Slurm requeues a job whose PrologSlurmctld waited.
-            return self.submit(end.mode, own.over if preempts else own.calm, NEXT_CPUS, requeue=True)
+            return self.submit(end.mode, own.preempting if preempts else own.preempted_at_once, NEXT_CPUS, requeue=True)
 
         next_job = queue_job() if not (preempts or end.pod_first) else 0
-        next_pod = self._pod(f"next-{number}", replace(end, grace_s=1), own.calm, NEXT_CPUS)
+        next_pod = self._pod(f"next-{number}", replace(end, grace_s=1), own.preempted_at_once, NEXT_CPUS)
         self._job(next_pod)
         next_job = next_job or queue_job()
         gone = self._do(end, victim, job)
@@ -348,24 +360,26 @@ def play(site: Site, wanted: Sequence[End], namespace: str) -> list[Ended]:
             with turn:
                 found.append(ended)
 
-    places = [Arena(site, node, namespace) for node in grounds(wanted[0].mode).nodes[: len(wanted)]]
+    places = [Arena(site, node, namespace) for node in partitions_for(wanted[0].mode).nodes[: len(wanted)]]
     with ThreadPoolExecutor(len(places)) as workers:
         for done in [workers.submit(work, place) for place in places]:
             done.result()
     return found
 
 
-def herd(site: Site, own: Grounds, mode: str, kind: Kind, namespace: str, *, grace_s: int) -> tuple[int, float]:
-    """One preemptor that may choose among nodes full of Pods; how many of them it cost, and how long it took."""
-    partition = own.warned if kind is Kind.WARNED else own.calm
-    arenas_ = [Arena(site, node, namespace) for node in own.nodes]
+def preempt_one_of(
+    site: Site, own: PartitionSet, mode: str, kind: Kind, namespace: str, *, grace_s: int
+) -> tuple[int, float]:
+    """Submit one preempting job for any of several full nodes; return how many Pods it ended, and its wait."""
+    partition = own.preempted_with_grace if kind is Kind.WARNED else own.preempted_at_once
+    choices = [Arena(site, node, namespace) for node in own.nodes]
     end = End(kind, mode, grace_s, pod_first=False)
-    pods = [arena.victim(f"herd-{number}", end, partition) for number, arena in enumerate(arenas_)]
+    pods = [arena.victim(f"choice-{number}", end, partition) for number, arena in enumerate(choices)]
     for pod in pods:
         site.bound(pod, timeout_s=120)
-    preemptor = arenas_[0].submit(mode, own.over, NEXT_CPUS, anywhere=True)
+    preemptor = choices[0].submit(mode, own.preempting, NEXT_CPUS, anywhere=True)
     _, seconds = site.timed(
-        lambda: arenas_[0].state(preemptor) == "RUNNING", "the preemptor runs", timeout_s=GRACE_TIME_S + 60
+        lambda: choices[0].state(preemptor) == "RUNNING", "the preemptor runs", timeout_s=GRACE_TIME_S + 60
     )
     site.elapse(16)  # in which Slurm would take the next victim
     alive = [found for pod in pods if (found := site.read(pod)) and "deletionTimestamp" not in found["metadata"]]
@@ -374,5 +388,5 @@ def herd(site: Site, own: Grounds, mode: str, kind: Kind, namespace: str, *, gra
         site.delete(pod)
     for pod in pods:
         site.gone(pod, timeout_s=90)
-    site.wait_for(lambda: not arenas_[0].reasons(own.nodes), "no node of the herd is drained", timeout_s=60)
+    site.wait_for(lambda: not choices[0].reasons(own.nodes), "none of these nodes is drained", timeout_s=60)
     return len(pods) - len(alive), seconds

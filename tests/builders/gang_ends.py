@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import Any
 
 from extender.domain.wellknown import FENCE_EVIDENCE, GANG, GANG_SIZE
-from lab.arenas import Grounds
 from lab.pods import required_affinity
+from lab.preemption_sites import PartitionSet
 from lab.site import PodRef, QueuedJob, Site
 from tests.builders.ends import TIME_LIMIT
 from tests.builders.stage import MODE, PARTITION
@@ -109,7 +109,7 @@ def jobs_of(site: Site, namespace: str) -> list[QueuedJob]:
     return [job for job in site.squeue() if job.name.startswith(f"{namespace}/")]
 
 
-def begin(site: Site, end: GangEnd, job: QueuedJob, own: Grounds) -> None:
+def begin(site: Site, end: GangEnd, job: QueuedJob, own: PartitionSet) -> None:
     """Let an end begin that does not begin by itself."""
     *others, last = sorted(site.expand(job.node), key=own.nodes.index)
     if end is GangEnd.CANCEL:

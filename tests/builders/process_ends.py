@@ -16,14 +16,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from lab.arenas import PLACES, arenas
 from lab.clock import now
 from lab.instants import slurm_instants
 from lab.kubelet_site import KubeletSite
 from lab.node import KubeletOptions
 from lab.pods import container, required_affinity
+from lab.preemption_sites import PLACES, preemption_topology
 from lab.site import PodRef, QueuedJob
-from tests.builders.ends import CONFIG, TIME_LIMIT, grounds, install_fence, site_key
+from tests.builders.ends import CONFIG, TIME_LIMIT, install_fence, partitions_for, site_key
 from tests.builders.ordinary_jobs import submit_ordinary
 from tests.builders.stage import MODE, PARTITION
 
@@ -103,7 +103,7 @@ def real_site(
     """A site of real nodes with the fence script installed; `nodes` of each kind that the release has."""
     key = site_key(workdir)
     config = {**CONFIG, "hooks": {**CONFIG["hooks"], "siteKeyFile": str(key)}}
-    topology = arenas(release, PLACES, size=nodes)
+    topology = preemption_topology(release, PLACES, size=nodes)
     real = [node.name for node in topology.kube_nodes]
     with KubeletSite(
         release, topology=topology, real=real, kubelets=kubelets, config=config, audit=True, workdir=workdir
@@ -139,19 +139,19 @@ class RealArena:
 
     def play(self, end: RealEnd, number: int) -> RealEnded:
         """Let one end happen, and wait until the next job and the next Pod have had the node."""
-        own = grounds(end.mode)
+        own = partitions_for(end.mode)
         # Files of probes stay: no two probes of a node have one name.
         victim_name, next_name = (f"{role}-{self.namespace}-{number}" for role in ("victim", "next"))
         options = RUN_FOR.get(end.kind, "-linger -1s")
         extra = {"activeDeadlineSeconds": 5} if end.kind is RealKind.DEADLINE else {}
         limit = {TIME_LIMIT: "1"} if end.kind is RealKind.LIMIT else {}
-        victim = self.pod(victim_name, end, own.calm, VICTIM_CPUS, options, annotations=limit, **extra)
+        victim = self.pod(victim_name, end, own.preempted_at_once, VICTIM_CPUS, options, annotations=limit, **extra)
         self.site.bound(victim, timeout_s=120)
         job = self.job(victim)
         self.started(victim_name)
-        partition = own.over if end.kind is RealKind.PREEMPT else own.calm
+        partition = own.preempting if end.kind is RealKind.PREEMPT else own.preempted_at_once
         next_job = self.submit(end.mode, partition)
-        next_pod = self.pod(next_name, RealEnd(end.kind, end.mode, 1), own.calm, NEXT_CPUS, "-shared")
+        next_pod = self.pod(next_name, RealEnd(end.kind, end.mode, 1), own.preempted_at_once, NEXT_CPUS, "-shared")
         self.execute(end, victim, job)
         self.running(next_job)
         pod_started = self.started(next_name, within_s=RELEASED_WITHIN_S)
@@ -305,7 +305,7 @@ def play_real(site: KubeletSite, wanted: Sequence[RealEnd], namespace: str) -> l
             with turn:
                 found.append(ended)
 
-    prefix = grounds(wanted[0].mode).prefix
+    prefix = partitions_for(wanted[0].mode).prefix
     places = [RealArena(site, name, namespace) for name in site.nodes if name.startswith(f"{prefix}arena")]
     with ThreadPoolExecutor(len(places)) as workers:
         for done in [workers.submit(work, place) for place in places]:
