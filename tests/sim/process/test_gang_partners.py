@@ -59,7 +59,7 @@ class PartnerKiller:
         self._pattern, self._left = STEPS[step]
         self._kill = kill
         self.fired = False
-        self.tap = RequestTap(hears=self._passes) if answered else RequestTap(asks=self._passes)
+        self.tap = RequestTap(on_response=self._passes) if answered else RequestTap(on_request=self._passes)
 
     def _passes(self, sent: TappedRequest) -> None:
         if not self.fired and re.fullmatch(self._pattern, f"{sent.method} {sent.path}"):
