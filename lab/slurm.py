@@ -230,26 +230,13 @@ class Slurm(ManagedService):
         """SIGKILL to slurmrestd."""
         self._slurmrestd.kill()
 
-    def restart_slurmrestd(self) -> None:
-        """Stop and start slurmrestd, on the same port."""
-        self.stop_slurmrestd()
-        self.start_slurmrestd()
-
     def start_slurmd(self, node: str) -> None:
         """Start the slurmd of ``node``; the node is back a moment later (see :meth:`wait_nodes_ready`)."""
         self.daemon(node).start()
 
-    def stop_slurmd(self, node: str, *, grace_s: float = 30) -> None:
-        """SIGTERM: slurmd waits for its Epilogs; SIGKILL after ``grace_s``."""
-        self.daemon(node).stop(grace_s=grace_s)
-
     def kill_slurmd(self, node: str) -> None:
         """SIGKILL: steps, scripts and Epilogs of the node live on."""
         self.daemon(node).kill()
-
-    def restart_slurmd(self, node: str) -> None:
-        """Stop and start the slurmd of ``node``."""
-        self.daemon(node).restart()
 
     def reconfigure(self, config: Mapping[str, str]) -> None:
         """Change keys of slurm.conf and ``scontrol reconfigure``; an empty value removes a key."""

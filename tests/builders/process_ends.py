@@ -56,7 +56,6 @@ class RealKind(StrEnum):
 SLOW = (RealKind.FORCED, RealKind.THEN_FORCED, RealKind.AWAY_FORCED, RealKind.LIMIT, RealKind.POWER_CUT)
 """These take a minute and more."""
 
-WITHOUT_SIGTERM = (RealKind.SUCCEEDS, RealKind.FAILS)
 RUN_FOR = {RealKind.SUCCEEDS: "-run-for 4s", RealKind.FAILS: "-run-for 4s -exit 3"}
 GRACES = (1, 2, 3, 5, 8, 12, 20, 30)
 
