@@ -20,7 +20,7 @@ def _three_nodes() -> tuple[SlurmNode, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabOptions:
-    """What a lab is made of; the fields are those of :class:`lab.slurm.Slurm` and :class:`lab.kube.Kubernetes`.
+    """Describe the parts of a lab; the fields are those of :class:`lab.slurm.Slurm` and :class:`lab.kube.Kubernetes`.
 
     ``scheduler_config`` starts a kube-scheduler with that KubeSchedulerConfiguration; None starts none.
     """
