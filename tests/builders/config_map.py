@@ -30,5 +30,5 @@ class MountedConfigMap:
             shutil.rmtree(self._folder / old)
 
     def loses_its_key(self) -> None:
-        """The link to it stands for nothing any more."""
+        """Remove the target of the link."""
         (self._folder / "..data" / self.file.name).unlink()

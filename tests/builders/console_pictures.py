@@ -1,4 +1,4 @@
-"""What the console of a simulated cluster shows, recorded, so that a browser can read it in real time."""
+"""Recorded answers of the console of a simulated cluster, for a browser that reads them in real time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who has which device, by every version of every ResourceClaim and Pod in the order in which etcd has them."""
+"""A ledger of devices and their holders, by every version of every ResourceClaim and Pod in the order of etcd."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Bound:
 
 @dataclass(slots=True)
 class DeviceLedger:
-    """What a sequence of changes leads to, and what was wrong meanwhile."""
+    """Hold the result of a sequence of changes, and the violations on the way."""
 
     bound: dict[str, Bound] = field(default_factory=dict)
     """By UID of the Pod."""
@@ -80,7 +80,7 @@ class DeviceLedger:
             self._judge()
 
     def claims_of(self, uid: str) -> list[Json]:
-        """The ResourceClaims that are reserved for a Pod."""
+        """Return the ResourceClaims that are reserved for a Pod."""
         return [claim for claim in self._claims.values() if uid in _reserved(claim)]
 
     def _note_allocation(self, claim: Json, *, gone: bool) -> None:

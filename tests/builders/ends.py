@@ -41,7 +41,7 @@ TIME_LIMIT = "slurm-extender.io/time-limit"
 
 
 class Kind(StrEnum):
-    """How a Pod or its job ends."""
+    """Name a cause of the end of a Pod or its job."""
 
     CANCEL = "an administrator cancels the job"
     DELETE = "the Pod is deleted by its owner"
@@ -102,7 +102,7 @@ class Ended:
 
 
 def ends(mode: str, count: int, seed: int, *, once: bool = False, among: Iterable[Kind] = Kind) -> list[End]:
-    """`count` ends of this mode, every kind `among` these in turn, with graces from 1 s to 60 s; the slowest first.
+    """Return `count` ends of this mode, every kind `among` these in turn, with graces from 1 s to 60 s; slowest first.
 
     `once`: one of each kind, with short graces.
     """
@@ -130,7 +130,7 @@ CONFIG: dict[str, dict[str, Any]] = {
 
 
 def site_key(workdir: Path) -> Path:
-    """A file with the key of a site's fence script."""
+    """Write a file with the key of a site's fence script, and return its path."""
     key = workdir / SITE_KEY
     key.touch(mode=0o600)
     key.write_text("0123456789" * 4)
@@ -154,7 +154,7 @@ def install_fence(site: Site, key: Path) -> None:
 
 @contextmanager
 def arena_site(release: str, workdir: Path, places: Sequence[str] = PLACES, *, warned: bool = True) -> Iterator[Site]:
-    """A site with the fence script installed in these places.
+    """Start a site with the fence script installed in these places.
 
     `warned`: Slurm warns scripts of a preemption. Else mode `auto` would not choose a script for that reason.
     """
@@ -254,7 +254,7 @@ class Arena:
         return 0.0
 
     def submit(self, mode: str, partition: str, cpus: int, *, anywhere: bool = False, requeue: bool = False) -> int:
-        """An ordinary job for this node; its script's first line writes when it started."""
+        """Submit an ordinary job for this node; its script's first line writes when it started."""
         job_id = submit_ordinary(
             self.site,
             partition,
@@ -292,7 +292,7 @@ class Arena:
         )
 
     def state(self, job_id: int) -> str:
-        """Slurm's word for a job, "" where it knows none."""
+        """Return the state of a job in Slurm, "" if Slurm has no such job."""
         return self.site.slurm.run("squeue", "-h", "-t", "all", "-o", "%T", "-j", str(job_id)).strip()
 
     def _node_state(self) -> str:
@@ -302,11 +302,11 @@ class Arena:
         return self.reasons([self.node])
 
     def reasons(self, nodes: Iterable[str]) -> str:
-        """Why these nodes are drained or down."""
+        """Return why these nodes are drained or down."""
         return self.site.slurm.run("sinfo", "-h", "-R", "-n", ",".join(nodes), "-o", "%E").strip()
 
     def victim(self, name: str, end: End, partition: str) -> PodRef:
-        """A Pod that leaves no room for the next one."""
+        """Create a Pod that leaves no room for the next one."""
         return self._pod(name, end, partition, VICTIM_CPUS)
 
     def _first_line(self, job_id: int, within_s: float) -> float:
@@ -329,7 +329,7 @@ class Arena:
 
 
 def epilog_runs(node: str) -> bool:
-    """Whether an Epilog of ours runs for this node, as the machine's process list tells."""
+    """Return whether an Epilog of the lab runs for this node, by the machine's process list."""
     mine = f"\0SLURMD_NODENAME={node}\0".encode()
     for process in Path("/proc").glob("[0-9]*"):
         try:

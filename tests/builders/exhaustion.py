@@ -32,7 +32,7 @@ class Depth:
 
 @dataclass(slots=True)
 class Walked:
-    """What was visited. `pairs` and `edges` say at which depth each was reached first."""
+    """Hold the visited pairs. `pairs` and `edges` have the depth at which each was reached first."""
 
     depths: list[Depth] = field(default_factory=list)
     states: dict[State, int] = field(default_factory=dict)
@@ -43,12 +43,12 @@ class Walked:
 
     @property
     def steps(self) -> int:
-        """All of them; each was held to its rule and to the invariants."""
+        """Return the number of all steps; each was checked against its rule and the invariants."""
         return sum(depth.steps for depth in self.depths)
 
     @property
     def unreached(self) -> list[Pair]:
-        """Entries of the table that nothing led to."""
+        """Return entries of the table that no step reached."""
         return sorted(
             {(state, kind.__name__) for state, rules in TABLE.items() for kind in rules} - set(self.pairs) - NEVER_GIVEN
         )

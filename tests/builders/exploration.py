@@ -179,7 +179,7 @@ def instants(p: Placeholder, event: e.Event) -> tuple[float, ...]:
 
 
 def rebased(p: Placeholder, now: float) -> Placeholder:
-    """The same placeholder as if it were `NOW`, with numbers that only ever grow kept small."""
+    """Return the same placeholder as if it were `NOW`, with numbers that only ever grow kept small."""
 
     def at(instant: float | None) -> float | None:
         return None if instant is None else NOW + instant - now
@@ -219,7 +219,7 @@ def rebased(p: Placeholder, now: float) -> Placeholder:
 
 
 def essence(p: Placeholder, now: float) -> tuple[object, ...]:
-    """What tells placeholders apart here: not texts, and of instants only whether they are in the future."""
+    """Return the identity of a placeholder here: no texts, and of instants only whether they are in the future."""
 
     def due(instant: float | None) -> bool | None:
         return None if instant is None else instant > now

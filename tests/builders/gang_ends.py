@@ -18,7 +18,7 @@ EVIDENCE_WITHIN_S = 90.0
 
 
 class GangEnd(StrEnum):
-    """What ends a gang, or a part of it."""
+    """Name a cause of the end of a gang, or of a part of it."""
 
     CANCEL = "an administrator cancels the job"
     PREEMPT = "native jobs of a higher tier preempt the job"

@@ -102,7 +102,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
 
 
 def readers() -> Iterator[tuple[str, Reader]]:
-    """Every reader of text that a stranger can have written; forms of settings come from the table of them."""
+    """Yield every reader of text from an untrusted source; forms of settings come from the table of them."""
     for setting in SETTINGS:
         yield f"setting {setting.name}", setting.form.read
     yield "SUNK's timeout in seconds", SECONDS_AS_MINUTES.read
@@ -172,7 +172,7 @@ def _affinity(text: str) -> object:
 
 
 def cpu_time(read: Reader, text: str) -> float:
-    """CPU seconds of one reading. Its own errors are answers; any other is raised."""
+    """Return the CPU seconds of one reading. The reader's own errors count as answers; any other is raised."""
     gc.disable()  # a collection costs as much as all that is alive, whatever the reader does
     before = time.process_time()  # what is measured here
     try:
@@ -185,12 +185,12 @@ def cpu_time(read: Reader, text: str) -> float:
 
 @cache
 def texts_of(shape: str, shorter_by: int) -> list[str]:
-    """Texts of one shape and of each length."""
+    """Return texts of one shape and of each length."""
     return [SHAPES[shape](size // shorter_by) for size in SIZES]
 
 
 def offences(pairs: Iterable[tuple[str, Reader]]) -> Iterator[dict[str, Any]]:
-    """Readers and shapes that grow faster than in proportion."""
+    """Yield readers and shapes that grow faster than in proportion."""
     for name, read in pairs:
         for shape in SHAPES:
             texts = texts_of(shape, SLOW if name.startswith(YAML) else 1)
@@ -204,7 +204,7 @@ def offences(pairs: Iterable[tuple[str, Reader]]) -> Iterator[dict[str, Any]]:
 
 
 def _grows(read: Reader, texts: list[str]) -> bool:
-    """Whether the shortest times of so many tries grow faster than in proportion."""
+    """Return whether the shortest times of so many tries grow faster than in proportion."""
     best = [math.inf] * len(texts)
     for _ in range(TRIES):
         best = [min(known, cpu_time(read, text)) for known, text in zip(best, texts, strict=True)]

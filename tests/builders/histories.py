@@ -1,4 +1,4 @@
-"""What may happen to a workload between a Slurm and a Kubernetes that fail, forget, and are operated by people."""
+"""Random events of a workload between a Slurm and a Kubernetes that fail, forget, and are operated by users."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class Histories(RuleBasedStateMachine):
         assert len(jobs) <= 1, jobs
 
     def teardown(self) -> None:
-        """Once faults stop, jobs live exactly as long as Pods do."""
+        """Check that jobs live exactly as long as Pods do once faults stop."""
         cluster = self.cluster
         if not cluster.pods:
             return

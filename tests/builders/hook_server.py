@@ -33,7 +33,7 @@ class HookServer:
         await writer.wait_closed()
 
     async def next(self, process: asyncio.subprocess.Process) -> str:
-        """The target of the next request, which `process` must live to send; its token must be right."""
+        """Return the target of the next request, which `process` must live to send; its token must be right."""
         arrives = asyncio.ensure_future(self.requests.get())
         ends = asyncio.ensure_future(process.wait())
         await asyncio.wait((arrives, ends), return_when=asyncio.FIRST_COMPLETED)

@@ -8,7 +8,7 @@ from slurmclient import JobDescription
 
 
 def one_cpu(name: str, /, **wishes: Any) -> JobDescription:
-    """An allocation of one CPU on one node; `wishes` are fields of the description, and add to it or replace."""
+    """Return an allocation of one CPU on one node; `wishes` are fields of the description, and add to it or replace."""
     base: dict[str, Any] = {
         "name": name,
         "tasks": 1,

@@ -1,4 +1,4 @@
-"""Whether anything started on a node before the Pod that ended there was gone, by the logs of all who took part."""
+"""Overlaps on a node: something started there before the ended Pod was gone, by the logs of all components."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Gaps:
 
     @property
     def least(self) -> float:
-        """The smaller one."""
+        """Return the smaller one."""
         return min(self.next_job, self.next_pod)
 
 
@@ -46,7 +46,7 @@ def gaps(ended: Ended, kube: KubeInstants, slurm: SlurmInstants) -> Gaps:
 
 
 def overlaps(found: Iterable[Gaps]) -> list[str]:
-    """A line for each end at which something started too early."""
+    """Return a line for each end at which something started too early."""
     return [
         f"{one.ended.end.kind} [{one.ended.end.mode}, grace {one.ended.end.grace_s} s, {one.ended.node}, "
         f"{one.ended.victim}, job {one.ended.victim_job}]: next job {one.ended.next_job} {one.next_job:+.3f} s, "
@@ -57,7 +57,7 @@ def overlaps(found: Iterable[Gaps]) -> list[str]:
 
 
 def rows(found: Sequence[Gaps]) -> list[Mapping[str, str]]:
-    """What a report says: one row for each kind of end."""
+    """Return the rows of a report: one for each kind of end."""
     by_kind: dict[Kind, list[Gaps]] = defaultdict(list)
     for one in found:
         by_kind[one.ended.end.kind].append(one)

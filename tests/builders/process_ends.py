@@ -36,7 +36,7 @@ RELEASED_WITHIN_S = 420.0
 
 
 class RealKind(StrEnum):
-    """Which component ends what, and what happens to the kubelet meanwhile."""
+    """Name the cause of an end, and what happens to the kubelet meanwhile."""
 
     DELETE = "Pod deleted"
     FORCED = "Pod deleted by force"
@@ -71,7 +71,7 @@ class RealEnd:
 
 @dataclass(frozen=True, slots=True)
 class RealEnded:
-    """What the probes saw of one end, in seconds after the victim's last process."""
+    """Hold the times of one end that the probes saw, in seconds after the victim's last process."""
 
     end: RealEnd
     next_job: float
@@ -99,7 +99,7 @@ def real_ends(mode: str, kinds: Sequence[RealKind], each: int) -> list[RealEnd]:
 def real_site(
     release: str, workdir: Path, kubelets: KubeletOptions | None = None, *, nodes: int = NODES
 ) -> Iterator[KubeletSite]:
-    """A site of real nodes with the fence script installed; `nodes` of each kind that the release has."""
+    """Start a site of real nodes with the fence script installed; `nodes` of each kind that the release has."""
     key = site_key(workdir)
     config = {**CONFIG, "hooks": {**CONFIG["hooks"], "siteKeyFile": str(key)}}
     topology = preemption_topology(release, PLACES, size=nodes)
@@ -133,7 +133,7 @@ class RealArena:
 
     @property
     def folder(self) -> Path:
-        """Where the probes of this node keep their files."""
+        """Return where the probes of this node keep their files."""
         return self.site.probe_folder(self.node)
 
     def play(self, end: RealEnd, number: int) -> RealEnded:

@@ -29,7 +29,7 @@ Json = dict[str, object]
 
 
 def meta(version: int, release: str = "24.11.5", cluster: str = "lab") -> Json:
-    """What slurmrestd says about itself in every reply."""
+    """Return slurmrestd's own part of every reply."""
     major, minor, micro = release.split(".")
     return {
         "plugin": {"type": "openapi/slurmctld", "data_parser": f"data_parser/v0.0.{version}", "accounting_storage": ""},
@@ -42,19 +42,19 @@ def meta(version: int, release: str = "24.11.5", cluster: str = "lab") -> Json:
 
 
 def reply(payload: Mapping[str, object] | None = None, *, status: int = 200) -> httpx.Response:
-    """A reply with slurmrestd's frame around a payload."""
+    """Return a reply with slurmrestd's frame around a payload."""
     body = {"errors": [], "warnings": [], **(payload or {})}
     return httpx.Response(status, json=body)
 
 
 def refusal(number: int, status: int = 500, *, error: str = "words", source: str = "slurm_x()") -> httpx.Response:
-    """A reply with one error."""
+    """Return a reply with one error."""
     entry = {"description": "Request failed", "error_number": number, "error": error, "source": source}
     return reply({"errors": [entry]}, status=status)
 
 
 def plain(status: int, text: str) -> httpx.Response:
-    """A reply in words, as slurmrestd's router and parser give."""
+    """Return a reply in plain text, as slurmrestd's router and parser give."""
     return httpx.Response(status, text=text)
 
 
@@ -127,11 +127,11 @@ class FakeRestd:
 
     @property
     def bodies(self) -> list[Json]:
-        """The JSON bodies of the requests."""
+        """Return the JSON bodies of the requests."""
         return [json.loads(request.content) for request in self.requests]
 
     def sender(self, *addresses: str) -> FunctionSender:
-        """What sends requests to it."""
+        """Return the sender of its requests."""
         return FunctionSender(self.answer, *addresses)
 
     async def answer(self, request: httpx.Request) -> httpx.Response:
@@ -180,7 +180,7 @@ class FakeRestd:
 
 
 class ClientOptions(TypedDict, total=False):
-    """What a test may say about its client."""
+    """Name the options of a client in a test."""
 
     addresses: Sequence[str]
     token: TokenSource

@@ -72,12 +72,12 @@ SETTING_KEYS = frozenset(wellknown.OWN_PREFIX + one.name for one in SETTINGS)
 
 
 def defined_keys() -> frozenset[str]:
-    """Every key of an annotation or label that the extender's modules define."""
+    """Return every key of an annotation or label that the extender's modules define."""
     return frozenset(key for module in (wellknown, gang_labels) for key in _keys_of(module)) - NOT_STATED
 
 
 def stated_keys() -> tuple[str, ...]:
-    """The keys of which the extender reads the value."""
+    """Return the keys of which the extender reads the value."""
     return tuple(sorted(defined_keys() - COMPARED))
 
 
@@ -232,7 +232,7 @@ def read_group(field: str, text: str) -> object:
 
 
 def keys_read() -> frozenset[str]:
-    """The keys that these readers look up."""
+    """Return the keys that these readers look up."""
     seen: set[str] = set()
     for key in stated_keys():
         read_pod_key(key, "1", seen)

@@ -175,7 +175,7 @@ async def a_member_finishes(site: Site) -> None:
 
 
 async def a_member_of_a_pod_group_comes(site: Site) -> None:
-    """The extender reads PodGroups from its next life on; the gang lacks a member: only its status is written."""
+    """Create a gang that lacks a member: the next extender reads PodGroups, and writes only the status."""
     site.kube.rbac = shipped_rights("pod-groups")
     site.kube.resources = (*site.kube.resources, COSCHEDULING_POD_GROUPS)
     site.config += f"gangs: {{podGroups: [{COSCHEDULING_POD_GROUPS.group}]}}\n"
@@ -233,7 +233,7 @@ async def registered(site: Site) -> None:
 
 
 async def as_wanted(site: Site) -> None:
-    """Slurm has the Node as it is, or does not have it where it is not to be there."""
+    """Wait until Slurm has the Node as configured, or does not have it if it must not exist."""
 
     def check() -> bool:
         node, there = site.kube.node(NEW_NODE), site.slurm.controller.nodes.get(NEW_NODE)
@@ -273,7 +273,7 @@ async def the_foreign_pod_leaves(site: Site) -> None:
 
 
 async def never_start(site: Site) -> None:
-    """Its image is being pulled for ever."""
+    """Create a Pod whose image pull never ends."""
     site.kubelets.start_s = 10**6
     await come(site)
     await site.bound("web")
