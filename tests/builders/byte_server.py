@@ -16,7 +16,7 @@ class Act(Enum):
     """Name the behaviour of a server that does not answer as it should."""
 
     HANG = auto()
-    """Says nothing, for ever."""
+    """Sends nothing, without an end."""
     RESET = auto()
     """Breaks the connection."""
     CLOSE = auto()

@@ -55,7 +55,7 @@ class Job:
     kind: e.EndKind = e.EndKind.FAILED
     warned: bool = False
     disturbed: bool = False
-    """Slurm or a person took its node, or announced it; only then may its Pods be ended."""
+    """Slurm or an administrator took its node, or announced it; only then may its Pods be ended."""
 
     @property
     def live(self) -> bool:
@@ -149,9 +149,9 @@ class Cluster:
         if checked:
             self.notify(self._check())
 
-    def crash(self, carried_out_late: Iterable[bool]) -> None:
+    def crash(self, arriving: Iterable[bool]) -> None:
         """End the process and start another; requests under way may still arrive."""
-        for command, arrives in zip(self.calls, carried_out_late, strict=False):
+        for command, arrives in zip(self.calls, arriving, strict=False):
             if arrives:
                 self.late.append(Late(command, self.now + TIMING.settle))
         self.calls, self.answers, self.misses = [], [], {}
@@ -188,7 +188,7 @@ class Cluster:
                 self.given_up.add(job_id)
             case c.EndPod(member):
                 pod = self.pods[member.uid]
-                assert pod.job_id is not None or not pod.node, f"{member.name} was bound by somebody else"
+                assert pod.job_id is not None or not pod.node, f"{member.name} was bound by another client"
                 job = self.jobs.get(pod.job_id or 0)
                 reason = self.foreign or job is None or job.disturbed or job.job_id in self.given_up
                 assert reason, f"{member.name} is ended although job {pod.job_id} runs undisturbed"
@@ -238,29 +238,29 @@ class Cluster:
         self.answers.append(answer if bound else e.BindFailed(binding.ref.uid, "409"))
 
     def _answer(self, command: c.Command, fault: Fault, done: e.Event | None) -> None:
-        heard = fault is Fault.NONE
+        answered = fault is Fault.NONE
         match command:
             case c.SubmitJob(attempt=attempt):
                 if fault is Fault.REFUSED:
                     self.answers.append(e.SubmitRefused(attempt, permanent=False, text="busy", queue=not command.queue))
                 else:
-                    self.answers.append(done if heard and done else e.SubmitUnknown(attempt, "lost"))
+                    self.answers.append(done if answered and done else e.SubmitUnknown(attempt, "lost"))
             case c.ProbeJob():
-                self.answers.append(done if heard and done else e.ProbeFailed("down"))
+                self.answers.append(done if answered and done else e.ProbeFailed("down"))
             case c.CancelJob(job_id):
-                self.answers.append(done if heard and done else e.CancelAnswered(job_id, job_ended=False))
+                self.answers.append(done if answered and done else e.CancelAnswered(job_id, job_ended=False))
             case c.FollowCandidates(job_id):
-                self.answers.append(done if heard and done else e.FollowAnswered(job_id, None))
+                self.answers.append(done if answered and done else e.FollowAnswered(job_id, None))
             case c.UpdateJob(job_id, request=request):
-                self.answers.append(done if heard and done else e.UpdateAnswered(job_id, request, None))
+                self.answers.append(done if answered and done else e.UpdateAnswered(job_id, request, None))
             case c.WakePod(member):
-                self.answers.append(e.WakeAnswered(member.uid, heard))
+                self.answers.append(e.WakeAnswered(member.uid, answered))
             case c.NoteCancelled(member):
-                self.answers.append(e.CancelNoted(member.uid, heard))
+                self.answers.append(e.CancelNoted(member.uid, answered))
             case c.EndPod(member):
-                self.answers.append(e.EvictAnswered(member.uid, heard))
+                self.answers.append(e.EvictAnswered(member.uid, answered))
             case c.ReadJob(job_id):
-                if heard:
+                if answered:
                     self.read(job_id)
 
     def execute(self, command: c.Command | Binding) -> e.Event | None:

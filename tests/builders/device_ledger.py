@@ -14,7 +14,7 @@ Device = tuple[str, str]
 OVER = frozenset({"Succeeded", "Failed"})
 
 SHOWN_AFTER = 50
-"""Resource versions after which a kube-scheduler has heard of a write, in a burst on a busy machine."""
+"""Resource versions after which a kube-scheduler has received a write, in a burst on a busy machine."""
 
 REMINDED_AFTER = 500
 """Resource versions after which a device that was forgotten has a reminder. On a busy machine 125 were seen."""

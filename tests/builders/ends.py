@@ -95,7 +95,7 @@ class Ended:
     """The first line of the next job's script, 0.0 where it has none."""
 
     gone: float = 0.0
-    """When the last process of a Pod that was deleted by force ended; 0.0: the audit log tells."""
+    """When the last process of a Pod that was deleted by force ended; 0.0: the audit log shows it."""
 
     trouble: str = ""
     """What happened to other Pods, jobs or drains although it must not."""
@@ -221,7 +221,7 @@ class Arena:
         return Ended(end, self.node, _full(victim), job.job_id, next_job, _full(next_pod), script, gone, trouble)
 
     def _do(self, end: End, victim: PodRef, job: QueuedJob) -> float:
-        """Let it end; return when its last process ends, where no component tells that."""
+        """Cause the end; return when its last process ends if no component reports that, else 0.0."""
         slurm = self.site.slurm
         match end.kind:
             case Kind.FORCED:
@@ -333,8 +333,8 @@ def epilog_runs(node: str) -> bool:
     mine = f"\0SLURMD_NODENAME={node}\0".encode()
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            ours = FENCE.encode() in (process / "cmdline").read_bytes()
-            if ours and mine in b"\0" + (process / "environ").read_bytes():
+            own = FENCE.encode() in (process / "cmdline").read_bytes()
+            if own and mine in b"\0" + (process / "environ").read_bytes():
                 return True
         except OSError:
             continue

@@ -23,7 +23,7 @@ Edge = tuple[State, State, str]
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """One more event: how many placeholders were told everything, in how many steps, and how many new ones came."""
+    """Count one depth: the placeholders that received every event, the steps, and the placeholders found."""
 
     placeholders: int
     steps: int
@@ -55,7 +55,7 @@ class Walked:
 
 
 def walk(pods: int, depth: int) -> Walked:
-    """Tell a workload of one or two Pods every event in every order, up to `depth` events after a beginning.
+    """Give a workload of one or two Pods every event in every order, up to `depth` events after a beginning.
 
     Raises `AssertionError` or `InvalidTransitionError` with the placeholder and the event that did it.
     """

@@ -15,7 +15,7 @@ def condition(site: Site, name: str) -> Json:
 
 async def message_of(site: Site, name: str, cause: str, within: float = 120.0) -> str:
     """Return the message of the condition once it has this reason."""
-    await site.until(lambda: condition(site, name).get("reason") == cause, f"{name} is told {cause}", within)
+    await site.until(lambda: condition(site, name).get("reason") == cause, f"{name} shows {cause}", within)
     said = condition(site, name)
     assert said["status"] == "False"
     return str(said["message"])

@@ -29,7 +29,7 @@ NOW = 1000.0
 
 
 def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
-    """Whatever could be told to this placeholder now, by the outside or by a late answer."""
+    """Yield every event that this placeholder could receive now, also from a late answer."""
     mine = p.job_id or 1
     other = mine + 1 if mine + 1 not in p.duplicate_jobs else mine + 2
     yield from (e.PodWanted(refs, request) for request in REQUESTS)
@@ -96,7 +96,7 @@ def _job_events(job: int, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     yield e.JobEnded(job, e.EndKind.IMPOSSIBLE, alive=True)
     yield e.JobEnded(job, e.EndKind.IMPOSSIBLE, alive=True, nowhere=True)
     yield from (e.CancelAnswered(job, over) for over in (True, False))
-    yield from (e.FollowAnswered(job, told) for told in ((), None))
+    yield from (e.FollowAnswered(job, applied) for applied in ((), None))
     yield e.UpdateAnswered(job, REQUESTS[0], None)
 
 

@@ -129,7 +129,7 @@ async def half_handshake(reader: asyncio.StreamReader, writer: asyncio.StreamWri
 
 
 async def attack(at: BindAddress, send: Send) -> None:
-    """Open one connection after the other, for ever."""
+    """Open one connection after the other, without an end."""
     while True:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             async with connected(at) as (reader, writer):

@@ -13,7 +13,7 @@ from lab.site import PodRef, QueuedJob, Site
 from tests.builders.ends import TIME_LIMIT
 from tests.builders.stage import MODE, PARTITION
 
-LOOKED_AT = "looked at"
+DOWN_REASON = "looked at"
 EVIDENCE_WITHIN_S = 90.0
 
 
@@ -39,7 +39,7 @@ CAUSES = {
     GangEnd.LIMIT: "time limit",
     GangEnd.NODE_DOWN: "lost a node",
 }
-"""A word of the Event of each member, by what ends the whole gang."""
+"""Text in the Event of each member, by the end of the whole gang."""
 
 
 def forget_fences(site: Site, nodes: Sequence[str]) -> None:
@@ -115,7 +115,7 @@ def begin(site: Site, end: GangEnd, job: QueuedJob, own: PartitionSet) -> None:
     if end is GangEnd.CANCEL:
         site.slurm.run("scancel", str(job.job_id))
     elif end is GangEnd.NODE_DOWN:
-        site.slurm.run("scontrol", "update", f"nodename={last}", "state=down", f"reason={LOOKED_AT}")
+        site.slurm.run("scontrol", "update", f"nodename={last}", "state=down", f"reason={DOWN_REASON}")
     elif end is GangEnd.TAKEN:
         status, answer = site.slurm.rest("POST", f"job/{job.job_id}", {"required_nodes": others})
         assert status == 200, answer

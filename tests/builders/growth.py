@@ -1,4 +1,4 @@
-"""Measures how the CPU time of everything that reads text of strangers grows with that text; runs as a program.
+"""Measure how the CPU time of every reader of untrusted text grows with that text; runs as a program.
 
 `python -m tests.builders.growth` prints a line of JSON for each reader and shape whose time more than triples where the
 text doubles, or which fails otherwise than by its own errors. It limits its own CPU time and memory, so that a reader
@@ -197,7 +197,7 @@ def offences(pairs: Iterable[tuple[str, Reader]]) -> Iterator[dict[str, Any]]:
             try:
                 if not _grows(read, texts):
                     continue
-            except Exception as error:  # whatever a reader raises that nobody expects is the answer
+            except Exception as error:  # an unexpected error of a reader is the result
                 yield {"reader": name, "shape": shape, "error": repr(error)[:200]}
                 continue
             yield {"reader": name, "shape": shape, "seconds": [cpu_time(read, text) for text in texts]}

@@ -179,7 +179,7 @@ class Histories(RuleBasedStateMachine):
         self.all_is_calm(calm)
         self.cluster.slurm_down = down
 
-    # Us.
+    # The extender.
 
     @rule(arrives=st.lists(st.booleans(), min_size=4, max_size=4), calm=CALM)
     def the_extender_crashes(self, arrives: list[bool], calm: int) -> None:

@@ -12,7 +12,7 @@ TOKEN = "0123456789abcdef"
 
 @dataclass
 class HookServer:
-    """Answers each path with the next status of its list, the last one for ever; 200 where there is none."""
+    """Answer each path with the next status of its list, then always with the last; 200 without a list."""
 
     statuses: dict[str, list[int]] = field(default_factory=dict)
     requests: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)

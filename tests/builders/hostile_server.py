@@ -15,7 +15,7 @@ HOST, PORT = "hostile", 6820
 URL = f"http://{HOST}:{PORT}"
 
 Script = Callable[[], Iterable[bytes | float]]
-"""Bytes to send, and seconds to wait; begun anew for each request."""
+"""Bytes to send, and seconds to wait; started again for each request."""
 
 
 class HostileServer:

@@ -1,4 +1,4 @@
-"""Jobs without a Pod, as somebody asks for them."""
+"""Jobs without a Pod, as a user requests them."""
 
 from __future__ import annotations
 

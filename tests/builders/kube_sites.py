@@ -70,7 +70,7 @@ class SimSite:
     @asynccontextmanager
     async def unknown_token(self) -> AsyncIterator[ApiConnection]:
         self._api.server.tokens = {"a-token"}
-        connection = connect_plainly(URL, lambda: "nobody", lambda: MemoryConnector(self._api.network))
+        connection = connect_plainly(URL, lambda: "unknown", lambda: MemoryConnector(self._api.network))
         try:
             yield connection
         finally:
@@ -128,7 +128,7 @@ class LabSite:
     async def unknown_token(self) -> AsyncIterator[ApiConnection]:
         known = self._kubernetes.kubeconfig.read_text()
         with tempfile.NamedTemporaryFile("w") as kubeconfig:
-            kubeconfig.write(known.replace(self._kubernetes.token(), "nobody"))
+            kubeconfig.write(known.replace(self._kubernetes.token(), "unknown"))
             kubeconfig.flush()
             connection = await connect(kubeconfig.name, environ={})
             try:
@@ -146,7 +146,7 @@ class LabSite:
 
 
 class Caller:
-    """Requests to a site, in few words; a refusal is an answer too."""
+    """Send requests to a site, in short calls; a rejection is an answer too."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -196,7 +196,7 @@ class Caller:
 
 
 async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Look until it is so; the fake ones need virtual time for it, the real ones real time."""
+    """Check until it is true; the fake ones need virtual time for it, the real ones real time."""
     for _ in range(600):
         if await condition():
             return

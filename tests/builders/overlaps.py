@@ -27,7 +27,7 @@ class Gaps:
     """For how long the next job had had the node when the Pod was gone; negative: it was given to it after."""
 
     unfenced: float | None
-    """From slurmctld's first word of the job's end to our drain; None where none came while the Pod was there."""
+    """From slurmctld's first line about the job's end to the extender's drain; None without one while the Pod ran."""
 
     @property
     def least(self) -> float:
@@ -36,7 +36,7 @@ class Gaps:
 
 
 def gaps(ended: Ended, kube: KubeInstants, slurm: SlurmInstants) -> Gaps:
-    """Look up the instants of one end. KeyError: no log tells when one of them started or was gone."""
+    """Look up the instants of one end. KeyError: no log shows when one of them started or was gone."""
     gone, over = ended.gone or kube.gone[ended.victim], slurm.ended.get(ended.victim_job)
     start = ended.script or slurm.configured[ended.next_job]
     drains = [at for at, node in slurm.drained if node == ended.node and over is not None and over <= at <= gone]

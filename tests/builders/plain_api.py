@@ -47,7 +47,7 @@ class PlainApi:
 
     forbidden: tuple[str, ...] = ()
     unchangeable: bool = False
-    """Nobody may patch."""
+    """Reject every patch."""
 
     patches: list[tuple[str, Any]] = field(default_factory=list)
     changes: list[tuple[str, str, Any]] = field(default_factory=list)

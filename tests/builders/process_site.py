@@ -1,4 +1,4 @@
-"""The simulated cluster as tests of the process look at it."""
+"""The simulated cluster for tests of the process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FOREIGN_PODS = "foreignPods: {mode: jobs}\n"
 """In the configuration, Slurm holds what Pods of other schedulers use."""
 
 IMPATIENT = "startupDeadline: {duration: 30s}\n"
-"""In the configuration, a Pod that has not started after that is told of."""
+"""In the configuration, a Pod that has not started after that is reported."""
 
 REGISTERED = {"registered": "yes"}
 """Nodes with this label are registered in Slurm, where REGISTERING is in the configuration."""

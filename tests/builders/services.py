@@ -41,7 +41,7 @@ class StillClock:
 
 @dataclass
 class FakeScheduling:
-    """Answers what it is told to and remembers what it was asked."""
+    """Answer as configured, and remember the calls."""
 
     verdict: FilterVerdict = field(default_factory=lambda: Wait(WAITING))
     bind_error: str = ""

@@ -243,10 +243,10 @@ class LabSite:
         self.slurm.reconfigure({"PrologSlurmctld": ""})
 
 
-async def until(check: Callable[[], Awaitable[T]], wanted: Callable[[T], bool], what: str, looks: int = 1500) -> T:
-    """Look again and again until what is seen is `wanted`; gives it. Counted in looks, so that a mistake ends."""
+async def until(check: Callable[[], Awaitable[T]], wanted: Callable[[T], bool], what: str, tries: int = 1500) -> T:
+    """Check until the result is `wanted`, and return it; at most `tries` times."""
     seen = await check()
-    for _ in range(looks):
+    for _ in range(tries):
         if wanted(seen):
             return seen
         await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""A slurmrestd of a few lines: pings for the versions it is told, and the answers that a test puts up."""
+"""A slurmrestd of a few lines: pings for the configured versions, and the answers of a test."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.builders.ordinary_jobs import submit_ordinary
 
 MODE = "slurm-extender.io/mode"
 PARTITION = "slurm-extender.io/partition"
-OURS = "slurm-extender:"
+DRAIN_MARK = "slurm-extender:"
 
 
 @dataclass
@@ -113,7 +113,7 @@ class Stage:
         self.site.slurm.run("scancel", str(job_id))
 
     def finish(self) -> None:
-        """Delete everything of this test and hold that nothing of ours is left: no Pod, no live job, no drain."""
+        """Delete everything of this test and check that the extender left no Pod, no live job and no drain."""
         site = self.site
         for job_id in self.foreign:
             self.cancel(job_id)
@@ -129,18 +129,18 @@ class Stage:
 
         site.wait_for(pods_gone, f"no Pod is left in {self.namespace}", timeout_s=60)
         site.wait_for(lambda: not site.squeue(), "no job is left", timeout_s=60)
-        site.wait_for(lambda: not self.drained(), "no node is drained by us", timeout_s=180)
+        site.wait_for(lambda: not self.drained(), "no node is drained by the extender", timeout_s=180)
 
     def drained(self) -> list[str]:
         """Return the Slurm nodes that the extender drained."""
         lines = site_lines(self.site.slurm.run("sinfo", "-h", "-R", "-o", "%N|%E"))
-        return [line for line in lines if OURS in line]
+        return [line for line in lines if DRAIN_MARK in line]
 
 
 def sharing(shown: Mapping[str, str]) -> str:
     """Return how the node of a job is shared, as the annotation names it, from `scontrol show job`.
 
-    From 26.05 on OverSubscribe says only whether anybody may; a key of its own says who.
+    From 26.05 on OverSubscribe shows only whether the node is shared; a key of its own shows with which jobs.
     """
     word = shown.get("Exclusive", "NO")
     if word == "NO":

@@ -1,6 +1,6 @@
 """Reads one annotation or label of a Pod or Node, or an owner reference, by everything of the extender that reads it.
 
-The keys come from the modules that define them: a new one is read from strangers unless it stands in `NOT_STATED`.
+The keys come from the modules that define them: a new one is read from users unless it stands in `NOT_STATED`.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from tests.builders.ends import (
     preempt_one_of,
 )
 from tests.builders.gang_ends import (
-    LOOKED_AT,
+    DOWN_REASON,
     GangEnd,
     assert_one_cause,
     begin,
@@ -195,7 +195,7 @@ def end_of(site: Site, pods: list[PodRef]) -> None:
         site.gone(pod, timeout_s=60)
     for line in site.slurm.run("sinfo", "-h", "-R", "-o", "%N %E").splitlines():
         node, _, reason = line.partition(" ")
-        if reason.strip() == LOOKED_AT:
+        if reason.strip() == DOWN_REASON:
             site.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
     site.wait_for(lambda: not site.squeue(), "no job is left", timeout_s=60)
     site.wait_for(lambda: not site.slurm.run("sinfo", "-h", "-R", "-o", "%N %E").strip(), "no node is drained or down")
