@@ -51,7 +51,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class GangController:
-    """One controller: where its manifests are, its arguments, and the command in front of it, if any."""
+    """Describe one controller: its manifests, its arguments, and the command in front of it, if any."""
 
     recipe: ControllerRecipe
     objects: Callable[[Kubernetes, Path], list[Document]]

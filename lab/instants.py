@@ -42,7 +42,7 @@ class KubeInstants:
 
 @dataclass(frozen=True, slots=True)
 class SlurmInstants:
-    """Seconds since the epoch."""
+    """Hold instants from slurmctld's log, in seconds since the epoch."""
 
     given: dict[int, float] = field(default_factory=dict)
     """When slurmctld gave the job its nodes."""

@@ -28,7 +28,7 @@ END = "<!-- End of what `lab.proof` wrote. -->"
 
 
 class Proof:
-    """Collects outcomes and writes the page at the end. `earlier` is the result of the run before, `as_json()`.
+    """Collect outcomes, and write the page at the end. `earlier` is the result of the run before, `as_json()`.
 
     `part`: the page exists, and gets the tables between its two marks.
     """

@@ -45,7 +45,7 @@ def process_name(pid: int) -> ProcessName | None:
 
 @dataclass(frozen=True, slots=True)
 class RunningLab:
-    """A sandbox that was started: what it is, who runs it, its process 1, where its files are, what it is rooted in.
+    """Describe a started sandbox: its kind, its runner, its process 1, its files and its root.
 
     ``temporary`` says that the lab made the folder above ``home`` itself and removes it at the end.
     """

@@ -31,7 +31,7 @@ class SlurmNode:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition. ``preempt_mode`` is what may happen to its jobs; ``extra`` takes any other key of slurm.conf."""
+    """A partition. ``preempt_mode`` is its PreemptMode; ``extra`` takes any other key of slurm.conf."""
 
     name: str
     nodes: str = "ALL"

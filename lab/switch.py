@@ -12,7 +12,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class Switch:
-    """Listens on ``port`` between ``with`` and its end; ``taken`` counts the connections by the port they went to.
+    """Listen on ``port`` between ``with`` and its end; ``taken`` counts the connections by the port they went to.
 
     Not ``patient``: a connection that the next one in turn does not take is refused, as by kube-proxy.
     """

@@ -31,7 +31,7 @@ def ok(body: bytes, *, after: bytes = b"", close: bool = False) -> bytes:
 
 
 class ByteServer:
-    """Serves every address but the refused ones; to be called as a `Dial`.
+    """Serve every address except the refused ones; called as a `Dial`.
 
     Attributes:
         script: one answer or act for each request, in order; the last one is repeated.

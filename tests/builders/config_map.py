@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class MountedConfigMap:
-    """One key of one, as the file `file` under `folder`."""
+    """Mount one key of a ConfigMap as the file `file` under `folder`."""
 
     def __init__(self, folder: Path, key: str) -> None:
         self.file = folder / key

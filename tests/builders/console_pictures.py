@@ -29,7 +29,7 @@ GRES = "slurm-extender.io/gres"
 
 
 class Recorded(FakeDebug):
-    """Answers as the extender of the recording did; `state` may be changed by a test."""
+    """Answer as the extender of the recording did; `state` may be changed by a test."""
 
     def __init__(self, state: Mapping[str, Any], pods: Mapping[str, Mapping[str, Any]]) -> None:
         super().__init__(health=(Check("pods", True, "24 Pods known"), Check("slurm", True, "polled 0.4 s ago")))

@@ -83,7 +83,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """One end that happened, with the names by which the logs know the Pods and jobs of it."""
+    """Record one end, with the names of its Pods and jobs in the logs."""
 
     end: End
     node: str
@@ -176,7 +176,7 @@ def partitions_for(mode: str) -> PartitionSet:
 
 @dataclass
 class Arena:
-    """One node on which ends happen, one after the other."""
+    """Run ends on one node, one after the other."""
 
     site: Site
     node: str

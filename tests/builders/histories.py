@@ -23,7 +23,7 @@ CALM = st.sampled_from((0, 0, 1, 3))
 
 
 class Histories(RuleBasedStateMachine):
-    """Rules are what may happen; the model and the invariants judge it."""
+    """Apply random events as rules; the model and the invariants check the outcome."""
 
     def __init__(self) -> None:
         super().__init__()

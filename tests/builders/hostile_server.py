@@ -19,7 +19,7 @@ Script = Callable[[], Iterable[bytes | float]]
 
 
 class HostileServer:
-    """Listens in `network`.
+    """Listen in `network`.
 
     Attributes:
         requests: the bytes of each request.

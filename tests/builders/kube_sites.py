@@ -51,7 +51,7 @@ class Site(Protocol):
 
 
 class SimSite:
-    """The fake one."""
+    """Run the test against the fake API server."""
 
     def __init__(self, api: FakeApi, namespace: str) -> None:
         self.connection = api.connection
@@ -98,7 +98,7 @@ class MachineClock:
 
 
 class LabSite:
-    """The real one."""
+    """Run the test against a real API server."""
 
     def __init__(self, connection: ApiConnection, namespace: str, kubernetes: Kubernetes) -> None:
         self.connection = connection

@@ -41,7 +41,7 @@ JOB = 7
 
 @dataclass
 class Life:
-    """One placeholder, the clock it lives on, and what its last event made it ask for."""
+    """Hold one placeholder, its clock, and the commands of its last event."""
 
     p: Placeholder = field(default_factory=lambda: Placeholder(POD.uid))
     now: float = 1000.0

@@ -125,7 +125,7 @@ def probed(folder: Path, name: str, options: str = "", *, cpus: int | str = 1, m
 
 @dataclass
 class RealArena:
-    """One real node on which ends happen, one after the other."""
+    """Run ends on one real node, one after the other."""
 
     site: KubeletSite
     node: str

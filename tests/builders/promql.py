@@ -21,7 +21,7 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A metric and what is asked of its labels."""
+    """A metric and the conditions on its labels."""
 
     metric: str
     matchers: tuple[Matcher, ...]

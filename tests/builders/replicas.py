@@ -21,7 +21,7 @@ PORTS = {"scheduling": 8080, "hooks": 8000, "health": 8081, "metrics": 8082, "de
 
 
 class Replica(ExtenderProcess):
-    """One of them, and its doors."""
+    """Run one extender, and send requests to its endpoints."""
 
     async def get(self, endpoint: str, path: str) -> httpx.Response:
         async with httpx.AsyncClient(transport=http_transport(self._cluster.network)) as client:
@@ -29,7 +29,7 @@ class Replica(ExtenderProcess):
 
 
 class Replicas:
-    """The processes behind the name `extender`."""
+    """Manage the processes behind the name `extender`."""
 
     def __init__(self, site: Site, config: str = "") -> None:
         self.site = site

@@ -65,7 +65,7 @@ class FakeScheduling:
 
 @dataclass
 class FakeHooks:
-    """Answers every hook with `answer`, after `takes` seconds."""
+    """Answer every hook with `answer`, after `takes` seconds."""
 
     answer: HookAnswer = field(default_factory=lambda: HookAnswer(200, {"gone": True}))
     takes: float = 0.0

@@ -59,7 +59,7 @@ def plain(status: int, text: str) -> httpx.Response:
 
 
 class FunctionSender:
-    """Sends requests to a function. Of what that raises, httpx's errors of connecting mean that nothing was sent."""
+    """Send requests to a function. If it raises a connect error of httpx, no request was sent."""
 
     def __init__(
         self, answer: Callable[[httpx.Request], httpx.Response | Awaitable[httpx.Response]], *addresses: str
@@ -101,7 +101,7 @@ class FunctionSender:
 
 
 class FakeRestd:
-    """Answers requests and remembers them.
+    """Answer requests, and remember them.
 
     Attributes:
         versions: served; a path of another one is not found.

@@ -89,7 +89,7 @@ def _keys_of(module: ModuleType) -> Iterator[str]:
 
 
 class WatchedMap(Mapping[str, str]):
-    """Annotations or labels that note which of their keys are looked up."""
+    """Record the keys that are read from annotations or labels."""
 
     def __init__(self, given: Mapping[str, str], seen: set[str]) -> None:
         self._given = given

@@ -32,7 +32,7 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/slurm-extender/leases"
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One request. `sender`: the function that sends such a one; `policy`: the policy that it has to pass.
+    """Describe one request. `sender`: the function that sends it; `policy`: the policy that it has to pass.
 
     `others_may`: the API server allows it to an administrator. `first`: shows whether its policy is in force.
     """
