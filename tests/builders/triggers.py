@@ -55,8 +55,7 @@ def as_it_is(_site: Site) -> None:
 class Trigger:
     """Describe a trigger: run `before` with an extender; then run `cause`, with it or, if `alone`, while none runs.
 
-    `survive` are Pods that must not end. `after` makes room for waiting Pods. `equip` changes the cluster before the
-    first extender starts; `config` is appended to the configuration of every one.
+    `survive`: Pods that must not end. `after` makes room. `equip` changes the cluster at first; `config` is appended.
     """
 
     cause: Callable[[Site], Awaitable[None]]
