@@ -30,12 +30,12 @@ KUBELET_ARGUMENTS = (
 
 
 def audit_log(home: Path) -> Path:
-    """Where the audit log is, one JSON object a line."""
+    """Return the path of the audit log, one JSON object a line."""
     return home / "log" / "audit.log"
 
 
 def audited(home: Path) -> Iterator[str]:
-    """What the audit log holds, one JSON object each, but for a line of which only the beginning is written yet."""
+    """Yield the lines of the audit log, one JSON object each, without a last line that is still incomplete."""
     with audit_log(home).open(encoding="utf-8") as lines:
         yield from (line for line in lines if line.endswith("\n"))
 

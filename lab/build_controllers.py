@@ -31,17 +31,17 @@ class ControllerRecipe:
 
     @property
     def go_mod(self) -> Path:
-        """The go.mod that names the release."""
+        """Return the go.mod that names the release."""
         return HERE / "controllers" / self.folder / "go.mod"
 
     @property
     def version(self) -> str:
-        """The release, with its leading v."""
+        """Return the release, with its leading v."""
         return required_version(self.go_mod, self.module)
 
     @property
     def program(self) -> str:
-        """The name of the binary that ``go build`` writes."""
+        """Return the name of the binary that ``go build`` writes."""
         return self.package.rpartition("/")[2]
 
 

@@ -37,7 +37,7 @@ class GoBuild:
 
     @property
     def key(self) -> str:
-        """The hash of everything that decides the binaries, the compiler apart."""
+        """Return the hash of everything that decides the binaries, the compiler apart."""
         sources = [(self.module / name).read_bytes() for name in ("go.mod", "go.sum")]
         tags = [self.tags] if self.tags else []
         return recipe_hash(*sources, *self.packages, self.ldflags, *tags, *self.sources)
@@ -66,7 +66,7 @@ class GoBuild:
             *self.packages,
         ]
         nice = shutil.which("nice")
-        # A compiler or linker that outlives `go` writes to Go's own work folder, never to ours.
+        # A compiler or linker that outlives `go` writes to Go's own work folder, never to the lab's.
         run_bound(
             [nice, *command] if nice else command,
             f"go build in {self.module}",
@@ -76,12 +76,12 @@ class GoBuild:
 
 
 def kubernetes_minors() -> list[str]:
-    """The minors that every test may use, oldest first: the folders with a go.mod."""
+    """Return the minors that every test may use, oldest first: the folders with a go.mod."""
     return _minors(HERE / "kubernetes")
 
 
 def proved_minors() -> list[str]:
-    """The minors that `make prove-kubernetes` builds and tries, oldest first; nothing else builds them."""
+    """Return the minors that `make prove-kubernetes` builds and tries, oldest first; nothing else builds them."""
     return _minors(HERE / "kubernetes" / PROVED)
 
 
@@ -91,7 +91,7 @@ def _minors(folder: Path) -> list[str]:
 
 
 def kubernetes_module(minor: str) -> Path:
-    """The folder with the go.mod of a minor; raise LabError for a minor that has none."""
+    """Return the folder with the go.mod of a minor; raise LabError for a minor that has none."""
     for module in (HERE / "kubernetes" / minor, HERE / "kubernetes" / PROVED / minor):
         if (module / "go.mod").is_file():
             return module
@@ -100,28 +100,28 @@ def kubernetes_module(minor: str) -> Path:
 
 
 def newest_minor() -> str:
-    """The one that a lab has unless it is told otherwise."""
+    """Return the minor that a lab uses by default."""
     return kubernetes_minors()[-1]
 
 
 def older_minors() -> list[str]:
-    """The others, oldest first."""
+    """Return the other minors, oldest first."""
     return kubernetes_minors()[:-1]
 
 
 def tools(go_mod: Path) -> tuple[str, ...]:
-    """The packages that ``go_mod`` names as tools, in its order."""
+    """Return the packages that ``go_mod`` names as tools, in its order."""
     found = re.search(r"^tool \(\n(.*?)^\)", go_mod.read_text(), re.MULTILINE | re.DOTALL)
     return tuple(found[1].split()) if found else ()
 
 
 def programs(minor: str) -> tuple[str, ...]:
-    """What is built of a minor: of older ones an API server and a kube-scheduler are enough."""
+    """Return the programs to build of a minor: of older ones an API server and a kube-scheduler are enough."""
     return tuple(package.rpartition("/")[2] for package in tools(kubernetes_module(minor) / "go.mod"))
 
 
 def required_version(go_mod: Path, module: str) -> str:
-    """The version of ``module`` that ``go_mod`` requires, with its leading v; raise LabError if it requires none."""
+    """Return the version of ``module`` that ``go_mod`` requires, with its leading v, or raise LabError."""
     found = re.search(rf"^(?:require )?\s*{re.escape(module)} (v\S+)", go_mod.read_text(), re.MULTILINE)
     if found is None:
         raise LabError(f"{go_mod} does not require {module}")
@@ -129,7 +129,7 @@ def required_version(go_mod: Path, module: str) -> str:
 
 
 def kubernetes_build(minor: str) -> GoBuild:
-    """How Kubernetes ``minor`` (such as "1.36") is built; raise LabError for a minor that has no folder."""
+    """Return the build of Kubernetes ``minor`` (such as "1.36"); raise LabError for a minor without a folder."""
     module = kubernetes_module(minor)
     version = required_version(module / "go.mod", "k8s.io/kubernetes")
     return GoBuild(f"kubernetes-{version}", module, tools(module / "go.mod"), kubernetes_flags(minor, version))
@@ -151,21 +151,21 @@ def kubernetes_flags(minor: str, version: str) -> str:
 
 
 def kwok_build() -> GoBuild:
-    """How kwok, which stands in for the kubelets, is built."""
+    """Return the build of kwok, which stands in for the kubelets."""
     module = HERE / "kwok"
     version = required_version(module / "go.mod", "sigs.k8s.io/kwok")
     return GoBuild(f"kwok-{version}", module, ("sigs.k8s.io/kwok/cmd/kwok",), "-s -w")
 
 
 def helm_build() -> GoBuild:
-    """How helm, which renders the chart, is built; under two minutes on two cores."""
+    """Return the build of helm, which renders the chart; under two minutes on two cores."""
     module = HERE / "helm"
     version = required_version(module / "go.mod", "helm.sh/helm/v3")
     return GoBuild(f"helm-{version}", module, ("helm.sh/helm/v3/cmd/helm",), "-s -w")
 
 
 def promtool_build() -> GoBuild:
-    """How promtool, which judges the alerts, is built: without what finds targets, most of Prometheus."""
+    """Return the build of promtool, which checks the alerts: without service discovery, most of Prometheus."""
     module = HERE / "promtool"
     version = required_version(module / "go.mod", "github.com/prometheus/prometheus")
     package = "github.com/prometheus/prometheus/cmd/promtool"
@@ -173,7 +173,7 @@ def promtool_build() -> GoBuild:
 
 
 def prometheus_build() -> GoBuild:
-    """How Prometheus, which the queries of the dashboard are tried on, is built: of the module of promtool."""
+    """Return the build of Prometheus, which runs the queries of the dashboard: of the module of promtool."""
     module = HERE / "promtool"
     version = required_version(module / "go.mod", "github.com/prometheus/prometheus")
     package = "github.com/prometheus/prometheus/cmd/prometheus"
@@ -181,10 +181,10 @@ def prometheus_build() -> GoBuild:
 
 
 def build(wanted: GoBuild) -> Path:
-    """The folder with the binaries, built now if they are not there yet (5 to 10 minutes on two cores from nothing)."""
+    """Return the folder with the binaries, built now if it does not exist yet (5 to 10 minutes on two cores)."""
     return build_once(wanted.name, wanted.key, wanted.build, cache=cache_folder())
 
 
 def is_built(wanted: GoBuild) -> bool:
-    """Whether :func:`build` would return at once."""
+    """Return whether :func:`build` would return at once."""
     return entry(wanted.name, wanted.key, cache_folder()).is_dir()

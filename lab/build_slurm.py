@@ -20,7 +20,7 @@ PACKAGES = (
     "slurm-wlm-jwt-plugin",
     "slurmdbd",
     "slurm-wlm-mysql-plugin",
-    "mariadb-server-core",  # the server alone; the whole package brings Perl, Galera and programs nobody calls here
+    "mariadb-server-core",  # the server alone; the whole package brings Perl, Galera and programs without a use here
     "curl",  # what a placeholder script and an Epilog call home with
     "jq",
     "procps",
@@ -79,13 +79,13 @@ def _names(wanted: SlurmRelease) -> tuple[str, str]:
 
 
 def build(wanted: SlurmRelease) -> Path:
-    """The chroot of ``wanted``, built now if it is not there yet (two to three minutes)."""
+    """Return the chroot of ``wanted``, built now if it does not exist yet (two to three minutes)."""
     name, key = _names(wanted)
     return build_once(name, key, lambda folder: _debootstrap(wanted, folder), cache=cache_folder())
 
 
 def is_built(wanted: SlurmRelease) -> bool:
-    """Whether :func:`build` would return at once."""
+    """Return whether :func:`build` would return at once."""
     name, key = _names(wanted)
     return entry(name, key, cache_folder()).is_dir()
 
@@ -97,7 +97,7 @@ def packages(chroot: Path) -> dict[str, str]:
 
 
 def slurm_version(chroot: Path) -> str:
-    """The upstream version of Slurm in ``chroot``, such as "24.11.5"."""
+    """Return the upstream version of Slurm in ``chroot``, such as "24.11.5"."""
     return packages(chroot)["slurmctld"].split("-")[0].split("+")[0]
 
 

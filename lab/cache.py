@@ -1,4 +1,4 @@
-"""Where built things are kept: one folder per recipe, made once, seen whole or not at all."""
+"""A cache of built things: one folder per recipe, made once, and visible only when complete."""
 
 import fcntl
 import hashlib
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """``$SLURM_EXTENDER_LAB_CACHE``, else ``$XDG_CACHE_HOME/slurm-extender-lab``, else the same under ``~/.cache``."""
+    """Return ``$SLURM_EXTENDER_LAB_CACHE``, else ``slurm-extender-lab`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     named = os.environ.get("SLURM_EXTENDER_LAB_CACHE")
     if named:
         return Path(named).expanduser().resolve()
@@ -37,7 +37,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def entry(name: str, key: str, cache: Path) -> Path:
-    """Where the thing ``name`` made by the recipe ``key`` is or will be."""
+    """Return the path of the thing ``name`` made by the recipe ``key``, whether it exists or not."""
     return cache / f"{name}-{key}"
 
 

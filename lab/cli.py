@@ -76,7 +76,7 @@ def _options(release: str, minor: str, nodes: int, external: int, scheduler_conf
 
 
 def environment(lab: Lab) -> dict[str, str]:
-    """What a command needs to know of a running lab, as environment variables."""
+    """Return the environment variables by which a command finds a running lab."""
     return {
         "KUBECONFIG": str(lab.kube.kubeconfig),
         "LAB_KUBECTL": str(lab.kube.kubectl_path),
@@ -115,7 +115,7 @@ def up(release: str, minor: str, nodes: int, external: int, scheduler_config: Pa
 @click.option("--stay", is_flag=True, help="Leave everything up afterwards, to try more, until Ctrl-C.")
 @click.option("--kubelet", is_flag=True, help="Run its container, by a real kubelet, beside a slurmd.")
 def show_first_pod(*, release: str, stay: bool, kubelet: bool) -> None:
-    """Take one Pod through Slurm, telling each step, and clean up."""
+    """Take one Pod through Slurm, show each step, and clean up."""
     first_pod(release, _print_line, stay=stay, kubelet=kubelet)
 
 
@@ -149,7 +149,7 @@ def status() -> None:
 
 @cli.command()
 @click.argument("runner", type=int, required=False)
-@click.option("--all", "every", is_flag=True, help="End every lab of this machine, other people's too.")
+@click.option("--all", "every", is_flag=True, help="End every lab of this machine, those of other users too.")
 def down(*, runner: int | None, every: bool) -> None:
     """End the lab that runs, or the one that the process RUNNER runs (see `status`)."""
     labs = [lab for lab in registry.running() if runner in {None, lab.runner.pid}]
@@ -188,7 +188,7 @@ def _unwind(number: int, _frame: FrameType | None) -> None:
 
 
 def main() -> None:
-    """Run the command line; errors of the lab are told in one line."""
+    """Run the command line; errors of the lab are shown in one line."""
     for number in SIGNALS:
         signal.signal(number, _unwind)
     try:

@@ -10,12 +10,12 @@ SHORTEST_S, LONGEST_S = 0.05, 0.5
 
 
 def now() -> float:
-    """Seconds since the epoch, for token claims."""
+    """Return seconds since the epoch, for token claims."""
     return time.time()  # noqa: TID251 - slurmctld compares the claims of a token with its own wall clock
 
 
 def elapsed() -> float:
-    """Seconds on a clock that never goes back, for durations."""
+    """Return seconds on a clock that never goes back, for durations."""
     return time.monotonic()  # noqa: TID251 - real processes are waited for in real time
 
 
@@ -25,7 +25,7 @@ def pause(seconds: float) -> None:
 
 
 def pace(waited_s: float) -> float:
-    """Seconds until the next look, after a wait of so many: what has taken long is found out a little later.
+    """Return seconds until the next check, after a wait of so many: longer waits are checked less often.
 
     A look is a process (squeue) or a connection with TLS, here and in the daemon that answers: twenty a second are a
     third of a core, which the daemons that are waited for need themselves.

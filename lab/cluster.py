@@ -7,9 +7,9 @@ from pathlib import Path
 from lab.build_kubernetes import newest_minor
 from lab.credentials import User
 from lab.kube import Kubernetes
+from lab.managed_service import ManagedService
 from lab.process import Daemon
 from lab.slurm import DEFAULT_PARTITIONS, Partition, Slurm, SlurmNode
-from lab.standing import Standing
 
 __all__ = ["Kubernetes", "Lab", "LabOptions", "Partition", "Slurm", "SlurmNode", "User"]
 
@@ -20,7 +20,7 @@ def _three_nodes() -> tuple[SlurmNode, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabOptions:
-    """What a lab is made of; the fields are those of :class:`lab.slurm.Slurm` and :class:`lab.kube.Kubernetes`.
+    """Describe the parts of a lab; the fields are those of :class:`lab.slurm.Slurm` and :class:`lab.kube.Kubernetes`.
 
     ``scheduler_config`` starts a kube-scheduler with that KubeSchedulerConfiguration; None starts none.
     """
@@ -41,7 +41,7 @@ class LabOptions:
     workdir: Path | None = None
 
 
-class Lab(Standing):
+class Lab(ManagedService):
     """Slurm and Kubernetes side by side, up between ``with`` and its end; every Node is Ready when it begins."""
 
     slurm: Slurm

@@ -15,7 +15,7 @@ Place = tuple[str, Path]
 
 
 class Connections:
-    """Those that nobody uses now, by place. Threads may share them."""
+    """Keep idle connections, by place. Threads may share them."""
 
     def __init__(self) -> None:
         self._idle: dict[Place, list[HTTPSConnection]] = {}
@@ -50,7 +50,7 @@ class Connections:
         return answer.status, body
 
     def close(self) -> None:
-        """Close those that nobody uses."""
+        """Close idle connections."""
         with self._lock:
             for connections in self._idle.values():
                 for connection in connections:
@@ -73,7 +73,7 @@ atexit.register(KEPT.close)
 
 
 def _ended(connection: HTTPSConnection) -> bool:
-    """Whether there is something to read although nothing was asked: the other side has closed it."""
+    """Return whether there is something to read although nothing was requested: the server has closed it."""
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)
     return bool(poll.poll(0))

@@ -1,4 +1,4 @@
-"""Who may talk to the lab's API server: users with static tokens, a certificate authority, kubeconfig files."""
+"""Credentials for the lab's API server: users with static tokens, a certificate authority, kubeconfig files."""
 
 import csv
 import io
@@ -28,7 +28,7 @@ class User:
 
 
 def service_account(namespace: str, name: str) -> User:
-    """The user and groups of a ServiceAccount's token (apiserver ``serviceaccount.MakeUsername``)."""
+    """Return the user and groups of a ServiceAccount's token (apiserver ``serviceaccount.MakeUsername``)."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     return User(f"system:serviceaccount:{namespace}:{name}", groups)
 

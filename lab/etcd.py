@@ -45,13 +45,13 @@ class Etcd(Daemon):
         self._snapshots = count(1)
 
     def save(self) -> str:
-        """``etcdctl snapshot save``; the name of the snapshot, for :meth:`restore`."""
+        """Run ``etcdctl snapshot save``; return the name of the snapshot, for :meth:`restore`."""
         name = f"etcd-{next(self._snapshots)}.snapshot"
         self._sandbox.run(["etcdctl", f"--endpoints={self.url}", "snapshot", "save", f"{HOME}/{name}"])
         return name
 
     def restore(self, snapshot: str, *, bump: bool = True) -> None:
-        """``etcdutl snapshot restore``; etcd must not run meanwhile.
+        """Run ``etcdutl snapshot restore``; etcd must not run meanwhile.
 
         ``bump``, as its documentation advises for Kubernetes: revisions go on far beyond those that clients have seen,
         and all before are compacted, so that every watch is refused. Otherwise revisions are given out a second time.

@@ -20,7 +20,7 @@ PROGRAM = Path(sys.executable).with_name("slurm-extender")
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where one extender listens on loopback."""
+    """Hold the addresses on loopback where one extender listens."""
 
     scheduling: int
     hooks: int
@@ -37,7 +37,7 @@ class Addresses:
 def configuration(
     addresses: Addresses, home: Path, *, slurm_url: str, kubeconfig: Path, overrides: Mapping[str, Any]
 ) -> str:
-    """The configuration file of a site. ``overrides`` maps groups to keys laid over the lab's own, one level deep."""
+    """Return the configuration file of a site. ``overrides`` maps groups to keys laid over the lab's own."""
     document: dict[str, Any] = {
         "apiVersion": "slurm-extender.io/v1alpha1",
         "kind": "ExtenderConfiguration",
@@ -79,7 +79,7 @@ def extender(sandbox: Sandbox, home: Path, config: Path, addresses: Addresses) -
 
 
 def log_entries(path: Path) -> list[dict[str, Any]]:
-    """The JSON lines of a log; other lines (a traceback) as ``{"event": line}``."""
+    """Return the JSON lines of a log; other lines (a traceback) as ``{"event": line}``."""
     entries = []
     for line in path.read_text(errors="replace").splitlines():
         try:

@@ -1,4 +1,4 @@
-"""A first Pod: a site comes up, one Pod goes through Slurm, each step is told with its time, all is taken down."""
+"""A first Pod: start a site, run one Pod through Slurm, show each step with its time, and stop the site."""
 
 import os
 import shlex
@@ -74,7 +74,7 @@ def _through_slurm(site: Site, say: Say) -> None:
     say(f"  Slurm made job {job.job_id} of it and chose {job.node}; the Pod is bound to {node}, {to_bound:.2f} s\n")
     say(_shown("squeue", site.slurm.run("squeue")))
     say(_shown("kubectl get pods -o wide", _pods(site)))
-    said = site.wait_for(lambda: _granted(site, ref), "an Event tells of the grant")
+    said = site.wait_for(lambda: _granted(site, ref), "an Event reports the grant")
     say(f"What the Pod's Events say:\n{said}\n")
     if real:
         say(_shown(f"kubectl logs {POD}", site.kube.kubectl("logs", POD)))

@@ -18,34 +18,34 @@ __all__ = ["kubernetes", "slurm", "slurm_24_11", "slurm_26_05", "slurm_external"
 
 
 def some_nodes(count: int = 3, *, prefix: str = "node") -> list[SlurmNode]:
-    """``count`` nodes of 64 CPUs, 500 GB and 8 GPUs of type h100, named ``<prefix>-1`` and so on."""
+    """Return ``count`` nodes of 64 CPUs, 500 GB and 8 GPUs of type h100, named ``<prefix>-1`` and so on."""
     return [SlurmNode(f"{prefix}-{index}", gpus=8, gpu_type="h100") for index in range(1, count + 1)]
 
 
 @pytest.fixture(scope="session", params=list(RELEASES))
 def slurm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    """A cluster of three slurmd nodes, once for each release of Slurm."""
+    """Start a cluster of three slurmd nodes, once for each release of Slurm."""
     with Slurm(release=request.param, nodes=some_nodes(), workdir=tmp_path_factory.mktemp("slurm")) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def slurm_24_11(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    """Slurm 24.11 with three slurmd nodes."""
+    """Start Slurm 24.11 with three slurmd nodes."""
     with Slurm(release="24.11", nodes=some_nodes(), workdir=tmp_path_factory.mktemp("slurm")) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def slurm_26_05(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    """Slurm 26.05 with three slurmd nodes."""
+    """Start Slurm 26.05 with three slurmd nodes."""
     with Slurm(release="26.05", nodes=some_nodes(), workdir=tmp_path_factory.mktemp("slurm")) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def slurm_external(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    """Slurm 26.05 with three external nodes and no slurmd at all."""
+    """Start Slurm 26.05 with three external nodes and no slurmd at all."""
     workdir = tmp_path_factory.mktemp("slurm")
     with Slurm(release="26.05", external_nodes=some_nodes(prefix="external"), workdir=workdir) as cluster:
         yield cluster
@@ -53,7 +53,7 @@ def slurm_external(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 
 @pytest.fixture(scope="session")
 def slurm_mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    """Slurm 26.05 with two slurmd nodes and two external ones."""
+    """Start Slurm 26.05 with two slurmd nodes and two external ones."""
     workdir: Path = tmp_path_factory.mktemp("slurm")
     external = some_nodes(2, prefix="external")
     with Slurm(release="26.05", nodes=some_nodes(2), external_nodes=external, workdir=workdir) as cluster:
@@ -62,7 +62,7 @@ def slurm_mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 
 @pytest.fixture(scope="session")
 def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
-    """Kubernetes with three Nodes like those of :func:`some_nodes`, all Ready; no kube-scheduler runs."""
+    """Start Kubernetes with three Nodes like those of :func:`some_nodes`, all Ready; no kube-scheduler runs."""
     with Kubernetes(workdir=tmp_path_factory.mktemp("kubernetes")) as cluster:
         for node in some_nodes():
             cluster.add_node(node.name, cpus=node.cpus, memory=f"{node.memory_mb}Mi", gpus=node.gpus)

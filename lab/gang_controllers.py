@@ -38,7 +38,7 @@ OK, NOT_FOUND = 200, 404
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """Where a controller answers the API server and probes, and the folder with its configuration."""
+    """Hold the addresses at which a controller serves webhooks and probes, and the folder with its configuration."""
 
     hooks: int
     probes: int
@@ -51,7 +51,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class GangController:
-    """One controller: where its manifests are, its arguments, and the command in front of it, if any."""
+    """Describe one controller: its manifests, its arguments, and the command in front of it, if any."""
 
     recipe: ControllerRecipe
     objects: Callable[[Kubernetes, Path], list[Document]]
@@ -129,7 +129,7 @@ def redirect(value: Any, base: str, ca_bundle: str) -> None:
 
 
 def _serves(kube: Kubernetes, serving: Serving, hooks: Iterable[Document]) -> bool:
-    """Whether the probe is green and each path of a webhook is served.
+    """Return whether the probe succeeds and each path of a webhook is served.
 
     The probe of LeaderWorkerSet is green before its webhooks listen, and paths are registered one after the other.
     """

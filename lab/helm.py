@@ -23,9 +23,9 @@ def template(
     namespace: str = "slurm-extender",
     chart: Path = CHART,
 ) -> list[Document]:
-    """Every object of the chart with these values; raises LabError with helm's own words if it refuses them.
+    """Return every object of the chart with these values; raise LabError with helm's message if it rejects them.
 
-    helm is told that the cluster is of the patch release that the lab has, else of the first one of ``minor``.
+    helm renders for a cluster of the patch release that the lab has, else of the first one of ``minor``.
     """
     version = f"v{minor}.0"
     if minor in (*build_kubernetes.kubernetes_minors(), *build_kubernetes.proved_minors()):

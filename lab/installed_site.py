@@ -54,12 +54,12 @@ class InstalledSite(Site):
         return said
 
     def uninstall_chart(self) -> str:
-        """``helm uninstall``; what it said."""
+        """Run ``helm uninstall``; return its output."""
         self.scheduler.stop()
         return self._helm("uninstall", RELEASE)
 
     def configuration(self, *overrides: Mapping[str, Mapping[str, Any]]) -> str:
-        """The text of the chart's configuration, with the addresses and files of this machine in place of a Pod's."""
+        """Return the text of the chart's configuration, with this machine's addresses and files."""
         at = self.addresses
         tls = self._secret("slurm-extender-tls")
         here: dict[str, Mapping[str, Any]] = {

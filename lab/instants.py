@@ -42,7 +42,7 @@ class KubeInstants:
 
 @dataclass(frozen=True, slots=True)
 class SlurmInstants:
-    """Seconds since the epoch."""
+    """Hold instants from slurmctld's log, in seconds since the epoch."""
 
     given: dict[int, float] = field(default_factory=dict)
     """When slurmctld gave the job its nodes."""
@@ -51,14 +51,14 @@ class SlurmInstants:
     """When PrologSlurmctld of the job was over: it is CONFIGURING before."""
 
     ended: dict[int, float] = field(default_factory=dict)
-    """When slurmctld began to end the job; the first word counts."""
+    """When slurmctld began to end the job; the first line counts."""
 
     warned: dict[int, tuple[float, int]] = field(default_factory=dict)
     """By the job that preempts: when slurmctld first gave a job its GraceTime for it, and which job that is
     (`slurmctld/preempt.c`, at debug)."""
 
     drained: list[tuple[float, str]] = field(default_factory=list)
-    """Each drain with a reason of ours, and its node."""
+    """Each drain by the extender, and its node."""
 
     epilog_errors: list[str] = field(default_factory=list)
 
@@ -67,10 +67,10 @@ def kube_instants(home: Path) -> KubeInstants:
     """Read the audit log of an API server that runs in ``home``."""
     found = KubeInstants()
     for event in _about_pods(audited(home)):
-        told, at = event["objectRef"], _utc(event["requestReceivedTimestamp"].rstrip("Z"))
-        pod = f"{told.get('namespace')}/{told.get('name')}"
+        target, at = event["objectRef"], _utc(event["requestReceivedTimestamp"].rstrip("Z"))
+        pod = f"{target.get('namespace')}/{target.get('name')}"
         code = event.get("responseStatus", {}).get("code")
-        if told.get("subresource") == "binding" and code == 201:
+        if target.get("subresource") == "binding" and code == 201:
             found.bound.setdefault(pod, at)
         elif event["user"]["username"] == KWOK and code == 200 and (event["verb"] == "delete" or _over(event)):
             found.gone.setdefault(pod, at)
@@ -115,7 +115,7 @@ def _about_pods(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 
 def _over(event: Any) -> bool:
-    """Whether this is the word that the containers of a Pod have ended."""
+    """Return whether this audit event reports that the containers of a Pod have ended."""
     status = (event.get("requestObject") or {}).get("status") or {}
     return event["verb"] == "patch" and status.get("phase") in {"Failed", "Succeeded"}
 

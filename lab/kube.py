@@ -31,12 +31,12 @@ from lab.errors import LabError
 from lab.etcd import Etcd
 from lab.kubectl import kubectl
 from lab.kwok import kwok
+from lab.managed_service import ManagedService
 from lab.ports import Ports
 from lab.probe import decoded, request
 from lab.process import Daemon
 from lab.sandbox import Sandbox
 from lab.scheduler import DEFAULT_CONFIG, scheduler
-from lab.standing import Standing
 
 ETCD_FROM = "24.11"
 """The Slurm release whose chroot etcd is taken from."""
@@ -48,7 +48,7 @@ BY_KWOK = "lab.slurm-extender.io/kubelet"
 """Label of the Nodes that kwok manages, where others have kubelets."""
 
 
-class Kubernetes(Standing):
+class Kubernetes(ManagedService):
     """One control plane, up between ``with`` and its end; several may run at once.
 
     ``users`` come on top of the lab's own (an administrator, the control plane, the extender's ServiceAccounts): the
@@ -153,25 +153,25 @@ class Kubernetes(Standing):
 
     @property
     def url(self) -> str:
-        """Where kube-apiserver listens; it keeps its port over restarts."""
+        """Return the address of kube-apiserver; it keeps its port over restarts."""
         return self.apiserver.url
 
     @property
     def ca_file(self) -> Path:
-        """The authority that signed the certificate of every component."""
+        """Return the certificate of the authority that signed those of every component."""
         return self._certificate.ca_file
 
     def token(self, user: str = ADMIN) -> str:
-        """The bearer token of a registered user; raises LabError for a user nobody registered."""
+        """Return the bearer token of a registered user; raise LabError for an unknown user."""
         return self._user(user).token
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig."""
+        """Return the administrator's kubeconfig."""
         return self.kubeconfig_for(ADMIN)
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] | None = None) -> Path:
-        """A kubeconfig file for a registered user; raises LabError if it is unknown or has other ``groups``."""
+        """Return a kubeconfig file for a registered user; raise LabError if it is unknown or has other ``groups``."""
         found = self._user(user)
         if groups is not None and set(groups) != set(found.groups):
             raise LabError(f"user {user} was registered with groups {list(found.groups)}, not {list(groups)}")
@@ -183,7 +183,7 @@ class Kubernetes(Standing):
 
     @property
     def kubectl_path(self) -> Path:
-        """The kubectl of this Kubernetes version, else the newest."""
+        """Return the kubectl of this Kubernetes version, else the newest."""
         return self._kubectl / "kubectl"
 
     # Talking to it
@@ -201,18 +201,18 @@ class Kubernetes(Standing):
         user: str = ADMIN,
         content_type: str = "application/json",
     ) -> tuple[int, Any]:
-        """One request to kube-apiserver, as fast as it gets; returns the status and the decoded answer."""
+        """Send one request to kube-apiserver, as fast as it gets; return the status and the decoded answer."""
         headers = {"Authorization": f"Bearer {self.token(user)}", "Content-Type": content_type}
         status, answer = request(method, f"{self.url}{path}", headers=headers, body=body, ca_file=self.ca_file)
         return status, decoded(answer)
 
     @property
     def pods_port(self) -> int:
-        """Where on loopback ``kubectl port-forward`` to any port of any Pod leads; nothing listens there by itself."""
+        """Return the port to which ``kubectl port-forward`` to any Pod leads; nothing listens there by default."""
         return self._forwarded
 
     def audit_events(self) -> list[dict[str, Any]]:
-        """What clients have asked so far (needs ``audit=True``), oldest first."""
+        """Return the requests of clients so far (needs ``audit=True``), oldest first."""
         if not self._audit:
             raise LabError("there is no audit log: start with Kubernetes(audit=True)")
         return [json.loads(line) for line in audited(self.home)]
@@ -324,11 +324,11 @@ class Kubernetes(Standing):
         self.apiserver.start()
 
     def stop_apiserver(self) -> None:
-        """SIGTERM; returns when the port is free."""
+        """Send SIGTERM; return when the port is free."""
         self.apiserver.stop()
 
     def kill_apiserver(self) -> None:
-        """SIGKILL, as a crash."""
+        """Send SIGKILL, as a crash."""
         self.apiserver.kill()
 
     def restart_apiserver(self) -> None:
@@ -336,9 +336,9 @@ class Kubernetes(Standing):
         self.apiserver.restart()
 
     def restore(self, snapshot: str, *, bump: bool = True) -> None:
-        """Go back to a snapshot of etcd (``etcd.save()``); everybody's watches end, and everything is listed anew.
+        """Restore a snapshot of etcd (``etcd.save()``); all watches end, and clients list everything again.
 
-        Without ``bump`` clients do not notice: kwok and the controllers are started again, whoever else is not.
+        Without ``bump`` clients do not notice: kwok and the controllers are started again, other clients are not.
         """
         stale = () if bump else tuple(daemon for daemon in (self.kwok, self.controller_manager) if daemon is not None)
         for daemon in (*stale, self.apiserver, self.etcd):

@@ -1,4 +1,4 @@
-"""What the lab needs of the machine, checked before anything is built or started."""
+"""Requirements of the lab on the machine, checked before anything is built or started."""
 
 import os
 import re

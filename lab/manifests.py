@@ -1,4 +1,4 @@
-"""What a site applies of the shipped manifests: its RBAC and its kube-scheduler profile, never copies of them."""
+"""The shipped manifests that a site applies: its RBAC and its kube-scheduler profile, never copies of them."""
 
 import os
 import tempfile
@@ -33,7 +33,7 @@ Document = dict[str, Any]
 
 
 def render(kube: Kubernetes, folder: Path = BASE, components: Sequence[str] = ()) -> list[Document]:
-    """Every object of a kustomize folder with these components on it, in its order.
+    """Return every object of a kustomize folder with these components on it, in its order.
 
     Raises LabError if kubectl cannot build it.
     """
@@ -42,12 +42,12 @@ def render(kube: Kubernetes, folder: Path = BASE, components: Sequence[str] = ()
 
 
 def shipped(kube: Kubernetes, folder: Path = BASE) -> list[Document]:
-    """What a site of this Kubernetes version applies: ``folder`` with the component of that version."""
+    """Return the objects for a site of this Kubernetes version: ``folder`` with the component of that version."""
     return render(kube, folder, [f"kubernetes-{kube.minor}"])
 
 
 def kustomize(folder: Path, components: Sequence[str] = ()) -> list[Document]:
-    """The same without a cluster, by the newest kubectl of the lab."""
+    """Render the same without a cluster, by the newest kubectl of the lab."""
     binaries = build_kubernetes.build(build_kubernetes.kubernetes_build(build_kubernetes.newest_minor()))
     with put_together(folder, components) as overlay:
         return _documents(kubectl(binaries, Path(os.devnull), ["kustomize", str(overlay)]))
@@ -55,7 +55,7 @@ def kustomize(folder: Path, components: Sequence[str] = ()) -> list[Document]:
 
 @contextmanager
 def put_together(folder: Path, components: Sequence[str]) -> Iterator[Path]:
-    """A folder with a kustomization of ``folder`` and these components, for as long as the block lasts."""
+    """Make a folder with a kustomization of ``folder`` and these components, for as long as the block lasts."""
     with tempfile.TemporaryDirectory(prefix="overlay-") as name:
         overlay = Path(name).resolve()
         kustomization = {
@@ -74,7 +74,7 @@ def _documents(text: str) -> list[Document]:
 
 
 def of_kind(documents: Sequence[Document], kinds: Sequence[str]) -> list[Document]:
-    """Those of the given kinds."""
+    """Return the documents of the given kinds."""
     return [document for document in documents if document["kind"] in kinds]
 
 
@@ -86,7 +86,7 @@ def apply_rights(kube: Kubernetes, documents: Sequence[Document]) -> None:
 def scheduler_profile(
     documents: Sequence[Document], url_prefix: str, tls: Path | None = None, *, elected: bool = False
 ) -> str:
-    """The shipped KubeSchedulerConfiguration, calling ``url_prefix``; without leader election unless ``elected``.
+    """Return the shipped KubeSchedulerConfiguration for ``url_prefix``; leader election only with ``elected``.
 
     In plain HTTP unless ``tls`` is the folder in which the files are that it mounts.
 
@@ -115,7 +115,7 @@ def scheduler_profile(
 
 
 def scheduler_deployment(documents: Sequence[Document]) -> tuple[str, str]:
-    """The user that the shipped kube-scheduler is, and its ``--feature-gates``; raises LabError if there is none."""
+    """Return the shipped kube-scheduler's user and its ``--feature-gates``; raise LabError if there is none."""
     for deployment in of_kind(documents, ["Deployment"]):
         pod = deployment["spec"]["template"]["spec"]
         for container in pod["containers"]:

@@ -16,7 +16,7 @@ OPTIONS = (
     "--no-defaults",
     "--user=root",
     f"--datadir={HOME}/mariadb",
-    # Whoever reaches the socket is root of this sandbox anyway.
+    # Every user of the socket is root of this sandbox anyway.
     "--skip-grant-tables",
     "--skip-networking",
     "--skip-log-bin",

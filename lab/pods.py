@@ -52,7 +52,7 @@ def pod_template(
 
 
 def pod(name: str, namespace: str, **options: Any) -> dict[str, Any]:
-    """A whole Pod; ``options`` as for :func:`pod_template`."""
+    """Return a whole Pod; ``options`` as for :func:`pod_template`."""
     template = pod_template(**options)
     template["metadata"] |= {"name": name, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "Pod", **template}
@@ -74,6 +74,6 @@ def container(
 
 
 def required_affinity(key: str, values: Sequence[str]) -> dict[str, Any]:
-    """The value of ``affinity`` that demands a node label."""
+    """Return the value of ``affinity`` that demands a node label."""
     terms = [{"matchExpressions": [{"key": key, "operator": "In", "values": list(values)}]}]
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}

@@ -31,7 +31,7 @@ class Ports:
         self.release()
 
     def take(self) -> int:
-        """Return a port nobody listens on and no other lab has taken; raise LabError when all are taken."""
+        """Return a port that no process and no other lab uses; raise LabError when all are taken."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for _ in range(FIRST, LAST + 1):
             port = self._next

@@ -39,12 +39,12 @@ def request(
 
 
 def answers_ok(url: str, *, headers: Mapping[str, str] | None = None, ca_file: Path | None = None) -> bool:
-    """Whether a GET is answered with 200."""
+    """Return whether a GET is answered with 200."""
     return request("GET", url, headers=headers, ca_file=ca_file, timeout_s=5)[0] == 200
 
 
 def decoded(body: bytes) -> Any:
-    """The JSON value of an answer; its text where it is none, as of a path that the API server does not serve."""
+    """Return the JSON value of an answer, or its text if it is no JSON, as of a path that is not served."""
     try:
         return json.loads(body)
     except ValueError:

@@ -17,7 +17,7 @@ READY_S = 0.05
 
 
 def log_tail(path: Path) -> str:
-    """The last lines of a log, for an error's text."""
+    """Return the last lines of a log, for an error's text."""
     if not path.exists():
         return f"({path} does not exist)"
     return f"The end of {path}:\n{path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors='replace')}"
@@ -27,7 +27,7 @@ class Daemon:
     """One process that belongs to a cluster; it stays in the foreground, its output goes to ``log``.
 
     ``ready`` is asked until it answers true; None means that running is enough. An OSError from it counts as "not yet".
-    ``prepare`` is called before every start. ``url`` is where it serves, empty where nobody asks it over HTTP.
+    ``prepare`` is called before every start. ``url`` is where it serves, empty if it has no HTTP endpoint.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Daemon:
 
     @property
     def running(self) -> bool:
-        """Whether the process is there (stopped by SIGSTOP counts as there)."""
+        """Return whether the process exists (one stopped by SIGSTOP does)."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """The machine's pid of the running process; raises LabError when it does not run."""
+        """Return the machine's pid of the running process; raise LabError when it does not run."""
         if self._process is None or not self.running:
             raise LabError(f"{self.name} is not running. {log_tail(self.log)}")
         return self._process.pid
@@ -100,11 +100,11 @@ class Daemon:
         self.wait_ready()
 
     def stop(self, *, grace_s: float = 30) -> None:
-        """SIGTERM, then SIGKILL after ``grace_s`` seconds; returns when the process is gone. Harmless when it is."""
+        """Send SIGTERM, then SIGKILL after ``grace_s`` seconds; return when the process is gone."""
         if self._process is None:
             return
         if self.running:
-            # A process that somebody stopped with SIGSTOP would sit on its SIGTERM.
+            # A process that was stopped with SIGSTOP does not handle its SIGTERM.
             self._process.send_signal(signal.SIGTERM)
             self._process.send_signal(signal.SIGCONT)
             try:
@@ -114,14 +114,14 @@ class Daemon:
         self._process.wait()
 
     def kill(self) -> None:
-        """SIGKILL, as a crash; returns when the process is gone. Raises LabError when it does not run."""
+        """Send SIGKILL, as a crash; return when the process is gone. Raises LabError when it does not run."""
         os.kill(self.pid, signal.SIGKILL)
         assert self._process is not None
         self._process.wait()
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """SIGSTOP, and SIGCONT at the end: the process stands still, and its connections are accepted by the kernel."""
+        """Send SIGSTOP, and SIGCONT at the end: the process stands still, and the kernel accepts its connections."""
         pid = self.pid
         os.kill(pid, signal.SIGSTOP)
         try:

@@ -28,7 +28,7 @@ END = "<!-- End of what `lab.proof` wrote. -->"
 
 
 class Proof:
-    """Collects outcomes and writes the page at the end. `earlier` is the result of the run before, `as_json()`.
+    """Collect outcomes, and write the page at the end. `earlier` is the result of the run before, `as_json()`.
 
     `part`: the page exists, and gets the tables between its two marks.
     """
@@ -57,7 +57,7 @@ class Proof:
         return self._before | self._outcomes | twice
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """One phase of one test: a failing set-up or tear-down counts as a failure of the test."""
+        """Record one phase of one test: a failing set-up or tear-down counts as a failure of the test."""
         case = report.nodeid
         self._seconds[case] = self._seconds.get(case, 0.0) + report.duration
         for name, row in report.user_properties if report.when == "teardown" else ():
@@ -132,7 +132,7 @@ def _versions() -> Iterable[str]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--proof PAGE`."""
+    """Add `--proof PAGE`."""
     parser.addoption("--proof", type=Path, default=None, help="write a report of this run to this Markdown page")
     parser.addoption("--proof-part", type=Path, default=None, help="write the tables of this run into this page")
 
@@ -141,7 +141,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Report if asked to."""
     whole, part = config.getoption("--proof"), config.getoption("--proof-part")
     page = whole or part
-    # With pytest-xdist the process that starts the others hears of all outcomes; it alone has no `workerinput`.
+    # With pytest-xdist the process that starts the others receives all outcomes; it alone has no `workerinput`.
     if page is None or hasattr(config, "workerinput"):
         return
     key, cache = f"proof/{Path(page).stem}", config.cache

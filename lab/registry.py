@@ -1,4 +1,4 @@
-"""Which labs run on this machine: one small file each, so that another process can list them and stop one.
+"""A registry of the labs of this machine: one small file each, so that another process can list and stop them.
 
 A pid alone is no name: it is given out again. With the start time from /proc/<pid>/stat it is one.
 """
@@ -26,12 +26,12 @@ class ProcessName:
 
     @property
     def alive(self) -> bool:
-        """Whether that very process exists and is not a zombie."""
+        """Return whether that very process exists and is not a zombie."""
         return process_name(self.pid) == self
 
 
 def process_name(pid: int) -> ProcessName | None:
-    """The name of the living process ``pid``, or None when there is none."""
+    """Return the name of the living process ``pid``, or None when there is none."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -45,7 +45,7 @@ def process_name(pid: int) -> ProcessName | None:
 
 @dataclass(frozen=True, slots=True)
 class RunningLab:
-    """A sandbox that was started: what it is, who runs it, its process 1, where its files are, what it is rooted in.
+    """Describe a started sandbox: its kind, its runner, its process 1, its files and its root.
 
     ``temporary`` says that the lab made the folder above ``home`` itself and removes it at the end.
     """
@@ -81,7 +81,7 @@ def entered(what: str, init_pid: int, home: Path, chroot: Path, *, temporary: bo
 
 
 def running() -> list[RunningLab]:
-    """The labs that run; what those left that were killed (an entry, a temporary folder) is removed on the way."""
+    """Return the labs that run. Remove entries and temporary folders of labs that were killed."""
     found = []
     for path in sorted(_folder().glob("*.json")):
         lab = _read(path)
@@ -97,7 +97,7 @@ def running() -> list[RunningLab]:
 
 
 def _read(path: Path) -> RunningLab | None:
-    """The entry in ``path``; None when it went away meanwhile, or was written by a lab of another version."""
+    """Return the entry in ``path``, or None if it is gone or was written by a lab of another version."""
     try:
         raw = json.loads(path.read_text())
         raw["runner"], raw["init"] = (ProcessName(**raw[role]) for role in ("runner", "init"))
@@ -107,7 +107,7 @@ def _read(path: Path) -> RunningLab | None:
 
 
 def end(lab: RunningLab, *, timeout_s: float = 30) -> None:
-    """End a lab: SIGTERM to its runner, which stops in order; the sandbox's process 1 is killed if nobody runs it.
+    """End a lab: SIGTERM to its runner, which stops in order; the sandbox's process 1 is killed if no runner lives.
 
     Raises LabError when it is still there after ``timeout_s`` seconds.
     """

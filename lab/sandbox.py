@@ -109,7 +109,7 @@ class Sandbox:
 
     @property
     def init_pid(self) -> int:
-        """The pid of the sandbox's process 1, as the machine counts; raises LabError when it is not running."""
+        """Return the machine's pid of the sandbox's process 1; raise LabError when it does not run."""
         if self._init is None:
             raise LabError(f"the sandbox over {self._work} is not running")
         return self._init.pid
@@ -206,7 +206,7 @@ class Sandbox:
         return self._call(command, environment=environment, timeout_s=timeout_s)
 
     def pids(self) -> list[int]:
-        """Every process inside, as the machine counts, process 1 included."""
+        """Return every process inside by the machine's pid, process 1 included."""
         wanted = os.stat(f"/proc/{self.init_pid}/ns/pid").st_ino
         return [pid for pid in all_pids() if _namespace_of(pid) == wanted]
 
@@ -249,7 +249,7 @@ _KINDS = {"mount": "mnt", "uts": "uts", "ipc": "ipc"}
 
 
 def all_pids() -> list[int]:
-    """Every process of this machine that this process can see."""
+    """Return every process of this machine that this process can see."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 

@@ -22,13 +22,13 @@ from lab.credentials import EXTENDER
 from lab.errors import LabError
 from lab.extender import PROGRAM, Addresses, configuration, extender, log_entries
 from lab.kube import ETCD_FROM, Kubernetes
+from lab.managed_service import ManagedService
 from lab.pods import pod
 from lab.ports import Ports
 from lab.probe import decoded, request
 from lab.process import Daemon, log_tail
 from lab.sandbox import Sandbox
 from lab.slurm import Machines, Slurm
-from lab.standing import Standing
 from lab.topology import KubeNode, Topology, standard
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class PodRef:
 
     @property
     def path(self) -> str:
-        """Its path at the API server."""
+        """Return its path at the API server."""
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
 
 
@@ -74,7 +74,7 @@ class ApiOptions:
     runtime_config: str = ""
 
 
-class Site(Standing):
+class Site(ManagedService):
     """Everything up between ``with`` and its end; the extender is a process with exactly the shipped rights.
 
     ``config`` is laid over the extender's configuration, group by group. ``topology`` is :func:`lab.topology.standard`
@@ -175,7 +175,7 @@ class Site(Standing):
     # The extender
 
     def configuration(self, *overrides: Mapping[str, Mapping[str, Any]]) -> str:
-        """The text of a configuration file for the extender of this site; the later override wins, key by key."""
+        """Return the text of a configuration file for this site's extender; the later override wins, key by key."""
         merged: dict[str, dict[str, Any]] = {}
         for override in overrides:
             for group, keys in override.items():
@@ -197,11 +197,11 @@ class Site(Standing):
         self.extender.restart()
 
     def another_extender(self, home: Path, config: Path, addresses: Addresses) -> Daemon:
-        """One more process beside the site's own; not started yet."""
+        """Return one more process beside the site's own; it is not started yet."""
         return extender(self._sandbox, home, config, addresses)
 
     def refused_configuration(self, text: str) -> str:
-        """What the program says of a configuration that it does not start with; raises LabError if it accepts it."""
+        """Return the program's error about a configuration; raise LabError if the program accepts it."""
         path = self.home / "refused.yaml"
         path.write_text(text)
         done = subprocess.run(
@@ -226,11 +226,11 @@ class Site(Standing):
         fresh.rename(path)
 
     def kill_extender(self) -> None:
-        """SIGKILL, as a crash."""
+        """Send SIGKILL, as a crash."""
         self.extender.kill()
 
     def stop_extender(self) -> None:
-        """SIGTERM, as an ordinary end."""
+        """Send SIGTERM, as an ordinary end."""
         self.extender.stop()
 
     def start_extender(self) -> None:
@@ -242,17 +242,17 @@ class Site(Standing):
         self.extender.restart()
 
     def extender_log(self) -> list[dict[str, Any]]:
-        """What it has logged so far, oldest first."""
+        """Return the log so far, oldest first."""
         return log_entries(self.extender.log)
 
     def debug(self, uid: str) -> dict[str, Any] | None:
-        """The story of a Pod's placeholder; None where there is none."""
+        """Return the history of a Pod's placeholder, or None if it has none."""
         status, answer = request("GET", f"http://127.0.0.1:{self.addresses.debug}/debug/placeholders/{uid}")
         found: dict[str, Any] | None = decoded(answer) if status == 200 else None
         return found
 
     def metric(self, name: str) -> float:
-        """The value of a metric of the extender, over all labels."""
+        """Return the value of a metric of the extender, over all labels."""
         _, answer = request("GET", f"http://127.0.0.1:{self.addresses.metrics}/metrics")
         said = [line.rpartition(" ") for line in answer.decode().splitlines()]
         values = [float(value) for key, _, value in said if key.partition("{")[0] == f"slurm_extender_{name}"]
@@ -261,7 +261,7 @@ class Site(Standing):
         return sum(values)
 
     def confirm_mass_deletion(self) -> None:
-        """SIGUSR1: a person says that what is missing is really gone."""
+        """Send SIGUSR1: an administrator confirms that what is missing is really gone."""
         os.kill(self.extender.pid, signal.SIGUSR1)
 
     def ask_extender(self, path: str, body: object) -> tuple[int, Any]:
@@ -272,7 +272,7 @@ class Site(Standing):
     # Kubernetes
 
     def apply(self, text: str) -> None:
-        """``kubectl apply`` as the administrator."""
+        """Run ``kubectl apply`` as the administrator."""
         self.kube.kubectl("apply", "-f", "-", stdin=text)
 
     def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -294,7 +294,7 @@ class Site(Standing):
         return PodRef(namespace, name, made["metadata"]["uid"])
 
     def read(self, ref: PodRef) -> dict[str, Any] | None:
-        """The Pod as it is; None when it is gone, or another one has its name."""
+        """Return the Pod as it is, or None when it is gone or another one has its name."""
         status, found = self.kube.api("GET", ref.path)
         if status == 404 or found["metadata"]["uid"] != ref.uid:
             return None
@@ -302,7 +302,7 @@ class Site(Standing):
         return pod_now
 
     def pods(self, namespace: str) -> list[dict[str, Any]]:
-        """Every Pod of a namespace."""
+        """Return every Pod of a namespace."""
         found: list[dict[str, Any]] = self.kube.api("GET", f"/api/v1/namespaces/{namespace}/pods")[1]["items"]
         return found
 
@@ -327,7 +327,7 @@ class Site(Standing):
         return changed
 
     def node_of(self, ref: PodRef) -> str:
-        """The Node a Pod is bound to, or ""."""
+        """Return the Node a Pod is bound to, or ""."""
         found = self.read(ref)
         return found["spec"].get("nodeName", "") if found else ""
 
@@ -338,7 +338,7 @@ class Site(Standing):
         return [(item["reason"], item.get("note", "")) for item in items if item["regarding"].get("uid") == ref.uid]
 
     def history(self, ref: PodRef, since: str) -> list[dict[str, Any]]:
-        """Every version of a Pod after the resource version ``since``; the last may be that of its end."""
+        """Return every version of a Pod after the resource version ``since``; the last may be that of its end."""
         query = urlencode({"watch": "true", "resourceVersion": since, "timeoutSeconds": 1})
         headers = {"Authorization": f"Bearer {self.kube.token()}"}
         url = f"{self.kube.url}/api/v1/namespaces/{ref.namespace}/pods?{query}"
@@ -349,7 +349,7 @@ class Site(Standing):
     # Slurm
 
     def squeue(self, states: str = LIVE) -> list[QueuedJob]:
-        """The jobs of these states (``all``: also those that ended); as slurmctld shows them, not as we asked."""
+        """Return the jobs of these states (``all``: also those that ended), as slurmctld shows them."""
         found = []
         text = self.slurm.run("squeue", "-h", "-a", "-t", states, "-o", _SQUEUE)
         for record in text.removesuffix("\n").removesuffix("\x1f").split("\x1f\n") if text.strip() else ():
@@ -358,12 +358,12 @@ class Site(Standing):
         return found
 
     def scontrol_show_job(self, job_id: int) -> dict[str, str]:
-        """``scontrol show job -o``, by key."""
+        """Return ``scontrol show job -o``, by key."""
         text = self.slurm.run("scontrol", "show", "job", "-d", "-o", str(job_id))
         return {key: value.strip() for key, value in _PAIR.findall(text)}
 
     def rest_job(self, job_id: int) -> dict[str, Any]:
-        """The job as slurmrestd tells it."""
+        """Return the job as slurmrestd shows it."""
         status, answer = self.slurm.rest("GET", f"job/{job_id}")
         if status != 200:
             raise LabError(f"job {job_id} cannot be read ({status}): {json.dumps(answer.get('errors'))}")
@@ -371,7 +371,7 @@ class Site(Standing):
         return job
 
     def expand(self, hostlist: str) -> set[str]:
-        """The nodes of a hostlist, as Slurm reads it."""
+        """Return the nodes of a hostlist, as Slurm reads it."""
         return set(self.slurm.run("scontrol", "show", "hostnames", hostlist).split()) if hostlist else set()
 
     # Waiting
@@ -381,16 +381,16 @@ class Site(Standing):
         pause(seconds)
 
     def wait_for(
-        self, look: Callable[[], T | None], what: str, *, timeout_s: float = 120, every_s: float | None = None
+        self, check: Callable[[], T | None], what: str, *, timeout_s: float = 120, every_s: float | None = None
     ) -> T:
-        """Look until something true comes back, and return it; ``every_s`` as for :func:`lab.clock.wait_until`.
+        """Check until the result is true, and return it; ``every_s`` as for :func:`lab.clock.wait_until`.
 
         Raises LabError after ``timeout_s`` seconds, with what Slurm's queue and the extender's log say.
         """
         found: list[T] = []
 
         def has_value() -> bool:
-            value = look()
+            value = check()
             if value:
                 found.append(value)
             return bool(value)
@@ -416,15 +416,15 @@ class Site(Standing):
         self.wait_for(lambda: self.read(ref) is None, f"Pod {ref.name} is gone", timeout_s=timeout_s)
 
     def timed(
-        self, look: Callable[[], T | None], what: str, *, timeout_s: float = 30, every_s: float = 0.01
+        self, check: Callable[[], T | None], what: str, *, timeout_s: float = 30, every_s: float = 0.01
     ) -> tuple[T, float]:
         """Like :meth:`wait_for`, and how many seconds it took."""
         began = elapsed()
-        found = self.wait_for(look, what, timeout_s=timeout_s, every_s=every_s)
+        found = self.wait_for(check, what, timeout_s=timeout_s, every_s=every_s)
         return found, elapsed() - began
 
     def diagnostics(self) -> str:
-        """What Slurm's queue and the end of the extender's log say, for the text of an error."""
+        """Return Slurm's queue and the end of the extender's log, for the text of an error."""
         try:
             queue = self.slurm.run("squeue", "-a")
         except LabError as error:

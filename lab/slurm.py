@@ -13,6 +13,7 @@ from lab import build_slurm, registry
 from lab.cache import cache_folder
 from lab.clock import now, wait_until
 from lab.errors import LabError
+from lab.managed_service import ManagedService
 from lab.mariadb import mariadb
 from lab.ports import Ports
 from lab.probe import decoded, request
@@ -29,7 +30,6 @@ from lab.slurm_conf import (
     slurm_conf,
 )
 from lab.slurmdbd import slurmdbd, write_slurmdbd_conf
-from lab.standing import Standing
 
 __all__ = ["DEFAULT_PARTITIONS", "Partition", "Slurm", "SlurmNode"]
 
@@ -49,7 +49,7 @@ by node. They must be running."""
 SETTLING = {"UNKNOWN", "DOWN", "NOT_RESPONDING", "FUTURE", "REBOOT_REQUESTED"}
 
 
-class Slurm(Standing):
+class Slurm(ManagedService):
     """One cluster, up between ``with`` and its end; several may run at once, of one release or of two.
 
     ``config`` are keys of slurm.conf over the lab's own; ``files`` are scripts put beside slurm.conf (an Epilog, say),
@@ -59,7 +59,7 @@ class Slurm(Standing):
     ``machines`` gives nodes sandboxes of their own, in which their slurmd and its jobs run.
 
     With ``accounting`` there are slurmdbd and its database, and limits hold: root has an association from the start,
-    whoever else is to run jobs is given one by :meth:`sacctmgr`.
+    other users get one by :meth:`sacctmgr`.
     """
 
     def __init__(
@@ -133,12 +133,12 @@ class Slurm(Standing):
 
     @property
     def rest_url(self) -> str:
-        """Where slurmrestd listens, such as ``http://127.0.0.1:20123``."""
+        """Return the address of slurmrestd, such as ``http://127.0.0.1:20123``."""
         return f"http://127.0.0.1:{self._ports.slurmrestd}"
 
     @property
     def jwt_key_path(self) -> Path:
-        """The HS256 key of auth/jwt, outside the chroot."""
+        """Return the HS256 key of auth/jwt, outside the chroot."""
         return self.home / "etc" / "jwt.key"
 
     def token(self, user: str = "root", *, lifespan_s: int = 86_400) -> str:
@@ -165,7 +165,7 @@ class Slurm(Standing):
         return self._sandbox.run(command, environment=ENVIRONMENT, stdin=stdin, timeout_s=timeout_s)
 
     def sacctmgr(self, *words: str) -> str:
-        """``sacctmgr --immediate --parsable2 --noheader``: change or show accounts; slurmctld knows when it returns."""
+        """Run ``sacctmgr --immediate --parsable2 --noheader``; slurmctld knows the change when it returns."""
         return self.run("sacctmgr", "--immediate", "--parsable2", "--noheader", *words)
 
     def daemon(self, name: str) -> Daemon:
@@ -184,7 +184,7 @@ class Slurm(Standing):
         return found[name]
 
     def pid(self, name: str) -> int:
-        """The machine's pid of a daemon (see :meth:`daemon`), for SIGSTOP and the like."""
+        """Return the machine's pid of a daemon (see :meth:`daemon`), for SIGSTOP and the like."""
         return self.daemon(name).pid
 
     def start_slurmctld(self) -> None:
@@ -192,11 +192,11 @@ class Slurm(Standing):
         self._slurmctld.start()
 
     def stop_slurmctld(self) -> None:
-        """SIGTERM: slurmctld saves its state and goes."""
+        """Send SIGTERM: slurmctld saves its state and ends."""
         self._slurmctld.stop()
 
     def kill_slurmctld(self) -> None:
-        """SIGKILL, as a crash: what was not saved yet is lost."""
+        """Send SIGKILL, as a crash: unsaved state is lost."""
         self._slurmctld.kill()
 
     def restart_slurmctld(self) -> None:
@@ -223,33 +223,20 @@ class Slurm(Standing):
         self._slurmrestd.start()
 
     def stop_slurmrestd(self) -> None:
-        """SIGTERM to slurmrestd; SIGKILL after a few seconds, as it can wait for a silent connection."""
+        """Send SIGTERM to slurmrestd; SIGKILL after a few seconds, as it can wait for a silent connection."""
         self._slurmrestd.stop(grace_s=5)
 
     def kill_slurmrestd(self) -> None:
-        """SIGKILL to slurmrestd."""
+        """Send SIGKILL to slurmrestd."""
         self._slurmrestd.kill()
-
-    def restart_slurmrestd(self) -> None:
-        """Stop and start slurmrestd, on the same port."""
-        self.stop_slurmrestd()
-        self.start_slurmrestd()
 
     def start_slurmd(self, node: str) -> None:
         """Start the slurmd of ``node``; the node is back a moment later (see :meth:`wait_nodes_ready`)."""
         self.daemon(node).start()
 
-    def stop_slurmd(self, node: str, *, grace_s: float = 30) -> None:
-        """SIGTERM: slurmd waits for its Epilogs; SIGKILL after ``grace_s``."""
-        self.daemon(node).stop(grace_s=grace_s)
-
     def kill_slurmd(self, node: str) -> None:
-        """SIGKILL: steps, scripts and Epilogs of the node live on."""
+        """Send SIGKILL: steps, scripts and Epilogs of the node live on."""
         self.daemon(node).kill()
-
-    def restart_slurmd(self, node: str) -> None:
-        """Stop and start the slurmd of ``node``."""
-        self.daemon(node).restart()
 
     def reconfigure(self, config: Mapping[str, str]) -> None:
         """Change keys of slurm.conf and ``scontrol reconfigure``; an empty value removes a key."""
@@ -258,7 +245,7 @@ class Slurm(Standing):
         self.run("scontrol", "reconfigure")
 
     def wait_nodes_ready(self, *, timeout_s: float = 60) -> None:
-        """Wait until slurmctld has heard of every node; raises LabError at once where a node's slurmd does not run."""
+        """Wait until every node has registered; raise LabError at once if a slurmd does not run."""
         wait_until(
             self._nodes_ready,
             "every node has reported to slurmctld",
@@ -297,7 +284,7 @@ class Slurm(Standing):
 
     def _slurmrestd_daemon(self) -> Daemon:
         command = ["setpriv", "--reuid=slurmrest", "--regid=slurmrest", "--clear-groups", "slurmrestd"]
-        # Up to 25.05 slurmrestd does not start without slurmdbd unless it is told to serve slurmctld alone.
+        # Up to 25.05 slurmrestd does not start without slurmdbd unless an option makes it serve slurmctld alone.
         served = "slurmctld,slurmdbd" if self.accounting else "slurmctld"
         command += ["-s", served, "-a", "rest_auth/jwt", f"127.0.0.1:{self._ports.slurmrestd}"]
         # SLURM_JWT: without it every request is refused. The other two halve answers and keep glibc's arenas small.
@@ -344,7 +331,7 @@ class Slurm(Standing):
                 # Under load two that start together still meet at one socket; the one that lost may try once more.
                 self._relaunched.add(slurmd.name)
                 slurmd.launch()
-            slurmd.wait_ready()  # one that has ended is told at once, with its log
+            slurmd.wait_ready()  # one that has ended is reported at once, with its log
         status, answer = self.rest("GET", "nodes")
         if status != 200:
             return False

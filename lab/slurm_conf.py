@@ -23,7 +23,7 @@ class SlurmNode:
 
     @property
     def gres(self) -> str:
-        """The value of Gres=, empty without GPUs."""
+        """Return the value of Gres=, empty without GPUs."""
         if not self.gpus:
             return ""
         return f"gpu:{self.gpu_type}:{self.gpus}" if self.gpu_type else f"gpu:{self.gpus}"
@@ -31,7 +31,7 @@ class SlurmNode:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition. ``preempt_mode`` is what may happen to its jobs; ``extra`` takes any other key of slurm.conf."""
+    """A partition. ``preempt_mode`` is its PreemptMode; ``extra`` takes any other key of slurm.conf."""
 
     name: str
     nodes: str = "ALL"
@@ -101,7 +101,7 @@ ACCOUNTING: Mapping[str, str] = {
     # GPUs can be limited only where they are counted.
     "AccountingStorageTRES": "gres/gpu",
 }
-"""What a cluster with slurmdbd says besides: nobody runs without an association, and limits hold."""
+"""Further settings of a cluster with slurmdbd: no job runs without an association, and limits hold."""
 
 
 def slurm_conf(
@@ -137,7 +137,7 @@ def slurm_conf(
 
 
 def gres_conf(nodes: Sequence[SlurmNode]) -> str:
-    """Build gres.conf: the fake GPU devices of the nodes that have a slurmd to look at them."""
+    """Build gres.conf: the fake GPU devices of the nodes that have a slurmd to read them."""
     lines = []
     for node in nodes:
         if node.gpus:
@@ -148,7 +148,7 @@ def gres_conf(nodes: Sequence[SlurmNode]) -> str:
 
 
 def gpu_devices(nodes: Sequence[SlurmNode]) -> list[str]:
-    """Names under /dev of the GPUs that :func:`gres_conf` speaks of; nodes of one machine share them."""
+    """Return the names under /dev of the GPUs in :func:`gres_conf`; nodes of one machine share them."""
     return [f"nvidia{index}" for index in range(max((node.gpus for node in nodes), default=0))]
 
 

@@ -12,7 +12,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class Switch:
-    """Listens on ``port`` between ``with`` and its end; ``taken`` counts the connections by the port they went to.
+    """Listen on ``port`` between ``with`` and its end; ``taken`` counts the connections by the port they went to.
 
     Not ``patient``: a connection that the next one in turn does not take is refused, as by kube-proxy.
     """
@@ -43,7 +43,7 @@ class Switch:
         self._listener.close()
 
     def add(self, port: int) -> None:
-        """One more takes part."""
+        """Connect one more participant."""
         self.taken.setdefault(port, 0)
         with self._lock:
             self._behind.append(port)
@@ -82,7 +82,7 @@ class Switch:
         return None
 
     def _forward(self, one: socket.socket, other: socket.socket) -> None:
-        """Bytes in both directions until either side ends."""
+        """Forward bytes in both directions until either side ends."""
         with one, other, contextlib.suppress(OSError):
             while not self._over.is_set():
                 for ready in select.select([one, other], [], [], 0.1)[0]:

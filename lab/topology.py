@@ -1,4 +1,4 @@
-"""What a site consists of: Slurm's nodes and partitions, and the Kubernetes Nodes that stand beside them."""
+"""Parts of a site: Slurm's nodes and partitions, and the Kubernetes Nodes that stand beside them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -109,7 +109,7 @@ def _kube_nodes(family: Family) -> list[KubeNode]:
 
 
 def standard(release: str) -> Topology:
-    """The topology of the tests: nodes with slurmd, GPUs among them, and from 26.05 on external ones too.
+    """Return the topology of the tests: nodes with slurmd, GPUs among them, and from 26.05 on external ones too.
 
     The GPU nodes have other names in Kubernetes; there is a Node that Slurm does not know, and the other way round.
     """
@@ -147,7 +147,7 @@ def standard(release: str) -> Topology:
 
 
 def small(release: str) -> Topology:
-    """Three nodes, for a person's first Pod."""
+    """Return three nodes, for a user's first Pod."""
     del release
     nodes = tuple(SlurmNode(f"node-{index}") for index in (1, 2, 3))
     return Topology(
@@ -160,5 +160,5 @@ def small(release: str) -> Topology:
 
 
 def slurm_name(kube_name: str) -> str:
-    """The Slurm node that stands beside a Kubernetes Node of these topologies."""
+    """Return the Slurm node that stands beside a Kubernetes Node of these topologies."""
     return kube_name.removeprefix("kube-")

@@ -42,7 +42,7 @@ from simulator.network.killable import KillableNetwork
 from simulator.network.memory import Network
 from simulator.network.request_tap import RequestTap
 from simulator.node_names import SLURMD_CONFIG, NodeNames, NodeNaming, names_for
-from simulator.replicas.process_lock import Mortal
+from simulator.replicas.process_lock import LockHolder
 from simulator.slurm.fence_scripts import FenceScripts
 from simulator.slurm.job_lifecycle import Scripts, SimConfig
 from simulator.slurm.records import ENDED, SimJob, SimNode, SimPartition
@@ -121,7 +121,7 @@ class SimCluster:
     fences_proven: ClassVar[bool] = False
     """Each Slurm node has evidence of a working fence from the start, whatever scripts run."""
 
-    process_locks: dict[str, Mortal] = field(default_factory=dict)
+    process_locks: dict[str, LockHolder] = field(default_factory=dict)
     """Which process held the lock of each place last."""
 
     extender: Assembly = field(init=False)

@@ -226,7 +226,7 @@ def _works(stage: _Scenario, faults: frozenset[FaultClass]) -> Iterator[Coroutin
     """Yield what everyone does who acts on the cluster."""
     yield stage.checker.run()
     yield stage.workload.run()
-    yield stage.workload.people()
+    yield stage.workload.act_as_users()
     yield stage.neighbours.run()
     yield stage.injector.run()
     if FaultClass.OPERATORS in faults:

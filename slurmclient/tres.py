@@ -9,7 +9,6 @@ Sources: `src/common/slurmdb_defs.c`, `src/interfaces/gres.c`, sbatch(1) `--tres
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,20 +58,6 @@ def parse_tres(text: str) -> dict[str, int]:
             raise TresError(f"TRES string {_clip(text)!r}: {_clip(item)!r} is not 'name=count'")
         counts[name] = _quantity(quantity, "M" if name == "mem" else "", text)
     return counts
-
-
-def format_tres(counts: Mapping[str, int]) -> str:
-    """Return the TRES string of counts by name; `mem` in MiB.
-
-    Raises:
-        TresError: a name is empty or holds `,` or `=`, or a count is negative.
-    """
-    for name, count in counts.items():
-        if not name or re.search(r"[,=\s]", name) or count < 0:
-            raise TresError(
-                f"{name!r}={count!r} is not a TRES: names hold no ',', '=' or space, counts are not negative"
-            )
-    return ",".join(f"{name}={count}{'M' if name == 'mem' else ''}" for name, count in counts.items())
 
 
 def parse_gres(text: str) -> tuple[Gres, ...]:

@@ -63,7 +63,9 @@ class OneByOneWarnings:
             f"Each Pod of {group.title} gets a Slurm job of its own, so they may start at different times. "
             f"If they need each other, make them a gang by the annotation {GANG}{instead} (docs/gangs.md)."
         )
-        announcement = Announcement("Pod", pod.namespace, pod.name, pod.uid, Reason.PODS_PLACED_ONE_BY_ONE, text, warning=True)
+        announcement = Announcement(
+            "Pod", pod.namespace, pod.name, pod.uid, Reason.PODS_PLACED_ONE_BY_ONE, text, warning=True
+        )
         self._announcer.announce(announcement)
 
     def _bound(self, group: Parallel) -> None:

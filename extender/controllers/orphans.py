@@ -341,7 +341,9 @@ class OrphanController:
             return True
         if not isinstance(proved, ProvedJob) or (mark := self._own_mark(job := proved.job)[0]) is None:
             if isinstance(proved, UnprovedJob) and proved.job.state not in ENDED_STATES:
-                _log.warning("cancel_skipped_job_not_owned", job_id=job_id, name=proved.job.name, workload=orphan.workload)
+                _log.warning(
+                    "cancel_skipped_job_not_owned", job_id=job_id, name=proved.job.name, workload=orphan.workload
+                )
             self._orphans.pop(job_id, None)
             return True
         if self._engine.placeholders.get(orphan.workload) is not None:

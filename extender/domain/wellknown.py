@@ -148,7 +148,6 @@ CONTAINERS_STARTED_CONDITION = f"{DOMAIN}/ContainersStarted"
 
 CONFIG_API_VERSION = f"{DOMAIN}/v1alpha1"
 CONFIG_KIND = "ExtenderConfiguration"
-POLICY_KIND = "PodPolicy"
 
 GROUP_STATUS_MANAGER = "slurm-extender-pod-groups"
 """The field manager by which the API server knows the extender's part in the status of a PodGroup."""

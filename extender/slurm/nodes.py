@@ -150,7 +150,10 @@ class SlurmrestdNodes:
             )
         if found(now.reason):
             raise PortError(f"Slurm node {node} has to stay drained for {now.reason!r}: the drain is not lifted")
-        async with as_port_error(f"an end of the drain of Slurm node {node}"), timed("resume", self._clock, self._observe):
+        async with (
+            as_port_error(f"an end of the drain of Slurm node {node}"),
+            timed("resume", self._clock, self._observe),
+        ):
             await self._client.update_node(node, NodeUpdate(state=("UNDRAIN",), reason=_earlier_reason(now)))
 
     def _with_default(self, partitions: Sequence[SlurmPartition]) -> dict[str, SlurmPartition]:

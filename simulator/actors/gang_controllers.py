@@ -57,8 +57,8 @@ GATES = frozenset({OTHER_GATE, KUEUE_GATE})
 """Gates of other controllers."""
 
 TICK_S = 1.0
-DEAREST = 5
-"""Members are created at most so many times as the gang has places."""
+MAX_RECREATIONS = 5
+"""Factor: a gang of n places creates at most this many times n members."""
 
 TENANT = ("", "", "", "")
 """Every Pod of the simulation is charged to one user, account and QOS."""
@@ -186,7 +186,7 @@ class GangControllers:
         if gang.owner is None and gang.kind in OWNED | GROUPED:
             self._make_owner(gang)
         for index in self._missing(gang, pods):
-            if gang.made >= gang.size * DEAREST or self.rng.random() < 0.4:
+            if gang.made >= gang.size * MAX_RECREATIONS or self.rng.random() < 0.4:
                 continue
             self._make(gang, index)
         for pod in pods:

@@ -28,7 +28,7 @@ class NativeJobUsers:
 
     async def run(self) -> None:
         """Submit native jobs until cancelled."""
-        self.cluster.slurm.controller.listeners.append(self._hear)
+        self.cluster.slurm.controller.listeners.append(self._on_event)
         await repeat_at_random(self.rng, self.every_s, self._submit, lambda: self.stopped)
 
     def stop(self) -> None:
@@ -69,7 +69,7 @@ class NativeJobUsers:
             f"another user's, {job.cpus_per_node} CPUs, {gpus} GPUs, {partition}", job_subject(job.job_id)
         )
 
-    def _hear(self, what: str, job: SimJob) -> None:
+    def _on_event(self, what: str, job: SimJob) -> None:
         if what != "started" or job.name != NAME:
             return
         began = job.start_time

@@ -50,7 +50,6 @@ class Operators:
 
     _cordoned: set[str] = field(default_factory=set)
     _down: set[str] = field(default_factory=set)
-    _suspended: set[int] = field(default_factory=set)
 
     async def run(self) -> None:
         """Run until cancelled."""

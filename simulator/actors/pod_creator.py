@@ -74,7 +74,7 @@ class PodCreator:
 
     async def run(self) -> None:
         """Create Pods until cancelled."""
-        stop_listening = self.cluster.kube.storage.listen(self._hear)
+        stop_listening = self.cluster.kube.storage.listen(self._on_event)
         try:
             fresh = max(1, self.limit * 2 // 3)  # The rest is for those that are made again.
             for at in sorted(self.rng.uniform(0, self.duration_s * 0.8) for _ in range(fresh)):
@@ -84,7 +84,7 @@ class PodCreator:
         finally:
             stop_listening()
 
-    async def people(self) -> None:
+    async def act_as_users(self) -> None:
         """Delete Pods and change settings of waiting Pods, as users do."""
         while True:
             await asyncio.sleep(self.rng.expovariate(1 / max(20.0, self.duration_s / max(1, self.limit))))
@@ -160,15 +160,15 @@ class PodCreator:
         self.event_log.add(f"a user asks for partition {partition}", pod_subject(name))
         self.cluster.kube.change(pod_key("default", name), edit)
 
-    def _hear(self, happening: WatchEvent) -> None:
-        if happening.resource != PODS or self.stopped:
+    def _on_event(self, event: WatchEvent) -> None:
+        if event.resource != PODS or self.stopped:
             return
-        pod = happening.object
+        pod = event.object
         meta = pod["metadata"]
         line = self._lines.get((meta.get("labels") or {}).get("line", ""))
         if line is None or line.current != meta["uid"]:
             return
-        over, gone = pod["status"]["phase"] in OVER, happening.type == "DELETED"
+        over, gone = pod["status"]["phase"] in OVER, event.type == "DELETED"
         failed = gone or pod["status"]["phase"] == "Failed"
         again = {
             OwnerKind.PLAIN: False,

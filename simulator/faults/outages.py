@@ -23,28 +23,28 @@ KINDS = (
 )
 
 
-def outage(trouble: FaultSource) -> None:
+def outage(source: FaultSource) -> None:
     """Start an outage."""
-    rng, restd, kube = trouble.rng, trouble.cluster.slurm.restd, trouble.cluster.kube
+    rng, restd, kube = source.rng, source.cluster.slurm.restd, source.cluster.kube
     seconds = rng.choice([60.0, 180.0, AWAY_S])
     late = rng.choice(LATE_S)
     what = rng.choice(KINDS)
     match what:
         case "slurmrestd away":
-            trouble.away("slurm", 6820, seconds)
+            source.away("slurm", 6820, seconds)
         case "slurmctld away":
             restd.slurmctld_up = False
-            trouble.during(seconds, lambda: setattr(restd, "slurmctld_up", True))
+            source.during(seconds, lambda: setattr(restd, "slurmctld_up", True))
         case "slurmctld stopped":
             restd.stop_slurmctld()
-            trouble.during(seconds, restd.continue_slurmctld)
+            source.during(seconds, restd.continue_slurmctld)
         case "Slurm answers":
             fault = rng.choice([SlurmFault.GARBAGE, SlurmFault.LATE, SlurmFault.DELAY, SlurmFault.FAIL_AFTER])
             rule = restd.faults.add(fault, times=10**9, seconds=late)
             what += f" {fault}"
-            trouble.during(seconds, lambda: setattr(rule, "times", 0))
+            source.during(seconds, lambda: setattr(rule, "times", 0))
         case "API server away":
-            trouble.away("kube", 6443, seconds)
+            source.away("kube", 6443, seconds)
         case _:
             how, code, garbage = rng.choice(
                 [("errors", 500, False), ("errors", 503, False), ("garbage", None, True), ("late", None, False)]
@@ -60,5 +60,5 @@ def outage(trouble: FaultSource) -> None:
                 )
             )
             what += f" {how}"
-            trouble.during(seconds, lambda: kube.faults.remove(one))
-    trouble.say(FaultClass.OUTAGES, f"{what}, {seconds:g} s")
+            source.during(seconds, lambda: kube.faults.remove(one))
+    source.say(FaultClass.OUTAGES, f"{what}, {seconds:g} s")

@@ -12,9 +12,9 @@ STILL_S = (5.0, 30.0, 120.0)
 """Longer periods cannot be distinguished from a cluster without changes."""
 
 
-def stale(trouble: FaultSource) -> None:
+def stale(source: FaultSource) -> None:
     """Start to serve old or reordered state; an active fault of this kind ends."""
-    rng, cluster = trouble.rng, trouble.cluster
+    rng, cluster = source.rng, source.cluster
     caches, seconds = cluster.kube.caches, rng.choice(STILL_S)
     caches.heal()
     if rng.random() < 0.5:
@@ -34,17 +34,17 @@ def stale(trouble: FaultSource) -> None:
         disorder = rng.choice(list(WatchDisorder))
         caches.disturb(disorder, rng)
         what = f"a watch delivers {disorder}"
-    trouble.during(seconds, caches.heal)
-    trouble.say(FaultClass.STALE, f"{what}, {seconds:g} s")
+    source.during(seconds, caches.heal)
+    source.say(FaultClass.STALE, f"{what}, {seconds:g} s")
 
 
 AGE_S = (2.0, 20.0, 90.0)
 """Age of the restored state."""
 
 
-def restore(trouble: FaultSource) -> None:
+def restore(source: FaultSource) -> None:
     """Save the state of etcd or slurmctld now, and restore it later."""
-    rng, cluster = trouble.rng, trouble.cluster
+    rng, cluster = source.rng, source.cluster
     timers, age = cluster.slurm.controller.timers, rng.choice(AGE_S)
     if rng.random() < 0.5:
         bump = rng.random() < 0.5
@@ -52,25 +52,25 @@ def restore(trouble: FaultSource) -> None:
 
         async def etcd() -> None:
             await asyncio.sleep(age)
-            async with trouble.restoring:
-                if trouble.stopped:
+            async with source.restoring:
+                if source.stopped:
                     return
-                trouble.quiescence.touch()
+                source.quiescence.touch()
                 await cluster.restore_kube(snapshot, bump=bump)
-                trouble.restored()
-                trouble.quiescence.touch()
-            trouble.say(FaultClass.RESTORES, f"etcd, {age:g} s old" + ("" if bump else ", its versions come again"))
+                source.restored()
+                source.quiescence.touch()
+            source.say(FaultClass.RESTORES, f"etcd, {age:g} s old" + ("" if bump else ", its versions come again"))
 
         timers.start(etcd(), "restore of etcd")
         return
     saved = cluster.slurm.controller.save()
 
     def slurmctld() -> None:
-        if trouble.stopped:
+        if source.stopped:
             return
         cluster.slurm.controller.restore(saved)
-        trouble.restored()
-        trouble.quiescence.touch()
-        trouble.say(FaultClass.RESTORES, f"slurmctld, {age:g} s old")
+        source.restored()
+        source.quiescence.touch()
+        source.say(FaultClass.RESTORES, f"slurmctld, {age:g} s old")
 
     timers.after(age, slurmctld)

@@ -102,8 +102,8 @@ class InvariantChecker:
 
     def begin(self) -> None:
         """Start to check."""
-        self.cluster.kube.storage.listen(self._hear_of_pods)
-        self.cluster.slurm.controller.listeners.append(self._hear_of_jobs)
+        self.cluster.kube.storage.listen(self._on_pod_event)
+        self.cluster.slurm.controller.listeners.append(self._on_job_event)
 
     async def run(self) -> None:
         """Check every few seconds until cancelled."""
@@ -122,7 +122,7 @@ class InvariantChecker:
 
     # At the moment.
 
-    def _hear_of_jobs(self, what: str, job: SimJob) -> None:
+    def _on_job_event(self, what: str, job: SimJob) -> None:
         uid = workload_of(job)
         by = " by a client" if self.cluster.slurm.controller.in_client_request else ""
         now = asyncio.get_running_loop().time()
@@ -157,19 +157,19 @@ class InvariantChecker:
             for node in job.nodes:
                 self._sharing.check_start(node, f"job {job.job_id}", (job.job_id, uid), by_slurm=True)
 
-    def _hear_of_pods(self, happening: WatchEvent) -> None:
-        if happening.resource != PODS:
+    def _on_pod_event(self, event: WatchEvent) -> None:
+        if event.resource != PODS:
             return
-        if happening.object["spec"].get("nodeName"):
-            self.arrivals.setdefault(happening.object["metadata"]["uid"], asyncio.get_running_loop().time())
-        if happening.object["spec"]["schedulerName"] != SCHEDULER:
+        if event.object["spec"].get("nodeName"):
+            self.arrivals.setdefault(event.object["metadata"]["uid"], asyncio.get_running_loop().time())
+        if event.object["spec"]["schedulerName"] != SCHEDULER:
             return
-        pod, meta = happening.object, happening.object["metadata"]
+        pod, meta = event.object, event.object["metadata"]
         uid, name = meta["uid"], meta["name"]
         before = self.pods.get(uid)
         now = asyncio.get_running_loop().time()
         self._created.setdefault(uid, now)
-        ending = "deletionTimestamp" in meta or happening.type == "DELETED"
+        ending = "deletionTimestamp" in meta or event.type == "DELETED"
         if ending and before is not None and "deletionTimestamp" not in before["metadata"]:
             self.fates[pod["status"]["phase"] if pod["status"]["phase"] in OVER else "deleted"] += 1
             self._endings.check_deletion(before)
@@ -192,7 +192,7 @@ class InvariantChecker:
             self._endings.check_second_grant(pod, old)
         if pod["status"]["phase"] in OVER:
             self.stopped_pods.add(uid)
-        if happening.type == "DELETED":
+        if event.type == "DELETED":
             self.event_log.add("gone", pod_subject(name))
             self.pods.pop(uid, None)
         else:

@@ -26,7 +26,7 @@ class ForeignPodInvariants:
 
     def begin(self) -> None:
         """Start to check."""
-        self.cluster.slurm.controller.listeners.append(self._hear_of_job)
+        self.cluster.slurm.controller.listeners.append(self._on_job_event)
         self.checker.also.append(self.check)
 
     def check(self) -> None:
@@ -44,7 +44,7 @@ class ForeignPodInvariants:
         wrong = gives and not self._is_held(meta["uid"], node)
         self.checker.hold(Invariant.HELD, meta["uid"], wrong, "Slurm gives its node away", *about)
 
-    def _hear_of_job(self, what: str, job: SimJob) -> None:
+    def _on_job_event(self, what: str, job: SimJob) -> None:
         mark = decode_foreign_pod_mark(job.admin_comment)
         if mark is None:
             return

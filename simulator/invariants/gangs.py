@@ -56,8 +56,8 @@ class GangInvariants:
         self.checker.workload_of_pod = self.controllers.workload_of
         self.checker.can_start = self.controllers.is_complete
         self.checker.kept_s = self._kept_s
-        self.cluster.slurm.controller.listeners.append(self._hear_of_job)
-        self.cluster.kube.storage.listen(self._hear_of_pod)
+        self.cluster.slurm.controller.listeners.append(self._on_job_event)
+        self.cluster.kube.storage.listen(self._on_pod_event)
         self.checker.also.append(self.check)
 
     def _kept_s(self, workload: str) -> float:
@@ -66,7 +66,7 @@ class GangInvariants:
             return 0.0
         return self.cluster.configured().gangs.replace_within
 
-    def _hear_of_job(self, what: str, job: SimJob) -> None:
+    def _on_job_event(self, what: str, job: SimJob) -> None:
         key = workload_of(job)
         if what != "started" or not key.startswith("gang-"):
             return
@@ -101,9 +101,9 @@ class GangInvariants:
                 return True
         return False
 
-    def _hear_of_pod(self, happening: WatchEvent) -> None:
-        pod = happening.object
-        if happening.resource != PODS or pod["spec"]["schedulerName"] != SCHEDULER:
+    def _on_pod_event(self, event: WatchEvent) -> None:
+        pod = event.object
+        if event.resource != PODS or pod["spec"]["schedulerName"] != SCHEDULER:
             return
         uid = pod["metadata"]["uid"]
         gang = self.controllers.gang_of(pod)

@@ -34,20 +34,20 @@ class NodeInvariants:
     def begin(self) -> None:
         """Start to check."""
         self._nodes = {one["metadata"]["name"]: one for one in self.cluster.kube.storage.of(NODES)}
-        self.cluster.kube.storage.listen(self._hear)
+        self.cluster.kube.storage.listen(self._on_event)
         self.checker.also.append(self.check)
 
-    def _hear(self, happening: WatchEvent) -> None:
-        if happening.resource != NODES:
+    def _on_event(self, event: WatchEvent) -> None:
+        if event.resource != NODES:
             return
-        name = happening.object["metadata"]["name"]
+        name = event.object["metadata"]["name"]
         before = self._nodes.get(name)
-        self._nodes[name] = happening.object
+        self._nodes[name] = event.object
         if before is None or not self.cluster.kube.in_client_request:
             return
         self.checker.checked[Invariant.FOREIGN_CORDONS] += 1
         subject = node_subject(self.cluster.names.slurm(name))
-        after = happening.object
+        after = event.object
         if is_cordoned_by_others(before) and not _unschedulable(after):
             self.checker.violate(Invariant.FOREIGN_CORDONS, f"the cordon of Node {name} was lifted", subject)
         if _taints_of_others(before) != _taints_of_others(after):

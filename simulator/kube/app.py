@@ -133,10 +133,10 @@ class ApiServerApp:
         server, loop = self.server, asyncio.get_running_loop()
         queue: asyncio.Queue[WatchEvent] = asyncio.Queue()
 
-        def concerns(happening: WatchEvent) -> bool:
-            if happening.resource != target.resource:
+        def concerns(event: WatchEvent) -> bool:
+            if event.resource != target.resource:
                 return False
-            return target.namespace in {"", happening.object["metadata"].get("namespace", "")}
+            return target.namespace in {"", event.object["metadata"].get("namespace", "")}
 
         first, continues = self._begin(request, target, concerns, queue)
         moves = asyncio.create_task(continues, name="cache moves")

@@ -36,7 +36,7 @@ class DynamicResources:
         self._server = server
         server.resources = (*server.resources, DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES)
         server.check_update = check_resource_claim
-        server.storage.listen(self._hear)
+        server.storage.listen(self._on_event)
         self.prepared: list[tuple[str, DeviceKey]] = []
         """Pods by UID, and the devices that a kubelet gave them when they were bound."""
 
@@ -199,18 +199,18 @@ class DynamicResources:
 
     # The controller of ResourceClaims, and the kubelets.
 
-    def _hear(self, happening: WatchEvent) -> None:
-        if happening.resource == RESOURCE_CLAIMS:
-            self._count(happening)
-            if happening.type == "MODIFIED" and "deletionTimestamp" in happening.object["metadata"]:
-                asyncio.get_running_loop().call_soon(self._finish_deletion, happening.object["metadata"]["name"])
-        if happening.resource == PODS:
-            asyncio.get_running_loop().call_soon(self._follow, happening)
+    def _on_event(self, event: WatchEvent) -> None:
+        if event.resource == RESOURCE_CLAIMS:
+            self._count(event)
+            if event.type == "MODIFIED" and "deletionTimestamp" in event.object["metadata"]:
+                asyncio.get_running_loop().call_soon(self._finish_deletion, event.object["metadata"]["name"])
+        if event.resource == PODS:
+            asyncio.get_running_loop().call_soon(self._follow, event)
 
-    def _count(self, happening: WatchEvent) -> None:
-        uid = happening.object["metadata"]["uid"]
+    def _count(self, event: WatchEvent) -> None:
+        uid = event.object["metadata"]["uid"]
         before = self._allocated.pop(uid, [])
-        after = [] if happening.type == "DELETED" else devices_of(happening.object)
+        after = [] if event.type == "DELETED" else devices_of(event.object)
         if after:
             self._allocated[uid] = after
         if before and not after:
@@ -234,11 +234,11 @@ class DynamicResources:
         with suppress(StatusError):
             self._server.change(key, lambda one: one["metadata"]["finalizers"].remove(FINALIZER))
 
-    def _follow(self, happening: WatchEvent) -> None:
+    def _follow(self, event: WatchEvent) -> None:
         """Do what follows from a change of a Pod, once all have been notified of it."""
-        pod, meta = happening.object, happening.object["metadata"]
-        if happening.type == "DELETED" or pod["status"]["phase"] in OVER:
-            self._forget(pod, deleted=happening.type == "DELETED")
+        pod, meta = event.object, event.object["metadata"]
+        if event.type == "DELETED" or pod["status"]["phase"] in OVER:
+            self._forget(pod, deleted=event.type == "DELETED")
             return
         if pod["spec"].get("nodeName"):
             self._reserve_for_bound(pod)

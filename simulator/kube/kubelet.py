@@ -62,7 +62,7 @@ class Kubelets:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        stop_listening = self._server.storage.listen(self._hear)
+        stop_listening = self._server.storage.listen(self._on_event)
         self._server.before_read.append(self._renew)
         try:
             for pod in tuple(self._server.storage.of(PODS)):
@@ -128,17 +128,17 @@ class Kubelets:
         }
         self._server.change(key, lambda lease: lease.update(spec=spec))
 
-    def _hear(self, happening: WatchEvent) -> None:
-        if happening.resource != PODS:
+    def _on_event(self, event: WatchEvent) -> None:
+        if event.resource != PODS:
             return
         if self._beat is None:  # a cluster without Pods has no kubelet to wake
             self._beat_later()
-        if happening.type == "DELETED":
-            gone = self._pods.pop(happening.object["metadata"]["uid"], None)
+        if event.type == "DELETED":
+            gone = self._pods.pop(event.object["metadata"]["uid"], None)
             for timer in gone.timers.values() if gone else ():
                 timer.cancel()
         else:
-            self._check(happening.object)
+            self._check(event.object)
 
     def _check(self, pod: Json) -> None:
         """Have the next thing happen to a Pod, once."""

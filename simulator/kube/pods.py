@@ -49,7 +49,7 @@ def check_update(old: Json, new: Json) -> None:
         new["spec"].pop("schedulingGates", None)
 
 
-def ungated(old: Json, new: Json, now: float) -> None:
+def ungated(old: Json, new: Json) -> None:
     """Drop the condition of a gated Pod once its last gate is gone; kube-scheduler writes the next one."""
     if old["spec"].get("schedulingGates") and not new["spec"].get("schedulingGates"):
         conditions = new["status"].get("conditions") or []

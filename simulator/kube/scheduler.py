@@ -119,7 +119,7 @@ class SimScheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled."""
-        stop_listening = self._server.storage.listen(self._hear)
+        stop_listening = self._server.storage.listen(self._on_event)
         try:
             for pod in tuple(self._server.storage.of(PODS)):
                 self._consider(pod)
@@ -134,16 +134,16 @@ class SimScheduler:
 
     # The queue.
 
-    def _hear(self, happening: WatchEvent) -> None:
-        if happening.resource == PODS:
-            self._hear_of_pod(happening)
-        elif happening.resource == NODES:
+    def _on_event(self, event: WatchEvent) -> None:
+        if event.resource == PODS:
+            self._on_pod_event(event)
+        elif event.resource == NODES:
             self._wake_all()
 
-    def _hear_of_pod(self, happening: WatchEvent) -> None:
-        pod = happening.object
+    def _on_pod_event(self, event: WatchEvent) -> None:
+        pod = event.object
         uid = pod["metadata"]["uid"]
-        if happening.type == "DELETED":
+        if event.type == "DELETED":
             self._queue.pop(uid, None)
             self._assumed.discard(uid)
             if pod["spec"].get("nodeName"):

@@ -300,7 +300,7 @@ class FakeApiServer:
             new["status"] = kept.get("status", {})
         if key.resource == PODS:
             pods.check_update(old, new)
-            pods.ungated(old, new, self.wall())
+            pods.ungated(old, new)
         return self._put(key, new)
 
     def _put(self, key: ObjectKey, obj: Json) -> Json:

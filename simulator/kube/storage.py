@@ -126,9 +126,9 @@ class Storage:
             if was.get(key) is not new
         ]
         for change_type, key, obj in changes:
-            happening = WatchEvent(self.version, change_type, key.resource, obj, watch_line(change_type, obj))
+            event = WatchEvent(self.version, change_type, key.resource, obj, watch_line(change_type, obj))
             for listener in tuple(self.listeners):
-                listener(happening)
+                listener(event)
 
     def listen(self, listener: Callable[[WatchEvent], None]) -> Callable[[], None]:
         """Call `listener` with every change from now on, at once; calling the result ends it."""
@@ -141,7 +141,7 @@ class Storage:
             raise expired(f"too old resource version: {version} ({self._forgotten})")
         if version > self.version:
             raise StatusError(504, "Timeout", f"Too large resource version: {version}, current: {self.version}")
-        return [happening for happening in self._history if happening.version > version]
+        return [event for event in self._history if event.version > version]
 
     def forget_history(self) -> None:
         """Compact the history: a watch or a page from before now gets 410."""
@@ -159,13 +159,13 @@ class Storage:
         return self._forgotten
 
     def _notify(self, change_type: str, resource: Resource, obj: Json) -> None:
-        happening = WatchEvent(self.version, change_type, resource, obj, watch_line(change_type, obj))
-        self._history.append(happening)
+        event = WatchEvent(self.version, change_type, resource, obj, watch_line(change_type, obj))
+        self._history.append(event)
         self._latest[resource] = self.version
         if len(self._history) > WINDOW:
             self._forgotten = self._history.popleft().version
         for listener in tuple(self.listeners):
-            listener(happening)
+            listener(event)
 
 
 def _uid(obj: Json) -> str:

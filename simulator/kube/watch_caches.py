@@ -76,30 +76,30 @@ class WatchCaches:
         """Wait until the cache that stood still goes on."""
         await self._moves.wait()
 
-    def delivered(self, happenings: Sequence[WatchEvent]) -> list[WatchEvent]:
+    def delivered(self, events: Sequence[WatchEvent]) -> list[WatchEvent]:
         """Return these changes in the order in which a watch delivers them."""
-        found, rng = list(happenings), self._rng
+        found, rng = list(events), self._rng
         match self.disorder:
             case WatchDisorder.TWICE:
-                found = [one for one in happenings for _ in range(2)]
+                found = [one for one in events for _ in range(2)]
             case WatchDisorder.AGAIN:
-                kinds = {one.resource for one in happenings}
+                kinds = {one.resource for one in events}
                 old = [one for one in self._notified[-AGAIN:] if one.resource in kinds]
                 found += rng.sample(old, min(len(old), rng.randrange(4)))
             case WatchDisorder.MIXED:
-                found = _mixed(happenings, rng)
+                found = _mixed(events, rng)
             case WatchDisorder.SHUFFLED:
                 rng.shuffle(found)
             case None:
                 return found
-        self._notified = [*self._notified, *happenings][-AGAIN:]
+        self._notified = [*self._notified, *events][-AGAIN:]
         return found
 
 
-def _mixed(happenings: Iterable[WatchEvent], rng: random.Random) -> list[WatchEvent]:
+def _mixed(events: Iterable[WatchEvent], rng: random.Random) -> list[WatchEvent]:
     """Return the events in another order, but for those of one object."""
     lines: dict[str, list[WatchEvent]] = {}
-    for one in happenings:
+    for one in events:
         lines.setdefault(one.object["metadata"]["uid"], []).append(one)
     found: list[WatchEvent] = []
     while lines:

@@ -1,7 +1,7 @@
 """Observe the requests of one process, and replace or drop a request or its response.
 
 A tap is called before the first byte of a request is sent and before the first byte of its answer is received. The
-first call is made in the context of the task that asks, so that context variables say on whose behalf.
+first call is made in the context of the requesting task, so that context variables say on whose behalf.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ DROPPED = Interception()
 
 @dataclass(slots=True)
 class RequestTap:
-    """Callbacks: `asks` before a request is sent, `hears` before its response arrives; None passes it on."""
+    """Call `on_request` before a request is sent and `on_response` before its response arrives. None passes it on."""
 
-    asks: Callable[[TappedRequest], Interception | None] = lambda _sent: None
-    hears: Callable[[TappedRequest], Interception | None] = lambda _sent: None
+    on_request: Callable[[TappedRequest], Interception | None] = lambda _sent: None
+    on_response: Callable[[TappedRequest], Interception | None] = lambda _sent: None
 
 
 class TappedConnection:
@@ -65,7 +65,7 @@ class TappedConnection:
         if self._under_way is None or self._answering:
             self._answering = False
             self._under_way = self._read(data)
-            return self._go_on(self._tap.asks(self._under_way))
+            return self._go_on(self._tap.on_request(self._under_way))
         return True
 
     def receives(self, _data: bytes) -> bool:
@@ -74,7 +74,7 @@ class TappedConnection:
             return False
         if self._under_way is not None and not self._answering:
             self._answering = True
-            return self._go_on(self._tap.hears(self._under_way))
+            return self._go_on(self._tap.on_response(self._under_way))
         return True
 
     def _read(self, data: bytes) -> TappedRequest:

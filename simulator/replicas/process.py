@@ -22,7 +22,6 @@ from simulator.replicas.process_loop import ProcessLoop
 _WRITE = re.compile(rb"^(?:POST|PUT|PATCH|DELETE) \S+", re.MULTILINE)
 IDENTITY = f"\nscheduler: {{clusterId: {CLUSTER}}}\n"
 ELECTION = "leaderElection: {enabled: true}\n"
-LEASE_NAMESPACE = "slurm-extender"
 
 
 def config_of(name: str, config: str) -> str:

@@ -7,8 +7,8 @@ from typing import Protocol
 from extender.assembly.io_context import running_time
 
 
-class Mortal(Protocol):
-    """A process."""
+class LockHolder(Protocol):
+    """Hold a process lock until the process ends."""
 
     @property
     def alive(self) -> bool:
@@ -19,7 +19,7 @@ class Mortal(Protocol):
 class SimProcessLock:
     """The lock of a place: free once the process that holds it has ended. `held` has the last holder of each place."""
 
-    def __init__(self, place: str, process: Mortal, held: dict[str, Mortal]) -> None:
+    def __init__(self, place: str, process: LockHolder, held: dict[str, LockHolder]) -> None:
         self.name = place
         self._process = process
         self._held = held

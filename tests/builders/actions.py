@@ -1,7 +1,7 @@
-"""Everything that the extender does to its partners, as a list made from the code, and who is at it at a given moment.
+"""List every operation of the extender on Slurm and Kubernetes, from the code, and observe them while they run.
 
-A deed is a command of a machine, by the name of its class (`SubmitJob`), or a method of a port (`Pods.bind`): some are
-called without a command.
+An operation is a command of a machine, by the name of its class (`SubmitJob`), or a method of a port (`Pods.bind`):
+some are called without a command.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ ADAPTERS: Mapping[type, type] = {
     ports.ResourceClaims: ResourceClaimWriter,
     ports.DeviceCache: DeviceInformers,
 }
-"""By port. One without a method that waits for somebody asks nobody anything."""
+"""By port. A port without a coroutine method sends no requests."""
 
 WATCH = "DeviceCache.passed"
-"""A deed that waits for a watch, and sends nothing."""
+"""An operation that waits for a watch, and sends nothing."""
 
 READS = frozenset(
     {
@@ -71,23 +71,23 @@ READS = frozenset(
         "ReadJob",
     }
 )
-"""What changes nothing. `probe` is a DELETE, with signal 0."""
+"""Operations that change nothing. `probe` is a DELETE, with signal 0."""
 
 ALSO = {"SlurmNodes.drain": DrainNode.__name__, "SlurmNodes.resume": ResumeNode.__name__}
 """Port methods that only one command calls, and that are named for it."""
 
 CHECK = "AllocationChecker.recheck"
-"""A deed that asks nobody: the engine decides whether a granted node may be handed out."""
+"""An operation without a request: the engine decides whether a granted node may be handed out."""
 
 LEASE = "LeaseLock.write"
-"""What a replica writes for itself, and for nobody's Pod or job: it takes its Lease, renews it, releases it."""
+"""A write of a replica to its own Lease: it acquires, renews or releases the Lease."""
 
-DOING: ContextVar[tuple[str, ...]] = ContextVar("DOING", default=())
-"""The deeds that the running task is at, the outermost first."""
+CURRENT_OPERATIONS: ContextVar[tuple[str, ...]] = ContextVar("CURRENT_OPERATIONS", default=())
+"""The operations that the running task executes, the outermost first."""
 
 
 def waiting_methods(port: type) -> list[str]:
-    """The methods of a protocol that wait for an answer."""
+    """Return the methods of a protocol that wait for an answer."""
     return [name for name, one in vars(port).items() if inspect.iscoroutinefunction(one)]
 
 
@@ -99,7 +99,7 @@ NOT_SIMULATED = frozenset({ports.JobRecords})
 
 
 def ports_that_ask() -> list[type]:
-    """Every other port that has such a method."""
+    """Return every other port that has such a method."""
     return [
         one
         for one in vars(ports).values()
@@ -110,85 +110,87 @@ def ports_that_ask() -> list[type]:
     ]
 
 
-DEEDS: tuple[str, ...] = (
+OPERATIONS: tuple[str, ...] = (
     *COMMANDS,
     CHECK,
     *(f"{port.__name__}.{name}" for port in ports_that_ask() for name in waiting_methods(port)),
 )
 
 
-class Witness(Protocol):
-    """Told of deeds."""
+class OperationObserver(Protocol):
+    """Receive a call at each step of an operation."""
 
-    async def begins(self, deed: str) -> None:
-        """Nothing of it has been sent yet."""
+    async def on_start(self, operation: str) -> None:
+        """Handle an operation that has sent no request yet."""
 
-    async def ends(self, deed: str) -> None:
-        """Its answer is there, and nobody has been told."""
+    async def on_answer(self, operation: str) -> None:
+        """Handle an operation whose answer arrived and is not yet recorded."""
 
-    def thinks(self, deed: str) -> None:
-        """One that asks nobody is carried out now."""
+    def on_decision(self, operation: str) -> None:
+        """Handle an operation that sends no request, just before it runs."""
 
 
-def name_deeds(patch: pytest.MonkeyPatch, witness: Callable[[], Witness | None]) -> None:
-    """Let every deed be told to the witness, and stand in `DOING` while it lasts."""
+def observe_operations(patch: pytest.MonkeyPatch, observer: Callable[[], OperationObserver | None]) -> None:
+    """Call the observer at each step of every operation, and keep the running ones in `CURRENT_OPERATIONS`."""
     for port, adapter in ADAPTERS.items():
         for name in waiting_methods(port):
-            deed = f"{port.__name__}.{name}"
-            names = (deed, ALSO[deed]) if deed in ALSO else (deed,)
-            patch.setattr(adapter, name, _notified(getattr(adapter, name), names, witness))
-    patch.setattr(LeaseLock, "write", _notified(LeaseLock.write, (LEASE,), witness))
-    patch.setattr(EventWriter, "_create", _notified(EventWriter._create, (Announce.__name__,), witness))
+            operation = f"{port.__name__}.{name}"
+            names = (operation, ALSO[operation]) if operation in ALSO else (operation,)
+            patch.setattr(adapter, name, _notified(getattr(adapter, name), names, observer))
+    patch.setattr(LeaseLock, "write", _notified(LeaseLock.write, (LEASE,), observer))
+    patch.setattr(EventWriter, "_create", _notified(EventWriter._create, (Announce.__name__,), observer))
     for name in ("to_slurm", "to_kubernetes"):
-        patch.setattr(CommandExecutor, name, _recorded(getattr(CommandExecutor, name), witness))
-    patch.setattr(AllocationChecker, "recheck", _thought(AllocationChecker.recheck, CHECK, witness))
+        patch.setattr(CommandExecutor, name, _recorded(getattr(CommandExecutor, name), observer))
+    patch.setattr(AllocationChecker, "recheck", _observed_decision(AllocationChecker.recheck, CHECK, observer))
 
 
 Waits = Callable[..., Coroutine[Any, Any, Any]]
 
 
-def _notified(method: Waits, names: tuple[str, ...], witness: Callable[[], Witness | None]) -> Waits:
+def _notified(method: Waits, names: tuple[str, ...], observer: Callable[[], OperationObserver | None]) -> Waits:
     @functools.wraps(method)
     async def called(*args: Any, **options: Any) -> Any:
-        one, outer = witness(), DOING.get()
+        one, outer = observer(), CURRENT_OPERATIONS.get()
         if one is None:
             return await method(*args, **options)
-        before = DOING.set((*outer, *names))
+        before = CURRENT_OPERATIONS.set((*outer, *names))
         try:
             for name in names:
-                await one.begins(name)
+                await one.on_start(name)
             answer = await method(*args, **options)
             for name in (*names, *outer):
-                await one.ends(name)
+                await one.on_answer(name)
             return answer
         finally:
-            DOING.reset(before)
+            CURRENT_OPERATIONS.reset(before)
 
     return called
 
 
-def _recorded(method: Waits, witness: Callable[[], Witness | None]) -> Waits:
-    """A command ends with the last of the calls that it makes, before what came of it is recorded."""
+def _recorded(method: Waits, observer: Callable[[], OperationObserver | None]) -> Waits:
+    """Wrap the execution of a command. It ends with the last of its calls, before its outcome is recorded."""
 
     @functools.wraps(method)
     async def executed(executor: CommandExecutor, key: str, command: Command) -> None:
-        one = witness()
-        before = DOING.set((type(command).__name__,))
+        one = observer()
+        before = CURRENT_OPERATIONS.set((type(command).__name__,))
         try:
             if one is not None:
-                await one.begins(type(command).__name__)
+                await one.on_start(type(command).__name__)
             await method(executor, key, command)
         finally:
-            DOING.reset(before)
+            CURRENT_OPERATIONS.reset(before)
 
     return executed
 
 
-def _thought(method: Callable[..., Any], name: str, witness: Callable[[], Witness | None]) -> Callable[..., Any]:
+def _observed_decision(
+    method: Callable[..., Any], name: str, observer: Callable[[], OperationObserver | None]
+) -> Callable[..., Any]:
     @functools.wraps(method)
-    def thought(*args: Any) -> Any:
-        if (one := witness()) is not None:
-            one.thinks(name)
+    def decided(*args: Any) -> Any:
+        if (one := observer()) is not None:
+            one.on_decision(name)
         return method(*args)
 
-    return thought
+    return decided

@@ -1,4 +1,4 @@
-"""What an account asked of a real API server, from its audit log, beside what roles let it ask."""
+"""Requests of an account to a real API server, from its audit log, beside what its roles allow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Right:
-    """What a rule of a role lets somebody do. `namespace` "": everywhere; `name` "": to each object."""
+    """Describe one permission of a role. `namespace` "": everywhere; `name` "": to each object."""
 
     verb: str
     group: str
@@ -39,11 +39,11 @@ class Right:
 
     @property
     def permission(self) -> Permission:
-        """Of any object."""
+        """Return this permission for any object."""
         return Permission(self.verb, self.group, self.resource)
 
     def used(self, asked: Iterable[Asked]) -> bool:
-        """Whether one of these needed it and was answered."""
+        """Return whether one of these requests needed it and was allowed."""
         return any(self._allows(one) for one in asked if not one.refused)
 
     def _allows(self, one: Asked) -> bool:
@@ -52,7 +52,7 @@ class Right:
 
 
 def asked_by(account: str, events: Iterable[dict[str, Any]]) -> set[Asked]:
-    """What an account asked about objects, also where somebody else spoke for it (`--as`)."""
+    """Return the requests of an account about objects, also those that other users made as it (`--as`)."""
     return set(_of(account, events))
 
 
@@ -68,7 +68,7 @@ def _of(account: str, events: Iterable[dict[str, Any]]) -> Iterator[Asked]:
 
 
 def rights_of(rbac: Rbac) -> set[Right]:
-    """Everything that an account's rules say, word by word."""
+    """Return every permission of an account's rules."""
     return {
         Right(verb, group, resource, grant.namespace, name)
         for grant in rbac.grants
@@ -80,19 +80,19 @@ def rights_of(rbac: Rbac) -> set[Right]:
 
 
 def unused(rbac: Rbac, asked: Iterable[Asked]) -> list[Right]:
-    """What an account may do and has not done."""
+    """Return the permissions that an account has not used."""
     done = set(asked)
     return sorted(right for right in rights_of(rbac) if not right.used(done))
 
 
 def refused(asked: Iterable[Asked]) -> list[Asked]:
-    """What it asked in vain."""
+    """Return the requests that were rejected."""
     return sorted(one for one in asked if one.refused)
 
 
 @contextmanager
 def asking(site: Site, account: str) -> Iterator[set[Asked]]:
-    """What `account` asks meanwhile; filled in at the end."""
+    """Collect the requests of `account` during the block; the set is filled at its end."""
     before = len(site.kube.audit_events())
     found: set[Asked] = set()
     yield found
@@ -100,5 +100,5 @@ def asking(site: Site, account: str) -> Iterator[set[Asked]]:
 
 
 def given(site: Site, account: str, folder: Path = manifests.BASE) -> Rbac:
-    """What the manifests of a folder give to an account of ours, by roles of ours."""
+    """Return the permissions that the manifests of a folder give to an account of the extender, by its own roles."""
     return Rbac.of(manifests.shipped(site.kube, folder), account.rpartition(":")[2], NAMESPACE)

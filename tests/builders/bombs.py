@@ -1,4 +1,4 @@
-"""Annotations that one Pod can have, made to cost everybody else time or memory."""
+"""Annotations that one Pod can have, made to cost all other Pods time or memory."""
 
 from __future__ import annotations
 

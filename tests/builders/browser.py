@@ -55,7 +55,7 @@ class Browser:
                     self._answers.pop(found["id"]).set_result(found)
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """One call of the protocol."""
+        """Call one method of the protocol."""
         number = next(self._numbers)
         self._answers[number] = asyncio.get_running_loop().create_future()
         await self._socket.send_json({"id": number, "method": method, "params": params})
@@ -65,13 +65,13 @@ class Browser:
         return found
 
     async def js(self, expression: str) -> Any:
-        """The value of an expression in the page. The protocol evaluates it, whatever the page's policy says."""
+        """Return the value of an expression in the page. The protocol evaluates it, whatever the page's policy is."""
         found = await self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
     async def until(self, expression: str, within_s: float = 60.0) -> Any:
-        """The value of an expression once it is true."""
+        """Return the value of an expression once it is true."""
         async with asyncio.timeout(within_s):
             while True:
                 if value := await self.js(expression):
@@ -89,7 +89,7 @@ class Browser:
         await asyncio.to_thread(path.write_bytes, base64.b64decode(found["data"]))
 
     async def size(self, width: int, height: int, *, dark: bool = False) -> None:
-        """The size of the window, and the theme that the user prefers."""
+        """Set the size of the window, and the theme that the user prefers."""
         await self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
         )

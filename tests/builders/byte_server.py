@@ -13,10 +13,10 @@ from slurmclient.connection import Connection
 
 
 class Act(Enum):
-    """What a server does instead of answering."""
+    """Name the behaviour of a server that does not answer as it should."""
 
     HANG = auto()
-    """Says nothing, for ever."""
+    """Sends nothing, without an end."""
     RESET = auto()
     """Breaks the connection."""
     CLOSE = auto()
@@ -24,14 +24,14 @@ class Act(Enum):
 
 
 def ok(body: bytes, *, after: bytes = b"", close: bool = False) -> bytes:
-    """An answer of slurmrestd's: Content-Length and Content-Type, nothing else; ``after`` stands behind the body."""
+    """Return an answer of slurmrestd: Content-Length and Content-Type only; ``after`` follows the body."""
     line = b"Connection: Close\r\n" if close else b""
     head = b"HTTP/1.1 200 OK\r\n" + line + b"Content-Length: %d\r\nContent-Type: application/json\r\n\r\n" % len(body)
     return head + body + after
 
 
 class ByteServer:
-    """Serves every address but the refused ones; to be called as a `Dial`.
+    """Serve every address except the refused ones; called as a `Dial`.
 
     Attributes:
         script: one answer or act for each request, in order; the last one is repeated.
@@ -126,7 +126,7 @@ class _Wire(asyncio.Transport):
 
 @contextmanager
 def deaf_server() -> Iterator[int]:
-    """A port of loopback whose connections are made, and of whose bytes hardly any are taken."""
+    """Serve a port of loopback that accepts connections, and reads hardly any of their bytes."""
     with socket.socket() as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         server.bind(("127.0.0.1", 0))

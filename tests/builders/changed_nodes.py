@@ -11,7 +11,7 @@ from lab.site import Site
 
 @contextmanager
 def changed(site: Site, patches: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
-    """Nodes with labels, taints or a cordon for the time of the block."""
+    """Patch nodes with labels, taints or a cordon for the time of the block."""
     try:
         for node, patch in patches.items():
             site.patch_node(node, patch)

@@ -35,7 +35,7 @@ class JobState(StrEnum):
 
 
 class Fault(StrEnum):
-    """What may happen to one request."""
+    """Name a fault of one request."""
 
     NONE = "none"
     REFUSED = "refused"
@@ -55,7 +55,7 @@ class Job:
     kind: e.EndKind = e.EndKind.FAILED
     warned: bool = False
     disturbed: bool = False
-    """Slurm or a person took its node, or announced it; only then may its Pods be ended."""
+    """Slurm or an administrator took its node, or announced it; only then may its Pods be ended."""
 
     @property
     def live(self) -> bool:
@@ -127,12 +127,12 @@ class Cluster:
     # The extender.
 
     def begin(self) -> None:
-        """The Pods appear, and the extender hears of them."""
+        """Create the Pods, and notify the extender of them."""
         self.p = Placeholder("u")
         self.watch.append(self._wish())
 
     def notify(self, event: e.Event) -> None:
-        """One step, its invariants, and its commands put on their way."""
+        """Take one step, check its invariants, and send its commands."""
         if self.p is None:
             return
         before = self.p
@@ -149,9 +149,9 @@ class Cluster:
         if checked:
             self.notify(self._check())
 
-    def crash(self, carried_out_late: Iterable[bool]) -> None:
-        """The process dies and another starts; what was under way may still arrive."""
-        for command, arrives in zip(self.calls, carried_out_late, strict=False):
+    def crash(self, arriving: Iterable[bool]) -> None:
+        """End the process and start another; requests under way may still arrive."""
+        for command, arrives in zip(self.calls, arriving, strict=False):
             if arrives:
                 self.late.append(Late(command, self.now + TIMING.settle))
         self.calls, self.answers, self.misses = [], [], {}
@@ -179,7 +179,7 @@ class Cluster:
         return e.AllocationBusy("busy") if given & self.busy else e.AllocationFits()
 
     def _sound(self, command: c.Command) -> None:
-        """No command may rest on what nobody has said."""
+        """Check that no command rests on an unreported fact."""
         assert self.p is not None
         match command:
             case c.CancelJob(job_id):
@@ -188,7 +188,7 @@ class Cluster:
                 self.given_up.add(job_id)
             case c.EndPod(member):
                 pod = self.pods[member.uid]
-                assert pod.job_id is not None or not pod.node, f"{member.name} was bound by somebody else"
+                assert pod.job_id is not None or not pod.node, f"{member.name} was bound by another client"
                 job = self.jobs.get(pod.job_id or 0)
                 reason = self.foreign or job is None or job.disturbed or job.job_id in self.given_up
                 assert reason, f"{member.name} is ended although job {pod.job_id} runs undisturbed"
@@ -196,7 +196,7 @@ class Cluster:
     # kube-scheduler.
 
     def schedule(self, uid: str, offered: frozenset[str]) -> None:
-        """A full list of nodes for one Pod, and the Binding that may follow."""
+        """Offer a full list of nodes for one Pod, and perform the Binding that may follow."""
         if self.p is None or not (pod := self.pods[uid]).live or pod.node:
             return
         self.notify(e.CandidatesChanged(offered))
@@ -216,7 +216,7 @@ class Cluster:
     # What the clusters do with requests.
 
     def execute_request(self, command: c.Command | Binding, fault: Fault) -> None:
-        """One request meets its fate; its answer is put on its way."""
+        """Execute one request with this fault; send its answer."""
         if fault is Fault.LATE:
             self.late.append(Late(command, self.now + TIMING.settle))
         if isinstance(command, Binding):
@@ -238,33 +238,33 @@ class Cluster:
         self.answers.append(answer if bound else e.BindFailed(binding.ref.uid, "409"))
 
     def _answer(self, command: c.Command, fault: Fault, done: e.Event | None) -> None:
-        heard = fault is Fault.NONE
+        answered = fault is Fault.NONE
         match command:
             case c.SubmitJob(attempt=attempt):
                 if fault is Fault.REFUSED:
                     self.answers.append(e.SubmitRefused(attempt, permanent=False, text="busy", queue=not command.queue))
                 else:
-                    self.answers.append(done if heard and done else e.SubmitUnknown(attempt, "lost"))
+                    self.answers.append(done if answered and done else e.SubmitUnknown(attempt, "lost"))
             case c.ProbeJob():
-                self.answers.append(done if heard and done else e.ProbeFailed("down"))
+                self.answers.append(done if answered and done else e.ProbeFailed("down"))
             case c.CancelJob(job_id):
-                self.answers.append(done if heard and done else e.CancelAnswered(job_id, job_ended=False))
+                self.answers.append(done if answered and done else e.CancelAnswered(job_id, job_ended=False))
             case c.FollowCandidates(job_id):
-                self.answers.append(done if heard and done else e.FollowAnswered(job_id, None))
+                self.answers.append(done if answered and done else e.FollowAnswered(job_id, None))
             case c.UpdateJob(job_id, request=request):
-                self.answers.append(done if heard and done else e.UpdateAnswered(job_id, request, None))
+                self.answers.append(done if answered and done else e.UpdateAnswered(job_id, request, None))
             case c.WakePod(member):
-                self.answers.append(e.WakeAnswered(member.uid, heard))
+                self.answers.append(e.WakeAnswered(member.uid, answered))
             case c.NoteCancelled(member):
-                self.answers.append(e.CancelNoted(member.uid, heard))
+                self.answers.append(e.CancelNoted(member.uid, answered))
             case c.EndPod(member):
-                self.answers.append(e.EvictAnswered(member.uid, heard))
+                self.answers.append(e.EvictAnswered(member.uid, answered))
             case c.ReadJob(job_id):
-                if heard:
+                if answered:
                     self.read(job_id)
 
     def execute(self, command: c.Command | Binding) -> e.Event | None:
-        """The request is carried out now. Returns its answer where it has one of its own."""
+        """Execute the request now. Return its answer if it has one of its own."""
         match command:
             case Binding():
                 self.bind(command)
@@ -311,7 +311,7 @@ class Cluster:
         return True
 
     def delete(self, pod: Pod) -> None:
-        """A deletion is asked; a Pod that runs nowhere goes at once."""
+        """Request a deletion; a Pod that runs nowhere is removed at once."""
         if not pod.live or pod.deleting:
             return
         pod.deleting = True
@@ -320,12 +320,12 @@ class Cluster:
             self.remove(pod)
 
     def remove(self, pod: Pod, how: e.PodEnd = e.PodEnd.REMOVED) -> None:
-        """No container of it runs any more."""
+        """Remove a Pod: none of its containers runs any more."""
         pod.end = how
         self.watch.append(e.PodGone(pod.ref.uid, how))
 
     def ask(self, request: JobRequest | None) -> None:
-        """Its author edits the Pod; `None`: to nonsense."""
+        """Edit the Pod as its author; `None`: to an invalid value."""
         self.request = request
         if any(pod.live for pod in self.pods.values()):
             self.watch.append(self._wish())
@@ -340,13 +340,13 @@ class Cluster:
         job.state, job.kind, job.disturbed = JobState.OVER, kind, True
 
     def forget_job(self, job: Job) -> None:
-        """slurmctld loses it, and gives its id out again."""
+        """Make slurmctld lose the job; it may assign its id to another one."""
         del self.jobs[job.job_id]
         self.given_up.add(job.job_id)
         self.next_id = min(self.next_id, job.job_id)
 
     def read(self, job_id: int) -> None:
-        """What a read of this job tells; reads of one job are told in the order in which they were made."""
+        """Answer a read of this job; answers for one job arrive in the order of the reads."""
         job = self.jobs.get(job_id)
         if job is None:
             if self.misses.setdefault(job_id, self.now) < self.now:
@@ -408,7 +408,7 @@ class Cluster:
         self.now = until
 
     def timer(self) -> None:
-        """The engine wakes the placeholder; one that is over and owes nothing is forgotten."""
+        """Wake the placeholder, as the engine does; forget one that is over and has no open request."""
         assert self.p is not None
         if self.p.state is State.GONE and not self.p.duplicate_jobs and self.p.reprobe_at is None:
             self.p = None
@@ -416,13 +416,13 @@ class Cluster:
         self.notify(e.TimerFired())
 
     def arrive(self, index: int) -> None:
-        """A late request is carried out; nobody waits for its answer."""
+        """Execute a late request; its answer is lost."""
         self.execute(self.late.pop(index).command)
 
     # The end of all faults.
 
     def settle(self) -> None:
-        """No more faults: everything arrives, every job is granted, every Pod scheduled, for as long as it takes."""
+        """End all faults: everything arrives, every job is granted, and every Pod is scheduled."""
         self.slurm_down, self.busy, self.full = False, set(), set()
         if self.request is None:
             self.ask(REQUESTS[0])
@@ -434,7 +434,7 @@ class Cluster:
             self.wait(5.0)
 
     def round(self) -> None:
-        """Everything under way arrives, jobs that wait are granted, Pods that wait are scheduled."""
+        """Deliver everything under way, grant the waiting jobs, and schedule the waiting Pods."""
         while self.calls or self.answers or self.watch:
             while self.calls:
                 self.execute_request(self.calls.pop(0), Fault.NONE)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class MountedConfigMap:
-    """One key of one, as the file `file` under `folder`."""
+    """Mount one key of a ConfigMap as the file `file` under `folder`."""
 
     def __init__(self, folder: Path, key: str) -> None:
         self.file = folder / key
@@ -30,5 +30,5 @@ class MountedConfigMap:
             shutil.rmtree(self._folder / old)
 
     def loses_its_key(self) -> None:
-        """The link to it stands for nothing any more."""
+        """Remove the target of the link."""
         (self._folder / "..data" / self.file.name).unlink()

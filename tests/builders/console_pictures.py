@@ -1,4 +1,4 @@
-"""What the console of a simulated cluster shows, recorded, so that a browser can read it in real time."""
+"""Recorded answers of the console of a simulated cluster, for a browser that reads them in real time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GRES = "slurm-extender.io/gres"
 
 
 class Recorded(FakeDebug):
-    """Answers as the extender of the recording did; `state` may be changed by a test."""
+    """Answer as the extender of the recording did; `state` may be changed by a test."""
 
     def __init__(self, state: Mapping[str, Any], pods: Mapping[str, Mapping[str, Any]]) -> None:
         super().__init__(health=(Check("pods", True, "24 Pods known"), Check("slurm", True, "polled 0.4 s ago")))

@@ -53,7 +53,7 @@ _CHANGES = frozenset(
 
 
 def containers(top: Path) -> dict[str, str]:
-    """What grows, as `module.Class.attribute` or `module.name`, with the text by which it begins."""
+    """Return containers that grow, as `module.Class.attribute` or `module.name`, with the text of their start value."""
     return {name: text for path in _sources(top) for name, text in _of_file(top, path)}
 
 
@@ -95,7 +95,7 @@ def _of_class(found: ast.ClassDef) -> Iterator[tuple[str, str]]:
 
 
 def _is_value(found: ast.ClassDef) -> bool:
-    """Whether its instances never change: a frozen dataclass, a named tuple, a protocol, a schema of a request."""
+    """Return whether its instances never change: a frozen dataclass, a named tuple, a protocol, a request schema."""
     frozen = any("frozen=True" in ast.unparse(decorator) for decorator in found.decorator_list)
     return frozen or any(_name(base) in {"NamedTuple", "Protocol", "TypedDict", "Schema"} for base in found.bases)
 
@@ -103,7 +103,7 @@ def _is_value(found: ast.ClassDef) -> bool:
 def _assigned(
     nodes: Iterator[ast.AST] | list[ast.stmt], *, of_self: bool = False
 ) -> Iterator[tuple[str, ast.expr | None, ast.expr | None]]:
-    """The names to which these statements assign, or the attributes of `self`, with the value and the annotation."""
+    """Yield the names or attributes of `self` that these statements assign, with the value and the annotation."""
     for node in nodes:
         if isinstance(node, ast.Assign):
             targets, annotation = node.targets, None
@@ -137,7 +137,7 @@ def _makes(factory: ast.expr) -> bool:
 
 
 def _name(node: ast.expr) -> str:
-    """The last part of a name: `lru_cache` for `@functools.lru_cache(maxsize=8)`."""
+    """Return the last part of a name: `lru_cache` for `@functools.lru_cache(maxsize=8)`."""
     if isinstance(node, ast.Call):
         node = node.func
     if isinstance(node, ast.Subscript):
@@ -146,7 +146,7 @@ def _name(node: ast.expr) -> str:
 
 
 def _changed_globals(tree: ast.Module) -> set[str]:
-    """The names of a module whose contents some line of it changes."""
+    """Return the names of a module whose contents some line of it changes."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:

@@ -1,4 +1,4 @@
-"""What befalls a process in the middle of a deed: it dies, or it is answered wrongly, or not at all."""
+"""Faults in the middle of an operation: the process ends, or gets a false answer, or none."""
 
 from __future__ import annotations
 
@@ -7,91 +7,91 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from simulator.network.request_tap import DROPPED, Interception, RequestTap, TappedRequest
-from tests.builders.actions import CHECK, DOING, READS, WATCH
+from tests.builders.actions import CHECK, CURRENT_OPERATIONS, READS, WATCH
 
 
 class Moment(StrEnum):
-    """When."""
+    """Name a moment within an operation."""
 
     BEFORE = "before it is sent"
     SENT = "after it is sent"
-    """The other side carries it out, and its answer never arrives."""
+    """The server executes the request, and its answer never arrives."""
 
     ANSWERED = "after its answer and before it is recorded"
 
 
-def moments_of(deed: str) -> list[Moment]:
-    """The moments that a deed has: one that sends nothing is not answered, and a thought takes no time."""
-    if deed == CHECK:
+def moments_of(operation: str) -> list[Moment]:
+    """Return the moments of an operation: one without requests gets no answer, and a decision takes no time."""
+    if operation == CHECK:
         return [Moment.BEFORE]
-    return [Moment.BEFORE, Moment.ANSWERED] if deed == WATCH else list(Moment)
+    return [Moment.BEFORE, Moment.ANSWERED] if operation == WATCH else list(Moment)
 
 
-def counts(deed: str, sent: TappedRequest) -> bool:
-    """Whether this request is what the deed is about, and not a look before it."""
-    return sent.method != "GET" or deed in READS
+def counts(operation: str, sent: TappedRequest) -> bool:
+    """Return whether this request is the purpose of the operation, and not a read before it."""
+    return sent.method != "GET" or operation in READS
 
 
-class Killer:
-    """Kills the process in one moment of the next deed of a kind, once armed. `nth` counts requests of one deed."""
+class ProcessKiller:
+    """End the process in one moment of the next operation of a kind, once armed. `end_process` does it."""
 
-    def __init__(self, deed: str, moment: Moment) -> None:
-        self.deed = deed
+    def __init__(self, operation: str, moment: Moment) -> None:
+        self.operation = operation
         self.moment = moment
-        self.die: Callable[[], None] = lambda: None
-        self.struck = False
+        self.end_process: Callable[[], None] = lambda: None
+        self.fired = False
         self.armed = False
-        self.tap = RequestTap(self._asks, self._intercept)
+        self.tap = RequestTap(self._on_request, self._intercept)
         self._mine: set[TappedRequest] = set()
 
     def arm(self) -> None:
-        """From now on."""
-        self.armed, self.struck = True, False
+        """Start to wait for the operation."""
+        self.armed, self.fired = True, False
         self._mine.clear()
 
-    async def begins(self, deed: str) -> None:
-        if self._is_it(deed, Moment.BEFORE):
-            await self._strike()
+    async def on_start(self, operation: str) -> None:
+        if self._is_it(operation, Moment.BEFORE):
+            await self._fire()
 
-    async def ends(self, deed: str) -> None:
-        if self._is_it(deed, Moment.ANSWERED) and (self._mine or deed == WATCH):
-            await self._strike()
+    async def on_answer(self, operation: str) -> None:
+        if self._is_it(operation, Moment.ANSWERED) and (self._mine or operation == WATCH):
+            await self._fire()
 
-    def thinks(self, deed: str) -> None:
-        if self.armed and deed == self.deed:
+    def on_decision(self, operation: str) -> None:
+        if self.armed and operation == self.operation:
             self._kill()
 
-    def _asks(self, sent: TappedRequest) -> Interception | None:
-        if self.deed in DOING.get() and counts(self.deed, sent):
+    def _on_request(self, sent: TappedRequest) -> Interception | None:
+        if self.operation in CURRENT_OPERATIONS.get() and counts(self.operation, sent):
             self._mine.add(sent)
         return None
 
     def _intercept(self, sent: TappedRequest) -> Interception | None:
-        if sent in self._mine and self._is_it(self.deed, Moment.SENT):
+        if sent in self._mine and self._is_it(self.operation, Moment.SENT):
             self._kill()
             return DROPPED
         return None
 
-    def _is_it(self, deed: str, moment: Moment) -> bool:
-        return self.armed and deed == self.deed and moment is self.moment
+    def _is_it(self, operation: str, moment: Moment) -> bool:
+        return self.armed and operation == self.operation and moment is self.moment
 
-    async def _strike(self) -> None:
+    async def _fire(self) -> None:
         self._kill()
         await asyncio.get_running_loop().create_future()
 
     def _kill(self) -> None:
-        self.armed, self.struck = False, True
-        self.die()
+        self.armed, self.fired = False, True
+        self.end_process()
 
 
-class Orderly(Killer):
-    """Tells the process to end in that moment. The deed goes on, and is answered."""
+class GracefulStopper(ProcessKiller):
+    """Ask the process to end in that moment. The operation continues, and gets its answer."""
 
     def _intercept(self, sent: TappedRequest) -> Interception | None:
         super()._intercept(sent)
         return None
 
-    async def _strike(self) -> None:
+    async def _fire(self) -> None:
         self._kill()
 
 
@@ -109,41 +109,41 @@ ANSWERS: dict[str, Interception] = {
     "garbage": Interception(_answer("200 OK", b"\x00\xff<nonsense>"), cut=True),
     "half an answer": Interception(_answer("200 OK", b'{"job_id": 1, "kind": "St', length=4000), cut=True),
 }
-"""What is heard in place of the answer."""
+"""Sent to the process in place of the answer."""
 
 
-class Liar:
-    """Answers the next requests of a deed itself. `done`: they are carried out all the same."""
+class ResponseFaker:
+    """Answer the next requests of an operation with a false response. `done`: the server still executes them."""
 
-    def __init__(self, deed: str, answer: str, *, done: bool, times: int = 1) -> None:
-        self.deed = deed
+    def __init__(self, operation: str, answer: str, *, done: bool, times: int = 1) -> None:
+        self.operation = operation
         self.left = 0
-        self.tap = RequestTap(self._asks, self._intercept)
+        self.tap = RequestTap(self._on_request, self._intercept)
         self._instead = ANSWERS[answer]
         self._done = done
         self._times = times
         self._mine: set[TappedRequest] = set()
 
     def arm(self) -> None:
-        """From now on."""
+        """Start to wait for the operation."""
         self.left = self._times
 
     @property
-    def met(self) -> bool:
-        """It was asked at least once."""
+    def used(self) -> bool:
+        """Return whether at least one request got the false response."""
         return self.left < self._times
 
-    async def begins(self, deed: str) -> None:
-        """Nothing."""
+    async def on_start(self, operation: str) -> None:
+        """Ignore the call."""
 
-    async def ends(self, deed: str) -> None:
-        """Nothing."""
+    async def on_answer(self, operation: str) -> None:
+        """Ignore the call."""
 
-    def thinks(self, deed: str) -> None:
-        """Nothing."""
+    def on_decision(self, operation: str) -> None:
+        """Ignore the call."""
 
-    def _asks(self, sent: TappedRequest) -> Interception | None:
-        if not self.left or self.deed not in DOING.get() or not counts(self.deed, sent):
+    def _on_request(self, sent: TappedRequest) -> Interception | None:
+        if not self.left or self.operation not in CURRENT_OPERATIONS.get() or not counts(self.operation, sent):
             return None
         self.left -= 1
         if self._done:

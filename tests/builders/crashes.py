@@ -1,4 +1,4 @@
-"""How each command of the extender comes about on the real parts, and the request that it is."""
+"""Causes of each command of the extender on the real parts, and the request that it sends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lab.pods import RUN_FOR, STOP_IN
 from lab.site import PodRef
-from tests.builders.relay import Asked
+from tests.builders.relay import RelayedRequest
 from tests.builders.stage import Stage
 
 TIME_LIMIT = "slurm-extender.io/time-limit"
@@ -17,31 +17,31 @@ Causes = Callable[[Stage], list[PodRef]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
-    """A request: its method, how its path ends, what stands in its body and what does not."""
+class RequestPattern:
+    """Match a request by its method, the end of its path, and text that its body contains or lacks."""
 
     method: str
     path: str
-    says: str = ""
-    never: str = "\0"
+    contains: str = ""
+    excludes: str = "\0"
 
-    def __call__(self, asked: Asked) -> bool:
-        """Whether it is one."""
-        if asked.method != self.method or not re.search(self.path + r"(\?.*)?$", asked.path):
+    def __call__(self, request: RelayedRequest) -> bool:
+        """Return whether the request matches."""
+        if request.method != self.method or not re.search(self.path + r"(\?.*)?$", request.path):
             return False
-        body = asked.body.decode(errors="replace")
-        return self.says in body and self.never not in body
+        body = request.body.decode(errors="replace")
+        return self.contains in body and self.excludes not in body
 
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """`before`, an extender lives; then `cause` leads to the request `wire`. Both return the Pods that they made.
+    """Describe how to reach the request `pattern`: `before`, an extender runs; then `cause` leads to the request.
 
-    `after` gives those room that wait, and takes back what was done to nodes. `alone`: `cause` happens while no
-    extender lives. `granted` jobs at most were ever given nodes for one Pod. `ended`: Pods that must go.
+    Both return the Pods that they made. `after` makes room for waiting Pods, and reverts changes of nodes. `alone`:
+    `cause` happens while no extender runs. At most `granted` jobs get nodes for one Pod. `ended`: Pods that must end.
     """
 
-    wire: Wire
+    pattern: RequestPattern
     cause: Causes
     before: Causes = lambda _stage: []
     after: Callable[[Stage], None] = lambda _stage: None
@@ -59,7 +59,7 @@ def succeeds(stage: Stage) -> list[PodRef]:
 
 
 def bound(stage: Stage) -> list[PodRef]:
-    """A Pod that takes a moment to leave."""
+    """Create and bind a Pod that takes a moment to stop."""
     pod = stage.pod("web", grace_s=6, annotations={STOP_IN: "3s"})
     stage.site.bound(pod)
     return [pod]
@@ -76,7 +76,7 @@ def cancelled(stage: Stage) -> list[PodRef]:
 
 
 def queued(stage: Stage) -> list[PodRef]:
-    """Two Pods for one place."""
+    """Create two Pods for one place."""
     found = []
     for name in ("first", "web"):
         found.append(stage.pod(name, partition=stage.family.tiny, cpus=4))
@@ -87,7 +87,7 @@ def queued(stage: Stage) -> list[PodRef]:
 
 
 def queued_in_a_group(stage: Stage) -> list[PodRef]:
-    """A Pod that may use one node, which is full."""
+    """Create a Pod that may use only one node, which is full."""
     site, first = stage.site, stage.family.nodes[0]
     site.patch_node(first, {"metadata": {"labels": {GROUP: "x"}}})
     stage.running(stage.submit(stage.family.main, cpus=64, nodes=[first]))
@@ -102,7 +102,7 @@ def group_grows(stage: Stage) -> list[PodRef]:
 
 
 def no_group(stage: Stage) -> None:
-    """The Pod is bound before its node loses the label."""
+    """Wait until the Pod is bound; then remove the label from the nodes."""
     stage.site.bound(_named(stage, "web"), timeout_s=90)
     for node in stage.family.nodes[:2]:
         stage.site.patch_node(node, {"metadata": {"labels": {GROUP: None}}})
@@ -132,24 +132,29 @@ POD = r"/pods/web"
 NODE = r"/nodes?/[^/]+"
 
 CRASHES: Mapping[str, Crash] = {
-    "SubmitJob": Crash(Wire("POST", r"/job/(submit|allocate)"), comes),
-    "ProbeJob": Crash(Wire("DELETE", "/jobs/?", says='"job_name"'), comes, alone=True),
-    "ReadJob": Crash(Wire("GET", JOB), comes),
+    "SubmitJob": Crash(RequestPattern("POST", r"/job/(submit|allocate)"), comes),
+    "ProbeJob": Crash(RequestPattern("DELETE", "/jobs/?", contains='"job_name"'), comes, alone=True),
+    "ReadJob": Crash(RequestPattern("GET", JOB), comes),
     "FollowCandidates": Crash(
-        Wire("POST", JOB, says='"excluded_nodes"', never='"time_limit"'), group_grows, queued_in_a_group, no_group
+        RequestPattern("POST", JOB, contains='"excluded_nodes"', excludes='"time_limit"'),
+        group_grows,
+        queued_in_a_group,
+        no_group,
     ),
-    "UpdateJob": Crash(Wire("POST", JOB, says='"time_limit"'), wishes, queued, room),
-    "CancelJob": Crash(Wire("DELETE", "/jobs/?", says='"jobs"'), leaves, bound, ended=("web",)),
-    "CancelJob of one that succeeded": Crash(Wire("DELETE", "/jobs/?", says='"jobs"'), succeeds),
-    "AllocationChecker.recheck": Crash(Wire("PATCH", POD, says="status.slurm-extender.io/node"), comes),
-    "WakePod": Crash(Wire("PATCH", POD, says="status.slurm-extender.io/node"), comes),
+    "UpdateJob": Crash(RequestPattern("POST", JOB, contains='"time_limit"'), wishes, queued, room),
+    "CancelJob": Crash(RequestPattern("DELETE", "/jobs/?", contains='"jobs"'), leaves, bound, ended=("web",)),
+    "CancelJob of one that succeeded": Crash(RequestPattern("DELETE", "/jobs/?", contains='"jobs"'), succeeds),
+    "AllocationChecker.recheck": Crash(RequestPattern("PATCH", POD, contains="status.slurm-extender.io/node"), comes),
+    "WakePod": Crash(RequestPattern("PATCH", POD, contains="status.slurm-extender.io/node"), comes),
     "NoteCancelled": Crash(
-        Wire("PATCH", POD, says="status.slurm-extender.io/cancelled"), cancelled, queued, another_wish
+        RequestPattern("PATCH", POD, contains="status.slurm-extender.io/cancelled"), cancelled, queued, another_wish
     ),
-    "EndPod": Crash(Wire("POST", f"{POD}/eviction"), cancelled, bound, ended=("web",)),
-    "Announce": Crash(Wire("POST", "/events", says="SlurmAllocationLost"), cancelled, bound, ended=("web",)),
-    "DrainNode": Crash(Wire("POST", NODE, says='"DRAIN"'), cancelled, bound, ended=("web",)),
-    "ResumeNode": Crash(Wire("POST", NODE, says='"UNDRAIN"'), cancelled, bound, ended=("web",)),
-    "Binding": Crash(Wire("POST", f"{POD}/binding"), comes),
+    "EndPod": Crash(RequestPattern("POST", f"{POD}/eviction"), cancelled, bound, ended=("web",)),
+    "Announce": Crash(
+        RequestPattern("POST", "/events", contains="SlurmAllocationLost"), cancelled, bound, ended=("web",)
+    ),
+    "DrainNode": Crash(RequestPattern("POST", NODE, contains='"DRAIN"'), cancelled, bound, ended=("web",)),
+    "ResumeNode": Crash(RequestPattern("POST", NODE, contains='"UNDRAIN"'), cancelled, bound, ended=("web",)),
+    "Binding": Crash(RequestPattern("POST", f"{POD}/binding"), comes),
 }
-"""By the name of the command; what stands behind it tells two of one command apart."""
+"""By the name of the command; a suffix distinguishes two cases of one command."""

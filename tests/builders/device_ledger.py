@@ -1,4 +1,4 @@
-"""Who has which device, by every version of every ResourceClaim and Pod in the order in which etcd has them."""
+"""A ledger of devices and their holders, by every version of every ResourceClaim and Pod in the order of etcd."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Device = tuple[str, str]
 OVER = frozenset({"Succeeded", "Failed"})
 
 SHOWN_AFTER = 50
-"""Resource versions after which a kube-scheduler has heard of a write, in a burst on a busy machine."""
+"""Resource versions after which a kube-scheduler has received a write, in a burst on a busy machine."""
 
 REMINDED_AFTER = 500
 """Resource versions after which a device that was forgotten has a reminder. On a busy machine 125 were seen."""
@@ -32,7 +32,7 @@ class Bound:
 
 @dataclass(slots=True)
 class DeviceLedger:
-    """What a sequence of changes leads to, and what was wrong meanwhile."""
+    """Hold the result of a sequence of changes, and the violations on the way."""
 
     bound: dict[str, Bound] = field(default_factory=dict)
     """By UID of the Pod."""
@@ -80,7 +80,7 @@ class DeviceLedger:
             self._judge()
 
     def resource_claims_of(self, uid: str) -> list[Json]:
-        """The ResourceClaims that are reserved for a Pod."""
+        """Return the ResourceClaims that are reserved for a Pod."""
         return [resource_claim for resource_claim in self._resource_claims.values() if uid in _reserved(resource_claim)]
 
     def _note_allocation(self, resource_claim: Json, *, gone: bool) -> None:

@@ -41,11 +41,11 @@ class DeviceSite(Site):
         return resource_claim
 
     def devices(self, name: str) -> list[str]:
-        """The devices of the Pod's own ResourceClaim."""
+        """Return the devices of the Pod's own ResourceClaim."""
         return self.dra.devices_of(self.resource_claim_of(name)["metadata"]["name"])
 
     def indexes(self, name: str) -> list[str]:
-        """Slurm's devices of the Pod, by the names that they have in Kubernetes."""
+        """Return Slurm's devices of the Pod, by the names that they have in Kubernetes."""
         text = self.pod(name)["metadata"]["annotations"][DEVICES]
         return [f"gpu-{index}" for index in text.partition("IDX:")[2].rstrip(")").split(",")]
 

@@ -13,11 +13,21 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from lab.arenas import EXTERNAL, FENCE, GRACE_TIME_S, NOTES, PLACES, SITE_KEY, WITH_SLURMD, Grounds, arenas
 from lab.clock import now
 from lab.errors import LabError
 from lab.extender import PROGRAM
 from lab.pods import required_affinity
+from lab.preemption_sites import (
+    EXTERNAL,
+    FENCE,
+    GRACE_TIME_S,
+    NOTES,
+    PLACES,
+    SITE_KEY,
+    WITH_SLURMD,
+    PartitionSet,
+    preemption_topology,
+)
 from lab.site import PodRef, QueuedJob, Site
 from lab.slurm_conf import HOME
 from tests.builders.native_jobs import submit_native_job
@@ -31,7 +41,7 @@ TIME_LIMIT = "slurm-extender.io/time-limit"
 
 
 class Kind(StrEnum):
-    """How a Pod or its job ends."""
+    """Name a cause of the end of a Pod or its job."""
 
     CANCEL = "an administrator cancels the job"
     DELETE = "the Pod is deleted by its owner"
@@ -73,7 +83,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """One end that happened, with the names by which the logs know the Pods and jobs of it."""
+    """Record one end, with the names of its Pods and jobs in the logs."""
 
     end: End
     node: str
@@ -85,14 +95,14 @@ class Ended:
     """The first line of the next job's script, 0.0 where it has none."""
 
     gone: float = 0.0
-    """When the last process of a Pod that was deleted by force ended; 0.0: the audit log tells."""
+    """When the last process of a Pod that was deleted by force ended; 0.0: the audit log shows it."""
 
     trouble: str = ""
     """What happened to other Pods, jobs or drains although it must not."""
 
 
 def ends(mode: str, count: int, seed: int, *, once: bool = False, among: Iterable[Kind] = Kind) -> list[End]:
-    """`count` ends of this mode, every kind `among` these in turn, with graces from 1 s to 60 s; the slowest first.
+    """Return `count` ends of this mode, every kind `among` these in turn, with graces from 1 s to 60 s; slowest first.
 
     `once`: one of each kind, with short graces.
     """
@@ -114,13 +124,13 @@ def ends(mode: str, count: int, seed: int, *, once: bool = False, among: Iterabl
 
 
 CONFIG: dict[str, dict[str, Any]] = {
-    "slurm": {"killWait": "10s", "sendUserSignal": True, "defaultPartition": WITH_SLURMD.calm},
+    "slurm": {"killWait": "10s", "sendUserSignal": True, "defaultPartition": WITH_SLURMD.preempted_at_once},
     "hooks": {"wait": "8s"},
 }
 
 
 def site_key(workdir: Path) -> Path:
-    """A file with the key of a site's fence script."""
+    """Write a file with the key of a site's fence script, and return its path."""
     key = workdir / SITE_KEY
     key.touch(mode=0o600)
     key.write_text("0123456789" * 4)
@@ -144,7 +154,7 @@ def install_fence(site: Site, key: Path) -> None:
 
 @contextmanager
 def arena_site(release: str, workdir: Path, places: Sequence[str] = PLACES, *, warned: bool = True) -> Iterator[Site]:
-    """A site with the fence script installed in these places.
+    """Start a site with the fence script installed in these places.
 
     `warned`: Slurm warns scripts of a preemption. Else mode `auto` would not choose a script for that reason.
     """
@@ -152,19 +162,21 @@ def arena_site(release: str, workdir: Path, places: Sequence[str] = PLACES, *, w
     config = {**CONFIG, "hooks": {**CONFIG["hooks"], "siteKeyFile": str(key)}}
     if not warned:
         config["slurm"] = {**CONFIG["slurm"], "sendUserSignal": False}
-    with Site(release, topology=arenas(release, places), config=config, audit=True, workdir=workdir) as site:
+    with Site(
+        release, topology=preemption_topology(release, places), config=config, audit=True, workdir=workdir
+    ) as site:
         install_fence(site, key)
         yield site
 
 
-def grounds(mode: str) -> Grounds:
-    """Where Pods of this mode are ended."""
+def partitions_for(mode: str) -> PartitionSet:
+    """Return the partitions in which Pods of this mode end."""
     return EXTERNAL if mode == "external" else WITH_SLURMD
 
 
 @dataclass
 class Arena:
-    """One node on which ends happen, one after the other."""
+    """Run ends on one node, one after the other."""
 
     site: Site
     node: str
@@ -173,22 +185,22 @@ class Arena:
 
     def play(self, end: End, number: int) -> Ended:
         """Let one end happen, and wait until the next job and the next Pod have had the node."""
-        site, own = self.site, grounds(end.mode)
-        partition = own.warned if end.kind is Kind.WARNED else own.calm
+        site, own = self.site, partitions_for(end.mode)
+        partition = own.preempted_with_grace if end.kind is Kind.WARNED else own.preempted_at_once
         limit = {TIME_LIMIT: "1"} if end.kind is Kind.LIMIT else {}
         victim = self._pod(f"victim-{number}", end, partition, VICTIM_CPUS, limit)
         site.bound(victim, timeout_s=120)
         job = self._job(victim)
-        bystander = self.submit(end.mode, own.safe, BYSTANDER_CPUS)
+        bystander = self.submit(end.mode, own.never_preempted, BYSTANDER_CPUS)
         self.running(bystander)
         preempts = end.kind in {Kind.WARNED, Kind.PREEMPT}
 
         def queue_job() -> int:
             # As `JobRequeue=1` has it: docs/fences.md says when Slurm requeues a job whose PrologSlurmctld waited.
-            return self.submit(end.mode, own.over if preempts else own.calm, NEXT_CPUS, requeue=True)
+            return self.submit(end.mode, own.preempting if preempts else own.preempted_at_once, NEXT_CPUS, requeue=True)
 
         next_job = queue_job() if not (preempts or end.pod_first) else 0
-        next_pod = self._pod(f"next-{number}", replace(end, grace_s=1), own.calm, NEXT_CPUS)
+        next_pod = self._pod(f"next-{number}", replace(end, grace_s=1), own.preempted_at_once, NEXT_CPUS)
         self._job(next_pod)
         next_job = next_job or queue_job()
         gone = self._do(end, victim, job)
@@ -209,7 +221,7 @@ class Arena:
         return Ended(end, self.node, _full(victim), job.job_id, next_job, _full(next_pod), script, gone, trouble)
 
     def _do(self, end: End, victim: PodRef, job: QueuedJob) -> float:
-        """Let it end; return when its last process ends, where no component tells that."""
+        """Cause the end; return when its last process ends if no component reports that, else 0.0."""
         slurm = self.site.slurm
         match end.kind:
             case Kind.FORCED:
@@ -242,7 +254,7 @@ class Arena:
         return 0.0
 
     def submit(self, mode: str, partition: str, cpus: int, *, anywhere: bool = False, requeue: bool = False) -> int:
-        """A native job for this node; its script's first line writes when it started."""
+        """Submit a native job for this node; its script's first line writes when it started."""
         job_id = submit_native_job(
             self.site,
             partition,
@@ -280,7 +292,7 @@ class Arena:
         )
 
     def state(self, job_id: int) -> str:
-        """Slurm's word for a job, "" where it knows none."""
+        """Return the state of a job in Slurm, "" if Slurm has no such job."""
         return self.site.slurm.run("squeue", "-h", "-t", "all", "-o", "%T", "-j", str(job_id)).strip()
 
     def _node_state(self) -> str:
@@ -290,11 +302,11 @@ class Arena:
         return self.reasons([self.node])
 
     def reasons(self, nodes: Iterable[str]) -> str:
-        """Why these nodes are drained or down."""
+        """Return why these nodes are drained or down."""
         return self.site.slurm.run("sinfo", "-h", "-R", "-n", ",".join(nodes), "-o", "%E").strip()
 
     def victim(self, name: str, end: End, partition: str) -> PodRef:
-        """A Pod that leaves no room for the next one."""
+        """Create a Pod that leaves no room for the next one."""
         return self._pod(name, end, partition, VICTIM_CPUS)
 
     def _first_line(self, job_id: int, within_s: float) -> float:
@@ -317,12 +329,12 @@ class Arena:
 
 
 def epilog_runs(node: str) -> bool:
-    """Whether an Epilog of ours runs for this node, as the machine's process list tells."""
+    """Return whether an Epilog of the lab runs for this node, by the machine's process list."""
     mine = f"\0SLURMD_NODENAME={node}\0".encode()
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            ours = FENCE.encode() in (process / "cmdline").read_bytes()
-            if ours and mine in b"\0" + (process / "environ").read_bytes():
+            own = FENCE.encode() in (process / "cmdline").read_bytes()
+            if own and mine in b"\0" + (process / "environ").read_bytes():
                 return True
         except OSError:
             continue
@@ -348,24 +360,26 @@ def play(site: Site, wanted: Sequence[End], namespace: str) -> list[Ended]:
             with turn:
                 found.append(ended)
 
-    places = [Arena(site, node, namespace) for node in grounds(wanted[0].mode).nodes[: len(wanted)]]
+    places = [Arena(site, node, namespace) for node in partitions_for(wanted[0].mode).nodes[: len(wanted)]]
     with ThreadPoolExecutor(len(places)) as workers:
         for done in [workers.submit(work, place) for place in places]:
             done.result()
     return found
 
 
-def herd(site: Site, own: Grounds, mode: str, kind: Kind, namespace: str, *, grace_s: int) -> tuple[int, float]:
-    """One preemptor that may choose among nodes full of Pods; how many of them it cost, and how long it took."""
-    partition = own.warned if kind is Kind.WARNED else own.calm
-    arenas_ = [Arena(site, node, namespace) for node in own.nodes]
+def preempt_one_of(
+    site: Site, own: PartitionSet, mode: str, kind: Kind, namespace: str, *, grace_s: int
+) -> tuple[int, float]:
+    """Submit one preempting job for any of several full nodes; return how many Pods it ended, and its wait."""
+    partition = own.preempted_with_grace if kind is Kind.WARNED else own.preempted_at_once
+    choices = [Arena(site, node, namespace) for node in own.nodes]
     end = End(kind, mode, grace_s, pod_first=False)
-    pods = [arena.victim(f"herd-{number}", end, partition) for number, arena in enumerate(arenas_)]
+    pods = [arena.victim(f"choice-{number}", end, partition) for number, arena in enumerate(choices)]
     for pod in pods:
         site.bound(pod, timeout_s=120)
-    preemptor = arenas_[0].submit(mode, own.over, NEXT_CPUS, anywhere=True)
+    preemptor = choices[0].submit(mode, own.preempting, NEXT_CPUS, anywhere=True)
     _, seconds = site.timed(
-        lambda: arenas_[0].state(preemptor) == "RUNNING", "the preemptor runs", timeout_s=GRACE_TIME_S + 60
+        lambda: choices[0].state(preemptor) == "RUNNING", "the preemptor runs", timeout_s=GRACE_TIME_S + 60
     )
     site.elapse(16)  # in which Slurm would take the next victim
     alive = [found for pod in pods if (found := site.read(pod)) and "deletionTimestamp" not in found["metadata"]]
@@ -374,5 +388,5 @@ def herd(site: Site, own: Grounds, mode: str, kind: Kind, namespace: str, *, gra
         site.delete(pod)
     for pod in pods:
         site.gone(pod, timeout_s=90)
-    site.wait_for(lambda: not arenas_[0].reasons(own.nodes), "no node of the herd is drained", timeout_s=60)
+    site.wait_for(lambda: not choices[0].reasons(own.nodes), "none of these nodes is drained", timeout_s=60)
     return len(pods) - len(alive), seconds

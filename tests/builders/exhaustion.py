@@ -23,7 +23,7 @@ Edge = tuple[State, State, str]
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """One more event: how many placeholders were told everything, in how many steps, and how many new ones came."""
+    """Count one depth: the placeholders that received every event, the steps, and the placeholders found."""
 
     placeholders: int
     steps: int
@@ -32,7 +32,7 @@ class Depth:
 
 @dataclass(slots=True)
 class Walked:
-    """What was visited. `pairs` and `edges` say at which depth each was reached first."""
+    """Hold the visited pairs. `pairs` and `edges` have the depth at which each was reached first."""
 
     depths: list[Depth] = field(default_factory=list)
     states: dict[State, int] = field(default_factory=dict)
@@ -43,19 +43,19 @@ class Walked:
 
     @property
     def steps(self) -> int:
-        """All of them; each was held to its rule and to the invariants."""
+        """Return the number of all steps; each was checked against its rule and the invariants."""
         return sum(depth.steps for depth in self.depths)
 
     @property
     def unreached(self) -> list[Pair]:
-        """Entries of the table that nothing led to."""
+        """Return entries of the table that no step reached."""
         return sorted(
             {(state, kind.__name__) for state, rules in TABLE.items() for kind in rules} - set(self.pairs) - NEVER_GIVEN
         )
 
 
 def walk(pods: int, depth: int) -> Walked:
-    """Tell a workload of one or two Pods every event in every order, up to `depth` events after a beginning.
+    """Give a workload of one or two Pods every event in every order, up to `depth` events after a beginning.
 
     Raises `AssertionError` or `InvalidTransitionError` with the placeholder and the event that did it.
     """

@@ -29,7 +29,7 @@ NOW = 1000.0
 
 
 def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
-    """Whatever could be told to this placeholder now, by the outside or by a late answer."""
+    """Yield every event that this placeholder could receive now, also from a late answer."""
     mine = p.job_id or 1
     other = mine + 1 if mine + 1 not in p.duplicate_jobs else mine + 2
     yield from (e.PodWanted(refs, request) for request in REQUESTS)
@@ -96,7 +96,7 @@ def _job_events(job: int, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     yield e.JobEnded(job, e.EndKind.IMPOSSIBLE, alive=True)
     yield e.JobEnded(job, e.EndKind.IMPOSSIBLE, alive=True, nowhere=True)
     yield from (e.CancelAnswered(job, over) for over in (True, False))
-    yield from (e.FollowAnswered(job, told) for told in ((), None))
+    yield from (e.FollowAnswered(job, applied) for applied in ((), None))
     yield e.UpdateAnswered(job, REQUESTS[0], None)
 
 
@@ -179,7 +179,7 @@ def instants(p: Placeholder, event: e.Event) -> tuple[float, ...]:
 
 
 def rebased(p: Placeholder, now: float) -> Placeholder:
-    """The same placeholder as if it were `NOW`, with numbers that only ever grow kept small."""
+    """Return the same placeholder as if it were `NOW`, with numbers that only ever grow kept small."""
 
     def at(instant: float | None) -> float | None:
         return None if instant is None else NOW + instant - now
@@ -219,7 +219,7 @@ def rebased(p: Placeholder, now: float) -> Placeholder:
 
 
 def essence(p: Placeholder, now: float) -> tuple[object, ...]:
-    """What tells placeholders apart here: not texts, and of instants only whether they are in the future."""
+    """Return the identity of a placeholder here: no texts, and of instants only whether they are in the future."""
 
     def due(instant: float | None) -> bool | None:
         return None if instant is None else instant > now

@@ -90,7 +90,7 @@ async def fake_api(
 
 @asynccontextmanager
 async def running(work: Awaitable[None]) -> AsyncIterator[asyncio.Task[None]]:
-    """A task for as long as the context; a fault of it is raised at the end."""
+    """Run a task for as long as the context; raise its error at the end."""
     task = asyncio.ensure_future(work)
     try:
         yield task

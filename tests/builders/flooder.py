@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import ssl
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -27,9 +26,7 @@ Send = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def connected(
-    at: BindAddress, tls: ssl.SSLContext | None = None
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def connected(at: BindAddress) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     reader, writer = await asyncio.open_connection(at.host, at.port, local_addr=(ATTACKER, 0))
     try:
         yield reader, writer
@@ -132,7 +129,7 @@ async def half_handshake(reader: asyncio.StreamReader, writer: asyncio.StreamWri
 
 
 async def attack(at: BindAddress, send: Send) -> None:
-    """Open one connection after the other, for ever."""
+    """Open one connection after the other, without an end."""
     while True:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             async with connected(at) as (reader, writer):

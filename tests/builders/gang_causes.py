@@ -1,4 +1,4 @@
-"""What keeps a member of a gang on the real parts from its Node: a cause at the Node, or a refused Binding."""
+"""Causes that keep a member of a gang on the real parts from its Node: at the Node, or a rejected Binding."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CAUSES: Mapping[str, Cause] = {"taint": tainted, "cordon": cordoned, "foreign-po
 
 @contextmanager
 def refused_binding(stage: Stage, name: str) -> Iterator[None]:
-    """The API server refuses the Binding of this Pod; the others of its namespace are bound."""
+    """Make the API server reject the Binding of this Pod; other Pods of its namespace are bound."""
     kube, probe = stage.site.kube, f"/api/v1/namespaces/{stage.namespace}/pods/probe/binding"
     said = f"request.namespace != '{stage.namespace}' || !(request.name in ['{name}', 'probe'])"
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"]}

@@ -1,4 +1,4 @@
-"""Kills of an extender at the steps of a gang on the real parts, and what holds of the gang afterwards."""
+"""Kills of an extender at the steps of a gang on the real parts, and checks of the gang afterwards."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from extender.domain.wellknown import GATE
 from lab.site import PodRef
 from tests.builders.changed_nodes import changed
-from tests.builders.crashes import Wire
-from tests.builders.relay import Blow, Passing
-from tests.builders.relays_of_a_site import Between, Kth
+from tests.builders.crashes import RequestPattern
+from tests.builders.relay import InjectedFault, RequestPhase
+from tests.builders.relays_of_a_site import NthRequest, RelayPair
 from tests.builders.stage import Stage
 from tests.builders.staged_gangs import all_bound, assert_in_rank_order, before_binding, gang, nodes_of_job
 
@@ -22,17 +22,17 @@ SETTLED_S = 1.0
 
 WHOLE_WITHIN_S = 90.0
 
-STEPS: Mapping[str, tuple[Wire, int]] = {
-    "submitted": (Wire("POST", r"/job/(submit|allocate)"), 1),
-    "granted": (Wire("GET", r"/job/\d+"), 1),
-    **{f"gate-{k}-open": (Wire("PATCH", MEMBER, says=GATE), k) for k in range(1, SIZE + 1)},
-    **{f"binding-{k}": (Wire("POST", f"{MEMBER}/binding"), k) for k in range(1, SIZE + 1)},
+STEPS: Mapping[str, tuple[RequestPattern, int]] = {
+    "submitted": (RequestPattern("POST", r"/job/(submit|allocate)"), 1),
+    "granted": (RequestPattern("GET", r"/job/\d+"), 1),
+    **{f"gate-{k}-open": (RequestPattern("PATCH", MEMBER, contains=GATE), k) for k in range(1, SIZE + 1)},
+    **{f"binding-{k}": (RequestPattern("POST", f"{MEMBER}/binding"), k) for k in range(1, SIZE + 1)},
 }
 """The request of a step. A step with a number is the k-th of the requests for its members."""
 
 
 def assert_whole(stage: Stage, pods: list[PodRef]) -> None:
-    """Hold that all members are bound in the order of ranks, on the one job that was ever made for them."""
+    """Assert that all members are bound in the order of ranks, on the one job that was ever made for them."""
     all_bound(stage, pods, timeout_s=WHOLE_WITHIN_S)
     stage.site.wait_for(lambda: len(stage.jobs()) == 1, "one job lives", timeout_s=WHOLE_WITHIN_S)
     stage.site.elapse(SETTLED_S)
@@ -41,19 +41,21 @@ def assert_whole(stage: Stage, pods: list[PodRef]) -> None:
     assert not stage.drained()
 
 
-def struck(stage: Stage, between: Between, step: str, moment: Passing, kill: Callable[[], None]) -> list[PodRef]:
+def gang_with_fault(
+    stage: Stage, relay_pair: RelayPair, step: str, moment: RequestPhase, kill: Callable[[], None]
+) -> list[PodRef]:
     """Create a gang, and kill the extender in that moment of that step."""
-    blow = Blow(Kth(*STEPS[step]), moment, kill)
-    between.arm(blow)
+    fault = InjectedFault(NthRequest(*STEPS[step]), moment, kill)
+    relay_pair.arm(fault)
     pods = gang(stage, "ring", SIZE, gated=True)
-    fell = blow.struck.wait(60)
-    between.disarm()
-    assert fell, f"no request of {step} within a minute: {stage.site.diagnostics()}"
+    fired = fault.fired.wait(60)
+    relay_pair.disarm()
+    assert fired, f"no request of {step} within a minute: {stage.site.diagnostics()}"
     return pods
 
 
 def voted(stage: Stage, k: int, refused: ExitStack) -> list[PodRef]:
-    """A gang of which kube-scheduler has accepted k members; the nodes of the others are tainted until `refused` ends.
+    """Create a gang of which kube-scheduler accepts k members; the other nodes stay tainted until `refused` ends.
 
     kube-scheduler repeats the extender's answer in an Event.
     """

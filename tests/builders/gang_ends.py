@@ -7,18 +7,18 @@ from enum import StrEnum
 from typing import Any
 
 from extender.domain.wellknown import FENCE_EVIDENCE, GANG, GANG_SIZE
-from lab.arenas import Grounds
 from lab.pods import required_affinity
+from lab.preemption_sites import PartitionSet
 from lab.site import PodRef, QueuedJob, Site
 from tests.builders.ends import TIME_LIMIT
 from tests.builders.stage import MODE, PARTITION
 
-LOOKED_AT = "looked at"
+DOWN_REASON = "looked at"
 EVIDENCE_WITHIN_S = 90.0
 
 
 class GangEnd(StrEnum):
-    """What ends a gang, or a part of it."""
+    """Name a cause of the end of a gang, or of a part of it."""
 
     CANCEL = "an administrator cancels the job"
     PREEMPT = "native jobs of a higher tier preempt the job"
@@ -39,7 +39,7 @@ CAUSES = {
     GangEnd.LIMIT: "time limit",
     GangEnd.NODE_DOWN: "lost a node",
 }
-"""A word of the Event of each member, by what ends the whole gang."""
+"""Text in the Event of each member, by the end of the whole gang."""
 
 
 def forget_fences(site: Site, nodes: Sequence[str]) -> None:
@@ -109,13 +109,13 @@ def jobs_of(site: Site, namespace: str) -> list[QueuedJob]:
     return [job for job in site.squeue() if job.name.startswith(f"{namespace}/")]
 
 
-def begin(site: Site, end: GangEnd, job: QueuedJob, own: Grounds) -> None:
+def begin(site: Site, end: GangEnd, job: QueuedJob, own: PartitionSet) -> None:
     """Let an end begin that does not begin by itself."""
     *others, last = sorted(site.expand(job.node), key=own.nodes.index)
     if end is GangEnd.CANCEL:
         site.slurm.run("scancel", str(job.job_id))
     elif end is GangEnd.NODE_DOWN:
-        site.slurm.run("scontrol", "update", f"nodename={last}", "state=down", f"reason={LOOKED_AT}")
+        site.slurm.run("scontrol", "update", f"nodename={last}", "state=down", f"reason={DOWN_REASON}")
     elif end is GangEnd.TAKEN:
         status, answer = site.slurm.rest("POST", f"job/{job.job_id}", {"required_nodes": others})
         assert status == 200, answer

@@ -48,7 +48,7 @@ def group_member(
 
 
 def serve_controllers(site: Site) -> None:
-    """An API server with the kinds of JobSet and LeaderWorkerSet."""
+    """Make the API server serve the kinds JobSet and LeaderWorkerSet."""
     site.kube.resources = (*site.kube.resources, JOB_SETS, LEADER_WORKER_SETS)
 
 
@@ -76,7 +76,7 @@ def job_pods(site: Site, job: Json, count: int, labels: dict[str, str] | None = 
 
 
 def job_set_labels(job_set: Json, entry: str, job: int, attempt: int = 0) -> dict[str, str]:
-    """The labels of a JobSet's Pods in Job number `job` of all its Jobs."""
+    """Return the labels of a JobSet's Pods in Job number `job` of all its Jobs."""
     said = {
         "jobset-name": job_set["metadata"]["name"],
         "jobset-uid": job_set["metadata"]["uid"],

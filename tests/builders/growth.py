@@ -1,4 +1,4 @@
-"""Measures how the CPU time of everything that reads text of strangers grows with that text; runs as a program.
+"""Measure how the CPU time of every reader of untrusted text grows with that text; runs as a program.
 
 `python -m tests.builders.growth` prints a line of JSON for each reader and shape whose time more than triples where the
 text doubles, or which fails otherwise than by its own errors. It limits its own CPU time and memory, so that a reader
@@ -102,7 +102,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
 
 
 def readers() -> Iterator[tuple[str, Reader]]:
-    """Every reader of text that a stranger can have written; forms of settings come from the table of them."""
+    """Yield every reader of text from an untrusted source; forms of settings come from the table of them."""
     for setting in SETTINGS:
         yield f"setting {setting.name}", setting.form.read
     yield "SUNK's timeout in seconds", SECONDS_AS_MINUTES.read
@@ -175,7 +175,7 @@ def _affinity(text: str) -> object:
 
 
 def cpu_time(read: Reader, text: str) -> float:
-    """CPU seconds of one reading. Its own errors are answers; any other is raised."""
+    """Return the CPU seconds of one reading. The reader's own errors count as answers; any other is raised."""
     gc.disable()  # a collection costs as much as all that is alive, whatever the reader does
     before = time.process_time()  # what is measured here
     try:
@@ -188,26 +188,26 @@ def cpu_time(read: Reader, text: str) -> float:
 
 @cache
 def texts_of(shape: str, shorter_by: int) -> list[str]:
-    """Texts of one shape and of each length."""
+    """Return texts of one shape and of each length."""
     return [SHAPES[shape](size // shorter_by) for size in SIZES]
 
 
 def offences(pairs: Iterable[tuple[str, Reader]]) -> Iterator[dict[str, Any]]:
-    """Readers and shapes that grow faster than in proportion."""
+    """Yield readers and shapes that grow faster than in proportion."""
     for name, read in pairs:
         for shape in SHAPES:
             texts = texts_of(shape, SLOW if name.startswith(YAML) else 1)
             try:
                 if not _grows(read, texts):
                     continue
-            except Exception as error:  # whatever a reader raises that nobody expects is the answer
+            except Exception as error:  # an unexpected error of a reader is the result
                 yield {"reader": name, "shape": shape, "error": repr(error)[:200]}
                 continue
             yield {"reader": name, "shape": shape, "seconds": [cpu_time(read, text) for text in texts]}
 
 
 def _grows(read: Reader, texts: list[str]) -> bool:
-    """Whether the shortest times of so many tries grow faster than in proportion."""
+    """Return whether the shortest times of so many tries grow faster than in proportion."""
     best = [math.inf] * len(texts)
     for _ in range(TRIES):
         best = [min(known, cpu_time(read, text)) for known, text in zip(best, texts, strict=True)]

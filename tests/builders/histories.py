@@ -1,4 +1,4 @@
-"""What may happen to a workload between a Slurm and a Kubernetes that fail, forget, and are operated by people."""
+"""Random events of a workload between a Slurm and a Kubernetes that fail, forget, and are operated by users."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CALM = st.sampled_from((0, 0, 1, 3))
 
 
 class Histories(RuleBasedStateMachine):
-    """Rules are what may happen; the model and the invariants judge it."""
+    """Apply random events as rules; the model and the invariants check the outcome."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class Histories(RuleBasedStateMachine):
         self.all_is_calm(calm)
         self.cluster.slurm_down = down
 
-    # Us.
+    # The extender.
 
     @rule(arrives=st.lists(st.booleans(), min_size=4, max_size=4), calm=CALM)
     def the_extender_crashes(self, arrives: list[bool], calm: int) -> None:
@@ -200,7 +200,7 @@ class Histories(RuleBasedStateMachine):
         assert len(jobs) <= 1, jobs
 
     def teardown(self) -> None:
-        """Once faults stop, jobs live exactly as long as Pods do."""
+        """Check that jobs live exactly as long as Pods do once faults stop."""
         cluster = self.cluster
         if not cluster.pods:
             return

@@ -12,7 +12,7 @@ TOKEN = "0123456789abcdef"
 
 @dataclass
 class HookServer:
-    """Answers each path with the next status of its list, the last one for ever; 200 where there is none."""
+    """Answer each path with the next status of its list, then always with the last; 200 without a list."""
 
     statuses: dict[str, list[int]] = field(default_factory=dict)
     requests: asyncio.Queue[tuple[str, str]] = field(default_factory=asyncio.Queue)
@@ -33,7 +33,7 @@ class HookServer:
         await writer.wait_closed()
 
     async def next(self, process: asyncio.subprocess.Process) -> str:
-        """The target of the next request, which `process` must live to send; its token must be right."""
+        """Return the target of the next request, which `process` must live to send; its token must be right."""
         arrives = asyncio.ensure_future(self.requests.get())
         ends = asyncio.ensure_future(process.wait())
         await asyncio.wait((arrives, ends), return_when=asyncio.FIRST_COMPLETED)

@@ -15,11 +15,11 @@ HOST, PORT = "hostile", 6820
 URL = f"http://{HOST}:{PORT}"
 
 Script = Callable[[], Iterable[bytes | float]]
-"""Bytes to send, and seconds to wait; begun anew for each request."""
+"""Bytes to send, and seconds to wait; started again for each request."""
 
 
 class HostileServer:
-    """Listens in `network`.
+    """Listen in `network`.
 
     Attributes:
         requests: the bytes of each request.
@@ -74,14 +74,14 @@ class _Serving(asyncio.Protocol):
 
 
 def answer(body: bytes, *, status: str = "200 OK", headers: str = "", length: int | None = None) -> bytes:
-    """An answer as JSON, with its Content-Length or another one."""
+    """Return an answer as JSON, with its Content-Length or another one."""
     declared = len(body) if length is None else length
     head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {declared}\r\n{headers}\r\n"
     return head.encode() + body
 
 
 def endlessly(first: bytes, again: bytes) -> Script:
-    """`first` once, and `again` a hundred times a second for ever."""
+    """Return a script that sends `first` once, and `again` a hundred times a second without an end."""
 
     def script() -> Iterator[bytes | float]:
         yield first

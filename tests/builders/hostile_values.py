@@ -68,7 +68,7 @@ FEW = (
 
 
 def with_each_field_replaced(answer: Any, values: Iterable[str] = VALUES) -> Iterator[tuple[Path, str, bytes]]:
-    """Where, by what, and the text of the answer."""
+    """Yield each place in the answer, its replacement, and the text of the changed answer."""
     for path in paths_of(answer):
         text = json.dumps(_replaced(answer, path, _MARK)).encode()
         before, _, after = text.partition(f'"{_MARK}"'.encode())
@@ -77,7 +77,7 @@ def with_each_field_replaced(answer: Any, values: Iterable[str] = VALUES) -> Ite
 
 
 def with_each_key_twice(answer: Any) -> Iterator[tuple[Path, bytes]]:
-    """Each key of each object stands twice, the second time with null."""
+    """Yield the answer with each key of each object in turn given twice, the second time with null."""
     for path in paths_of(answer):
         if path and isinstance(path[-1], str):
             mark = json.dumps(_replaced(answer, path, _MARK)).encode()
@@ -87,7 +87,7 @@ def with_each_key_twice(answer: Any) -> Iterator[tuple[Path, bytes]]:
 
 
 def paths_of(value: Any, at: Path = ()) -> Iterator[Path]:
-    """Of every value within; of lists only the first one."""
+    """Yield the path of every value within; of lists only the first entry."""
     yield at
     if isinstance(value, dict):
         for key, each in value.items():

@@ -1,4 +1,4 @@
-"""Jobs without a Pod, as somebody asks for them."""
+"""Jobs without a Pod, as a user requests them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slurmclient import JobDescription
 
 
 def one_cpu(name: str, /, **wishes: Any) -> JobDescription:
-    """An allocation of one CPU on one node; `wishes` are fields of the description, and add to it or replace."""
+    """Return an allocation of one CPU on one node; `wishes` are fields of the description, and add to it or replace."""
     base: dict[str, Any] = {
         "name": name,
         "tasks": 1,

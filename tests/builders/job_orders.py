@@ -17,7 +17,7 @@ def an_order(
     excluded: tuple[str, ...] = (),
     **wishes: object,
 ) -> JobOrder:
-    """One CPU and 100 MB for one Pod; `wishes` are fields of the request."""
+    """Return an order of one CPU and 100 MB for one Pod; `wishes` are fields of the request."""
     request = replace(JobRequest(title=f"team/{workload}", cpus=1, memory_mb=100), **wishes)  # type: ignore[arg-type]  # fields by name
     mark = Mark(cluster="cluster-1", scheduler="slurm", workload=workload, attempt=attempt)
     name = job_name(request.title, mark.cluster, mark.scheduler, workload)
@@ -25,5 +25,5 @@ def an_order(
 
 
 def an_allocation(workload: str = "workload-1", **wishes: object) -> JobOrder:
-    """The same, to be had at once or not at all."""
+    """Return the same order as an immediate allocation: granted at once or rejected."""
     return an_order(workload, mode=Mode.ALLOCATION, immediate=True, **wishes)  # type: ignore[arg-type]  # passed through

@@ -1,6 +1,6 @@
 """The simulator's loop under tests that are marked `looptime`.
 
-It asks no selector and starts no threads, so nothing has to be looked for outside of it before its time jumps.
+It asks no selector and starts no threads, so its time can jump without a check of external events.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from simulator.virtual_time import VirtualLoop
 
 
 class JumpingLoop(VirtualLoop, LoopTimeEventLoop):  # type: ignore[misc]  # they differ in what selects
-    """looptime takes it for one of its own, and leaves it as it is."""
+    """Pass for a loop of looptime, so that looptime leaves it unchanged."""
 
     def setup_looptime(self, **_options: Any) -> None:
-        """Nothing: its time jumps from the beginning on."""
+        """Do nothing: its time jumps from the beginning on."""
 
     @contextmanager
     def looptime_enabled(self) -> Iterator[None]:
-        """As ever."""
+        """Change nothing: the time already jumps."""
         yield

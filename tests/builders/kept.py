@@ -11,7 +11,7 @@ PACKAGES = ("extender.", "slurmclient.")
 
 
 def entries(root: object, names: Collection[str]) -> Counter[str]:
-    """How many entries each of these containers holds, in all objects; containers within containers are added up."""
+    """Count the entries of each of these containers in all objects; nested containers are added up."""
     found: Counter[str] = Counter()
     seen: set[int] = set()
     kept: list[object] = []  # what `seen` names lives as long as it
@@ -36,7 +36,7 @@ def entries(root: object, names: Collection[str]) -> Counter[str]:
 
 
 def _names(one: object, attribute: str) -> Iterator[str]:
-    """The attribute by each class that may have made it."""
+    """Yield the attribute by each class that may have made it."""
     for kind in type(one).__mro__:
         yield f"{kind.__module__}.{kind.__name__}.{attribute}"
 
@@ -50,7 +50,7 @@ def _attributes(one: object) -> Iterator[tuple[str, Any]]:
 
 
 def _counted(value: object) -> tuple[int, list[object]]:
-    """The entries of a container, those of containers in it included, and the other objects that stand in it."""
+    """Return the number of entries of a container and of nested ones, and the other objects in it."""
     if isinstance(value, Mapping):
         parts = [*value.keys(), *value.values()]
         count = len(value)

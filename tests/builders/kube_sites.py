@@ -34,24 +34,24 @@ class Site(Protocol):
     clock: Clock
 
     async def too_old(self) -> str:
-        """A resource version from which no watch can begin any more."""
+        """Return a resource version from which no watch can begin any more."""
         ...
 
     async def serve_pod_groups(self) -> None:
-        """From now on it serves the PodGroups of scheduler-plugins."""
+        """Serve the PodGroups of scheduler-plugins from now on."""
         ...
 
     def unknown_token(self) -> AbstractAsyncContextManager[ApiConnection]:
-        """A connection with a token that nobody knows."""
+        """Connect with an unknown token."""
         ...
 
     def silenced(self) -> AbstractAsyncContextManager[ApiConnection]:
-        """A connection that may not write."""
+        """Connect as a user that may not write."""
         ...
 
 
 class SimSite:
-    """The fake one."""
+    """Run the test against the fake API server."""
 
     def __init__(self, api: FakeApi, namespace: str) -> None:
         self.connection = api.connection
@@ -70,7 +70,7 @@ class SimSite:
     @asynccontextmanager
     async def unknown_token(self) -> AsyncIterator[ApiConnection]:
         self._api.server.tokens = {"a-token"}
-        connection = connect_plainly(URL, lambda: "nobody", lambda: MemoryConnector(self._api.network))
+        connection = connect_plainly(URL, lambda: "unknown", lambda: MemoryConnector(self._api.network))
         try:
             yield connection
         finally:
@@ -98,7 +98,7 @@ class MachineClock:
 
 
 class LabSite:
-    """The real one."""
+    """Run the test against a real API server."""
 
     def __init__(self, connection: ApiConnection, namespace: str, kubernetes: Kubernetes) -> None:
         self.connection = connection
@@ -107,7 +107,7 @@ class LabSite:
         self._kubernetes = kubernetes
 
     async def too_old(self) -> str:
-        """A new API server remembers nothing of what was before it."""
+        """Return an old resource version: a restarted API server remembers no earlier ones."""
         await asyncio.to_thread(self._kubernetes.restart_apiserver)
         return "1"
 
@@ -128,7 +128,7 @@ class LabSite:
     async def unknown_token(self) -> AsyncIterator[ApiConnection]:
         known = self._kubernetes.kubeconfig.read_text()
         with tempfile.NamedTemporaryFile("w") as kubeconfig:
-            kubeconfig.write(known.replace(self._kubernetes.token(), "nobody"))
+            kubeconfig.write(known.replace(self._kubernetes.token(), "unknown"))
             kubeconfig.flush()
             connection = await connect(kubeconfig.name, environ={})
             try:
@@ -146,14 +146,14 @@ class LabSite:
 
 
 class Caller:
-    """Requests to a site, in few words; a refusal is an answer too."""
+    """Send requests to a site, in short calls; a rejection is an answer too."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
         self.pods = f"/api/v1/namespaces/{site.namespace}/pods"
 
     async def call(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> tuple[int, Json]:
-        """Status code and body; of a refusal the body is `reason` and `message`."""
+        """Return status code and body; of a rejection the body is `reason` and `message`."""
         try:
             answer = await self.site.connection.request(method, path, body=body, content_type=content_type)
         except ApiRefused as error:
@@ -161,7 +161,7 @@ class Caller:
         return answer.status, json.loads(answer.body)
 
     async def code(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> tuple[int, str]:
-        """Status code and reason, "" for success."""
+        """Return status code and reason, "" for success."""
         code, answer = await self.call(method, path, body, content_type)
         return code, str(answer.get("reason", "")) if code >= 400 else ""
 
@@ -172,13 +172,13 @@ class Caller:
         return pod
 
     async def pod(self, name: str) -> Json:
-        """A Pod as it is."""
+        """Return a Pod as it is."""
         code, pod = await self.call("GET", f"{self.pods}/{name}")
         assert code == 200, pod
         return pod
 
     async def running_pod(self, name: str, **fields: Any) -> Json:
-        """A Pod that runs on NODE."""
+        """Create a Pod that runs on NODE."""
         await self.add_pod(name, node=NODE, **fields)
 
         async def runs() -> bool:
@@ -196,7 +196,7 @@ class Caller:
 
 
 async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Look until it is so; the fake ones need virtual time for it, the real ones real time."""
+    """Check until it is true; the fake ones need virtual time for it, the real ones real time."""
     for _ in range(600):
         if await condition():
             return
@@ -206,7 +206,7 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
 
 @asynccontextmanager
 async def sim_site() -> AsyncIterator[Site]:
-    """A fake API server with NODE and kubelets."""
+    """Start a fake API server with NODE and kubelets."""
     async with fake_api() as api:
         api.server.add_node(NODE)
         api.server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "contract"}})
@@ -216,7 +216,7 @@ async def sim_site() -> AsyncIterator[Site]:
 
 @asynccontextmanager
 async def lab_site(kubernetes: Kubernetes, namespace: str) -> AsyncIterator[Site]:
-    """The real one; `namespace` is made for the test, and emptied of Pods after it."""
+    """Use the real API server; `namespace` is made for the test, and emptied of Pods after it."""
     connection = await connect(str(kubernetes.kubeconfig), environ={})
     try:
         site = LabSite(connection, namespace, kubernetes)

@@ -23,7 +23,7 @@ SILENCE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What the one container of a Pod does: by itself, and after SIGTERM, when it exits with 143. In seconds."""
+    """Describe the one container of a Pod: by itself, and after SIGTERM, when it exits with 143. In seconds."""
 
     run_for: int = FOR_EVER
     fails: bool = False
@@ -132,7 +132,7 @@ def is_ready(pod: Json) -> bool:
 
 @asynccontextmanager
 async def sim_bed() -> AsyncIterator[KubeletBed]:
-    """The simulator's."""
+    """Start the simulator's kubelet."""
     async with fake_api() as api:
         api.server.add_node(NODE)
         api.server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "contract"}})
@@ -143,6 +143,6 @@ async def sim_bed() -> AsyncIterator[KubeletBed]:
 
 @asynccontextmanager
 async def lab_bed(lab: KubeletSite, namespace: str) -> AsyncIterator[KubeletBed]:
-    """The real one; `namespace` is made for the test, and emptied of Pods after it."""
+    """Use the real kubelet; `namespace` is made for the test, and emptied of Pods after it."""
     async with lab_site(lab.kube, namespace) as site:
         yield LabBed(site.connection, namespace, lab)

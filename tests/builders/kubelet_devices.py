@@ -38,6 +38,6 @@ def device_nodes(
 
 
 def published(site: KubeletSite) -> set[str]:
-    """The Nodes with ResourceSlices of the driver."""
+    """Return the Nodes with ResourceSlices of the driver."""
     slices = site.kube.api("GET", f"{API}/resourceslices")[1]["items"]
     return {one["spec"]["nodeName"] for one in slices if one["spec"]["driver"] == DRIVER}

@@ -19,7 +19,7 @@ Document = dict[str, Any]
 
 
 def documents(path: Path) -> list[Document]:
-    """Every document of a file."""
+    """Return every document of a file."""
     return deepcopy(_read(path.read_text()))
 
 
@@ -29,7 +29,7 @@ def _read(text: str) -> list[Document]:
 
 
 def render(folder: Path = CORE) -> list[Document]:
-    """The resources of a folder, with the ConfigMaps that it generates."""
+    """Return the resources of a folder, with the ConfigMaps that it generates."""
     [kustomization] = documents(folder / "kustomization.yaml")
     found = [one for name in kustomization["resources"] for one in documents(folder / name)]
     for generator in kustomization.get("configMapGenerator", ()):
@@ -40,11 +40,11 @@ def render(folder: Path = CORE) -> list[Document]:
 
 
 def of_kind(kind: str, folder: Path = CORE) -> dict[str, Document]:
-    """The objects of a kind by name."""
+    """Return the objects of a kind by name."""
     return {one["metadata"]["name"]: one for one in render(folder) if one["kind"] == kind}
 
 
 def pod_spec(deployment: str) -> Document:
-    """The Pod of a Deployment."""
+    """Return the Pod of a Deployment."""
     spec: Document = of_kind("Deployment")[deployment]["spec"]["template"]["spec"]
     return spec

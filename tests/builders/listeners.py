@@ -38,7 +38,7 @@ QUERIES = {
 
 
 def every_route(bind: BindAddress) -> Endpoint:
-    """Scheduling, admission, hooks, probes, metrics, `/debug` and the console at one address, with fakes behind."""
+    """Return an endpoint with scheduling, admission, hooks, probes, metrics, `/debug` and the console, over fakes."""
     clock = StillClock()
     services = Services(FakeServices(), Metrics(clock), clock)
     (found,) = endpoints(parse(_CONFIGURATION, "listener.yaml"), services)
@@ -46,7 +46,7 @@ def every_route(bind: BindAddress) -> Endpoint:
 
 
 def requests_of(endpoint: Endpoint) -> list[tuple[str, str]]:
-    """Method and address of every route, with a value for each parameter."""
+    """Return method and address of every route, with a value for each parameter."""
     paths = endpoint.app.openapi()["paths"]
     return [(method.upper(), _filled(path)) for path, methods in paths.items() for method in methods]
 

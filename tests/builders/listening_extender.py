@@ -13,7 +13,7 @@ REASON = "only listening"
 
 
 class Listening:
-    """What was heard: the nodes by the UID of the Pod, and how often it was asked about."""
+    """Hold the received requests: the nodes by the UID of the Pod, and the number of calls."""
 
     def __init__(self) -> None:
         self.shown: dict[str, frozenset[str]] = {}
@@ -21,7 +21,7 @@ class Listening:
         self.url = ""
 
     def answer_filter(self, body: bytes) -> bytes:
-        """One call of `/filter`."""
+        """Answer one call of `/filter`."""
         asked = json.loads(body)
         names = asked["NodeNames"] or []
         uid = asked["Pod"]["metadata"]["uid"]
@@ -33,7 +33,7 @@ class Listening:
 
 @contextmanager
 def listening() -> Iterator[Listening]:
-    """One on loopback, until the end of the block."""
+    """Run one on loopback, until the end of the block."""
     ears = Listening()
 
     class Handler(BaseHTTPRequestHandler):
@@ -49,7 +49,7 @@ def listening() -> Iterator[Listening]:
             self.wfile.write(said)
 
         def log_message(self, *_: object) -> None:
-            """Nothing: the test says what it finds."""
+            """Log nothing: the test reports what it finds."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

@@ -6,7 +6,7 @@ import asyncio
 
 
 class LoopClock:
-    """Both clocks show the loop's time; its wall clock begins at `epoch`."""
+    """Show the time of the loop on both clocks; the wall clock begins at `epoch`."""
 
     def __init__(self, epoch: float = 1_800_000_000.0) -> None:
         self._epoch = epoch

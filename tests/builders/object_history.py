@@ -61,13 +61,13 @@ class ObjectHistory:
 
 
 def version_of(kube: Kubernetes, path: str) -> str:
-    """The resource version of a list."""
+    """Return the resource version of a list."""
     version: str = kube.api("GET", f"{path}?limit=1")[1]["metadata"]["resourceVersion"]
     return version
 
 
 def stream(kube: Kubernetes, path: str, *, since: str) -> Iterator[dict[str, Any]]:
-    """Changes as they happen, for an hour at most. Raises LabError for what the API server refuses."""
+    """Yield changes as they happen, for an hour at most. Raises LabError for a rejected request."""
     parts = urlsplit(kube.url)
     context = ssl.create_default_context(cafile=str(kube.ca_file))
     connection = HTTPSConnection(parts.netloc, context=context, timeout=STREAM_S)

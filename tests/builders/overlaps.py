@@ -1,4 +1,4 @@
-"""Whether anything started on a node before the Pod that ended there was gone, by the logs of all who took part."""
+"""Overlaps on a node: something started there before the ended Pod was gone, by the logs of all components."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Gaps:
     """For how long the next job had had the node when the Pod was gone; negative: it was given to it after."""
 
     unfenced: float | None
-    """From slurmctld's first word of the job's end to our drain; None where none came while the Pod was there."""
+    """From slurmctld's first line about the job's end to the extender's drain; None without one while the Pod ran."""
 
     @property
     def least(self) -> float:
-        """The smaller one."""
+        """Return the smaller one."""
         return min(self.next_job, self.next_pod)
 
 
 def gaps(ended: Ended, kube: KubeInstants, slurm: SlurmInstants) -> Gaps:
-    """Look up the instants of one end. KeyError: no log tells when one of them started or was gone."""
+    """Look up the instants of one end. KeyError: no log shows when one of them started or was gone."""
     gone, over = ended.gone or kube.gone[ended.victim], slurm.ended.get(ended.victim_job)
     start = ended.script or slurm.configured[ended.next_job]
     drains = [at for at, node in slurm.drained if node == ended.node and over is not None and over <= at <= gone]
@@ -46,7 +46,7 @@ def gaps(ended: Ended, kube: KubeInstants, slurm: SlurmInstants) -> Gaps:
 
 
 def overlaps(found: Iterable[Gaps]) -> list[str]:
-    """A line for each end at which something started too early."""
+    """Return a line for each end at which something started too early."""
     return [
         f"{one.ended.end.kind} [{one.ended.end.mode}, grace {one.ended.end.grace_s} s, {one.ended.node}, "
         f"{one.ended.victim}, job {one.ended.victim_job}]: next job {one.ended.next_job} {one.next_job:+.3f} s, "
@@ -57,7 +57,7 @@ def overlaps(found: Iterable[Gaps]) -> list[str]:
 
 
 def rows(found: Sequence[Gaps]) -> list[Mapping[str, str]]:
-    """What a report says: one row for each kind of end."""
+    """Return the rows of a report: one for each kind of end."""
     by_kind: dict[Kind, list[Gaps]] = defaultdict(list)
     for one in found:
         by_kind[one.ended.end.kind].append(one)

@@ -41,7 +41,7 @@ JOB = 7
 
 @dataclass
 class Life:
-    """One placeholder, the clock it lives on, and what its last event made it ask for."""
+    """Hold one placeholder, its clock, and the commands of its last event."""
 
     p: Placeholder = field(default_factory=lambda: Placeholder(POD.uid))
     now: float = 1000.0
@@ -89,31 +89,31 @@ class Life:
         return self.notify(e.TimerFired())
 
     def asked(self, kind: type[C]) -> list[C]:
-        """The commands of this kind that the last event led to."""
+        """Return the commands of this kind that the last event led to."""
         return [command for command in self.commands if isinstance(command, kind)]
 
     def one(self, kind: type[C]) -> C:
-        """The only command of this kind."""
+        """Return the only command of this kind."""
         (command,) = self.asked(kind)
         return command
 
     def reasons(self) -> list[str]:
-        """What the Pod's people were told, by reason."""
+        """Return the Events for the Pod's users, by reason."""
         return [str(said.reason) for said in self.asked(c.Announce)]
 
     def verdict(self, offered: frozenset[str] = NODES, uid: str = POD.uid) -> FilterVerdict:
-        """What kube-scheduler would be told now."""
+        """Return the answer that kube-scheduler would get now."""
         return filter_verdict(self.p, uid, offered)
 
     def bind_refusal(self, node: str = "n1", uid: str = POD.uid) -> str:
-        """What a Binding would be told now."""
+        """Return the answer that a Binding would get now."""
         return bind_refusal(self.p, uid, node)
 
 
 def in_state(
     state: State, key: str = "u", job: PlaceholderJob | None = None, kind: e.EndKind = e.EndKind.FAILED
 ) -> Placeholder:
-    """A placeholder that is in this state without any history."""
+    """Return a placeholder that is in this state without any history."""
     job = job or PlaceholderJob(JOB)
     payloads: dict[State, Payload] = {
         State.ABSENT: AbsentState(),
@@ -131,73 +131,73 @@ def in_state(
 
 
 def wanted(*refs: e.MemberRef, request: JobRequest = REQUEST) -> e.PodWanted:
-    """The Pods ask for a place."""
+    """Return the event that the Pods request nodes."""
     return e.PodWanted(refs or (POD,), request)
 
 
 def grant(*nodes: str, job_id: int = JOB, refs: tuple[e.MemberRef, ...] = (POD, SECOND)) -> e.JobGranted:
-    """The job runs; members take the nodes in turn."""
+    """Return the event that the job runs; members take the nodes in turn."""
     allocation = {ref.uid: node for ref, node in zip(refs, nodes, strict=False)}
     return e.JobGranted(job_id, allocation, tuple(f"slurm-{node}" for node in nodes))
 
 
 def absent() -> Life:
-    """Wanted, but no list of nodes has come yet."""
+    """Return a wanted workload for which no list of nodes has come yet."""
     return Life().notify(wanted())
 
 
 def submitting(*refs: e.MemberRef) -> Life:
-    """A request is on its way to Slurm."""
+    """Return a workload whose request is on its way to Slurm."""
     return Life().notify(wanted(*refs), e.CandidatesChanged(NODES))
 
 
 def unsure() -> Life:
-    """The answer to the request was lost."""
+    """Return a workload whose answer from Slurm was lost."""
     return submitting().notify(e.SubmitUnknown(1, "connection reset"))
 
 
 def waiting(*refs: e.MemberRef) -> Life:
-    """The job queues in Slurm."""
+    """Return a workload whose job queues in Slurm."""
     return submitting(*refs).notify(e.SubmitAccepted(1, JOB), e.JobWaiting(JOB, "Resources"))
 
 
 def granted() -> Life:
-    """Slurm gave n1; whether kubelet would admit the Pod there is being looked at."""
+    """Return a workload that got n1; the check whether kubelet would admit the Pod there is still open."""
     return waiting().notify(grant("n1"))
 
 
 def cleared() -> Life:
-    """The node may be handed out, the Pod has been woken."""
+    """Return a workload whose node may be handed out; its Pod has been woken."""
     return granted().notify(e.AllocationFits(), e.WakeAnswered(POD.uid, True))
 
 
 def binding() -> Life:
-    """The Binding was sent."""
+    """Return a workload whose Binding was sent."""
     return cleared().notify(e.BindStarted(POD.uid, "n1"))
 
 
 def bound() -> Life:
-    """The Pod runs on n1 for its job."""
+    """Return a workload whose Pod runs on n1 for its job."""
     return binding().notify(e.PodBound(POD.uid, "n1", JOB))
 
 
 def lost(kind: e.EndKind = e.EndKind.PREEMPTED) -> Life:
-    """The job of the running Pod is over."""
+    """Return a workload whose Pod runs and whose job is over."""
     return bound().notify(e.JobEnded(JOB, kind, "Slurm job 7 was ended."))
 
 
 def releasing() -> Life:
-    """The waiting Pod was deleted, the cancel of its job is out."""
+    """Return a workload whose waiting Pod was deleted; the cancel of its job is out."""
     return waiting().notify(e.PodEnding(POD.uid), e.PodGone(POD.uid, e.PodEnd.REMOVED))
 
 
 def refused() -> Life:
-    """A person cancelled the waiting job."""
+    """Return a workload whose waiting job an administrator cancelled."""
     return waiting().notify(e.JobEnded(JOB, e.EndKind.CANCELLED, "Slurm job 7 was cancelled."))
 
 
 def gone() -> Life:
-    """Pod and job are over."""
+    """Return a workload whose Pod and job are over."""
     return releasing().notify(e.JobEnded(JOB, e.EndKind.CANCELLED))
 
 
@@ -208,7 +208,7 @@ def started(
     now: float = 1000.0,
     cancelled: Cancelled | None = None,
 ) -> Life:
-    """The extender starts and finds the Pod: on `node`, with `job_id` recorded on it."""
+    """Start the extender and find the Pod: on `node`, with `job_id` recorded on it."""
     member = Member(POD, node=node, job_id=job_id if node else None, ending=ending)
     p = adopted(POD.uid, [member], title="team/train", job_id=job_id, now=now, timing=TIMING, cancelled=cancelled)
     return Life(p, now)

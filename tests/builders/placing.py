@@ -22,7 +22,7 @@ UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 
 
 def a_random_node(rng: random.Random, name: str) -> Json:
-    """A Node as the API server takes it: labels, taints, a cordon now and then."""
+    """Return a Node as the API server accepts it: labels, taints, a cordon now and then."""
     labels = {key: rng.choice(VALUES[key]) for key in KEYS if rng.random() < 0.6}
     taints = {
         (key, effect): {"key": key, "effect": effect} | ({"value": value} if value else {})
@@ -38,7 +38,7 @@ def a_random_node(rng: random.Random, name: str) -> Json:
 
 
 def a_random_pod(rng: random.Random, name: str, nodes: list[str]) -> Json:
-    """A Pod with any mixture of selector, required affinity and tolerations; most have some node left."""
+    """Return a Pod with any mixture of selector, required affinity and tolerations; most have some node left."""
     spec: Json = {"containers": [{"name": "main", "image": "none"}], "schedulerName": "slurm"}
     if rng.random() < 0.3:
         spec["nodeSelector"] = {key: rng.choice(VALUES[key]) for key in rng.sample(KEYS, rng.choice((1, 1, 2)))}

@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 @dataclass
 class PlainApi:
-    """What it answers. Paths in `forbidden` begin what nobody may."""
+    """Answer requests from these objects. Paths in `forbidden` begin paths that no client may use."""
 
     pods: list[Json] = field(default_factory=list)
     nodes: list[Json] = field(default_factory=list)
@@ -47,7 +47,7 @@ class PlainApi:
 
     forbidden: tuple[str, ...] = ()
     unchangeable: bool = False
-    """Nobody may patch."""
+    """Reject every patch."""
 
     patches: list[tuple[str, Any]] = field(default_factory=list)
     changes: list[tuple[str, str, Any]] = field(default_factory=list)
@@ -118,7 +118,7 @@ class PlainApi:
         return 200, _page(found, int(query.get("limit", ["0"])[0]), int(query.get("continue", ["0"])[0]))
 
     def _events(self, selector: str) -> list[Json]:
-        """Those that meet it, of those that say whom they are about."""
+        """Return the Events that match the selector, of those about an object."""
         wanted = dict(term.split("=") for term in selector.replace("regarding.", "").split(","))
         found = []
         for one in self.events:
@@ -128,7 +128,7 @@ class PlainApi:
         return found
 
     def port(self, path: str) -> bytes:
-        """What `/debug` answers by a port that is forwarded, all of it."""
+        """Return the whole answer of `/debug` over a port that is forwarded."""
         if self.at_port is not None:
             return self.at_port
         code, said = self._debug(path)

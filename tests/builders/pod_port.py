@@ -16,7 +16,7 @@ _BINARY, _CLOSE = 2, 8
 def serve_port(
     handler: BaseHTTPRequestHandler, answer: Callable[[str], bytes] | None, *, pieces: int = 7, port: int = 8083
 ) -> None:
-    """Take the connection over. `answer` is told the path of a GET; `None`: nothing listens at the port."""
+    """Take the connection over. `answer` gets the path of a GET; `None`: nothing listens at the port."""
     assert PROTOCOL in handler.headers["Sec-WebSocket-Protocol"]
     key = base64.b64encode(hashlib.sha1((handler.headers["Sec-WebSocket-Key"] + _MAGIC).encode()).digest())
     head = (

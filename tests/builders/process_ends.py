@@ -16,14 +16,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from lab.arenas import PLACES, arenas
 from lab.clock import now
 from lab.instants import slurm_instants
 from lab.kubelet_site import KubeletSite
 from lab.node import KubeletOptions
 from lab.pods import container, required_affinity
+from lab.preemption_sites import PLACES, preemption_topology
 from lab.site import PodRef, QueuedJob
-from tests.builders.ends import CONFIG, TIME_LIMIT, grounds, install_fence, site_key
+from tests.builders.ends import CONFIG, TIME_LIMIT, install_fence, partitions_for, site_key
 from tests.builders.native_jobs import submit_native_job
 from tests.builders.stage import MODE, PARTITION
 
@@ -36,7 +36,7 @@ RELEASED_WITHIN_S = 420.0
 
 
 class RealKind(StrEnum):
-    """Which component ends what, and what happens to the kubelet meanwhile."""
+    """Name the cause of an end, and what happens to the kubelet meanwhile."""
 
     DELETE = "Pod deleted"
     FORCED = "Pod deleted by force"
@@ -56,7 +56,6 @@ class RealKind(StrEnum):
 SLOW = (RealKind.FORCED, RealKind.THEN_FORCED, RealKind.AWAY_FORCED, RealKind.LIMIT, RealKind.POWER_CUT)
 """These take a minute and more."""
 
-WITHOUT_SIGTERM = (RealKind.SUCCEEDS, RealKind.FAILS)
 RUN_FOR = {RealKind.SUCCEEDS: "-run-for 4s", RealKind.FAILS: "-run-for 4s -exit 3"}
 GRACES = (1, 2, 3, 5, 8, 12, 20, 30)
 
@@ -72,7 +71,7 @@ class RealEnd:
 
 @dataclass(frozen=True, slots=True)
 class RealEnded:
-    """What the probes saw of one end, in seconds after the victim's last process."""
+    """Hold the times of one end that the probes saw, in seconds after the victim's last process."""
 
     end: RealEnd
     next_job: float
@@ -100,10 +99,10 @@ def real_ends(mode: str, kinds: Sequence[RealKind], each: int) -> list[RealEnd]:
 def real_site(
     release: str, workdir: Path, kubelets: KubeletOptions | None = None, *, nodes: int = NODES
 ) -> Iterator[KubeletSite]:
-    """A site of real nodes with the fence script installed; `nodes` of each kind that the release has."""
+    """Start a site of real nodes with the fence script installed; `nodes` of each kind that the release has."""
     key = site_key(workdir)
     config = {**CONFIG, "hooks": {**CONFIG["hooks"], "siteKeyFile": str(key)}}
-    topology = arenas(release, PLACES, size=nodes)
+    topology = preemption_topology(release, PLACES, size=nodes)
     real = [node.name for node in topology.kube_nodes]
     with KubeletSite(
         release, topology=topology, real=real, kubelets=kubelets, config=config, audit=True, workdir=workdir
@@ -126,7 +125,7 @@ def probed(folder: Path, name: str, options: str = "", *, cpus: int | str = 1, m
 
 @dataclass
 class RealArena:
-    """One real node on which ends happen, one after the other."""
+    """Run ends on one real node, one after the other."""
 
     site: KubeletSite
     node: str
@@ -134,24 +133,24 @@ class RealArena:
 
     @property
     def folder(self) -> Path:
-        """Where the probes of this node keep their files."""
+        """Return where the probes of this node keep their files."""
         return self.site.probe_folder(self.node)
 
     def play(self, end: RealEnd, number: int) -> RealEnded:
         """Let one end happen, and wait until the next job and the next Pod have had the node."""
-        own = grounds(end.mode)
+        own = partitions_for(end.mode)
         # Files of probes stay: no two probes of a node have one name.
         victim_name, next_name = (f"{role}-{self.namespace}-{number}" for role in ("victim", "next"))
         options = RUN_FOR.get(end.kind, "-linger -1s")
         extra = {"activeDeadlineSeconds": 5} if end.kind is RealKind.DEADLINE else {}
         limit = {TIME_LIMIT: "1"} if end.kind is RealKind.LIMIT else {}
-        victim = self.pod(victim_name, end, own.calm, VICTIM_CPUS, options, annotations=limit, **extra)
+        victim = self.pod(victim_name, end, own.preempted_at_once, VICTIM_CPUS, options, annotations=limit, **extra)
         self.site.bound(victim, timeout_s=120)
         job = self.job(victim)
         self.started(victim_name)
-        partition = own.over if end.kind is RealKind.PREEMPT else own.calm
+        partition = own.preempting if end.kind is RealKind.PREEMPT else own.preempted_at_once
         next_job = self.submit(end.mode, partition)
-        next_pod = self.pod(next_name, RealEnd(end.kind, end.mode, 1), own.calm, NEXT_CPUS, "-shared")
+        next_pod = self.pod(next_name, RealEnd(end.kind, end.mode, 1), own.preempted_at_once, NEXT_CPUS, "-shared")
         self.execute(end, victim, job)
         self.running(next_job)
         pod_started = self.started(next_name, within_s=RELEASED_WITHIN_S)
@@ -305,7 +304,7 @@ def play_real(site: KubeletSite, wanted: Sequence[RealEnd], namespace: str) -> l
             with turn:
                 found.append(ended)
 
-    prefix = grounds(wanted[0].mode).prefix
+    prefix = partitions_for(wanted[0].mode).prefix
     places = [RealArena(site, name, namespace) for name in site.nodes if name.startswith(f"{prefix}arena")]
     with ThreadPoolExecutor(len(places)) as workers:
         for done in [workers.submit(work, place) for place in places]:

@@ -1,4 +1,4 @@
-"""The simulated cluster as tests of the process look at it."""
+"""The simulated cluster for tests of the process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FOREIGN_PODS = "foreignPods: {mode: jobs}\n"
 """In the configuration, Slurm holds what Pods of other schedulers use."""
 
 IMPATIENT = "startupDeadline: {duration: 30s}\n"
-"""In the configuration, a Pod that has not started after that is told of."""
+"""In the configuration, a Pod that has not started after that is reported."""
 
 REGISTERED = {"registered": "yes"}
 """Nodes with this label are registered in Slurm, where REGISTERING is in the configuration."""
@@ -49,7 +49,7 @@ nodes:
 
 
 class Site(SimCluster):
-    """What a test acts on, and the questions that it asks."""
+    """Drive and query a simulated cluster in a test."""
 
     fences_proven = True
 
@@ -79,18 +79,18 @@ class Site(SimCluster):
         return [job for job in self.live_jobs() if job.name.rpartition("-")[0] == f"default/{name}"]
 
     def events(self, name: str) -> list[str]:
-        """Reasons of the Events about an object."""
+        """Return reasons of the Events about an object."""
         return [item["reason"] for item in self.kube.storage.of(EVENTS) if item["regarding"]["name"] == name]
 
     def notes(self, name: str) -> list[str]:
-        """Texts of the Events about an object."""
+        """Return texts of the Events about an object."""
         return [item["note"] for item in self.kube.storage.of(EVENTS) if item["regarding"]["name"] == name]
 
     def edit_pod(self, name: str, edit: Callable[[Json], object]) -> None:
         self.kube.change(pod_key("default", name), lambda pod: (edit(pod), None)[1])
 
     def add_budget(self, allowed: int) -> None:
-        """So many Pods with the label `app: x` may be evicted."""
+        """Allow the eviction of so many Pods with the label `app: x`."""
         self.kube.create(
             {
                 "apiVersion": "policy/v1",
@@ -102,7 +102,7 @@ class Site(SimCluster):
         )
 
     def gives(self, node: str, more: Mapping[str, str]) -> None:
-        """From now on the Node gives this much to Pods."""
+        """Change the resources that the Node gives to Pods from now on."""
 
         def edit(one: Json) -> None:
             one["status"]["allocatable"] |= more
@@ -124,7 +124,7 @@ class Site(SimCluster):
             self.kube.delete_pod(f"first-{number}", grace_s=1)
 
     async def left_alone(self, count: int = 1, *, marked: bool = True) -> list[int]:
-        """Jobs of so many Pods that ran, and left while no extender was there; their numbers.
+        """Run so many Pods, and let them leave while no extender runs; return the numbers of their jobs.
 
         Not `marked`: no checkpoint could be written, as with jobs of earlier versions.
         """
@@ -155,13 +155,13 @@ class Site(SimCluster):
             return await client.post(f"http://extender:8000{path}", headers=shown)
 
     async def ask(self, path: str, body: Json) -> Json:
-        """A question as kube-scheduler puts it."""
+        """Send a request as kube-scheduler does."""
         async with self.client() as client:
             said: Json = (await client.post(f"http://extender:8080{path}", json=body)).json()
             return said
 
     async def ask_slurm(self, method: str, path: str, body: Json) -> Json:
-        """A request of somebody else to slurmrestd."""
+        """Send a request of another client to slurmrestd."""
         async with self.client() as client:
             headers = {"X-SLURM-USER-TOKEN": "t"}
             answer = await client.request(method, f"http://slurm:6820/slurm/v0.0.43/{path}", json=body, headers=headers)
@@ -185,7 +185,7 @@ class Site(SimCluster):
         return int(answer["job_id"])
 
     async def metric(self, name: str) -> float:
-        """The value of a metric, its labels as in the text of `/metrics`."""
+        """Return the value of a metric, its labels as in the text of `/metrics`."""
         lines = (await self.get(8082, "/metrics")).text.splitlines()
         return next(float(line.split()[-1]) for line in lines if line.startswith(f"slurm_extender_{name} "))
 
@@ -199,7 +199,7 @@ async def a_site(
     naming: NodeNaming = NodeNaming.SAME,
     release: str = NEWEST,
 ) -> AsyncIterator[Site]:
-    """Three nodes of 8 CPUs, partitions `batch` and `urgent`; no extender yet.
+    """Return three nodes of 8 CPUs, partitions `batch` and `urgent`; no extender yet.
 
     With `fence_key`, the site's, Prolog and Epilog are installed.
     """
@@ -217,7 +217,7 @@ async def unhurried_site(
     naming: NodeNaming = NodeNaming.SAME,
     release: str = NEWEST,
 ) -> AsyncIterator[Site]:
-    """The same, where Slurm is polled seldom."""
+    """Return the same site, where Slurm is polled rarely."""
     async with a_site(slurm_config=slurm_config, nodes=nodes, naming=naming, release=release) as site:
         site.config = site.config.replace(CONFIG, UNHURRIED)
         yield site

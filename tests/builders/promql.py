@@ -1,4 +1,4 @@
-"""Which metrics and labels a PromQL expression names. `promtool` holds the syntax; this reads what is used here."""
+"""Metrics and labels that a PromQL expression names. `promtool` checks the syntax; this reads what is used here."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A metric and what is asked of its labels."""
+    """A metric and the conditions on its labels."""
 
     metric: str
     matchers: tuple[Matcher, ...]
 
 
 def selectors(expression: str) -> list[Selector]:
-    """Every selector of an expression."""
+    """Return every selector of an expression."""
     return [
         Selector(name, tuple(Matcher(*one) for one in _MATCHER.findall(inside)))
         for name, inside in _SELECTOR.findall(expression)
@@ -36,5 +36,5 @@ def selectors(expression: str) -> list[Selector]:
 
 
 def groupings(expression: str) -> set[str]:
-    """Every label by which something is grouped or joined."""
+    """Return every label by which something is grouped or joined."""
     return {label.strip() for inside in _GROUPING.findall(expression) for label in inside.split(",") if label.strip()}

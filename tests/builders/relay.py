@@ -1,4 +1,4 @@
-"""A relay on loopback between a process and the server that it asks, request by request; it strikes in one of them."""
+"""A relay on loopback between a process and a server, which injects a fault in one of the requests."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 LONGEST_HEAD = 1 << 20
 
 
-class Passing(StrEnum):
-    """A moment in the way of a request."""
+class RequestPhase(StrEnum):
+    """Name a moment in the life of a relayed request."""
 
     BEFORE = "before it is forwarded"
     SENT = "after it was forwarded and before its answer is passed on"
@@ -26,8 +26,8 @@ class Passing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One request."""
+class RelayedRequest:
+    """Describe one request."""
 
     method: str
     path: str
@@ -35,21 +35,21 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Blow:
-    """What happens once: `strike`, in that moment of the first request that matches. `struck` is set afterwards."""
+class InjectedFault:
+    """Call `inject` once, in that moment of the first request that matches; then set `fired`."""
 
-    matches: Callable[[Asked], bool]
-    moment: Passing
-    strike: Callable[[], None]
-    struck: threading.Event = field(default_factory=threading.Event)
+    matches: Callable[[RelayedRequest], bool]
+    moment: RequestPhase
+    inject: Callable[[], None]
+    fired: threading.Event = field(default_factory=threading.Event)
 
 
-class _Over(Exception):
-    """One side has closed, or the blow fell: nothing more is passed."""
+class _ConnectionClosed(Exception):
+    """One side closed, or a fault was injected: the relay forwards nothing more."""
 
 
 class Relay:
-    """Listens from `with` to its end, and forwards to `upstream`, a URL.
+    """Listen from `with` to its end, and forward to `upstream`, a URL.
 
     With `https`, `folder` has `ca.crt`, `server.crt` and `server.key`: of the server, and served with here too.
     """
@@ -64,7 +64,7 @@ class Relay:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"relay to {upstream}")
         self._ways: set[asyncio.Task[None]] = set()
-        self.blow: Blow | None = None
+        self.fault: InjectedFault | None = None
         self.url = ""
 
     def __enter__(self) -> Self:
@@ -91,7 +91,7 @@ class Relay:
         await asyncio.gather(*self._ways, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection of the process, and one of its own to the server."""
+        """Forward one connection of the process over a new connection to the server."""
         way = asyncio.current_task()
         assert way is not None
         self._ways.add(way)
@@ -103,7 +103,7 @@ class Relay:
             writers.append(back)
             while True:
                 await self._pass_one(reader, writer, there, back)
-        except (_Over, OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+        except (_ConnectionClosed, OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # either side closed, or the relay does
         finally:
             self._ways.discard(way)
@@ -123,38 +123,38 @@ class Relay:
         head = await reader.readuntil(b"\r\n\r\n")
         method, path, *_ = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
         body = b"".join([part async for part in _body(reader, head, answer=False)])
-        met = self._met(Asked(method, path, body))
-        if met is not None and met.moment is Passing.BEFORE:
-            _strike(met)
+        due = self._matching_fault(RelayedRequest(method, path, body))
+        if due is not None and due.moment is RequestPhase.BEFORE:
+            _inject(due)
         back.write(head + body)
         await back.drain()
         first = await there.readuntil(b"\r\n\r\n")
-        if met is not None:
+        if due is not None:
             rest = b"".join([part async for part in _body(there, first)])
-            if met.moment is Passing.ANSWERED:
+            if due.moment is RequestPhase.ANSWERED:
                 writer.write(first + rest)
                 await writer.drain()
-            _strike(met)
+            _inject(due)
         writer.write(first)
         async for part in _body(there, first):
             writer.write(part)
             await writer.drain()
         await writer.drain()
         if _field(first, b"connection").lower() == b"close":
-            raise _Over
+            raise _ConnectionClosed
 
-    def _met(self, asked: Asked) -> Blow | None:
-        blow = self.blow
-        if blow is None or not blow.matches(asked):
+    def _matching_fault(self, request: RelayedRequest) -> InjectedFault | None:
+        fault = self.fault
+        if fault is None or not fault.matches(request):
             return None
-        self.blow = None
-        return blow
+        self.fault = None
+        return fault
 
 
-def _strike(blow: Blow) -> None:
-    blow.strike()
-    blow.struck.set()
-    raise _Over
+def _inject(fault: InjectedFault) -> None:
+    fault.inject()
+    fault.fired.set()
+    raise _ConnectionClosed
 
 
 def _field(head: bytes, name: bytes) -> bytes:
@@ -166,7 +166,7 @@ def _field(head: bytes, name: bytes) -> bytes:
 
 
 async def _body(reader: asyncio.StreamReader, head: bytes, *, answer: bool = True) -> AsyncIterator[bytes]:
-    """The bytes behind a head, as they come: a watch has no end."""
+    """Yield the bytes behind a head as they arrive: a watch has no end."""
     if _field(head, b"transfer-encoding").lower() == b"chunked":
         while True:
             line = await reader.readuntil(b"\r\n")
@@ -180,4 +180,4 @@ async def _body(reader: asyncio.StreamReader, head: bytes, *, answer: bool = Tru
     elif answer and head.split(b" ")[1] not in {b"204", b"304"}:
         while part := await reader.read(1 << 16):
             yield part
-        raise _Over
+        raise _ConnectionClosed

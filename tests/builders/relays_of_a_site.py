@@ -1,4 +1,4 @@
-"""Relays between an extender of the real parts and Slurm and the API server, which strike in one of its requests."""
+"""Relays from a real extender to Slurm and to the API server, which inject a fault in one of its requests."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from typing import Any
 
 from lab.credentials import EXTENDER
 from lab.site import Site
-from tests.builders.crashes import Wire
-from tests.builders.relay import Asked, Blow, Relay
+from tests.builders.crashes import RequestPattern
+from tests.builders.relay import InjectedFault, Relay, RelayedRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
-    """The relays, to Slurm and to the API server. `settings` make an extender use them."""
+class RelayPair:
+    """Hold the relays to Slurm and to the API server. `settings` make an extender use them."""
 
     relays: tuple[Relay, Relay]
     settings: Mapping[str, Mapping[str, Any]]
 
-    def arm(self, blow: Blow) -> None:
+    def arm(self, fault: InjectedFault) -> None:
         for relay in self.relays:
-            relay.blow = blow
+            relay.fault = fault
 
     def disarm(self) -> None:
         for relay in self.relays:
-            relay.blow = None
+            relay.fault = None
 
 
 @dataclass(slots=True)
-class Kth:
-    """Matches the k-th of the requests that `wire` matches, from 1."""
+class NthRequest:
+    """Match the k-th of the requests that `pattern` matches, from 1."""
 
-    wire: Wire
+    pattern: RequestPattern
     k: int
     seen: int = field(default=0)
 
-    def __call__(self, asked: Asked) -> bool:
-        """Whether it is that one."""
-        self.seen += self.wire(asked)
-        return self.seen == self.k and self.wire(asked)
+    def __call__(self, request: RelayedRequest) -> bool:
+        """Return whether this request is the k-th."""
+        self.seen += self.pattern(request)
+        return self.seen == self.k and self.pattern(request)
 
 
 @contextmanager
-def relays(site: Site) -> Iterator[Between]:
-    """Relays of a site, until the end of the block."""
+def relays(site: Site) -> Iterator[RelayPair]:
+    """Start the relays of a site, until the end of the block."""
     with Relay(site.slurm.rest_url) as slurm, Relay(site.kube.url, site.kube.ca_file.parent) as kube:
         config = site.home / "kubeconfig-of-the-relay.yaml"
         config.touch(mode=0o600)
@@ -54,4 +54,4 @@ def relays(site: Site) -> Iterator[Between]:
             "slurm": {"addresses": [slurm.url]},
             "kubernetes": {"kubeconfig": str(config)},
         }
-        yield Between((slurm, kube), settings)
+        yield RelayPair((slurm, kube), settings)

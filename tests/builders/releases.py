@@ -1,4 +1,4 @@
-"""What a release leaves behind in Slurm and Kubernetes, recorded once and met again by every later one.
+"""State that a release leaves in Slurm and Kubernetes, recorded once and read by every later one.
 
 `python -m tests.builders.releases` records that of the code as it is, under `tests/fixtures/releases/VERSION`: once,
 when it is released. A recording is never made again.
@@ -75,12 +75,12 @@ async def take_place(site: Site, recording: Recording) -> None:
 
 
 def released() -> list[str]:
-    """The versions of which there is a recording."""
+    """Return the versions of which there is a recording."""
     return sorted(path.name for path in FOLDER.iterdir() if path.is_dir())
 
 
 def recording_of(version: str) -> Recording:
-    """What it left behind."""
+    """Return the recording of a version."""
     folder = FOLDER / version
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
 

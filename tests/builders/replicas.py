@@ -21,7 +21,7 @@ PORTS = {"scheduling": 8080, "hooks": 8000, "health": 8081, "metrics": 8082, "de
 
 
 class Replica(ExtenderProcess):
-    """One of them, and its doors."""
+    """Run one extender, and send requests to its endpoints."""
 
     async def get(self, endpoint: str, path: str) -> httpx.Response:
         async with httpx.AsyncClient(transport=http_transport(self._cluster.network)) as client:
@@ -29,7 +29,7 @@ class Replica(ExtenderProcess):
 
 
 class Replicas:
-    """The processes behind the name `extender`."""
+    """Manage the processes behind the name `extender`."""
 
     def __init__(self, site: Site, config: str = "") -> None:
         self.site = site
@@ -42,7 +42,7 @@ class Replicas:
         edit: Callable[[str], str] = lambda config: config,
         after: Replica | None = None,
     ) -> Replica:
-        """One more; its name is a host of its own. `edit` changes its configuration.
+        """Start one more; its name is a host of its own. `edit` changes its configuration.
 
         `after`: it runs in the place of this one, as a container that starts again.
         """
@@ -62,7 +62,7 @@ class Replicas:
 
     @property
     def lease(self) -> dict[str, object]:
-        """That of the extenders; kubelets have theirs elsewhere."""
+        """Return the Lease of the extenders; kubelets have theirs in another namespace."""
         kept = self.site.kube.storage.of(LEASES)
         leases = [one for one in kept if one["metadata"]["namespace"] != NODE_LEASES]
         spec: dict[str, object] = leases[0]["spec"] if leases else {}
@@ -70,7 +70,7 @@ class Replicas:
 
     @property
     def holder(self) -> Replica | None:
-        """Whom the Lease names, dead or alive."""
+        """Return the replica that the Lease names, dead or alive."""
         said = str(self.lease.get("holderIdentity") or "").rpartition("_")[0]
         return next((one for one in self.processes if one.name == said), None)
 
@@ -87,7 +87,7 @@ class Replicas:
         return self.holder, loop.time() - began
 
     def epochs(self) -> dict[int, int]:
-        """The epoch of every job that Slurm knows."""
+        """Return the epoch of every job that Slurm knows."""
         marks = {
             job.job_id: mark_of(JobView(job.job_id, job.name, job.state, admin_comment=job.admin_comment))
             for job in self.site.jobs()
@@ -99,7 +99,7 @@ class Replicas:
 async def replicas(
     site: Site, number: int = 2, tap: RequestTap | None = None, config: str = ""
 ) -> AsyncIterator[Replicas]:
-    """So many, of which the first one leads; `tap` receives its requests. `config` is appended to that of each."""
+    """Start so many, of which the first one leads; `tap` gets its requests. `config` is appended to that of each."""
     found = Replicas(site, config)
     try:
         found.start(tap)

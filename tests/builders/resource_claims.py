@@ -1,4 +1,4 @@
-"""How ResourceClaims come into a simulated cluster, and what has to be so of their devices."""
+"""ResourceClaims in a simulated cluster, and checks of their devices."""
 
 from __future__ import annotations
 
@@ -59,54 +59,54 @@ def _with_order(node: Json) -> None:
 
 
 def resources_of(site: Site) -> DynamicResources:
-    """What does the control plane's part with ResourceClaims."""
+    """Return the simulated control plane of ResourceClaims."""
     assert site.scheduler.dynamic_resources is not None
     return site.scheduler.dynamic_resources
 
 
 async def come_with_resource_claims(site: Site) -> None:
-    """The ResourceClaim is written before kube-scheduler may try the Pod."""
+    """Create the ResourceClaim before kube-scheduler may try the Pod."""
     resource_claims = [{"name": "g", "resourceClaimTemplateName": f"{DRIVER}x2"}]
     site.kube.add_pod("web", gates=(GATE,), grace_s=2, spec_more={"resourceClaims": resource_claims})
 
 
 async def bound_with_devices(site: Site) -> None:
-    """A Pod on a node, with the devices of its ResourceClaim."""
+    """Bind a Pod to a node, with the devices of its ResourceClaim."""
     await come_with_resource_claims(site)
     await site.bound("web")
 
 
 async def share_for_a_moment(site: Site) -> None:
-    """Another scheduler allocates a device of the Pod, and frees it again: kube-schedulers forget who holds it."""
+    """Allocate a device of the Pod for another scheduler, and free it: kube-schedulers forget its holder."""
     [resource_claim] = [one for one in site.kube.storage.of(RESOURCE_CLAIMS) if devices_of(one)]
     resources_of(site).share_for_a_moment(devices_of(resource_claim)[0])
 
 
 async def bound_and_reminded(site: Site) -> None:
-    """The same Pod with a reminder of one of its devices."""
+    """Bind the same Pod with a reminder of one of its devices."""
     await bound_with_devices(site)
     await share_for_a_moment(site)
     await site.until(lambda: any(map(is_reminder, site.kube.storage.of(RESOURCE_CLAIMS))), "a reminder")
 
 
 async def come_for_an_extended_resource(site: Site) -> None:
-    """kube-scheduler makes the ResourceClaim, and its devices are replaced when the Pod is bound."""
+    """Create a Pod whose ResourceClaim kube-scheduler makes; its devices are replaced at the Binding."""
     site.kube.add_pod("web", gates=(GATE,), more={RESOURCE: "2"}, grace_s=2)
 
 
 async def come_for_cpus(site: Site) -> None:
-    """The ResourceClaim of a Guaranteed Pod is for all of its CPUs."""
+    """Create a Guaranteed Pod with a ResourceClaim for all of its CPUs."""
     resource_claims = [{"name": "c", "resourceClaimTemplateName": f"{CPU_DRIVER}x2"}]
     site.kube.add_pod("web", cpu="2", gates=(GATE,), grace_s=2, spec_more={"resourceClaims": resource_claims})
 
 
 async def granted_with_devices(site: Site) -> None:
-    """A Pod with a device that kube-scheduler gives no node."""
+    """Create a Pod with a device that kube-scheduler gives no node."""
     await _wait_unbound(site, DRIVER)
 
 
 async def pinned_and_waiting(site: Site) -> None:
-    """A Pod with a CPU that kube-scheduler gives no node."""
+    """Create a Pod with a CPU that kube-scheduler gives no node."""
     await _wait_unbound(site, CPU_DRIVER)
 
 
@@ -120,7 +120,7 @@ async def _wait_unbound(site: Site, driver: str) -> None:
 
 
 def resource_claims_in_order(site: Site) -> bool:
-    """No device and no CPU is held twice; Pods have those of their jobs, and what no Pod has is free."""
+    """Return whether Pods hold the devices and CPUs of their jobs, each held once, and all others are free."""
     if site.scheduler.dynamic_resources is None:
         return True
     resource_claims = [one for one in site.kube.storage.of(RESOURCE_CLAIMS) if not is_reminder(one)]
@@ -134,7 +134,7 @@ def resource_claims_in_order(site: Site) -> bool:
 
 
 def is_reminder(resource_claim: Json) -> bool:
-    """Whether the extender reminds kube-schedulers of a device by this ResourceClaim."""
+    """Return whether the extender reminds kube-schedulers of a device by this ResourceClaim."""
     return DEVICE_REMINDER in resource_claim["metadata"].get("labels", {})
 
 

@@ -1,4 +1,4 @@
-"""What the shipped manifests let the extender do, and questions about it whose answers are known."""
+"""Permissions of the extender by the shipped manifests, and reviews of them with known answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Question:
 
     @property
     def permission(self) -> Permission:
-        """As RBAC sees it."""
+        """Return the permission as RBAC has it."""
         return Permission(self.verb, self.group, "/".join(filter(None, (self.resource, self.subresource))))
 
 
@@ -70,7 +70,7 @@ MAY_NOT = (
 
 
 def namespaced_rights(*components: str) -> Rbac:
-    """The extender's with components that patch the rights of the core, in this order, without kustomize."""
+    """Return the extender's with components that patch the rights of the core, in this order, without kustomize."""
     found = documents(CORE / "rbac-extender.yaml")
     for component in components:
         [kustomization] = documents(COMPONENTS / component / "kustomization.yaml")
@@ -87,7 +87,7 @@ def namespaced_rights(*components: str) -> Rbac:
 
 
 def shipped_rights(*components: str) -> Rbac:
-    """The extender's, with those of components."""
+    """Return the extender's, with those of components."""
     found = shipped(*components)
     assert found is not None
     return found

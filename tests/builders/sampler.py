@@ -34,7 +34,7 @@ class Sampler:
 
     @property
     def rate(self) -> float:
-        """Samples in a second; 0 before the second one."""
+        """Return samples in a second; 0 before the second one."""
         first, last = self._times or (0.0, 0.0)
         return (self._samples - 1) / (last - first) if last > first else 0.0
 

@@ -44,7 +44,7 @@ def written_config(folder: Path, body: str) -> Path:
 
 @asynccontextmanager
 async def served(file: Path, descriptors: int | None = None) -> AsyncIterator[asyncio.subprocess.Process]:
-    """While inside, the process runs. `descriptors` is its hard limit; its soft limit is half of that."""
+    """Run the process during the block. `descriptors` is its hard limit; its soft limit is half of that."""
 
     def limited() -> None:
         if descriptors is not None:

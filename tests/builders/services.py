@@ -41,7 +41,7 @@ class StillClock:
 
 @dataclass
 class FakeScheduling:
-    """Answers what it is told to and remembers what it was asked."""
+    """Answer as configured, and remember the calls."""
 
     verdict: FilterVerdict = field(default_factory=lambda: Wait(WAITING))
     bind_error: str = ""
@@ -65,7 +65,7 @@ class FakeScheduling:
 
 @dataclass
 class FakeHooks:
-    """Answers every hook with `answer`, after `takes` seconds."""
+    """Answer every hook with `answer`, after `takes` seconds."""
 
     answer: HookAnswer = field(default_factory=lambda: HookAnswer(200, {"gone": True}))
     takes: float = 0.0
@@ -100,7 +100,7 @@ class FakeHooks:
 
 @dataclass
 class FakeDebug:
-    """Knows one Pod."""
+    """Answer `/debug` for one Pod."""
 
     health: tuple[Check, ...] = (Check("pods", True), Check("slurm", False, "no poll for 70 s", required=False))
     leader_hint: str = ""
@@ -161,13 +161,13 @@ class FakeServices:
 
 
 def client(app: FastAPI) -> httpx.AsyncClient:
-    """Talks to the application directly; an error that it raises is its own answer, as with a server."""
+    """Connect to the application directly; an error that it raises is its own answer, as with a server."""
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
 
 def pod_json(**spec: Any) -> dict[str, Any]:
-    """A Pod as kube-scheduler sends one: without kind and apiVersion."""
+    """Return a Pod as kube-scheduler sends one: without kind and apiVersion."""
     return {
         "metadata": {"name": "p", "namespace": "ns", "uid": "u1", "resourceVersion": "7"},
         "spec": {
@@ -180,5 +180,5 @@ def pod_json(**spec: Any) -> dict[str, Any]:
 
 
 def args(*names: str, **more: Any) -> dict[str, Any]:
-    """The question of `/filter` with `nodeCacheCapable: true`."""
+    """Return the request of `/filter` with `nodeCacheCapable: true`."""
     return {"Pod": pod_json(), "Nodes": None, "NodeNames": list(names), **more}

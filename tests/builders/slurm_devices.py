@@ -13,7 +13,7 @@ _DETAIL = re.compile(r" Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)")
 
 
 class SlurmDevices(Sampler):
-    """What `scontrol show job -d` says of the devices of each job, by its id, read by a thread.
+    """Read the devices of each job from `scontrol show job -d` in a thread, by the job's id.
 
     Slurm shows the devices of a job while it runs.
     """

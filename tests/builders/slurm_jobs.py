@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def a_job_record(**fields: object) -> dict[str, object]:
-    """A running job of one CPU on one node; `fields` over that."""
+    """Return a running job of one CPU on one node; `fields` over that."""
 
     def number(value: int) -> dict[str, object]:
         return {"set": True, "infinite": False, "number": value}

@@ -55,16 +55,16 @@ JWT_KEY = b"0123456789abcdef0123456789abcdef"
 
 
 class Site(Protocol):
-    """A Slurm with somebody who may do anything to it."""
+    """Give a test full access to a Slurm, simulated or real."""
 
     release: tuple[int, int]
 
     def client(self, user: str = "root", token: str | None = None) -> SlurmClient:
-        """A client with the token of `user`."""
+        """Return a client with the token of `user`."""
         ...
 
     def hooks(self) -> str:
-        """The base address at which batch scripts of the site reach the hooks of the test."""
+        """Return the base address at which batch scripts of the site reach the hooks of the test."""
         ...
 
     def drain(self, node: str, reason: str) -> None: ...
@@ -75,7 +75,7 @@ class Site(Protocol):
     def requeue(self, job_id: int) -> None: ...
 
     def install_prolog(self) -> None:
-        """From now on PrologSlurmctld holds every job, until it is opened."""
+        """Make PrologSlurmctld hold every job from now on, until it is opened."""
         ...
 
     def open_prolog(self) -> None:
@@ -85,7 +85,7 @@ class Site(Protocol):
 
 @asynccontextmanager
 async def sim_site(release: str, post_hook: PostHook | None = None) -> AsyncIterator[SimSite]:
-    """A simulated Slurm, on the loop that runs."""
+    """Start a simulated Slurm, on the loop that runs."""
     network = Network()
     gpus = {"gpu:h100": 4}
     nodes = [SimNode(name, cpus=8, memory_mb=16_000, gres=gpus, features=("h100",)) for name in NODES]
@@ -167,7 +167,7 @@ class SimSite:
 
 
 def lab_slurm(release: str) -> Slurm:
-    """A real Slurm of the same shape, not started yet."""
+    """Return a real Slurm of the same shape, not started yet."""
     nodes = [SlurmNode(name, cpus=8, memory_mb=16_000, gpus=4, gpu_type="h100", features=("h100",)) for name in NODES]
     parts = [*PARTITIONS, OUTSIDE] if release.startswith("26") else PARTITIONS
     partitions = [
@@ -238,15 +238,15 @@ class LabSite:
         (self.slurm.home / "run" / HELD).unlink(missing_ok=True)
 
     def remove_prolog(self) -> None:
-        """As it was before."""
+        """Remove the PrologSlurmctld again."""
         self.open_prolog()
         self.slurm.reconfigure({"PrologSlurmctld": ""})
 
 
-async def until(check: Callable[[], Awaitable[T]], wanted: Callable[[T], bool], what: str, looks: int = 1500) -> T:
-    """Look again and again until what is seen is `wanted`; gives it. Counted in looks, so that a mistake ends."""
+async def until(check: Callable[[], Awaitable[T]], wanted: Callable[[T], bool], what: str, tries: int = 1500) -> T:
+    """Check until the result is `wanted`, and return it; at most `tries` times."""
     seen = await check()
-    for _ in range(looks):
+    for _ in range(tries):
         if wanted(seen):
             return seen
         await asyncio.sleep(0.05)

@@ -10,7 +10,7 @@ from extender.domain.cluster import SlurmNode, SlurmPartition, SlurmSnapshot
 def a_slurm_snapshot(
     partitions: Mapping[str, Iterable[str]], default: str = "", hostnames: Mapping[str, str] | None = None
 ) -> SlurmSnapshot:
-    """Partitions with their nodes; a node exists if a partition has it. `hostnames`: node -> NodeHostname."""
+    """Return partitions with their nodes; a node exists if a partition has it. `hostnames`: node -> NodeHostname."""
     hosts = hostnames or {}
     members = {name: frozenset(nodes) for name, nodes in partitions.items()}
     nodes = sorted(frozenset[str]().union(*members.values()))

@@ -43,7 +43,7 @@ def agreement(name: str) -> Agreement:
 
 
 def short(answer: dict[str, Any]) -> dict[str, Any]:
-    """The same with the first entry of each of its lists, and the job under its id."""
+    """Return the same with the first entry of each of its lists, and the job under its id."""
     cut = {key: value[:1] if isinstance(value, list) else value for key, value in answer.items()}
     for job in cut.get("jobs") or ():
         job["job_id"] = JOB_ID
@@ -51,7 +51,7 @@ def short(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(name: str, call: Call[Any], body: bytes, *, cache: ListCache | None = None, status: int = 200) -> object:
-    """What the session does with an answer, without sending anything."""
+    """Process an answer as the session does, without sending anything."""
     opened = open_envelope if cache is None else cache.open
     envelope = opened("GET /x", status, "application/json", body)
     _ = envelope.release, envelope.cluster, envelope.unrouted, envelope.number

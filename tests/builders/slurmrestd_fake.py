@@ -1,4 +1,4 @@
-"""A slurmrestd of a few lines: pings for the versions it is told, and the answers that a test puts up."""
+"""A slurmrestd of a few lines: pings for the configured versions, and the answers of a test."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Json = dict[str, object]
 
 
 def meta(version: int, release: str = "24.11.5", cluster: str = "lab") -> Json:
-    """What slurmrestd says about itself in every reply."""
+    """Return slurmrestd's own part of every reply."""
     major, minor, micro = release.split(".")
     return {
         "plugin": {"type": "openapi/slurmctld", "data_parser": f"data_parser/v0.0.{version}", "accounting_storage": ""},
@@ -42,24 +42,24 @@ def meta(version: int, release: str = "24.11.5", cluster: str = "lab") -> Json:
 
 
 def reply(payload: Mapping[str, object] | None = None, *, status: int = 200) -> httpx.Response:
-    """A reply with slurmrestd's frame around a payload."""
+    """Return a reply with slurmrestd's frame around a payload."""
     body = {"errors": [], "warnings": [], **(payload or {})}
     return httpx.Response(status, json=body)
 
 
 def refusal(number: int, status: int = 500, *, error: str = "words", source: str = "slurm_x()") -> httpx.Response:
-    """A reply with one error."""
+    """Return a reply with one error."""
     entry = {"description": "Request failed", "error_number": number, "error": error, "source": source}
     return reply({"errors": [entry]}, status=status)
 
 
 def plain(status: int, text: str) -> httpx.Response:
-    """A reply in words, as slurmrestd's router and parser give."""
+    """Return a reply in plain text, as slurmrestd's router and parser give."""
     return httpx.Response(status, text=text)
 
 
 class FunctionSender:
-    """Sends requests to a function. Of what that raises, httpx's errors of connecting mean that nothing was sent."""
+    """Send requests to a function. If it raises a connect error of httpx, no request was sent."""
 
     def __init__(
         self, answer: Callable[[httpx.Request], httpx.Response | Awaitable[httpx.Response]], *addresses: str
@@ -101,7 +101,7 @@ class FunctionSender:
 
 
 class FakeRestd:
-    """Answers requests and remembers them.
+    """Answer requests, and remember them.
 
     Attributes:
         versions: served; a path of another one is not found.
@@ -127,11 +127,11 @@ class FakeRestd:
 
     @property
     def bodies(self) -> list[Json]:
-        """The JSON bodies of the requests."""
+        """Return the JSON bodies of the requests."""
         return [json.loads(request.content) for request in self.requests]
 
     def sender(self, *addresses: str) -> FunctionSender:
-        """What sends requests to it."""
+        """Return the sender of its requests."""
         return FunctionSender(self.answer, *addresses)
 
     async def answer(self, request: httpx.Request) -> httpx.Response:
@@ -180,7 +180,7 @@ class FakeRestd:
 
 
 class ClientOptions(TypedDict, total=False):
-    """What a test may say about its client."""
+    """Name the options of a client in a test."""
 
     addresses: Sequence[str]
     token: TokenSource

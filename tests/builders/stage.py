@@ -15,12 +15,12 @@ from tests.builders.native_jobs import submit_native_job
 
 MODE = "slurm-extender.io/mode"
 PARTITION = "slurm-extender.io/partition"
-OURS = "slurm-extender:"
+DRAIN_MARK = "slurm-extender:"
 
 
 @dataclass
 class Stage:
-    """What a test acts on. `family` are the partitions in which this mode can run."""
+    """Drive and query a real cluster in one mode. `family` are the partitions in which this mode can run."""
 
     site: Site
     mode: str
@@ -33,7 +33,7 @@ class Stage:
         return EXTERNAL if self.mode == "external" else WITH_SLURMD
 
     def annotations(self, partition: str = "", extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Mode and partition, and whatever the test adds."""
+        """Return mode and partition, and whatever the test adds."""
         named = {PARTITION: partition or self.family.main} if partition or self.mode == "external" else {}
         return {MODE: self.mode, **named, **(extra or {})}
 
@@ -46,34 +46,34 @@ class Stage:
     def template(
         self, app: str, *, partition: str = "", annotations: Mapping[str, str] | None = None, **options: Any
     ) -> dict[str, Any]:
-        """A Pod template for a workload, labelled `app`."""
+        """Return a Pod template for a workload, labelled `app`."""
         said = self.annotations(partition, annotations)
         return pod_template(annotations=said, labels={"app": app}, restartPolicy="Always", **options)
 
     def phase(self, ref: PodRef) -> str:
-        """The phase of a Pod; "" once it is gone."""
+        """Return the phase of a Pod; "" once it is gone."""
         return str((self.site.read(ref) or {}).get("status", {}).get("phase", ""))
 
     def condition(self, ref: PodRef) -> dict[str, Any]:
-        """The condition that says why a Pod waits for its allocation; {} without one."""
+        """Return the condition that explains why a Pod waits for its allocation; {} without one."""
         said = (self.site.read(ref) or {}).get("status", {}).get("conditions") or ()
         return next((one for one in said if one["type"] == ALLOCATED_CONDITION), {})
 
     def jobs(self, ref: PodRef | None = None, states: str = LIVE) -> list[QueuedJob]:
-        """The live placeholder jobs of this namespace, or of one Pod of it; `states="all"` also those that ended."""
+        """Return live placeholder jobs of this namespace or of one Pod; with `states="all"` also those that ended."""
         name = re.escape(f"{self.namespace}/{ref.name}") if ref else re.escape(f"{self.namespace}/") + ".+"
         wanted = re.compile(f"{name}-[0-9a-f]{{10}}")
         return [job for job in self.site.squeue(states) if wanted.fullmatch(job.name)]
 
     def made(self, ref: PodRef | None = None) -> list[int]:
-        """The ids of all jobs that Slurm ever took, newest first, also of those that ended.
+        """Return the ids of all jobs that Slurm ever accepted, newest first, also of those that ended.
 
         Not those FAILED: an immediate allocation that is refused leaves such a record, and never was in a queue.
         """
         return [job.job_id for job in self.jobs(ref, "all") if job.state != "FAILED"]
 
     def job(self, ref: PodRef) -> QueuedJob:
-        """The one live job of a Pod; waits until it is there."""
+        """Wait until a Pod has a live job; return it."""
         jobs = self.site.wait_for(lambda: self.jobs(ref), f"Slurm has a job for Pod {ref.name}")
         assert len(jobs) == 1, f"Pod {ref.name} has more than one live job: {jobs}"
         return jobs[0]
@@ -109,11 +109,11 @@ class Stage:
         return self.site.wait_for(check, f"job {job_id} runs", timeout_s=timeout_s)
 
     def cancel(self, job_id: int) -> None:
-        """`scancel` as an administrator."""
+        """Run `scancel` as an administrator."""
         self.site.slurm.run("scancel", str(job_id))
 
     def finish(self) -> None:
-        """Delete everything of this test and hold that nothing of ours is left: no Pod, no live job, no drain."""
+        """Delete everything of this test and check that the extender left no Pod, no live job and no drain."""
         site = self.site
         for job_id in self.foreign:
             self.cancel(job_id)
@@ -129,18 +129,18 @@ class Stage:
 
         site.wait_for(pods_gone, f"no Pod is left in {self.namespace}", timeout_s=60)
         site.wait_for(lambda: not site.squeue(), "no job is left", timeout_s=60)
-        site.wait_for(lambda: not self.drained(), "no node is drained by us", timeout_s=180)
+        site.wait_for(lambda: not self.drained(), "no node is drained by the extender", timeout_s=180)
 
     def drained(self) -> list[str]:
-        """Slurm nodes that are drained in our name."""
+        """Return the Slurm nodes that the extender drained."""
         lines = site_lines(self.site.slurm.run("sinfo", "-h", "-R", "-o", "%N|%E"))
-        return [line for line in lines if OURS in line]
+        return [line for line in lines if DRAIN_MARK in line]
 
 
 def sharing(shown: Mapping[str, str]) -> str:
-    """Who shares the node with a job, in the words of the annotation, from `scontrol show job`.
+    """Return how the node of a job is shared, as the annotation names it, from `scontrol show job`.
 
-    From 26.05 on OverSubscribe says only whether anybody may; a key of its own says who.
+    From 26.05 on OverSubscribe shows only whether the node is shared; a key of its own shows with which jobs.
     """
     word = shown.get("Exclusive", "NO")
     if word == "NO":
@@ -149,5 +149,5 @@ def sharing(shown: Mapping[str, str]) -> str:
 
 
 def site_lines(text: str) -> list[str]:
-    """Lines with something in them."""
+    """Return lines with something in them."""
     return [line for line in text.splitlines() if line.strip()]

@@ -36,7 +36,7 @@ def gang(
 
 
 def nodes_of(stage: Stage, pods: Sequence[PodRef]) -> list[str]:
-    """The Node of each Pod; "" for one that is not bound, or does not exist."""
+    """Return the Node of each Pod; "" for one that is not bound, or does not exist."""
     names = {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "") for pod in stage.site.pods(stage.namespace)}
     return [names.get(pod.uid, "") for pod in pods]
 
@@ -85,14 +85,14 @@ def granted(stage: Stage, pods: Sequence[PodRef]) -> QueuedJob:
 
 
 def nodes_of_job(stage: Stage, job: QueuedJob) -> list[str]:
-    """The Nodes of a job, by name."""
+    """Return the Nodes of a job, by name."""
     names = {slurm_name(node.name): node.name for node in stage.site.topology.kube_nodes}
     return sorted(names[host] for host in stage.site.expand(job.node))
 
 
 @contextmanager
 def before_binding(stage: Stage, name: str, size: int, **options: Any) -> Iterator[tuple[list[PodRef], QueuedJob]]:
-    """A gang whose job is granted and whose gates are open; kube-scheduler stands still until the end of the block."""
+    """Create a gang whose job is granted and whose gates are open; kube-scheduler stands still during the block."""
     with stage.site.scheduler.frozen():
         pods = gang(stage, name, size, gated=True, **options)
         yield pods, granted(stage, pods)

@@ -1,6 +1,6 @@
 """Reads one annotation or label of a Pod or Node, or an owner reference, by everything of the extender that reads it.
 
-The keys come from the modules that define them: a new one is read from strangers unless it stands in `NOT_STATED`.
+The keys come from the modules that define them: a new one is read from users unless it stands in `NOT_STATED`.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ SETTING_KEYS = frozenset(wellknown.OWN_PREFIX + one.name for one in SETTINGS)
 
 
 def defined_keys() -> frozenset[str]:
-    """Every key of an annotation or label that the extender's modules define."""
+    """Return every key of an annotation or label that the extender's modules define."""
     return frozenset(key for module in (wellknown, gang_labels) for key in _keys_of(module)) - NOT_STATED
 
 
 def stated_keys() -> tuple[str, ...]:
-    """The keys of which the extender reads the value."""
+    """Return the keys of which the extender reads the value."""
     return tuple(sorted(defined_keys() - COMPARED))
 
 
@@ -89,7 +89,7 @@ def _keys_of(module: ModuleType) -> Iterator[str]:
 
 
 class WatchedMap(Mapping[str, str]):
-    """Annotations or labels that note which of their keys are looked up."""
+    """Record the keys that are read from annotations or labels."""
 
     def __init__(self, given: Mapping[str, str], seen: set[str]) -> None:
         self._given = given
@@ -232,7 +232,7 @@ def read_group(field: str, text: str) -> object:
 
 
 def keys_read() -> frozenset[str]:
-    """The keys that these readers look up."""
+    """Return the keys that these readers look up."""
     seen: set[str] = set()
     for key in stated_keys():
         read_pod_key(key, "1", seen)

@@ -20,7 +20,7 @@ APPLY = "application/apply-patch+yaml"
 
 NODE = "n1"
 PODS = "/api/v1/namespaces/work/pods"
-OURS, THEIRS = f"{PODS}/ours", f"{PODS}/theirs"
+OWN_POD, OTHER_POD = f"{PODS}/own", f"{PODS}/other"
 NODES = f"/api/v1/nodes/{NODE}"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/work/events"
 CHECKPOINT = f"{wellknown.CHECKPOINT_PREFIX}{'0' * 16}"
@@ -32,9 +32,9 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/slurm-extender/leases"
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One request. `sender`: the function that sends such a one; `policy`: the policy that it has to pass.
+    """Describe one request. `sender`: the function that sends it; `policy`: the policy that it has to pass.
 
-    `others_may`: the API server allows it to an administrator. `first`: tells of its policy whether it is in force.
+    `others_may`: the API server allows it to an administrator. `first`: shows whether its policy is in force.
     """
 
     method: str
@@ -69,7 +69,7 @@ def event(**changed: Any) -> dict[str, Any]:
         "reportingInstance": "x",
         "action": "Scheduling",
         "reason": "SlurmJobPending",
-        "regarding": {"apiVersion": "v1", "kind": "Pod", "name": "ours", "namespace": "work"},
+        "regarding": {"apiVersion": "v1", "kind": "Pod", "name": "own", "namespace": "work"},
         "note": "n",
         "type": "Normal",
         **changed,
@@ -82,7 +82,7 @@ def eviction(name: str, grace_s: int | None) -> dict[str, Any]:
 
 
 def binding(**metadata: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "ours", **metadata}, "target": {"apiVersion": "v1", "kind": "Node", "name": NODE}}
+    return {"metadata": {"name": "own", **metadata}, "target": {"apiVersion": "v1", "kind": "Node", "name": NODE}}
 
 
 def group(**status: Any) -> dict[str, Any]:
@@ -144,7 +144,7 @@ ALLOCATION = {
             "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [_HERE]}]},
             "allocationTimestamp": "2026-01-01T00:00:00Z",
         },
-        "reservedFor": [{"resource": "pods", "name": "ours", "uid": "u"}],
+        "reservedFor": [{"resource": "pods", "name": "own", "uid": "u"}],
     }
 }
 REMINDER_TO_DELETE: dict[str, Any] = {
@@ -166,7 +166,7 @@ WRITES = {
     ),
     "a record on a Pod": Write(
         "PATCH",
-        OURS,
+        OWN_POD,
         labelled(annotated(*RECORD_ANNOTATIONS, wellknown.CANCELLED, wellknown.REQUEUED_AT)),
         STRATEGIC,
         "PodWriter.annotate",
@@ -178,7 +178,7 @@ WRITES = {
     ),
     "why a Pod waits": Write(
         "PATCH",
-        f"{OURS}/status",
+        f"{OWN_POD}/status",
         conditions(wellknown.ALLOCATED_CONDITION),
         STRATEGIC,
         "PodWriter.explain",
@@ -186,30 +186,30 @@ WRITES = {
     ),
     "that a Pod does not start": Write(
         "PATCH",
-        f"{OURS}/status",
+        f"{OWN_POD}/status",
         conditions(wellknown.CONTAINERS_STARTED_CONDITION),
         STRATEGIC,
         "PodWriter.report",
         _POD,
     ),
     "why a Pod is ended": Write(
-        "PATCH", f"{OURS}/status", conditions("DisruptionTarget"), STRATEGIC, "PodWriter.end", _POD
+        "PATCH", f"{OWN_POD}/status", conditions("DisruptionTarget"), STRATEGIC, "PodWriter.end", _POD
     ),
     "a Binding": Write(
         "POST",
-        f"{OURS}/binding",
+        f"{OWN_POD}/binding",
         binding(annotations=dict.fromkeys(RECORD_ANNOTATIONS, "1")),
         JSON,
         "PodWriter.bind",
         "slurm-extender-bindings",
     ),
     "an Eviction": Write(
-        "POST", f"{OURS}/eviction", eviction("ours", 30), JSON, "PodWriter.end", "slurm-extender-evictions"
+        "POST", f"{OWN_POD}/eviction", eviction("own", 30), JSON, "PodWriter.end", "slurm-extender-evictions"
     ),
     "a deletion": Write(
         "DELETE", f"{PODS}/placed", {"gracePeriodSeconds": 1}, JSON, "PodWriter.end", "slurm-extender-pod-ends"
     ),
-    "a deletion of a Pod that waits": Write("DELETE", OURS, {}, JSON, "PodWriter.end", "slurm-extender-pod-ends"),
+    "a deletion of a Pod that waits": Write("DELETE", OWN_POD, {}, JSON, "PodWriter.end", "slurm-extender-pod-ends"),
     "a deletion with the Pod's own grace": Write(
         "DELETE", f"{PODS}/placed", {}, JSON, "PodWriter.end", "slurm-extender-pod-ends"
     ),
@@ -318,14 +318,14 @@ DENIED = {
     "a finalizer of a ResourceClaim": Write(
         "PATCH", f"{RESOURCE_CLAIMS}/free", {"metadata": {"finalizers": ["a.b/c"]}}, MERGE
     ),
-    "the image of a Pod of another scheduler": Write("PATCH", THEIRS, IMAGE, STRATEGIC, first=True),
-    "the image of a Pod": Write("PATCH", OURS, IMAGE, STRATEGIC),
+    "the image of a Pod of another scheduler": Write("PATCH", OTHER_POD, IMAGE, STRATEGIC, first=True),
+    "the image of a Pod": Write("PATCH", OWN_POD, IMAGE, STRATEGIC),
     "the image of a gated Pod, with its gate": Write(
         "PATCH", f"{PODS}/gated", {"spec": UNGATED["spec"] | IMAGE["spec"]}, STRATEGIC
     ),
-    "a deadline of a Pod": Write("PATCH", OURS, {"spec": {"activeDeadlineSeconds": 1}}, MERGE),
+    "a deadline of a Pod": Write("PATCH", OWN_POD, {"spec": {"activeDeadlineSeconds": 1}}, MERGE),
     "a toleration of a Pod": Write(
-        "PATCH", OURS, [{"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}], JSON_PATCH
+        "PATCH", OWN_POD, [{"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}], JSON_PATCH
     ),
     "a selector of a gated Pod": Write("PATCH", f"{PODS}/gated", {"spec": {"nodeSelector": {"a": "b"}}}, MERGE),
     "a gate of others": Write(
@@ -334,49 +334,51 @@ DENIED = {
         {"spec": {"schedulingGates": [{"$patch": "delete", "name": "example.org/other"}]}},
         STRATEGIC,
     ),
-    "a label of a Pod": Write("PATCH", OURS, {"metadata": {"labels": {"app": "b"}}}, MERGE),
-    "a label of a Pod, by its status": Write("PATCH", f"{OURS}/status", {"metadata": {"labels": {"app": "b"}}}, MERGE),
-    "labels of a Pod removed": Write("PATCH", OURS, {"metadata": {"labels": None}}, MERGE),
+    "a label of a Pod": Write("PATCH", OWN_POD, {"metadata": {"labels": {"app": "b"}}}, MERGE),
+    "a label of a Pod, by its status": Write(
+        "PATCH", f"{OWN_POD}/status", {"metadata": {"labels": {"app": "b"}}}, MERGE
+    ),
+    "labels of a Pod removed": Write("PATCH", OWN_POD, {"metadata": {"labels": None}}, MERGE),
     "a label of others renamed to the own one": Write(
-        "PATCH", OURS, {"metadata": {"labels": {"app": None, wellknown.JOB_ID_LABEL: "1"}}}, MERGE
+        "PATCH", OWN_POD, {"metadata": {"labels": {"app": None, wellknown.JOB_ID_LABEL: "1"}}}, MERGE
     ),
     "the own label by the status": Write(
-        "PATCH", f"{OURS}/status", {"metadata": {"labels": {wellknown.JOB_ID_LABEL: "1"}}}, MERGE
+        "PATCH", f"{OWN_POD}/status", {"metadata": {"labels": {wellknown.JOB_ID_LABEL: "1"}}}, MERGE
     ),
     "the own label on a Pod of another scheduler": Write(
-        "PATCH", THEIRS, {"metadata": {"labels": {wellknown.JOB_ID_LABEL: "1"}}}, MERGE
+        "PATCH", OTHER_POD, {"metadata": {"labels": {wellknown.JOB_ID_LABEL: "1"}}}, MERGE
     ),
-    "a finalizer of a Pod": Write("PATCH", OURS, {"metadata": {"finalizers": ["e2e/kept"]}}, MERGE),
+    "a finalizer of a Pod": Write("PATCH", OWN_POD, {"metadata": {"finalizers": ["e2e/kept"]}}, MERGE),
     "an owner of a Pod": Write(
         "PATCH",
-        OURS,
+        OWN_POD,
         {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x"}]}},
         MERGE,
     ),
-    "an annotation of others on a Pod": Write("PATCH", OURS, annotated("example.org/a"), MERGE),
-    "a setting on a Pod": Write("PATCH", OURS, annotated("slurm-extender.io/account"), MERGE),
-    "an annotation of others removed": Write("PATCH", OURS, {"metadata": {"annotations": {"a": None}}}, MERGE),
+    "an annotation of others on a Pod": Write("PATCH", OWN_POD, annotated("example.org/a"), MERGE),
+    "a setting on a Pod": Write("PATCH", OWN_POD, annotated("slurm-extender.io/account"), MERGE),
+    "an annotation of others removed": Write("PATCH", OWN_POD, {"metadata": {"annotations": {"a": None}}}, MERGE),
     "an annotation of others renamed to an own one": Write(
-        "PATCH", OURS, {"metadata": {"annotations": {"a": None, wellknown.JOB_ID: "1"}}}, MERGE
+        "PATCH", OWN_POD, {"metadata": {"annotations": {"a": None, wellknown.JOB_ID: "1"}}}, MERGE
     ),
-    "all annotations removed": Write("PATCH", OURS, {"metadata": {"annotations": None}}, MERGE),
-    "an own annotation by the status": Write("PATCH", f"{OURS}/status", annotated(wellknown.JOB_ID), MERGE),
-    "an own annotation on a Pod of another scheduler": Write("PATCH", THEIRS, annotated(wellknown.JOB_ID), MERGE),
-    "Ready of a Pod": Write("PATCH", f"{OURS}/status", conditions("Ready"), STRATEGIC),
+    "all annotations removed": Write("PATCH", OWN_POD, {"metadata": {"annotations": None}}, MERGE),
+    "an own annotation by the status": Write("PATCH", f"{OWN_POD}/status", annotated(wellknown.JOB_ID), MERGE),
+    "an own annotation on a Pod of another scheduler": Write("PATCH", OTHER_POD, annotated(wellknown.JOB_ID), MERGE),
+    "Ready of a Pod": Write("PATCH", f"{OWN_POD}/status", conditions("Ready"), STRATEGIC),
     "the address of a Pod": Write(
-        "PATCH", f"{OURS}/status", {"status": {"podIP": "10.0.0.1"}}, MERGE, others_may=False
+        "PATCH", f"{OWN_POD}/status", {"status": {"podIP": "10.0.0.1"}}, MERGE, others_may=False
     ),
-    "the phase of a Pod": Write("PATCH", f"{OURS}/status", {"status": {"phase": "Succeeded"}}, MERGE),
+    "the phase of a Pod": Write("PATCH", f"{OWN_POD}/status", {"status": {"phase": "Succeeded"}}, MERGE),
     "a condition of a Pod of another scheduler": Write(
-        "PATCH", f"{THEIRS}/status", conditions(wellknown.ALLOCATED_CONDITION), STRATEGIC
+        "PATCH", f"{OTHER_POD}/status", conditions(wellknown.ALLOCATED_CONDITION), STRATEGIC
     ),
-    "the end of a Pod of another scheduler": Write("DELETE", THEIRS, {}, first=True),
+    "the end of a Pod of another scheduler": Write("DELETE", OTHER_POD, {}, first=True),
     "the end of a Pod by force": Write("DELETE", f"{PODS}/placed?gracePeriodSeconds=0", None),
-    "an Eviction by force": Write("POST", f"{OURS}/eviction", eviction("ours", 0), first=True),
+    "an Eviction by force": Write("POST", f"{OWN_POD}/eviction", eviction("own", 0), first=True),
     "an annotation of others with a Binding": Write(
-        "POST", f"{OURS}/binding", binding(annotations={"example.org/a": "1"}), first=True
+        "POST", f"{OWN_POD}/binding", binding(annotations={"example.org/a": "1"}), first=True
     ),
-    "labels with a Binding": Write("POST", f"{OURS}/binding", binding(labels={"a": "b"})),
+    "labels with a Binding": Write("POST", f"{OWN_POD}/binding", binding(labels={"a": "b"})),
     "a label of a Node": Write("PATCH", NODES, {"metadata": {"labels": {"a": "b"}}}, MERGE, first=True),
     "a restricted label of a Node": Write(
         "PATCH", NODES, {"metadata": {"labels": {"node-restriction.kubernetes.io/a": "b"}}}, MERGE

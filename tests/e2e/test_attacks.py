@@ -22,7 +22,7 @@ from lab.probe import answers_ok
 from lab.site import PodRef, Site
 from lab.topology import slurm_name
 from tests.builders.bombs import BOMBS, OWN
-from tests.builders.stage import OURS, Stage
+from tests.builders.stage import DRAIN_MARK, Stage
 from tests.e2e.test_plugin import Kubectl
 
 CLOSED = "closed"
@@ -40,7 +40,7 @@ def innocent(stage: Stage) -> Iterator[Stage]:
 def drained(site: Site) -> str:
     """Nodes that are drained in the extender's name, as Slurm says it: a node that is idle again may keep a reason."""
     lines = site.slurm.run("sinfo", "--noheader", "--Format=NodeList:60,StateLong:40,Reason:200").splitlines()
-    return "\n".join(line for line in lines if OURS in line and "drain" in line[60:100].lower())
+    return "\n".join(line for line in lines if DRAIN_MARK in line and "drain" in line[60:100].lower())
 
 
 @pytest.mark.parametrize("name", BOMBS)

@@ -12,8 +12,8 @@ from extender.domain.nodes.machine import NodeCommand
 from lab.site import PodRef, Site
 from tests.builders.actions import CHECK
 from tests.builders.crashes import CRASHES
-from tests.builders.relay import Blow, Passing
-from tests.builders.relays_of_a_site import Between, relays
+from tests.builders.relay import InjectedFault, RequestPhase
+from tests.builders.relays_of_a_site import RelayPair, relays
 from tests.builders.stage import Stage
 
 IN_EVERY_RUN = {"SubmitJob", "CancelJob", "Binding", "EndPod", "DrainNode"}
@@ -27,7 +27,7 @@ SETTLED_S = 1.0
 
 
 @pytest.fixture(scope="module")
-def between(site: Site) -> Iterator[Between]:
+def relay_pair(site: Site) -> Iterator[RelayPair]:
     """Relays between the site's extender and those that it asks."""
     with relays(site) as found:
         site.reconfigure(found.settings)
@@ -39,7 +39,7 @@ def cases() -> Iterator[object]:
     """Every command and moment; of some commands one moment belongs to every run, in turn."""
     for row, name in enumerate(CRASHES):
         # What asks nobody is killed before the request that it leads to.
-        moments = list(Passing) if name != CHECK else [Passing.BEFORE]
+        moments = list(RequestPhase) if name != CHECK else [RequestPhase.BEFORE]
         for place, moment in enumerate(moments):
             quick = name.partition(" ")[0] in IN_EVERY_RUN and place == row % len(moments)
             marks = () if quick else (pytest.mark.slow,)
@@ -56,24 +56,24 @@ def test_every_command_is_there() -> None:
 @pytest.mark.modes(slow=("26.05", "24.11-allocation", "auto"))
 @pytest.mark.parametrize(("name", "moment"), list(cases()))
 def test_a_kill_in_a_command_loses_and_doubles_nothing(
-    stage: Stage, between: Between, name: str, moment: Passing
+    stage: Stage, relay_pair: RelayPair, name: str, moment: RequestPhase
 ) -> None:
     site, crash = stage.site, CRASHES[name]
     pods = crash.before(stage)
-    blow = Blow(crash.wire, moment, site.kill_extender)
+    fault = InjectedFault(crash.pattern, moment, site.kill_extender)
     if crash.alone:
         site.kill_extender()
         pods += crash.cause(stage)
-        between.arm(blow)
+        relay_pair.arm(fault)
         site.extender.launch()
     else:
-        between.arm(blow)
+        relay_pair.arm(fault)
         pods += crash.cause(stage)
-    struck = blow.struck.wait(60)
-    between.disarm()
-    if not struck and not site.extender.running:
+    fired = fault.fired.wait(60)
+    relay_pair.disarm()
+    if not fired and not site.extender.running:
         site.start_extender()
-    assert struck, f"no {crash.wire} within a minute: {site.diagnostics()}"
+    assert fired, f"no {crash.pattern} within a minute: {site.diagnostics()}"
     site.start_extender()
     crash.after(stage)
     for pod in pods:

@@ -13,9 +13,9 @@ import pytest
 
 from lab.process import Daemon
 from lab.site import Site
-from tests.builders.gang_crashes import SIZE, STEPS, assert_whole, struck, voted
-from tests.builders.relay import Blow, Passing
-from tests.builders.relays_of_a_site import Between, Kth, relays
+from tests.builders.gang_crashes import SIZE, STEPS, assert_whole, gang_with_fault, voted
+from tests.builders.relay import InjectedFault, RequestPhase
+from tests.builders.relays_of_a_site import NthRequest, RelayPair, relays
 from tests.builders.stage import Stage
 from tests.e2e.test_two_replicas import holder, instead_of_its_own, two
 
@@ -30,32 +30,32 @@ class Pair:
 
     leader: Daemon
     follower: Daemon
-    between: Between
+    relay_pair: RelayPair
 
 
 @pytest.fixture(scope="module")
-def between(site: Site) -> Iterator[Between]:
+def relay_pair(site: Site) -> Iterator[RelayPair]:
     """Relays for the replicas of this site."""
     with relays(site) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def daemons(site: Site, between: Between) -> Iterator[dict[str, Daemon]]:
+def daemons(site: Site, relay_pair: RelayPair) -> Iterator[dict[str, Daemon]]:
     """Two replicas instead of the site's own process."""
-    with instead_of_its_own(site), two(site, between.settings, by_turns=False) as found:
+    with instead_of_its_own(site), two(site, relay_pair.settings, by_turns=False) as found:
         yield found
 
 
 @pytest.fixture
-def pair(stage: Stage, daemons: dict[str, Daemon], between: Between) -> Iterator[Pair]:
+def pair(stage: Stage, daemons: dict[str, Daemon], relay_pair: RelayPair) -> Iterator[Pair]:
     """Both replicas, up before and after the test."""
     first = holder(stage.site)
     (second,) = daemons.keys() - {first}
     try:
-        yield Pair(daemons[first], daemons[second], between)
+        yield Pair(daemons[first], daemons[second], relay_pair)
     finally:
-        between.disarm()
+        relay_pair.disarm()
         for daemon in daemons.values():
             if not daemon.running:
                 daemon.start()
@@ -63,12 +63,12 @@ def pair(stage: Stage, daemons: dict[str, Daemon], between: Between) -> Iterator
 
 
 @pytest.mark.modes("batch")
-@pytest.mark.parametrize("moment", Passing, ids=lambda moment: moment.name)
+@pytest.mark.parametrize("moment", RequestPhase, ids=lambda moment: moment.name)
 @pytest.mark.parametrize("step", STEPS)
 def test_a_kill_of_the_leader_at_a_step_of_a_gang_leaves_it_whole_on_one_job(
-    stage: Stage, pair: Pair, step: str, moment: Passing
+    stage: Stage, pair: Pair, step: str, moment: RequestPhase
 ) -> None:
-    pods = struck(stage, pair.between, step, moment, pair.leader.kill)
+    pods = gang_with_fault(stage, pair.relay_pair, step, moment, pair.leader.kill)
     assert_whole(stage, pods)
 
 
@@ -78,7 +78,7 @@ def test_a_kill_of_the_leader_at_a_step_of_a_gang_leaves_it_whole_on_one_job(
 def test_a_kill_of_the_leader_before_it_sees_an_answer_leaves_a_gang_whole_in_each_mode(
     stage: Stage, pair: Pair, step: str
 ) -> None:
-    pods = struck(stage, pair.between, step, Passing.SENT, pair.leader.kill)
+    pods = gang_with_fault(stage, pair.relay_pair, step, RequestPhase.SENT, pair.leader.kill)
     assert_whole(stage, pods)
 
 
@@ -87,7 +87,7 @@ def test_a_kill_of_the_leader_before_it_sees_an_answer_leaves_a_gang_whole_in_ea
 def test_a_kill_of_the_follower_while_the_leader_loses_an_answer_leaves_a_gang_whole_on_one_job(
     stage: Stage, pair: Pair, step: str
 ) -> None:
-    pods = struck(stage, pair.between, step, Passing.SENT, pair.follower.kill)
+    pods = gang_with_fault(stage, pair.relay_pair, step, RequestPhase.SENT, pair.follower.kill)
     assert_whole(stage, pods)
     assert pair.leader.running
 
@@ -97,12 +97,12 @@ def test_a_kill_of_the_follower_while_the_leader_loses_an_answer_leaves_a_gang_w
 def test_kills_of_a_leader_and_of_the_next_one_at_steps_of_a_gang_leave_it_whole_on_one_job(
     stage: Stage, pair: Pair, first: str, second: str
 ) -> None:
-    pods = struck(stage, pair.between, first, Passing.SENT, pair.leader.kill)
-    again = Blow(Kth(*STEPS[second]), Passing.BEFORE, pair.follower.kill)
-    pair.between.arm(again)
-    fell = again.struck.wait(60)
-    pair.between.disarm()
-    assert fell, f"the next leader sent no request of {second}: {stage.site.diagnostics()}"
+    pods = gang_with_fault(stage, pair.relay_pair, first, RequestPhase.SENT, pair.leader.kill)
+    again = InjectedFault(NthRequest(*STEPS[second]), RequestPhase.BEFORE, pair.follower.kill)
+    pair.relay_pair.arm(again)
+    fired = again.fired.wait(60)
+    pair.relay_pair.disarm()
+    assert fired, f"the next leader sent no request of {second}: {stage.site.diagnostics()}"
     pair.leader.start()
     pair.follower.start()
     assert_whole(stage, pods)

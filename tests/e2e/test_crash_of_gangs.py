@@ -14,41 +14,41 @@ from extender.domain.wellknown import GANG, GANG_SIZE
 from lab.pods import RUN_FOR
 from lab.site import Site
 from lab.topology import slurm_name
-from tests.builders.crashes import Wire
-from tests.builders.gang_crashes import SETTLED_S, SIZE, STEPS, assert_whole, struck, voted
-from tests.builders.relay import Blow, Passing
-from tests.builders.relays_of_a_site import Between, relays
+from tests.builders.crashes import RequestPattern
+from tests.builders.gang_crashes import SETTLED_S, SIZE, STEPS, assert_whole, gang_with_fault, voted
+from tests.builders.relay import InjectedFault, RequestPhase
+from tests.builders.relays_of_a_site import RelayPair, relays
 from tests.builders.stage import Stage
 from tests.builders.staged_gangs import all_bound, nodes_of
 
 HELD_S = 200.0
 """A Pod that ended while no extender was there holds its node until its kubelet must have heard of that."""
 
-IN_EVERY_RUN = {("binding-2", Passing.BEFORE)}
+IN_EVERY_RUN = {("binding-2", RequestPhase.BEFORE)}
 
 
 @pytest.fixture(scope="module")
-def between(site: Site) -> Iterator[Between]:
+def relay_pair(site: Site) -> Iterator[RelayPair]:
     """Relays for an extender of this site."""
     with relays(site) as found:
         yield found
 
 
 @pytest.fixture
-def alone(stage: Stage, between: Between) -> Iterator[Stage]:
+def alone(stage: Stage, relay_pair: RelayPair) -> Iterator[Stage]:
     """The site's own extender, behind the relays."""
-    stage.site.reconfigure(between.settings)
+    stage.site.reconfigure(relay_pair.settings)
     try:
         yield stage
         stage.finish()
     finally:
-        between.disarm()
+        relay_pair.disarm()
         stage.site.reconfigure()
 
 
 def cases() -> Iterator[object]:
     for name in STEPS:
-        for moment in Passing:
+        for moment in RequestPhase:
             marks = () if (name, moment) in IN_EVERY_RUN else (pytest.mark.slow,)
             yield pytest.param(name, moment, id=f"{name}-{moment.name}", marks=marks)
 
@@ -56,10 +56,10 @@ def cases() -> Iterator[object]:
 @pytest.mark.modes("batch", "allocation", "external", slow=("24.11", "26.05-allocation", "26.05-external"))
 @pytest.mark.parametrize(("step", "moment"), list(cases()))
 def test_a_kill_at_a_step_of_a_gang_leaves_it_whole_on_one_job(
-    alone: Stage, between: Between, step: str, moment: Passing
+    alone: Stage, relay_pair: RelayPair, step: str, moment: RequestPhase
 ) -> None:
     site = alone.site
-    pods = struck(alone, between, step, moment, site.kill_extender)
+    pods = gang_with_fault(alone, relay_pair, step, moment, site.kill_extender)
     site.start_extender()
     assert_whole(alone, pods)
 
@@ -80,20 +80,20 @@ def test_a_kill_after_k_votes_leaves_a_gang_whole_on_one_job(alone: Stage, k: in
 
 @pytest.mark.slow
 @pytest.mark.modes("batch")
-@pytest.mark.parametrize("moment", list(Passing))
+@pytest.mark.parametrize("moment", list(RequestPhase))
 def test_a_kill_while_a_gang_returns_a_node_leaves_the_node_to_slurm_and_the_other_member_to_the_gang(
-    alone: Stage, between: Between, moment: Passing
+    alone: Stage, relay_pair: RelayPair, moment: RequestPhase
 ) -> None:
     site, said = alone.site, {GANG: "ring", GANG_SIZE: "2"}
     stays = alone.pod("ring-0", annotations=said)
     leaves = alone.pod("ring-1", annotations=said | {RUN_FOR: "5s"})
     node, _ = all_bound(alone, [stays, leaves])
     (job,) = alone.jobs()
-    blow = Blow(Wire("POST", r"/job/\d+", says='"required_nodes"'), moment, site.kill_extender)
-    between.arm(blow)
-    fell = blow.struck.wait(60)
-    between.disarm()
-    assert fell, f"no node was returned within a minute: {site.diagnostics()}"
+    fault = InjectedFault(RequestPattern("POST", r"/job/\d+", contains='"required_nodes"'), moment, site.kill_extender)
+    relay_pair.arm(fault)
+    fired = fault.fired.wait(60)
+    relay_pair.disarm()
+    assert fired, f"no node was returned within a minute: {site.diagnostics()}"
     site.start_extender()
     own = {slurm_name(node)}
     site.wait_for(

@@ -12,13 +12,23 @@ from typing import Any
 
 import pytest
 
-from lab.arenas import HERD_EXTERNAL, HERD_WITH_SLURMD
 from lab.build_slurm import RELEASES
 from lab.instants import kube_instants, slurm_instants
+from lab.preemption_sites import CHOICE_EXTERNAL, CHOICE_WITH_SLURMD
 from lab.site import PodRef, Site
-from tests.builders.ends import FENCED_BY_THE_JOB_ITSELF, SHORT, Arena, End, Kind, arena_site, ends, herd, play
+from tests.builders.ends import (
+    FENCED_BY_THE_JOB_ITSELF,
+    SHORT,
+    Arena,
+    End,
+    Kind,
+    arena_site,
+    ends,
+    play,
+    preempt_one_of,
+)
 from tests.builders.gang_ends import (
-    LOOKED_AT,
+    DOWN_REASON,
     GangEnd,
     assert_one_cause,
     begin,
@@ -75,14 +85,14 @@ _numbers = count(1)
 @pytest.fixture(scope="module")
 def arena(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A site where Pods end, with the fence script installed in each of its places."""
-    with arena_site(request.param, tmp_path_factory.mktemp("arenas")) as found:
+    with arena_site(request.param, tmp_path_factory.mktemp("preemption")) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def bare_arena(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A default installation: no Epilog, nothing on slurmctld's machine."""
-    with arena_site(request.param, tmp_path_factory.mktemp("arenas"), (), warned=False) as found:
+    with arena_site(request.param, tmp_path_factory.mktemp("preemption"), (), warned=False) as found:
         yield found
 
 
@@ -137,17 +147,17 @@ def test_in_a_default_installation_nothing_starts_before_the_ended_pod_is_gone_m
 
 @pytest.mark.parametrize("arena", _each_release(), indirect=True, scope="module")
 def test_a_gang_gets_no_job_before_the_fence_of_each_of_its_nodes_has_been_seen_to_work(arena: Site) -> None:
-    own, where = HERD_WITH_SLURMD, arena.namespace(f"unproven-{next(_numbers)}")
+    own, where = CHOICE_WITH_SLURMD, arena.namespace(f"unproven-{next(_numbers)}")
     forget_fences(arena, own.nodes)
-    pods = fenced_gang(arena, GangEnd.CANCEL, GANG_SIZE, "batch", own.safe, where)
+    pods = fenced_gang(arena, GangEnd.CANCEL, GANG_SIZE, "batch", own.never_preempted, where)
     told = arena.event(pods[0], "SlurmRetrying")
-    assert "GangNeedsFence: install the fence script on herd-1, herd-2, herd-3, herd-4" in told
+    assert "GangNeedsFence: install the fence script on choice-1, choice-2, choice-3, choice-4" in told
     arena.elapse(GANG_WAITS_S)
     assert jobs_of(arena, where) == []
-    prove_fences(arena, own.nodes[1:], "batch", own.safe, where)
+    prove_fences(arena, own.nodes[1:], "batch", own.never_preempted, where)
     arena.elapse(GANG_WAITS_S)
     assert jobs_of(arena, where) == [], "one of its nodes has no evidence"
-    prove_fences(arena, own.nodes[:1], "batch", own.safe, where)
+    prove_fences(arena, own.nodes[:1], "batch", own.never_preempted, where)
     assert sorted(arena.bound(pod, timeout_s=120) for pod in pods) == sorted(own.nodes)
     end_of(arena, pods)
 
@@ -159,14 +169,14 @@ def test_a_gang_gets_no_job_before_the_fence_of_each_of_its_nodes_has_been_seen_
 )
 @pytest.mark.parametrize(("arena", "mode"), _modes(quick=True), indirect=["arena"], scope="module")
 def test_what_ends_the_job_of_a_gang_ends_every_member_with_one_cause(arena: Site, mode: str, end: GangEnd) -> None:
-    own = HERD_EXTERNAL if mode == "external" else HERD_WITH_SLURMD
+    own = CHOICE_EXTERNAL if mode == "external" else CHOICE_WITH_SLURMD
     where = arena.namespace(f"one-cause-{next(_numbers)}")
-    prove_fences(arena, own.nodes, mode, own.safe, where)
-    pods = fenced_gang(arena, end, GANG_SIZE, mode, own.calm, where, cpus=14)
+    prove_fences(arena, own.nodes, mode, own.never_preempted, where)
+    pods = fenced_gang(arena, end, GANG_SIZE, mode, own.preempted_at_once, where, cpus=14)
     for pod in pods:
         arena.bound(pod, timeout_s=120)
     (job,) = jobs_of(arena, where)
-    native = [Arena(arena, own.nodes[1], where).submit(mode, own.over, 7)] if end is GangEnd.PREEMPT else []
+    native = [Arena(arena, own.nodes[1], where).submit(mode, own.preempting, 7)] if end is GangEnd.PREEMPT else []
     begin(arena, end, job, own)
     assert_one_cause(arena, end, pods)
     for pod in pods:
@@ -185,7 +195,7 @@ def end_of(site: Site, pods: list[PodRef]) -> None:
         site.gone(pod, timeout_s=60)
     for line in site.slurm.run("sinfo", "-h", "-R", "-o", "%N %E").splitlines():
         node, _, reason = line.partition(" ")
-        if reason.strip() == LOOKED_AT:
+        if reason.strip() == DOWN_REASON:
             site.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
     site.wait_for(lambda: not site.squeue(), "no job is left", timeout_s=60)
     site.wait_for(lambda: not site.slurm.run("sinfo", "-h", "-R", "-o", "%N %E").strip(), "no node is drained or down")
@@ -196,8 +206,8 @@ def end_of(site: Site, pods: list[PodRef]) -> None:
 def test_one_preemptor_costs_no_bystander(
     arena: Site, mode: str, kind: Kind, record_property: Callable[[str, object], None]
 ) -> None:
-    grounds = HERD_EXTERNAL if mode == "external" else HERD_WITH_SLURMD
-    lost, seconds = herd(arena, grounds, mode, kind, arena.namespace(f"herd-{next(_numbers)}"), grace_s=12)
+    own = CHOICE_EXTERNAL if mode == "external" else CHOICE_WITH_SLURMD
+    lost, seconds = preempt_one_of(arena, own, mode, kind, arena.namespace(f"choice-{next(_numbers)}"), grace_s=12)
     row = {"mode": mode, "preemption": str(kind), "victims": str(lost), "until the preemptor ran, s": f"{seconds:.1f}"}
     record_property("table: Victims of one preemptor among four nodes full of Pods", row)
     assert lost <= (1 if kind is Kind.WARNED else 2)

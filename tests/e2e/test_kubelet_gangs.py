@@ -12,7 +12,7 @@ from lab.build_slurm import RELEASES
 from lab.kubelet_site import KubeletSite
 from lab.pods import container
 from lab.site import PodRef, QueuedJob
-from tests.builders.ends import grounds
+from tests.builders.ends import partitions_for
 from tests.builders.gang_ends import GangEnd, assert_one_cause, begin, fenced_gang, jobs_of, prove_fences
 from tests.builders.process_ends import PROBE, VICTIM_CPUS, RealArena, real_site
 
@@ -68,16 +68,24 @@ def started_gang(
     site: KubeletSite, end: GangEnd, mode: str, where: str
 ) -> tuple[list[PodRef], list[RealArena], QueuedJob]:
     """Start a gang whose members are probes named as their Pods. Return them, their nodes by rank, and their job."""
-    own = grounds(mode)
+    own = partitions_for(mode)
     nodes = [name for name in site.nodes if name.startswith(f"{own.prefix}arena")]
     for node in nodes:
         site.probe_folder(node)
-    prove_fences(site, nodes, mode, own.calm, where, grace_s=1, containers=[container("exec sleep 60", memory="64Mi")])
+    prove_fences(
+        site,
+        nodes,
+        mode,
+        own.preempted_at_once,
+        where,
+        grace_s=1,
+        containers=[container("exec sleep 60", memory="64Mi")],
+    )
     pods = []
     for rank in range(SIZE):
         options = LEAVES if end is GangEnd.SHRINK and rank == SIZE - 1 else STAYS
         spec = member(site, nodes[0], f"{where}-{rank}", options)
-        pods += fenced_gang(site, end, SIZE, mode, own.calm, where, ranks=[rank], grace_s=GRACE_S, **spec)
+        pods += fenced_gang(site, end, SIZE, mode, own.preempted_at_once, where, ranks=[rank], grace_s=GRACE_S, **spec)
     arenas = [RealArena(site, site.bound(pod, timeout_s=120), where) for pod in pods]
     for rank, arena in enumerate(arenas):
         arena.started(f"{where}-{rank}")
@@ -110,9 +118,9 @@ def leave_as_it_was(site: KubeletSite, pods: Sequence[PodRef], jobs: Sequence[in
 def test_no_job_starts_on_a_node_of_a_gang_beside_a_process_of_its_member(
     three: KubeletSite, mode: str, end: GangEnd, record_property: Callable[[str, object], None]
 ) -> None:
-    site, own, where = three, grounds(mode), three.namespace(f"gang-{next(_numbers)}")
+    site, own, where = three, partitions_for(mode), three.namespace(f"gang-{next(_numbers)}")
     pods, arenas, job = started_gang(site, end, mode, where)
-    partition = own.over if end is GangEnd.PREEMPT else own.calm
+    partition = own.preempting if end is GangEnd.PREEMPT else own.preempted_at_once
     left = list(enumerate(arenas))[-1:] if end.keeps_the_others else list(enumerate(arenas))
     native = {rank: arena.submit(mode, partition) for rank, arena in left}
     begin(site, end, job, own)

@@ -14,7 +14,7 @@ from lab.images import ABSENT_IMAGE
 from lab.kubelet_site import KubeletSite
 from lab.pods import container
 from lab.site import PodRef
-from tests.builders.ends import grounds
+from tests.builders.ends import partitions_for
 from tests.builders.process_ends import (
     SLOW,
     RealArena,
@@ -85,7 +85,7 @@ def namespace(site: KubeletSite) -> str:
 def real_pod(site: KubeletSite, name: str, where: str, **spec: Any) -> PodRef:
     """A Pod with one container that ends at SIGTERM unless `spec` has others."""
     script = 'trap "exit 0" TERM; while :; do sleep 0.1; done'
-    annotations = {MODE: "auto", PARTITION: grounds("auto").calm}
+    annotations = {MODE: "auto", PARTITION: partitions_for("auto").preempted_at_once}
     return site.pod(name, where, annotations=annotations, **{"containers": [container(script, memory="64Mi")], **spec})
 
 
@@ -183,7 +183,7 @@ def test_processes_outlive_a_forced_deletion_and_their_node_is_held(real: Kubele
     node = next(iter(real.nodes))
     arena = RealArena(real, node, where)
     end = RealEnd(RealKind.THEN_FORCED, "batch", 8)
-    pod = arena.pod("forced", end, "calm", 2, "-linger -1s")
+    pod = arena.pod("forced", end, partitions_for("batch").preempted_at_once, 2, "-linger -1s")
     arena.started("forced")
     (job,) = jobs_of(real, pod)
     began = now()
@@ -213,7 +213,7 @@ def test_twenty_pods_in_turnover_are_never_rejected_by_their_kubelet(real: Kubel
             where,
             cpus=7,
             grace_s=1 + number % 3,
-            annotations={MODE: "auto", PARTITION: "calm"},
+            annotations={MODE: "auto", PARTITION: partitions_for("auto").preempted_at_once},
             **probed(folder, f"turn-{number}", f"-shared -run-for {1 + number % 3}s", cpus=7),
         )
         for number in range(20)

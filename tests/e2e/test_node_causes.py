@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders.stage import OURS, Stage
+from tests.builders.stage import DRAIN_MARK, Stage
 from tests.e2e.test_node_states import drained, slurm_node
 
 pytestmark = pytest.mark.modes("batch", slow=("24.11",))
@@ -32,7 +32,7 @@ def drains(stage: Stage, node: str, why: str, *, timeout_s: float = 20) -> None:
     site = stage.site
     site.wait_for(lambda: drained(stage, node), f"the drain: {why}", timeout_s=timeout_s)
     said = slurm_node(stage, node)
-    assert f"Reason={OURS}" in said
+    assert f"Reason={DRAIN_MARK}" in said
     assert why in said
     site.slurm.run("scontrol", "update", f"nodename={node}", "state=undrain")
     site.wait_for(lambda: drained(stage, node), "the drain is put back", timeout_s=20)

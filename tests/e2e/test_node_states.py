@@ -24,7 +24,7 @@ from lab.extender import PROGRAM
 from lab.probe import request
 from lab.site import Site
 from lab.slurm_conf import HOME
-from tests.builders.stage import OURS, Stage
+from tests.builders.stage import DRAIN_MARK, Stage
 
 LOCK, KEY = "etc/lock.sh", "etc/lock.key"
 WISHES = {
@@ -78,7 +78,7 @@ def test_a_cordon_drains_slurm_s_node_for_as_long_as_it_lasts_and_comes_to_no_co
     site, node = stage.site, stage.family.nodes[-1]
     with cordoned(stage, node):
         site.wait_for(lambda: drained(stage, node), "the cordon arrives in Slurm", timeout_s=10)
-        assert f"Reason={OURS}" in slurm_node(stage, node)
+        assert f"Reason={DRAIN_MARK}" in slurm_node(stage, node)
         assert f"Node {node} is cordoned" in slurm_node(stage, node)
         site.slurm.run("scontrol", "update", f"nodename={node}", "state=undrain")
         site.wait_for(lambda: drained(stage, node), "the drain is put back", timeout_s=10)
@@ -142,7 +142,7 @@ def test_a_fail_stands_on_the_node_and_a_cordon_writes_nothing_over_it(stage: St
             assert "Reason=bad fan" in slurm_node(stage, node)
             assert [job.state for job in site.squeue() if job.job_id == waits] == ["PENDING"]
             site.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
-            site.wait_for(lambda: f"Reason={OURS}" in slurm_node(stage, node), "the cordon arrives", timeout_s=20)
+            site.wait_for(lambda: f"Reason={DRAIN_MARK}" in slurm_node(stage, node), "the cordon arrives", timeout_s=20)
     finally:
         if "FAIL" in slurm_node(stage, node):
             site.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
@@ -202,7 +202,7 @@ def test_a_node_that_is_down_keeps_its_words_behind_the_extenders_drain_and_come
         site.slurm.run("scontrol", "update", f"nodename={node}", "state=down", "reason=bad fan, ticket 4711")
         with cordoned(stage, node):
             site.wait_for(lambda: drained(stage, node), "the cordon arrives in Slurm", timeout_s=20)
-            assert f"Reason={OURS}" in slurm_node(stage, node)
+            assert f"Reason={DRAIN_MARK}" in slurm_node(stage, node)
             down = f"Slurm node {node} is DOWN: bad fan, ticket 4711"
             site.wait_for(lambda: condition(stage, node) == ("False", down), "the condition behind it", timeout_s=30)
         site.wait_for(lambda: "Reason=bad fan, ticket 4711 [" in slurm_node(stage, node), "the words", timeout_s=30)
@@ -214,7 +214,7 @@ def test_a_node_that_is_down_keeps_its_words_behind_the_extenders_drain_and_come
             site.wait_for(lambda: drained(stage, node), "the cordon arrives in Slurm", timeout_s=20)
             site.slurm.kill_slurmd(node)
             site.wait_for(lambda: " State=DOWN" in slurm_node(stage, node), "it is down", timeout_s=90)
-            assert f"Reason={OURS}" in slurm_node(stage, node)  # slurmctld writes over no reason
+            assert f"Reason={DRAIN_MARK}" in slurm_node(stage, node)  # slurmctld writes over no reason
         site.wait_for(lambda: "Reason=Not responding" in slurm_node(stage, node), "Slurm's words", timeout_s=30)
         site.slurm.start_slurmd(node)
         site.wait_for(lambda: condition(stage, node)[0] == "True", "it is back", timeout_s=60)

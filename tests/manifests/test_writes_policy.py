@@ -74,8 +74,8 @@ def pod(name: str, scheduler: str = "slurm", *, noted: dict[str, str] | None = N
 
 GATES = [{"name": wellknown.GATE}, {"name": "example.org/other"}]
 MADE = [
-    pod("ours"),
-    pod("theirs", "default-scheduler"),
+    pod("own"),
+    pod("other", "default-scheduler"),
     pod("placed", nodeName=NODE),
     pod("gated", schedulingGates=GATES),
     pod("gated-theirs", "default-scheduler", schedulingGates=GATES),

@@ -249,6 +249,6 @@ def test_a_gang_that_is_granted_again_and_again() -> None:
         await asyncio.sleep(400)
         job = replace(job_of(site))
         for _ in range(MOST_GRANTS + 1):
-            invariants._hear_of_job("started", job)
+            invariants._on_job_event("started", job)
 
     assert broken_by(act) == {Invariant.GANG_LOOP}

@@ -83,7 +83,7 @@ class Shortages:
         shortage = self._all.setdefault(node, Shortage(why, slurm, next_try=self._clock.now() + TRY_FIRST))
         shortage.why, shortage.before = why, slurm
         if shortage.phase is not ShortagePhase.FULL:
-            self._full_again(node, shortage)
+            self._full_again(shortage)
         self._hold(node)
 
     def check(self, node: str, queued: bool) -> bool:
@@ -105,14 +105,14 @@ class Shortages:
                 shortage.phase, shortage.since = ShortagePhase.LIFTED, now
                 return True
             case ShortagePhase.QUEUING | ShortagePhase.LIFTED if now - shortage.since >= START_WITHIN:
-                self._full_again(node, shortage)
+                self._full_again(shortage)
                 self._hold(node)
                 return True
             case _:
                 pass
         return False
 
-    def _full_again(self, node: str, shortage: Shortage) -> None:
+    def _full_again(self, shortage: Shortage) -> None:
         shortage.tries += 1
         pause = Backoff(TRY_FIRST, TRY_MOST).after(shortage.tries + 1)
         shortage.phase, shortage.next_try = ShortagePhase.FULL, self._clock.now() + pause

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from extender.domain.devices.views import SliceDevice
@@ -131,8 +130,3 @@ class DeviceMap:
     def knows(self, device_class: str) -> bool:
         """Return whether Slurm chooses the devices of a DeviceClass."""
         return device_class in self._by_class or self.is_cpus(device_class)
-
-    def lines_of(self, given: Iterable[Device]) -> tuple[DeviceLine, ...]:
-        """Return the lines of devices that Slurm allocated."""
-        there = tuple(given)
-        return tuple(line for line in self.lines if any(line.counts(one) for one in there))

@@ -50,11 +50,6 @@ class Transition:
     doubted: bool = False
     """Only if Slurm still says so after `Timing.doubt`; until then the Event alone follows."""
 
-    @property
-    def ends_pods(self) -> bool:
-        """Return whether running Pods are ended."""
-        return self.state is State.LOST
-
     def described(self, timing: Timing) -> str:
         """Return `text` with the waits filled in."""
         return self.text.format(doubt=f"{timing.doubt:g}")

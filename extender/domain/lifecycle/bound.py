@@ -134,7 +134,9 @@ def _update_answered(p: Placeholder, bound: BoundState, event: e.UpdateAnswered,
     if event.done:
         p = replace(p, submitted_request=event.request)
         bound = replace(bound, job=replace(bound.job, rejected_update=None))
-        announcement = announce(p, Reason.JOB_UPDATED, f"Slurm job {event.job_id} was updated to the Pod's new settings.")
+        announcement = announce(
+            p, Reason.JOB_UPDATED, f"Slurm job {event.job_id} was updated to the Pod's new settings."
+        )
     else:
         bound = replace(bound, job=replace(bound.job, rejected_update=event.request))
         text = f"Slurm job {event.job_id} keeps its previous settings: {event.text}"

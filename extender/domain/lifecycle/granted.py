@@ -195,7 +195,9 @@ def _unfenced(p: Placeholder, _granted: GrantedState, event: e.AllocationUnfence
 
 
 def _release_for(p: Placeholder, node: str, text: str, at: At) -> Step:
-    announcement = announce(p, Reason.ALLOCATION_RELEASED, f"Node {node} of Slurm job {p.job_id} is released: {text}", True)
+    announcement = announce(
+        p, Reason.ALLOCATION_RELEASED, f"Node {node} of Slurm job {p.job_id} is released: {text}", True
+    )
     p = delay_next_attempt(replace(p, refused_nodes=p.refused_nodes | {node}), at)
     return release_job(p, f"Node {node}: {text}", at, announcement)
 

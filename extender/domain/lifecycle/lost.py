@@ -51,7 +51,9 @@ def _end_answered(p: Placeholder, lost: LostState, event: e.EvictAnswered, at: A
     deadline = lost.lost_at + at.timing.eviction_deadline
     next_try = at.now + max(event.retry_after_s, at.timing.end_retry)
     text = f"A disruption budget blocks the eviction, for {at.timing.eviction_deadline:g} s at most. {lost.end_text}"
-    announcements: list[c.Command] = [announce(p, Reason.EVICTION_BLOCKED_BY_PDB, text, True)] if text != p.reason else []
+    announcements: list[c.Command] = (
+        [announce(p, Reason.EVICTION_BLOCKED_BY_PDB, text, True)] if text != p.reason else []
+    )
     return replace(p, wake_at=max(at.now, min(next_try, deadline)), reason=text), announcements
 
 

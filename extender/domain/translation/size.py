@@ -68,7 +68,9 @@ def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy, 
             ]
         else:
             end = "Slurm accounts for none of them"
-            notices += [Notice(Reason.NOT_ACCOUNTED_BY_SLURM, f"{sentence}; {end}") for sentence in _others(chosen, gres)]
+            notices += [
+                Notice(Reason.NOT_ACCOUNTED_BY_SLURM, f"{sentence}; {end}") for sentence in _others(chosen, gres)
+            ]
     return Size(
         max(size.cpus for size in sizes),
         0 if whole else max(size.memory_mb for size in sizes),

@@ -167,7 +167,9 @@ class MissingJobTracker:
             self.count.held[Orphan.POD] += 1
             _log.error("eviction_paused", pod=_names(refs), workload=key, job_id=job_id)
         for ref in refs:
-            announcement = Announcement("Pod", ref.namespace, ref.name, ref.uid, Reason.EVICTION_PAUSED, text, warning=True)
+            announcement = Announcement(
+                "Pod", ref.namespace, ref.name, ref.uid, Reason.EVICTION_PAUSED, text, warning=True
+            )
             self._announcer.announce(announcement)
         self._notify(key, True)
 

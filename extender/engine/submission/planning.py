@@ -238,7 +238,8 @@ class NodeCapacityIndex:
             offers[name] = has
         if not offers:
             return ""
-        return f"No Slurm node that the Pod may use is large enough for it. {room.closest('Slurm node', requested, offers)}"
+        closest = room.closest("Slurm node", requested, offers)
+        return f"No Slurm node that the Pod may use is large enough for it. {closest}"
 
     def _too_small(self, requested: Amounts) -> frozenset[str]:
         key = frozenset(requested.items())

@@ -32,8 +32,3 @@ class Described:
         if self.sort is Sort.HISTOGRAM:
             return (f"{whole}_bucket", f"{whole}_count", f"{whole}_sum")
         return (whole,)
-
-    @property
-    def seen_labels(self) -> frozenset[str]:
-        """Return its labels as Prometheus has them."""
-        return frozenset(self.labels) | ({"le"} if self.sort is Sort.HISTOGRAM else frozenset())

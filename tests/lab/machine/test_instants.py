@@ -16,7 +16,7 @@ LOG = """\
 [1970-01-01T00:01:40.250] _slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=1 uid 0
 [1970-01-01T00:01:40.300] update_node: node arena-1 reason set to: slurm-extender: Pod a/victim outlives its job 1
 [1970-01-01T00:01:41.000] update_node: node arena-2 reason set to: broken fan
-[1970-01-01T00:01:50.125] sched: Allocate JobId=2 NodeList=arena-1 #CPUs=7 Partition=calm
+[1970-01-01T00:01:50.125] sched: Allocate JobId=2 NodeList=arena-1 #CPUs=7 Partition=preempted-at-once
 [1970-01-01T00:01:51.000] Time limit exhausted for JobId=3
 [1970-01-01T00:01:52.000] preempted JobId=4 has been killed to reclaim resources for JobId=5
 [1970-01-01T00:01:53.000] Killing JobId=6 on failed node arena-6

@@ -15,7 +15,7 @@ def test_a_restore_that_brings_an_older_object_of_the_same_name_back_says_that_t
     saved = storage.save()
     storage.remove(KEY)
     newer = storage.put(KEY, _named(storage))
-    storage.listen(lambda happening: told.append((happening.type, happening.object["metadata"]["uid"])))
+    storage.listen(lambda event: told.append((event.type, event.object["metadata"]["uid"])))
     storage.restore(saved)
     assert told == [("DELETED", newer["metadata"]["uid"]), ("ADDED", older["metadata"]["uid"])]
 

@@ -1,4 +1,4 @@
-"""The process is killed in every moment of everything that it does; the list of deeds is made from the code."""
+"""Kill the process in every moment of every operation; the list of operations is made from the code."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from enum import StrEnum
 import pytest
 
 from simulator.cluster import ConditionTimeout
-from tests.builders.actions import ADAPTERS, DEEDS, name_deeds, ports_that_ask
-from tests.builders.crash_points import Killer, Moment, moments_of
-from tests.builders.occasions import (
-    BYSTANDER,
-    OCCASIONS,
-    PACE,
-    Occasion,
-    Promises,
-    afterwards,
-    begin,
-    promises,
-)
+from tests.builders.actions import ADAPTERS, OPERATIONS, observe_operations, ports_that_ask
+from tests.builders.crash_points import Moment, ProcessKiller, moments_of
 from tests.builders.process_site import Site
 from tests.builders.replicas import replicas
+from tests.builders.triggers import (
+    BYSTANDER,
+    PACE,
+    TRIGGERS,
+    InvariantMonitor,
+    Trigger,
+    afterwards,
+    begin,
+    monitor_invariants,
+)
 
 pytestmark = pytest.mark.looptime
 
@@ -37,122 +37,132 @@ class Again(StrEnum):
 
     AT_ONCE = "at once"
     LATER = "five minutes later"
-    TWICE = "and killed in the same deed once more"
+    TWICE = "and killed in the same operation once more"
 
 
 def cases() -> Iterator[object]:
-    """Every deed, occasion and moment, and every way of starting again.
+    """Yield every operation, trigger and moment, with every way of starting again.
 
-    Of the last, one belongs to the quick tests, in turn; and of the moments, but for some deeds.
+    Of the last, one belongs to the quick tests, in turn; and of the moments, except for some operations.
     """
     number = 0
-    for row, (deed, occasions) in enumerate(OCCASIONS.items()):
-        for which, occasion in enumerate(occasions):
-            for place, moment in enumerate(moments_of(deed)):
+    for row, (operation, triggers) in enumerate(TRIGGERS.items()):
+        for which, trigger in enumerate(triggers):
+            for place, moment in enumerate(moments_of(operation)):
                 number += 1
-                shown = deed in ALL_MOMENTS or place == row % len(Moment)
+                shown = operation in ALL_MOMENTS or place == row % len(Moment)
                 for turn, again in enumerate(Again):
                     quick = turn == number % len(Again) and which == 0 and shown
                     marks = () if quick else (pytest.mark.slow,)
                     yield pytest.param(
-                        deed, occasion, moment, again, id=f"{deed}-{which}-{moment.name}-{again.name}", marks=marks
+                        operation,
+                        trigger,
+                        moment,
+                        again,
+                        id=f"{operation}-{which}-{moment.name}-{again.name}",
+                        marks=marks,
                     )
 
 
 class Lives:
-    """The witness of the life that is led now."""
+    """Hold the observer of the running process."""
 
     def __init__(self) -> None:
-        self.now: Killer | None = None
+        self.now: ProcessKiller | None = None
 
 
 @pytest.fixture
 def lives(monkeypatch: pytest.MonkeyPatch) -> Lives:
     found = Lives()
-    name_deeds(monkeypatch, lambda: found.now)
+    observe_operations(monkeypatch, lambda: found.now)
     return found
 
 
-def test_there_is_an_occasion_for_everything_that_the_extender_does() -> None:
-    assert set(OCCASIONS) == set(DEEDS)
+def test_there_is_a_trigger_for_everything_that_the_extender_does() -> None:
+    assert set(TRIGGERS) == set(OPERATIONS)
     assert set(ADAPTERS) == set(ports_that_ask())
 
 
-@pytest.mark.parametrize(("deed", "occasion", "moment", "again"), list(cases()))
-async def test_a_crash_in_any_moment_of_any_deed_loses_and_doubles_nothing(
-    site: Site, lives: Lives, deed: str, occasion: Occasion, moment: Moment, again: Again
+@pytest.mark.parametrize(("operation", "trigger", "moment", "again"), list(cases()))
+async def test_a_crash_in_any_moment_of_any_operation_loses_and_doubles_nothing(
+    site: Site, lives: Lives, operation: str, trigger: Trigger, moment: Moment, again: Again
 ) -> None:
-    site.config = PACE + occasion.config
-    occasion.equip(site)
-    killer = Killer(deed, moment)
-    async with promises(site, occasion) as kept:
-        await until_killed(site, lives, occasion, killer, kept)
+    site.config = PACE + trigger.config
+    trigger.equip(site)
+    killer = ProcessKiller(operation, moment)
+    async with monitor_invariants(site, trigger) as monitor:
+        await until_killed(site, lives, trigger, killer, monitor)
         if again is Again.LATER:
             await asyncio.sleep(300)
         if again is Again.TWICE:
             await live(site, lives, killer, within=60)
         lives.now = None
         async with site.running():
-            await afterwards(site, occasion, kept)
+            await afterwards(site, trigger, monitor)
 
 
 def cases_of_two() -> list[object]:
-    """Every deed and moment but those that need a start; one moment in the middle of four deeds is quick."""
+    """Return every operation and moment that needs no start; one moment in the middle of four operations is quick."""
     return [
         pytest.param(
-            deed,
-            occasion,
+            operation,
+            trigger,
             moment,
-            id=f"{deed}-{which}-{moment.name}",
-            marks=() if moment is Moment.SENT and not which and deed in QUICK_FOR_TWO else (pytest.mark.slow,),
+            id=f"{operation}-{which}-{moment.name}",
+            marks=() if moment is Moment.SENT and not which and operation in QUICK_FOR_TWO else (pytest.mark.slow,),
         )
-        for deed, occasions in OCCASIONS.items()
-        for which, occasion in enumerate(occasions)
-        for moment in moments_of(deed)
-        if not occasion.alone
+        for operation, triggers in TRIGGERS.items()
+        for which, trigger in enumerate(triggers)
+        for moment in moments_of(operation)
+        if not trigger.alone
     ]
 
 
-@pytest.mark.parametrize(("deed", "occasion", "moment"), cases_of_two())
+@pytest.mark.parametrize(("operation", "trigger", "moment"), cases_of_two())
 async def test_another_replica_continues_where_a_leader_was_killed_in_an_action(
-    site: Site, lives: Lives, deed: str, occasion: Occasion, moment: Moment
+    site: Site, lives: Lives, operation: str, trigger: Trigger, moment: Moment
 ) -> None:
-    killer = Killer(deed, moment)
-    occasion.equip(site)
-    async with promises(site, occasion) as kept, replicas(site, tap=killer.tap, config=occasion.config) as both:
+    killer = ProcessKiller(operation, moment)
+    trigger.equip(site)
+    async with (
+        monitor_invariants(site, trigger) as monitor,
+        replicas(site, tap=killer.tap, config=trigger.config) as both,
+    ):
         first, _ = await both.led()
-        killer.die, lives.now = first.kill, killer
-        await begin(site, occasion)
-        kept.job = site.jobs_of(BYSTANDER)[0].job_id
+        killer.end_process, lives.now = first.kill, killer
+        await begin(site, trigger)
+        monitor.job = site.jobs_of(BYSTANDER)[0].job_id
         killer.arm()
-        await occasion.cause(site)
-        await site.until(lambda: killer.struck, f"{deed}, {moment}", within=120)
+        await trigger.cause(site)
+        await site.until(lambda: killer.fired, f"{operation}, {moment}", within=120)
         lives.now = None
         await both.led(other_than=first)
-        await afterwards(site, occasion, kept)
+        await afterwards(site, trigger, monitor)
 
 
-async def until_killed(site: Site, lives: Lives, occasion: Occasion, killer: Killer, kept: Promises) -> None:
-    """Live until the blow falls."""
-    async with site.dying() if occasion.alone else site.dying(tap=killer.tap) as die:
-        if not occasion.alone:
-            killer.die, lives.now = die, killer
-        await begin(site, occasion)
-        kept.job = site.jobs_of(BYSTANDER)[0].job_id
-        if not occasion.alone:
+async def until_killed(
+    site: Site, lives: Lives, trigger: Trigger, killer: ProcessKiller, monitor: InvariantMonitor
+) -> None:
+    """Run an extender until it is killed."""
+    async with site.dying() if trigger.alone else site.dying(tap=killer.tap) as die:
+        if not trigger.alone:
+            killer.end_process, lives.now = die, killer
+        await begin(site, trigger)
+        monitor.job = site.jobs_of(BYSTANDER)[0].job_id
+        if not trigger.alone:
             killer.arm()
-            await occasion.cause(site)
-            await site.until(lambda: killer.struck, f"{killer.deed}, {killer.moment}", within=120)
-    if occasion.alone:
-        await occasion.cause(site)
-        assert await live(site, lives, killer, within=120), f"no {killer.deed}, {killer.moment}"
+            await trigger.cause(site)
+            await site.until(lambda: killer.fired, f"{killer.operation}, {killer.moment}", within=120)
+    if trigger.alone:
+        await trigger.cause(site)
+        assert await live(site, lives, killer, within=120), f"no {killer.operation}, {killer.moment}"
 
 
-async def live(site: Site, lives: Lives, killer: Killer, *, within: float) -> bool:
-    """A life that ends in the blow, or after so many seconds without one; whether it fell."""
+async def live(site: Site, lives: Lives, killer: ProcessKiller, *, within: float) -> bool:
+    """Run an extender until it is killed, or for `within` seconds; return whether it was killed."""
     async with site.dying(ready=False, tap=killer.tap) as die:
-        killer.die, lives.now = die, killer
+        killer.end_process, lives.now = die, killer
         killer.arm()
         with suppress(ConditionTimeout):
-            await site.until(lambda: killer.struck, "the blow", within)
-    return killer.struck
+            await site.until(lambda: killer.fired, "the kill", within)
+    return killer.fired

@@ -1,4 +1,4 @@
-"""The leader stands still in the middle of a deed, another replica takes over, and the former one goes on."""
+"""The leader stands still in the middle of an operation, another replica takes over, and the former one goes on."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-from tests.builders.actions import name_deeds
-from tests.builders.crash_points import Moment, Orderly
-from tests.builders.occasions import BYSTANDER, OCCASIONS, afterwards, begin, promises
+from tests.builders.actions import observe_operations
+from tests.builders.crash_points import GracefulStopper, Moment
 from tests.builders.process_site import Site
 from tests.builders.replicas import replicas
+from tests.builders.triggers import BYSTANDER, TRIGGERS, afterwards, begin, monitor_invariants
 
 pytestmark = pytest.mark.looptime
 
-DEEDS = (
+OPERATIONS = (
     *("SubmitJob", "CancelJob", "UpdateJob", "FollowCandidates", "NoteCancelled", "SlurmForeignPods.hold"),
     *("EndPod", "WakePod", "Pods.bind", "DrainNode", "ResumeNode"),
     *("KubeNodes.mark", "ExternalNodes.create", "ExternalNodes.delete"),
@@ -26,34 +26,34 @@ LATE_S = 6.0
 
 
 def cases() -> list[object]:
-    """Before a deed's request leaves, while it is out, and when it is answered. Quick: the request that never left."""
+    """Return each operation before its request leaves, while it is out, and when it is answered. Quick: the first."""
     return [
         pytest.param(
-            deed,
+            operation,
             moment,
-            id=f"{deed}-{moment.name}",
-            marks=() if deed in QUICK and moment is Moment.BEFORE else (pytest.mark.slow,),
+            id=f"{operation}-{moment.name}",
+            marks=() if operation in QUICK and moment is Moment.BEFORE else (pytest.mark.slow,),
         )
-        for deed in DEEDS
+        for operation in OPERATIONS
         for moment in (Moment.BEFORE, Moment.SENT, Moment.ANSWERED)
     ]
 
 
-@pytest.mark.parametrize(("deed", "moment"), cases())
+@pytest.mark.parametrize(("operation", "moment"), cases())
 async def test_a_leader_that_stood_still_while_another_took_over_writes_nothing_more_and_ends(
-    site: Site, monkeypatch: pytest.MonkeyPatch, deed: str, moment: Moment
+    site: Site, monkeypatch: pytest.MonkeyPatch, operation: str, moment: Moment
 ) -> None:
-    occasion = next(one for one in OCCASIONS[deed] if not one.alone)
-    orderly = Orderly(deed, moment)
-    name_deeds(monkeypatch, lambda: orderly if orderly.armed else None)
-    async with promises(site, occasion) as kept, replicas(site, tap=orderly.tap) as both:
+    trigger = next(one for one in TRIGGERS[operation] if not one.alone)
+    stopper = GracefulStopper(operation, moment)
+    observe_operations(monkeypatch, lambda: stopper if stopper.armed else None)
+    async with monitor_invariants(site, trigger) as monitor, replicas(site, tap=stopper.tap) as both:
         first, _ = await both.led()
-        orderly.die = first.stop
-        await begin(site, occasion)
-        kept.job = site.jobs_of(BYSTANDER)[0].job_id
-        orderly.arm()
-        await occasion.cause(site)
-        await site.until(lambda: orderly.struck, f"{deed}, {moment}", within=120)
+        stopper.end_process = first.stop
+        await begin(site, trigger)
+        monitor.job = site.jobs_of(BYSTANDER)[0].job_id
+        stopper.arm()
+        await trigger.cause(site)
+        await site.until(lambda: stopper.fired, f"{operation}, {moment}", within=120)
         await both.led(other_than=first)
         await asyncio.sleep(LATE_S)
         sent = len(_writes(first.network.writes))
@@ -61,7 +61,7 @@ async def test_a_leader_that_stood_still_while_another_took_over_writes_nothing_
         await first.wait()
         assert first.exit_code == 1
         assert _writes(first.network.writes)[sent:] == []
-        await afterwards(site, occasion, kept)
+        await afterwards(site, trigger, monitor)
 
 
 def _writes(lines: list[str]) -> list[str]:

@@ -11,8 +11,8 @@ from extender.domain.wellknown import GATE
 from simulator.kube.faults import KubeFault
 from simulator.kube.objects import Json
 from simulator.slurm.records import SimNode
-from tests.builders.actions import name_deeds
-from tests.builders.crash_points import Killer, Moment
+from tests.builders.actions import observe_operations
+from tests.builders.crash_points import Moment, ProcessKiller
 from tests.builders.gang_pods import bound, gang
 from tests.builders.process_site import Site, a_site
 
@@ -22,15 +22,15 @@ SIZE = 3
 TAINT = {"key": "x", "value": "y", "effect": "NoSchedule"}
 
 
-class KthKiller(Killer):
-    """Strikes the k-th time that its moment comes."""
+class NthRequestKiller(ProcessKiller):
+    """End the process the k-th time that its moment comes."""
 
-    def __init__(self, deed: str, moment: Moment, k: int) -> None:
-        super().__init__(deed, moment)
+    def __init__(self, operation: str, moment: Moment, k: int) -> None:
+        super().__init__(operation, moment)
         self._left = k
 
-    def _is_it(self, deed: str, moment: Moment) -> bool:
-        if not super()._is_it(deed, moment):
+    def _is_it(self, operation: str, moment: Moment) -> bool:
+        if not super()._is_it(operation, moment):
             return False
         self._left -= 1
         return self._left == 0
@@ -51,16 +51,16 @@ async def whole(site: Site, names: list[str]) -> None:
 async def test_edge_case_9_a_crash_at_the_kth_binding_leaves_a_whole_gang_on_its_job(
     site: Site, monkeypatch: pytest.MonkeyPatch, k: int, moment: Moment
 ) -> None:
-    killer = KthKiller("Pods.bind", moment, k)
-    witness: list[Killer] = [killer]
-    name_deeds(monkeypatch, lambda: witness[0] if witness else None)
+    killer = NthRequestKiller("Pods.bind", moment, k)
+    observer: list[ProcessKiller] = [killer]
+    observe_operations(monkeypatch, lambda: observer[0] if observer else None)
     async with site.dying(tap=killer.tap) as die:
-        killer.die = die
+        killer.end_process = die
         killer.arm()
         names = gang(site, range(SIZE), SIZE)
-        await site.until(lambda: killer.struck, "the blow")
+        await site.until(lambda: killer.fired, "the kill")
     before = [job.job_id for job in site.live_jobs()]
-    witness.clear()
+    observer.clear()
     async with site.running():
         await whole(site, names)
         assert [job.job_id for job in site.live_jobs()] == before

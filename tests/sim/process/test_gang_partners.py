@@ -52,20 +52,20 @@ partners = pytest.mark.parametrize(
 )
 
 
-class Blow:
-    """Kills a partner at the k-th request that matches: when it is sent, or when its answer arrives."""
+class PartnerKiller:
+    """Kill a partner at the k-th request that matches: when it is sent, or when its answer arrives."""
 
     def __init__(self, step: str, kill: Callable[[], None], *, answered: bool) -> None:
         self._pattern, self._left = STEPS[step]
         self._kill = kill
-        self.struck = False
-        self.tap = RequestTap(hears=self._passes) if answered else RequestTap(asks=self._passes)
+        self.fired = False
+        self.tap = RequestTap(on_response=self._passes) if answered else RequestTap(on_request=self._passes)
 
     def _passes(self, sent: TappedRequest) -> None:
-        if not self.struck and re.fullmatch(self._pattern, f"{sent.method} {sent.path}"):
+        if not self.fired and re.fullmatch(self._pattern, f"{sent.method} {sent.path}"):
             self._left -= 1
             if not self._left:
-                self.struck = True
+                self.fired = True
                 asyncio.get_running_loop().call_soon(self._kill)
 
 
@@ -85,10 +85,10 @@ async def assert_whole(site: Site) -> None:
 async def test_a_partner_that_dies_at_a_step_of_a_gang_leaves_it_whole_on_one_job(
     site: Site, step: str, answered: bool, kill: Callable[[Site], None]
 ) -> None:
-    blow = Blow(step, lambda: kill(site), answered=answered)
-    async with site.dying(tap=blow.tap):
+    killer = PartnerKiller(step, lambda: kill(site), answered=answered)
+    async with site.dying(tap=killer.tap):
         gang(site, range(SIZE), SIZE, gates=(GATE,))
-        await site.until(lambda: blow.struck, "the step")
+        await site.until(lambda: killer.fired, "the step")
         await assert_whole(site)
 
 

@@ -10,8 +10,8 @@ from extender.domain.placeholder import State
 from extender.domain.wellknown import GATE
 from simulator.kube.storage import Snapshot
 from tests.builders.gang_pods import a_leader, gang
-from tests.builders.occasions import BATCH
 from tests.builders.process_site import CONFIG, SITE_KEY, Site
+from tests.builders.triggers import BATCH
 
 pytestmark = pytest.mark.looptime
 

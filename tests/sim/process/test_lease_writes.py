@@ -13,8 +13,8 @@ import pytest
 from extender.domain.election import LONGEST_LEASE_S, ElectionTiming
 from simulator.kube.resources import LEASES
 from simulator.kube.storage import ObjectKey
-from tests.builders.actions import LEASE, Witness, name_deeds
-from tests.builders.crash_points import ANSWERS, Killer, Liar, Moment
+from tests.builders.actions import LEASE, OperationObserver, observe_operations
+from tests.builders.crash_points import ANSWERS, Moment, ProcessKiller, ResponseFaker
 from tests.builders.process_site import Site
 from tests.builders.replicas import Replica, Replicas
 
@@ -98,15 +98,15 @@ def lies() -> list[object]:
 async def test_a_lease_with_an_unknown_holder_makes_no_second_leader(
     site: Site, monkeypatch: pytest.MonkeyPatch, write: Write, answer: str, done: bool
 ) -> None:
-    liar, both = Liar(LEASE, answer, done=done, times=2), Replicas(site)
-    name_deeds(monkeypatch, lambda: liar)
-    first = both.start(liar.tap)
+    faker, both = ResponseFaker(LEASE, answer, done=done, times=2), Replicas(site)
+    observe_operations(monkeypatch, lambda: faker)
+    first = both.start(faker.tap)
     async with never_two(both):
         if write is not Write.TAKEN:
             await both.led()
             both.start()
-        await bring_about(both, first, write, liar.arm)
-        await site.until(lambda: liar.met, "that write", within=60, every=0.01)
+        await bring_about(both, first, write, faker.arm)
+        await site.until(lambda: faker.used, "that write", within=60, every=0.01)
         if write is Write.TAKEN:
             both.start()
         if write is Write.RELEASED:
@@ -129,11 +129,11 @@ def deaths() -> list[object]:
 async def test_a_replica_that_dies_at_its_lease_is_followed_in_time(
     site: Site, monkeypatch: pytest.MonkeyPatch, write: Write, moment: Moment
 ) -> None:
-    killer, both = Killer(LEASE, moment), Replicas(site)
-    armed: list[Witness] = []
-    name_deeds(monkeypatch, lambda: armed[0] if armed and not killer.struck else None)
+    killer, both = ProcessKiller(LEASE, moment), Replicas(site)
+    armed: list[OperationObserver] = []
+    observe_operations(monkeypatch, lambda: armed[0] if armed and not killer.fired else None)
     first = both.start(killer.tap)
-    killer.die = first.kill
+    killer.end_process = first.kill
 
     def arm() -> None:
         killer.arm()
@@ -144,7 +144,7 @@ async def test_a_replica_that_dies_at_its_lease_is_followed_in_time(
             await both.led()
             both.start()
         await bring_about(both, first, write, arm)
-        await site.until(lambda: killer.struck, "the blow", within=60, every=0.01)
+        await site.until(lambda: killer.fired, "the kill", within=60, every=0.01)
         if write is Write.TAKEN:
             both.start()
         _, seconds = await both.led(other_than=first)

@@ -19,10 +19,10 @@ SLURM_REQUESTS = [("POST", "/job/submit"), ("POST", "/job/allocate"), ("GET", "/
 SLURM_FAULTS = [SlurmFault.LOSE_REQUEST, SlurmFault.LOSE_ANSWER, SlurmFault.FAIL_AFTER, SlurmFault.UNAVAILABLE]
 KUBE_REQUESTS = [("POST", "/binding$"), ("PATCH", "/pods/"), ("DELETE", "/pods/"), ("POST", "/eviction$")]
 KUBE_FAULTS = {
-    "lost before the deed": kube_faults.KubeFault(code=0),
-    "lost after the deed": kube_faults.KubeFault(code=0, after=True),
-    "500 before the deed": kube_faults.KubeFault(code=500),
-    "500 after the deed": kube_faults.KubeFault(code=500, after=True),
+    "lost before the operation": kube_faults.KubeFault(code=0),
+    "lost after the operation": kube_faults.KubeFault(code=0, after=True),
+    "500 before the operation": kube_faults.KubeFault(code=500),
+    "500 after the operation": kube_faults.KubeFault(code=500, after=True),
     "503": kube_faults.KubeFault(code=503, reason="ServiceUnavailable"),
     "429": kube_faults.KubeFault(code=429, reason="TooManyRequests", retry_after_s=1),
 }

@@ -63,7 +63,7 @@ OUTAGES = {
     "slurmctld answers errors": _slurm(SlurmFault.REFUSE, number=1800),
     "answers of slurmrestd are lost": _slurm(SlurmFault.LOSE_ANSWER),
     "questions to slurmrestd are lost": _slurm(SlurmFault.LOSE_REQUEST),
-    "slurmrestd fails after the deed": _slurm(SlurmFault.FAIL_AFTER),
+    "slurmrestd fails after the operation": _slurm(SlurmFault.FAIL_AFTER),
     "the token has expired": _slurm(SlurmFault.REFUSE, number=1007),
     "the API server is away": _down("kube", 6443),
     "the API server hangs": _stalled("kube", 6443),

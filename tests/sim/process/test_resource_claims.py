@@ -124,12 +124,8 @@ async def test_a_resource_claim_that_vanishes_during_its_release_is_no_failure(
         await site.until(lambda: bool(site.dra.devices_of("own")), "its allocation")
         key = ObjectKey(RESOURCE_CLAIMS, "default", "own")
 
-        def vanish(happening: WatchEvent) -> None:
-            if (
-                happening.resource == RESOURCE_CLAIMS
-                and happening.type == "MODIFIED"
-                and not devices_of(happening.object)
-            ):
+        def vanish(event: WatchEvent) -> None:
+            if event.resource == RESOURCE_CLAIMS and event.type == "MODIFIED" and not devices_of(event.object):
                 asyncio.get_running_loop().call_soon(site.kube.storage.remove, key)
 
         site.kube.storage.listen(vanish)
@@ -221,9 +217,9 @@ async def test_another_scheduler_that_takes_the_same_device_at_the_same_time_nev
     """It writes right after the extender, so that the first look finds the device free."""
     raced: list[str] = []
 
-    def race(happening: WatchEvent) -> None:
-        resource_claim = happening.object
-        ours = happening.resource == RESOURCE_CLAIMS and JOB_ID in resource_claim["metadata"].get("annotations", {})
+    def race(event: WatchEvent) -> None:
+        resource_claim = event.object
+        ours = event.resource == RESOURCE_CLAIMS and JOB_ID in resource_claim["metadata"].get("annotations", {})
         if ours and devices_of(resource_claim) and resource_claim["metadata"]["uid"] not in raced:
             raced.append(resource_claim["metadata"]["uid"])
             _, node, device = devices_of(resource_claim)[0]
@@ -356,10 +352,10 @@ async def test_the_end_of_a_reminder_begins_with_its_device(site: DeviceSite) ->
         _, reminder = await reminded(site)
         changes: list[tuple[bool, bool]] = []
 
-        def note(happening: WatchEvent) -> None:
-            meta = happening.object["metadata"]
-            if happening.resource == RESOURCE_CLAIMS and meta["uid"] == reminder["metadata"]["uid"]:
-                changes.append((bool(devices_of(happening.object)), "deletionTimestamp" in meta))
+        def note(event: WatchEvent) -> None:
+            meta = event.object["metadata"]
+            if event.resource == RESOURCE_CLAIMS and meta["uid"] == reminder["metadata"]["uid"]:
+                changes.append((bool(devices_of(event.object)), "deletionTimestamp" in meta))
 
         site.kube.storage.listen(note)
         site.kube.delete_pod("ours", grace_s=1)
@@ -523,10 +519,10 @@ async def test_a_next_leader_leaves_reminders_as_they_are(site: DeviceSite) -> N
         await asyncio.sleep(100)
         freed: list[str] = []
 
-        def note(happening: WatchEvent) -> None:
-            same = happening.object["metadata"]["uid"] == reminder["metadata"]["uid"]
-            if happening.resource == RESOURCE_CLAIMS and same and not devices_of(happening.object):
-                freed.append(happening.type)
+        def note(event: WatchEvent) -> None:
+            same = event.object["metadata"]["uid"] == reminder["metadata"]["uid"]
+            if event.resource == RESOURCE_CLAIMS and same and not devices_of(event.object):
+                freed.append(event.type)
 
         site.kube.storage.listen(note)
         first.kill()

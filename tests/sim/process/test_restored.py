@@ -10,8 +10,8 @@ from simulator.kube.faults import KubeFault
 from simulator.kube.objects import owner_reference
 from simulator.kube.resources import EVENTS
 from simulator.slurm.faults import SlurmFault
-from tests.builders.occasions import BATCH
 from tests.builders.process_site import CONFIG, Site
+from tests.builders.triggers import BATCH
 
 pytestmark = pytest.mark.looptime
 PACE = CONFIG.replace("{refreshRate: 2}", "{refreshRate: 1}\npolling: {minInterval: 1, maxInterval: 2}")

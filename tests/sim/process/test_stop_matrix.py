@@ -9,11 +9,11 @@ from collections import Counter
 import pytest
 from structlog.testing import capture_logs
 
-from tests.builders.actions import name_deeds
-from tests.builders.crash_points import Moment, Orderly, moments_of
-from tests.builders.occasions import BYSTANDER, OCCASIONS, Occasion, afterwards, begin, promises
+from tests.builders.actions import observe_operations
+from tests.builders.crash_points import GracefulStopper, Moment, moments_of
 from tests.builders.process_site import Site
 from tests.builders.replicas import replicas
+from tests.builders.triggers import BYSTANDER, TRIGGERS, Trigger, afterwards, begin, monitor_invariants
 
 pytestmark = pytest.mark.looptime
 
@@ -27,45 +27,48 @@ ASKS_TWICE = ("UpdateJob", "NoteCancelled", "SlurmJobs.update", "Pods.annotate")
 
 
 def cases() -> list[object]:
-    """Every deed and moment but those that need a start, with everybody there and with one partner silent.
+    """Return every operation and moment that needs no start, with all partners up and with one silent.
 
-    Of the quick ones it is the middle of a deed, and another silence for each in turn.
+    The quick ones are in the middle of an operation, with another silent partner for each in turn.
     """
     found: list[object] = []
-    for deed, occasions in OCCASIONS.items():
-        for which, occasion in enumerate(one for one in occasions if not one.alone):
-            for moment in moments_of(deed):
+    for operation, triggers in TRIGGERS.items():
+        for which, trigger in enumerate(one for one in triggers if not one.alone):
+            for moment in moments_of(operation):
                 for place, silent in enumerate(("", "slurm", "kube")):
-                    turn = deed in QUICK and place in {0, 1 + QUICK.index(deed) % 2}
+                    turn = operation in QUICK and place in {0, 1 + QUICK.index(operation) % 2}
                     quick = turn and moment is Moment.SENT and not which
                     found.append(
                         pytest.param(
-                            deed,
-                            occasion,
+                            operation,
+                            trigger,
                             moment,
                             silent,
-                            id=f"{deed}-{which}-{moment.name}-{silent or 'all answer'}",
+                            id=f"{operation}-{which}-{moment.name}-{silent or 'all answer'}",
                             marks=() if quick else (pytest.mark.slow,),
                         )
                     )
     return found
 
 
-@pytest.mark.parametrize(("deed", "occasion", "moment", "silent"), cases())
-async def test_an_end_in_good_order_in_any_moment_of_any_deed_loses_and_doubles_nothing(
+@pytest.mark.parametrize(("operation", "trigger", "moment", "silent"), cases())
+async def test_an_end_in_good_order_in_any_moment_of_any_operation_loses_and_doubles_nothing(
     site: Site,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    deed: str,
-    occasion: Occasion,
+    operation: str,
+    trigger: Trigger,
     moment: Moment,
     silent: str,
 ) -> None:
-    orderly = Orderly(deed, moment)
-    name_deeds(monkeypatch, lambda: orderly if orderly.armed else None)
+    stopper = GracefulStopper(operation, moment)
+    observe_operations(monkeypatch, lambda: stopper if stopper.armed else None)
     loop = asyncio.get_running_loop()
-    occasion.equip(site)
-    async with promises(site, occasion) as kept, replicas(site, tap=orderly.tap, config=occasion.config) as both:
+    trigger.equip(site)
+    async with (
+        monitor_invariants(site, trigger) as monitor,
+        replicas(site, tap=stopper.tap, config=trigger.config) as both,
+    ):
         first, _ = await both.led()
 
         def end() -> None:
@@ -73,12 +76,12 @@ async def test_an_end_in_good_order_in_any_moment_of_any_deed_loses_and_doubles_
                 first.network.cut_off(silent)
             first.terminate()
 
-        orderly.die = end
-        await begin(site, occasion)
-        kept.job = site.jobs_of(BYSTANDER)[0].job_id
-        orderly.arm()
-        await occasion.cause(site)
-        await site.until(lambda: orderly.struck, f"{deed}, {moment}", within=120)
+        stopper.end_process = end
+        await begin(site, trigger)
+        monitor.job = site.jobs_of(BYSTANDER)[0].job_id
+        stopper.arm()
+        await trigger.cause(site)
+        await site.until(lambda: stopper.fired, f"{operation}, {moment}", within=120)
         began = loop.time()
         with capture_logs() as logs, caplog.at_level(logging.ERROR):
             await first.wait()
@@ -90,7 +93,7 @@ async def test_an_end_in_good_order_in_any_moment_of_any_deed_loses_and_doubles_
         if silent:
             first.network.cut_off(silent, away=False)
         await both.led(other_than=first)
-        await afterwards(site, occasion, kept)
+        await afterwards(site, trigger, monitor)
     jobs = Counter(job.name for job in site.jobs())
-    if not silent and deed not in ASKS_TWICE:
+    if not silent and operation not in ASKS_TWICE:
         assert set(jobs.values()) == {1}, jobs

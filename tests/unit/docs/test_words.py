@@ -24,7 +24,7 @@ from kubectl_slurm.program import main as plugin
 
 TOP = Path(__file__).parents[3]
 WORDS, EXEMPT = TOP / "docs" / "style-words.txt", TOP / "docs" / "style-exempt.txt"
-PACKAGES = ("extender", "slurmclient", "kubectl_slurm", "simulator")
+PACKAGES = ("extender", "slurmclient", "kubectl_slurm", "simulator", "lab", "tests/builders")
 BEGINNINGS = ("docstrings", "functions")
 """Sections about the first words of a text."""
 FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)

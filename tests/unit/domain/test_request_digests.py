@@ -10,7 +10,7 @@ import pytest
 from extender.domain.jobs.changes import FOLLOWED, can_follow, changed
 from extender.domain.jobs.identity import NAME_LIMIT, encode_mark
 from extender.domain.jobs.job import JobRequest, Mark
-from extender.domain.jobs.request_digests import request_of_job, request_digests
+from extender.domain.jobs.request_digests import request_digests, request_of_job
 
 WAS = JobRequest("team/web", cpus=2, memory_mb=100, partition="batch", comment="mine", nice=3, time_limit_minutes=9)
 

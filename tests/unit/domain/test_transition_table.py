@@ -66,7 +66,7 @@ def test_the_machine_does_what_the_table_says(said: str, state: State) -> None:
         life.later(TIMING.doubt).notify(*job_events(life.p, job, MAP))
     assert life.state is transition.state
     assert (transition.event in reasons) if transition.event else reasons == []
-    assert bool(ends) is transition.ends_pods
+    assert bool(ends) is (transition.state is State.LOST)
     if ends and isinstance(seen, Ended | Ending):
         rule = ENDS[ends[0].kind]
         assert ends[0].kind is seen.kind or condition_of(seen) is JobCondition.IMPOSSIBLE
@@ -80,6 +80,6 @@ def test_a_job_that_slurm_does_not_know_any_more_comes_to_what_the_table_says(st
     ends = life.asked(c.EndPod)
     assert life.state is transition.state
     assert transition.event in life.reasons()
-    assert bool(ends) is transition.ends_pods
+    assert bool(ends) is (transition.state is State.LOST)
     assert [(end.kind, end.voluntary) for end in ends] == [(e.EndKind.VANISHED, False)] * len(ends)
     assert not life.asked(c.CancelJob)

@@ -137,7 +137,8 @@ def test_gates_of_others_are_named() -> None:
 def test_a_missing_resource_claim_is_reported_with_what_to_do(make: Callable[[], Life]) -> None:
     lacks = "ResourceClaim team/own, which Pod team/web names, does not exist. Create it, or delete the Pod."
     said = why(
-        make().p, replace(CONTEXT, missing_resource_claim=lacks, gang="1 of 2 Pods exist.", gates=("example.org/later",))
+        make().p,
+        replace(CONTEXT, missing_resource_claim=lacks, gang="1 of 2 Pods exist.", gates=("example.org/later",)),
     )
     assert said.cause is Cause.RESOURCE_CLAIM_MISSING
     assert said.text.endswith(lacks)

@@ -473,9 +473,9 @@ async def test_a_fault_of_the_sink_is_not_swallowed() -> None:
 def _notify(bench: Bench, line: bytes) -> None:
     """Put a line of our own into every open watch."""
     storage = bench.api.server.storage
-    happening = WatchEvent(storage.version, "ADDED", PODS, {"metadata": {"namespace": "default"}}, line)
+    event = WatchEvent(storage.version, "ADDED", PODS, {"metadata": {"namespace": "default"}}, line)
     for listener in tuple(storage.listeners):
-        listener(happening)
+        listener(event)
 
 
 async def test_a_missing_permission_is_reported_once_and_again_when_it_is_missing_again() -> None:

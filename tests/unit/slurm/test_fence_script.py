@@ -324,7 +324,7 @@ async def test_the_note_of_a_pod_that_takes_longer_goes_when_that_is_gone(script
         async def left() -> list[str]:
             return script.notes
 
-        await until(left, lambda notes: not notes, "a process of its own takes it away", looks=600)
+        await until(left, lambda notes: not notes, "a process of its own takes it away", tries=600)
 
 
 async def test_a_mark_that_only_the_owner_of_the_job_wrote_leaves_no_note(script: Script) -> None:

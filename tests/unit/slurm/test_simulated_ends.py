@@ -82,7 +82,7 @@ async def started(job: SimJob) -> None:
     async def check() -> bool:
         return job.running
 
-    await until(check, lambda running: running, "it runs", looks=10_000)
+    await until(check, lambda running: running, "it runs", tries=10_000)
 
 
 async def test_an_epilog_holds_its_node(looptime: LoopTimeProxy) -> None:

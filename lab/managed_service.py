@@ -1,4 +1,4 @@
-"""What is up between ``with`` and its end, and is taken down whole where its start fails."""
+"""Parts of a lab as context managers that clean up after a failed start."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from types import TracebackType
 from typing import Self
 
 
-class Standing(ABC):
-    """A part of a site. What `_start` brings up goes onto `_stack`, and comes down from there."""
+class ManagedService(ABC):
+    """Start a part of a lab on `__enter__`, and stop everything that was started if the start fails.
+
+    `_start` puts the end of everything that it starts on `_stack`.
+    """
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -29,4 +32,4 @@ class Standing(ABC):
 
     @abstractmethod
     def _start(self) -> None:
-        """Bring it up."""
+        """Start the service."""

@@ -1,4 +1,4 @@
-"""How each deed of the extender comes about in a simulated cluster, and what has to be so afterwards."""
+"""Triggers of each operation of the extender in a simulated cluster, and checks of the final state."""
 
 from __future__ import annotations
 
@@ -40,23 +40,22 @@ PACE = UNHURRIED + REGISTERING + FOREIGN_PODS + IMPATIENT
 NEW_NODE = "k9"
 
 SETTLED = 15.0
-"""Seconds for which order has to last: what was sent in the middle of something may arrive late."""
+"""Seconds for which the final state must last: a request may arrive late."""
 
 
 async def nothing(_site: Site) -> None:
-    """Nothing."""
+    """Do nothing."""
 
 
 def as_it_is(_site: Site) -> None:
-    """Nothing."""
+    """Leave the cluster unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
-    """`before`, an extender lives; then `cause` happens, in the same life or, if `alone`, between two of them.
+class Trigger:
+    """Describe a trigger: run `before` with an extender; then run `cause`, with it or, if `alone`, while none runs.
 
-    `survive` are Pods that must not be ended. `after` lets those that still wait have room. `equip` changes the cluster
-    before the first extender lives; `config` is appended to the configuration of every one.
+    `survive`: Pods that must not end. `after` makes room. `equip` changes the cluster at first; `config` is appended.
     """
 
     cause: Callable[[Site], Awaitable[None]]
@@ -175,7 +174,7 @@ async def a_member_finishes(site: Site) -> None:
 
 
 async def a_member_of_a_pod_group_comes(site: Site) -> None:
-    """The extender reads PodGroups from its next life on; the gang lacks a member: only its status is written."""
+    """Create a gang that lacks a member: the next extender reads PodGroups, and writes only the status."""
     site.kube.rbac = shipped_rights("pod-groups")
     site.kube.resources = (*site.kube.resources, COSCHEDULING_POD_GROUPS)
     site.config += f"gangs: {{podGroups: [{COSCHEDULING_POD_GROUPS.group}]}}\n"
@@ -233,7 +232,7 @@ async def registered(site: Site) -> None:
 
 
 async def as_wanted(site: Site) -> None:
-    """Slurm has the Node as it is, or does not have it where it is not to be there."""
+    """Wait until Slurm has the Node as configured, or does not have it if it must not exist."""
 
     def check() -> bool:
         node, there = site.kube.node(NEW_NODE), site.slurm.controller.nodes.get(NEW_NODE)
@@ -273,7 +272,7 @@ async def the_foreign_pod_leaves(site: Site) -> None:
 
 
 async def never_start(site: Site) -> None:
-    """Its image is being pulled for ever."""
+    """Create a Pod whose image pull never ends."""
     site.kubelets.start_s = 10**6
     await come(site)
     await site.bound("web")
@@ -281,49 +280,49 @@ async def never_start(site: Site) -> None:
     site.edit_pod("web", lambda pod: pod["status"].update(containerStatuses=[waiting]))
 
 
-COMES = Occasion(come, survive=(BYSTANDER, "web"))
-UNSURE = Occasion(come_and_lose_an_answer, survive=(BYSTANDER, "web"))
-WOKEN = Occasion(arrive_without_an_answer, alone=True, survive=(BYSTANDER, "web"))
-OWNED = Occasion(come_with_an_owner, survive=(BYSTANDER, "web"))
-GATED = Occasion(come_gated, survive=(BYSTANDER, "web"))
-UNCOVERED = Occasion(come_gated_with_a_volume_claim, survive=(BYSTANDER, "web"))
-EXPLAINED = Occasion(queue_up, full, give_room, survive=(BYSTANDER, "web", "second"))
-STUCK = Occasion(never_start, survive=(BYSTANDER, "web"))
-EXCLUDED = Occasion(exclude, queued, room, survive=(BYSTANDER, "web", "second"))
-CHANGED = Occasion(wish_something_else, queued, give_room, survive=(BYSTANDER, "web", "second"))
-REFUSED = Occasion(cancelled_by_an_administrator, queued, room_and_another_wish, survive=(BYSTANDER, "web", "second"))
-COMES_WITHOUT_CHECKPOINTS = Occasion(come_without_checkpoints)
-LEAVES = Occasion(leave, bound)
-LEAVES_AN_ALLOCATION = Occasion(leave, bound_at_once)
-LEFT_ALONE = Occasion(leave, bound, alone=True)
-GONE_ALONE = Occasion(leave_and_be_gone, bound, alone=True)
-FORCED = Occasion(leave_by_force, bound)
-SUCCEEDS = Occasion(succeed)
-SHRINKS = Occasion(a_member_finishes, after=its_node_is_free, survive=(BYSTANDER, "ring-0"))
-GROUPED = Occasion(a_member_of_a_pod_group_comes, after=the_member_goes, alone=True)
-TIMES_OUT = Occasion(over_its_time, bound)
-DOWN = Occasion(node_lost, bound, node_back)
-EVICTED = Occasion(cancelled_by_an_administrator, bound)
-REGISTERS = Occasion(another_node, after=as_wanted)
-RELABELLED = Occasion(relabelled, registered, as_wanted)
-GROWN = Occasion(grown, registered, as_wanted)
-DEREGISTERS = Occasion(not_registered_any_more, registered, as_wanted)
-MARKED = Occasion(an_operator_drains, after=an_operator_resumes)
-FOREIGN_POD_COMES = Occasion(another_scheduler_binds, survive=(BYSTANDER, "other"))
-FOREIGN_POD_LEAVES = Occasion(the_foreign_pod_leaves, a_foreign_pod)
-WITH_RESOURCE_CLAIMS = Occasion(
+COMES = Trigger(come, survive=(BYSTANDER, "web"))
+UNSURE = Trigger(come_and_lose_an_answer, survive=(BYSTANDER, "web"))
+WOKEN = Trigger(arrive_without_an_answer, alone=True, survive=(BYSTANDER, "web"))
+OWNED = Trigger(come_with_an_owner, survive=(BYSTANDER, "web"))
+GATED = Trigger(come_gated, survive=(BYSTANDER, "web"))
+UNCOVERED = Trigger(come_gated_with_a_volume_claim, survive=(BYSTANDER, "web"))
+EXPLAINED = Trigger(queue_up, full, give_room, survive=(BYSTANDER, "web", "second"))
+STUCK = Trigger(never_start, survive=(BYSTANDER, "web"))
+EXCLUDED = Trigger(exclude, queued, room, survive=(BYSTANDER, "web", "second"))
+CHANGED = Trigger(wish_something_else, queued, give_room, survive=(BYSTANDER, "web", "second"))
+REFUSED = Trigger(cancelled_by_an_administrator, queued, room_and_another_wish, survive=(BYSTANDER, "web", "second"))
+COMES_WITHOUT_CHECKPOINTS = Trigger(come_without_checkpoints)
+LEAVES = Trigger(leave, bound)
+LEAVES_AN_ALLOCATION = Trigger(leave, bound_at_once)
+LEFT_ALONE = Trigger(leave, bound, alone=True)
+GONE_ALONE = Trigger(leave_and_be_gone, bound, alone=True)
+FORCED = Trigger(leave_by_force, bound)
+SUCCEEDS = Trigger(succeed)
+SHRINKS = Trigger(a_member_finishes, after=its_node_is_free, survive=(BYSTANDER, "ring-0"))
+GROUPED = Trigger(a_member_of_a_pod_group_comes, after=the_member_goes, alone=True)
+TIMES_OUT = Trigger(over_its_time, bound)
+DOWN = Trigger(node_lost, bound, node_back)
+EVICTED = Trigger(cancelled_by_an_administrator, bound)
+REGISTERS = Trigger(another_node, after=as_wanted)
+RELABELLED = Trigger(relabelled, registered, as_wanted)
+GROWN = Trigger(grown, registered, as_wanted)
+DEREGISTERS = Trigger(not_registered_any_more, registered, as_wanted)
+MARKED = Trigger(an_operator_drains, after=an_operator_resumes)
+FOREIGN_POD_COMES = Trigger(another_scheduler_binds, survive=(BYSTANDER, "other"))
+FOREIGN_POD_LEAVES = Trigger(the_foreign_pod_leaves, a_foreign_pod)
+WITH_RESOURCE_CLAIMS = Trigger(
     come_with_resource_claims, survive=(BYSTANDER, "web"), equip=with_devices, config=DEVICE_MAP
 )
-EXTENDED = Occasion(come_for_an_extended_resource, survive=(BYSTANDER, "web"), equip=with_devices, config=DEVICE_MAP)
-LEAVES_ITS_RESOURCE_CLAIM = Occasion(leave_by_force, granted_with_devices, equip=with_devices, config=DEVICE_MAP)
-FORGOTTEN = Occasion(
+EXTENDED = Trigger(come_for_an_extended_resource, survive=(BYSTANDER, "web"), equip=with_devices, config=DEVICE_MAP)
+LEAVES_ITS_RESOURCE_CLAIM = Trigger(leave_by_force, granted_with_devices, equip=with_devices, config=DEVICE_MAP)
+FORGOTTEN = Trigger(
     share_for_a_moment, bound_with_devices, survive=(BYSTANDER, "web"), equip=with_devices, config=DEVICE_MAP
 )
-LEAVES_ITS_REMINDER = Occasion(leave, bound_and_reminded, equip=with_devices, config=DEVICE_MAP)
-PINS = Occasion(come_for_cpus, survive=(BYSTANDER, "web"), equip=with_cpus, config=CPU_MAP)
-LEAVES_ITS_CPUS = Occasion(leave_by_force, pinned_and_waiting, equip=with_cpus, config=CPU_MAP)
+LEAVES_ITS_REMINDER = Trigger(leave, bound_and_reminded, equip=with_devices, config=DEVICE_MAP)
+PINS = Trigger(come_for_cpus, survive=(BYSTANDER, "web"), equip=with_cpus, config=CPU_MAP)
+LEAVES_ITS_CPUS = Trigger(leave_by_force, pinned_and_waiting, equip=with_cpus, config=CPU_MAP)
 
-OCCASIONS: dict[str, tuple[Occasion, ...]] = {
+TRIGGERS: dict[str, tuple[Trigger, ...]] = {
     "SubmitJob": (COMES,),
     "ProbeJob": (UNSURE, WOKEN),
     "ReadJob": (COMES,),
@@ -380,19 +379,19 @@ OCCASIONS: dict[str, tuple[Occasion, ...]] = {
     "ResourceClaims.remove": (LEAVES_ITS_REMINDER,),
     "DeviceCache.passed": (WITH_RESOURCE_CLAIMS, EXTENDED, PINS),
 }
-"""By deed: everything that makes it happen in its own way."""
+"""By operation: every trigger that leads to it in a different way."""
 
 
-async def begin(site: Site, occasion: Occasion) -> None:
-    """A Pod that has nothing to do with it, and what comes before."""
+async def begin(site: Site, trigger: Trigger) -> None:
+    """Start a Pod that must stay unaffected, and prepare the trigger."""
     site.kube.add_pod(BYSTANDER, cpu="8", grace_s=1)
     await site.bound(BYSTANDER)
-    await occasion.before(site)
+    await trigger.before(site)
 
 
 @dataclass(slots=True)
-class Promises:
-    """What was promised to everybody, looked at all the time."""
+class InvariantMonitor:
+    """Check the invariants repeatedly, and collect violations."""
 
     site: Site
     uids: dict[str, str] = field(default_factory=dict)
@@ -401,7 +400,7 @@ class Promises:
     over: bool = False
 
     def check(self, survive: tuple[str, ...]) -> None:
-        """Look once, as long as the promises hold."""
+        """Check once, unless `over` is set."""
         site = self.site
         if self.over:
             return
@@ -429,25 +428,25 @@ class Promises:
 
 
 @asynccontextmanager
-async def promises(site: Site, occasion: Occasion) -> AsyncIterator[Promises]:
-    """Look at the promises while the block lasts, or until `afterwards` found them kept."""
-    kept = Promises(site)
+async def monitor_invariants(site: Site, trigger: Trigger) -> AsyncIterator[InvariantMonitor]:
+    """Check the invariants during the block, or until `afterwards` has found them satisfied."""
+    monitor = InvariantMonitor(site)
 
     async def watch() -> None:
         while True:
-            kept.check(occasion.survive)
+            monitor.check(trigger.survive)
             await asyncio.sleep(0.5)
 
     task = asyncio.create_task(watch())
     try:
-        yield kept
+        yield monitor
     finally:
         task.cancel()
-    assert kept.over
+    assert monitor.over
 
 
 def in_order(site: Site) -> bool:
-    """Every Pod runs on its one job, and every placeholder job has its Pod. Nodes and devices are held right."""
+    """Return whether each Pod runs on its only job, each placeholder job has a Pod, and no drain or device is left."""
     pods = list(site.kube.storage.of(PODS))
     jobs, gangs = 0, set[str]()
     for pod in pods:
@@ -471,27 +470,27 @@ def in_order(site: Site) -> bool:
 
 
 def _runs_in_gang(site: Site, pod: Json, gang: str) -> bool:
-    """The one job of the gang runs on the node of this member, or on nothing of it if the member has finished."""
+    """Return whether the only job of the gang holds the node of this member, or has released it if it finished."""
     own, node = site.jobs_of(f"gang {gang}"), pod["spec"].get("nodeName", "")
     finished = pod["status"]["phase"] in {"Succeeded", "Failed"}
     return len(own) == 1 and own[0].state == "RUNNING" and bool(node) and (node in own[0].nodes) is not finished
 
 
 def held(site: Site) -> list[str]:
-    """Nodes that are drained for a reason of ours."""
+    """Return the nodes that the extender drained."""
     nodes = site.slurm.controller.nodes
     return [name for name in site.drained() if nodes[name].reason.startswith(DRAIN_PREFIX)]
 
 
-async def afterwards(site: Site, occasion: Occasion, kept: Promises) -> None:
-    """Everything comes into order; then the test ends all Pods, and no job is left. An extender lives."""
-    await occasion.after(site)
+async def afterwards(site: Site, trigger: Trigger, monitor: InvariantMonitor) -> None:
+    """Wait for the final state while an extender runs; then end all Pods, and wait until no job is left."""
+    await trigger.after(site)
     await site.until(lambda: in_order(site), "order", within=400, every=0.5)
     await asyncio.sleep(SETTLED)
     assert in_order(site), site.histories()
-    kept.check(occasion.survive)
-    assert not kept.broken, "\n".join([*kept.broken, site.histories()])
-    kept.over = True
+    monitor.check(trigger.survive)
+    assert not monitor.broken, "\n".join([*monitor.broken, site.histories()])
+    monitor.over = True
     for pod in list(site.kube.storage.of(PODS)):
         if "deletionTimestamp" not in pod["metadata"]:
             site.kube.delete_pod(pod["metadata"]["name"], grace_s=1)
