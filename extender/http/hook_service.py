@@ -144,7 +144,7 @@ class HookService:
             # A job that ends with its Pod may be forgotten before its script asks; the script must not wait.
             return HookAnswer(404, {"job": job_id, "gone": True, "placeholder": False})
         if p is None or not proven:  # one answer for both: callers must not learn which jobs are placeholder jobs
-            why = f"The token is neither the token of job {job_id} nor the site key (hooks.siteKeyFile)."
+            why = "The token is neither the token of this job nor the site key (hooks.siteKeyFile)."
             return HookAnswer(403, {"job": job_id, "error": why})
         self._state.job_reads.doubt(job_id)  # the answer may be that no Pod is there, and the script ends
         if wait_s <= 0 and self._is_site(token):

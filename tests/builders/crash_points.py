@@ -42,19 +42,19 @@ class ProcessKiller:
         self.fired = False
         self.armed = False
         self.tap = RequestTap(self._on_request, self._intercept)
-        self._mine: set[TappedRequest] = set()
+        self._own_requests: set[TappedRequest] = set()
 
     def arm(self) -> None:
         """Start to wait for the operation."""
         self.armed, self.fired = True, False
-        self._mine.clear()
+        self._own_requests.clear()
 
     async def on_start(self, operation: str) -> None:
         if self._is_it(operation, Moment.BEFORE):
             await self._fire()
 
     async def on_answer(self, operation: str) -> None:
-        if self._is_it(operation, Moment.ANSWERED) and (self._mine or operation == WATCH):
+        if self._is_it(operation, Moment.ANSWERED) and (self._own_requests or operation == WATCH):
             await self._fire()
 
     def on_decision(self, operation: str) -> None:
@@ -63,11 +63,11 @@ class ProcessKiller:
 
     def _on_request(self, sent: TappedRequest) -> Interception | None:
         if self.operation in CURRENT_OPERATIONS.get() and counts(self.operation, sent):
-            self._mine.add(sent)
+            self._own_requests.add(sent)
         return None
 
     def _intercept(self, sent: TappedRequest) -> Interception | None:
-        if sent in self._mine and self._is_it(self.operation, Moment.SENT):
+        if sent in self._own_requests and self._is_it(self.operation, Moment.SENT):
             self._kill()
             return DROPPED
         return None
@@ -122,7 +122,7 @@ class ResponseFaker:
         self._instead = ANSWERS[answer]
         self._done = done
         self._times = times
-        self._mine: set[TappedRequest] = set()
+        self._own_requests: set[TappedRequest] = set()
 
     def arm(self) -> None:
         """Start to wait for the operation."""
@@ -147,9 +147,9 @@ class ResponseFaker:
             return None
         self.left -= 1
         if self._done:
-            self._mine.add(sent)
+            self._own_requests.add(sent)
             return None
         return self._instead
 
     def _intercept(self, sent: TappedRequest) -> Interception | None:
-        return self._instead if sent in self._mine else None
+        return self._instead if sent in self._own_requests else None

@@ -330,11 +330,11 @@ class Arena:
 
 def epilog_runs(node: str) -> bool:
     """Return whether an Epilog of the lab runs for this node, by the machine's process list."""
-    mine = f"\0SLURMD_NODENAME={node}\0".encode()
+    name_in_environ = f"\0SLURMD_NODENAME={node}\0".encode()
     for process in Path("/proc").glob("[0-9]*"):
         try:
             own = FENCE.encode() in (process / "cmdline").read_bytes()
-            if own and mine in b"\0" + (process / "environ").read_bytes():
+            if own and name_in_environ in b"\0" + (process / "environ").read_bytes():
                 return True
         except OSError:
             continue

@@ -30,8 +30,8 @@ NOW = 1000.0
 
 def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     """Yield every event that this placeholder could receive now, also from a late answer."""
-    mine = p.job_id or 1
-    other = mine + 1 if mine + 1 not in p.duplicate_jobs else mine + 2
+    own = p.job_id or 1
+    other = own + 1 if own + 1 not in p.duplicate_jobs else own + 2
     yield from (e.PodWanted(refs, request) for request in REQUESTS)
     yield e.PodWanted(refs, REQUESTS[0], cancelled=Cancelled(9, digest(REQUESTS[0])))
     if p.state is State.GRANTED and len(refs) > 1:
@@ -41,11 +41,11 @@ def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     yield from (e.CandidatesChanged(frozenset(nodes)) for nodes in (("n1",), ("n2",)))
     yield e.SlurmSnapshotChanged()
     for ref in refs:
-        yield from _pod_events(p, ref, mine, other)
+        yield from _pod_events(p, ref, own, other)
     yield e.NodeRefused("n1", "no")
     for attempt in {p.attempt, p.attempt - 1}:
-        yield from (e.SubmitAccepted(attempt, job) for job in (mine, other))
-        yield e.SubmitAccepted(attempt, mine, behind=True)
+        yield from (e.SubmitAccepted(attempt, job) for job in (own, other))
+        yield e.SubmitAccepted(attempt, own, behind=True)
         yield from (e.SubmitRefused(attempt, permanent, "no") for permanent in (True, False))
         yield e.SubmitRefused(attempt, permanent=False, text="busy", queue=True)
         yield e.SubmitRefused(attempt, permanent=False, text="too large", nowhere=True)
@@ -53,21 +53,21 @@ def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
         yield from (e.SubmitUnknown(attempt, "lost", sent) for sent in (True, False))
     yield e.ProbeFailed("down")
     yield e.ProbeAnswered(())
-    yield from (e.ProbeAnswered((e.JobFound(job, p.attempt, running=False),)) for job in (mine, other))
-    yield e.ProbeAnswered((e.JobFound(mine, 1, running=False), e.JobFound(other, 2, running=True)))
-    for job in (mine, other):
+    yield from (e.ProbeAnswered((e.JobFound(job, p.attempt, running=False),)) for job in (own, other))
+    yield e.ProbeAnswered((e.JobFound(own, 1, running=False), e.JobFound(other, 2, running=True)))
+    for job in (own, other):
         yield from _job_events(job, refs)
     yield e.AllocationFits()
     yield e.AllocationBusy("busy")
     yield e.AllocationMisfits("n1", "full")
     yield e.AllocationUnfenced("no fence")
     yield e.NodesVacated(("n1",))
-    for job in (mine, other):
+    for job in (own, other):
         yield from (e.ShrinkAnswered(job, done) for done in (True, False, None))
     yield e.TimerFired()
 
 
-def _pod_events(p: Placeholder, ref: e.MemberRef, mine: int, other: int) -> Iterator[e.Event]:
+def _pod_events(p: Placeholder, ref: e.MemberRef, own: int, other: int) -> Iterator[e.Event]:
     yield e.PodEnding(ref.uid)
     yield e.PodGone(ref.uid, e.PodEnd.REMOVED)
     member = p.member(ref.uid) or Member(ref)
@@ -77,8 +77,8 @@ def _pod_events(p: Placeholder, ref: e.MemberRef, mine: int, other: int) -> Iter
         yield e.PodBound(ref.uid, member.node, member.job_id)
     else:
         yield e.BindFailed(ref.uid, "409")
-        yield from (e.PodBound(ref.uid, "n1", job) for job in (mine, other, None))
-        yield from (e.PodBound(ref.uid, "n2", job) for job in (mine, None))
+        yield from (e.PodBound(ref.uid, "n1", job) for job in (own, other, None))
+        yield from (e.PodBound(ref.uid, "n2", job) for job in (own, None))
     yield from (e.EvictAnswered(ref.uid, accepted) for accepted in (True, False))
     yield from (e.WakeAnswered(ref.uid, accepted) for accepted in (True, False))
     yield from (e.CancelNoted(ref.uid, accepted) for accepted in (True, False))

@@ -465,8 +465,8 @@ def in_order(site: Site) -> bool:
         node = pod["spec"].get("nodeName", "")
         if len(own) != 1 or not node or own[0].nodes != (node,) or own[0].state != "RUNNING":
             return False
-    ours = [job for job in site.live_jobs() if job.name.startswith("default/")]
-    return len(ours) == jobs + len(gangs) and not held(site) and resource_claims_in_order(site)
+    placeholder_jobs = [job for job in site.live_jobs() if job.name.startswith("default/")]
+    return len(placeholder_jobs) == jobs + len(gangs) and not held(site) and resource_claims_in_order(site)
 
 
 def _runs_in_gang(site: Site, pod: Json, gang: str) -> bool:
@@ -494,9 +494,6 @@ async def afterwards(site: Site, trigger: Trigger, monitor: InvariantMonitor) ->
     for pod in list(site.kube.storage.of(PODS)):
         if "deletionTimestamp" not in pod["metadata"]:
             site.kube.delete_pod(pod["metadata"]["name"], grace_s=1)
-    await site.until(
-        lambda: not site.live_jobs() and not site.drained() and resource_claims_in_order(site),
-        "an end of every job",
-        within=200,
-        every=0.5,
-    )
+    ended = "an end of every job"
+    await site.until(lambda: not site.live_jobs() and not site.drained(), ended, within=200, every=0.5)
+    await site.until(lambda: resource_claims_in_order(site), "ResourceClaims in order", within=200, every=0.5)

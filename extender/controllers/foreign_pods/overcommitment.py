@@ -115,12 +115,13 @@ class Overcommitment:
         if not unheld or not why:
             return ""
         named = ", ".join(foreign_pod.pod for foreign_pod in unheld[:NAMED]) + (" and others" if unheld[NAMED:] else "")
-        amount = total(foreign_pod.amount for foreign_pod in unheld).text
+        amount, short = total(foreign_pod.amount for foreign_pod in unheld).text, self._too_little(node)
+        taken = "" if short.nothing else f" (of these, {short.text} are allocated to jobs)"
         drained = self._foreign_pods.shortages.get(node) is not None
         action = "Drain the node, or move these Pods."
         if drained:
             action = "The node stays drained until a job reserves that; end jobs there, or move these Pods."
-        return f"No Slurm job reserves {amount} on Slurm node {node} for {named}: {why.rstrip('.')}. {action}"
+        return f"No Slurm job reserves {amount}{taken} on Slurm node {node} for {named}: {why.rstrip('.')}. {action}"
 
     def _announce(self, node: str, reason: Reason, text: str, *, warning: bool) -> None:
         name = self._engine.snapshot.node_map.last_kubernetes(node)

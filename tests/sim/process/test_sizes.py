@@ -34,7 +34,7 @@ async def event_of(site: Site, name: str) -> str:
 async def test_a_pod_larger_than_any_node_of_slurm_gets_the_nearest_size(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", cpu="9")
-        assert "9 CPUs asked, it has 8" in await event_of(site, "web")
+        assert "8 of 9 requested CPUs" in await event_of(site, "web")
         await asyncio.sleep(200)
         assert not site.slurm.controller.jobs  # nothing was asked of Slurm, not even once
         site.slurm.controller.nodes["n2"].cpus = 16
@@ -44,7 +44,7 @@ async def test_a_pod_larger_than_any_node_of_slurm_gets_the_nearest_size(site: S
 async def test_a_type_of_gpu_that_no_node_has_is_named_with_those_there_are() -> None:
     async with simulated_cluster(Site, nodes=gpus()) as site, site.running():
         site.kube.add_pod("web", gpus=1, annotations={OURS + "gpu-type": "h200"})
-        assert "there are gpu:h100" in await event_of(site, "web")
+        assert "available types: gpu:h100" in await event_of(site, "web")
         site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].update({OURS + "gpu-type": "h100"}))
         assert await site.bound("web", within=30) == "n1"
 
@@ -53,8 +53,8 @@ async def test_more_gpus_than_any_node_has_and_a_gres_that_there_is_not_are_repo
     async with simulated_cluster(Site, nodes=gpus()) as site, site.running():
         site.kube.add_pod("many", annotations={OURS + "gres": "gpu:5"})
         site.kube.add_pod("odd", annotations={OURS + "gres": "fpga:1"})
-        assert "5 of gpu asked, it has 4" in await event_of(site, "many")
-        assert "1 of fpga asked, it has 0" in await event_of(site, "odd")
+        assert "4 of 5 requested gpu" in await event_of(site, "many")
+        assert "0 of 1 requested fpga" in await event_of(site, "odd")
         assert not site.slurm.controller.jobs
 
 
@@ -66,7 +66,7 @@ async def test_what_a_partition_s_nodes_are_too_small_for_is_reported_though_oth
     controller.partitions["urgent"].nodes = ("n1", "n2")
     async with site.running():
         site.kube.add_pod("web", cpu="16", annotations={OURS + "partition": "urgent"})
-        assert "16 CPUs asked, it has 8" in await event_of(site, "web")
+        assert "8 of 16 requested CPUs" in await event_of(site, "web")
         site.kube.add_pod("other", cpu="16")
         assert await site.bound("other") == "n3"
 
@@ -77,7 +77,7 @@ async def test_a_pod_larger_than_any_node_of_kubernetes_gets_an_event_and_recove
         site.gives(node, {"cpu": "3500m"})
     async with site.running():
         site.kube.add_pod("web", cpu="4")
-        assert "4000m of cpu asked, it has 3500m" in await event_of(site, "web")
+        assert "3500m of 4000m requested cpu" in await event_of(site, "web")
         await asyncio.sleep(100)
         assert not site.slurm.controller.jobs
         site.gives("n3", {"cpu": "4"})

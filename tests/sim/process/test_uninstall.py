@@ -185,7 +185,7 @@ async def test_a_drain_under_a_pod_without_a_job_stays_unless_forced(site: Site)
         die()
     clean, said = await handed_back(site)
     assert not clean
-    assert any(at in line and "default/web" in line for line in said if line.startswith("left"))
+    assert any(at in line and "default/web" in line for line in said if line.startswith("needs action: "))
     assert site.drained() == [at]
     assert (await handed_back(site, force=True))[0]
     assert site.drained() == []
@@ -353,7 +353,7 @@ async def test_what_the_api_server_forbids_is_said_and_the_rest_is_done(site: Si
     site.kube.faults.add(KubeFault("PATCH", path, code=403, times=None))
     clean, said = await handed_back(site)
     assert not clean
-    assert any(line.startswith("left") for line in said)
+    assert any(line.startswith("needs action: ") for line in said)
     assert len(site.live_jobs()) == 2
     site.kube.faults.clear()
     assert (await handed_back(site))[0]

@@ -53,7 +53,7 @@ async def test_numbers_that_are_no_placeholders_are_not_kept_to_be_read() -> Non
         assert (await desk.started(job_id, "")).status == 202
         assert (await desk.teardown(job_id, "", 5.0)).status in {403, 404}
     assert set(hints) == {7}
-    refused = {"job": 7, "error": "The token is neither the token of job 7 nor the site key (hooks.siteKeyFile)."}
+    refused = {"job": 7, "error": "The token is neither the token of this job nor the site key (hooks.siteKeyFile)."}
     assert (await desk.teardown(7, "", 5.0)).body == refused
 
 
