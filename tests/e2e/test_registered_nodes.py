@@ -211,7 +211,7 @@ def test_a_node_that_another_client_made_is_left_alone(fleet: Site) -> None:
     before = slurm_node(fleet, THEIRS)
     assert before is not None
     add(fleet, THEIRS)
-    fleet.wait_for(lambda: "left unchanged" in waits(fleet, THEIRS), "it is said")
+    fleet.wait_for(lambda: "did not register it" in waits(fleet, THEIRS), "the reason")
     keys = ("cpus", "state", "features", "address")
     after = slurm_node(fleet, THEIRS)
     assert after is not None

@@ -31,7 +31,7 @@ def test_the_gpus_that_slurm_gave_stand_on_the_pod(stage: Stage) -> None:
 def test_a_pod_that_fits_nowhere_gets_an_event_at_once_and_is_placed_where_it_fits(stage: Stage) -> None:
     site = stage.site
     pod = stage.pod("large", partition=stage.family.tiny, cpus=5)
-    assert f"Closest is Slurm node {stage.family.tiny_node} " in site.event(pod, "NoSuitableNode")
+    assert f"Closest is Node {stage.family.tiny_node} " in site.event(pod, "NoSuitableNode")
     unknown = stage.pod("unknown", gpus=1, annotations={"slurm-extender.io/gpu-type": "b200"})
     assert "available types: gpu:h100" in site.event(unknown, "NoSuitableNode")
     assert stage.made() == []  # Slurm was not asked
