@@ -22,14 +22,15 @@ from extender.domain.jobs.identity import decode_mark
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock, PodReads, PortError, SlurmJobs
 from extender.domain.views import PodView
-from extender.engine.mass_deletion_guard import MassDeletionGuard
+from extender.engine.mass_deletion_guard import RUNBOOK_FOR_MISSING_PODS, MassDeletionGuard
 from extender.engine.placeholders import Placeholders
 
 _log = structlog.get_logger(__name__)
 
 HOW_TO_RELEASE = (
     "many Pods are missing in a list of the API server, and no deletion was seen: etcd may have been restored. Their "
-    "jobs are ended after orphans.massGracePeriod. To end the jobs now, confirm as in runbook SlurmExtenderPodsMissing."
+    "jobs are ended after orphans.massGracePeriod. To end the jobs now, confirm as in "
+    f"{RUNBOOK_FOR_MISSING_PODS}."
 )
 
 AT_ONCE = 16

@@ -38,7 +38,7 @@ from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
 from extender.engine.job_terminator import JobTerminator, ProvedJob, UnprovedJob
 from extender.engine.jobs.missing import Orphan
-from extender.engine.mass_deletion_guard import MassDeletionGuard
+from extender.engine.mass_deletion_guard import RUNBOOK_FOR_MISSING_PODS, MassDeletionGuard
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
@@ -66,7 +66,7 @@ AGAIN_AFTER = 5.0
 
 HOW_TO_RELEASE = (
     "many placeholder jobs have no Pod: etcd may have been restored. The jobs are ended after orphans.massGracePeriod. "
-    "To end the jobs now, confirm as in runbook SlurmExtenderPodsMissing."
+    f"To end the jobs now, confirm as in {RUNBOOK_FOR_MISSING_PODS}."
 )
 
 FORGED = (

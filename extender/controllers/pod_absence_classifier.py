@@ -9,6 +9,7 @@ import structlog
 
 from extender.domain.jobs.checkpoint import Checkpoint, PodAbsence, why_absent
 from extender.domain.ports import CheckpointStore, Clock, PortError
+from extender.engine.mass_deletion_guard import RUNBOOK_FOR_MISSING_PODS
 
 _log = structlog.get_logger(__name__)
 
@@ -18,7 +19,7 @@ AGAIN_AFTER = 5.0
 TEXTS = {
     PodAbsence.RESTORED: "Kubernetes lacks the checkpoint that was written before the job was submitted: etcd was "
     "restored, or the Lease with the checkpoints was deleted. The job ends after orphans.massGracePeriod. To "
-    "end it now, confirm as in runbook SlurmExtenderPodsMissing.",
+    f"end it now, confirm as in {RUNBOOK_FOR_MISSING_PODS}.",
     PodAbsence.UNREADABLE: "the checkpoints cannot be read, so that nothing shows whether etcd was restored. The job "
     "waits meanwhile, at most for orphans.massGracePeriod",
 }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from extender.domain.ports import Announcement, Announcer
 from extender.domain.views import NodeView
 from extender.domain.wellknown import Reason
+from extender.engine.mass_deletion_guard import RUNBOOK_FOR_MISSING_PODS
 from extender.runtime.controller import Controller, Requeue, Resync
 
 CHECK_EVERY = 5.0
@@ -17,8 +18,8 @@ MOST_NODES = 10
 
 TEXT = (
     "etcd was restored, or the Lease with the checkpoints was deleted: Pods that Kubernetes does not show any more may "
-    "still run here. Their jobs are kept for orphans.massGracePeriod; if nothing of them runs, confirm as in runbook "
-    "SlurmExtenderPodsMissing."
+    "still run here. Their jobs are kept for orphans.massGracePeriod; if nothing of them runs, confirm as in "
+    f"{RUNBOOK_FOR_MISSING_PODS}."
 )
 
 

@@ -17,6 +17,12 @@ from extender.runtime.topics import MassDeletionConfirmed
 
 _log = structlog.get_logger(__name__)
 
+RUNBOOK_FOR_MISSING_JOBS = "runbook SlurmExtenderMassDeletionGuardActive"
+"""Names the page that says how to confirm that jobs of running Pods are gone, for Events and log lines."""
+
+RUNBOOK_FOR_MISSING_PODS = "runbook SlurmExtenderPodsMissing"
+"""The same for Pods whose jobs still run."""
+
 
 @dataclass(frozen=True, slots=True)
 class MassDeletionLimits:

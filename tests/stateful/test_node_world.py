@@ -37,7 +37,7 @@ class Drains(RuleBasedStateMachine):
                     assert self.wanted, "a drain that nobody wants"
                     assert reason.startswith(DRAIN_PREFIX)
                 case n.ResumeNode():
-                    assert not self.wanted, "the node is released although somebody holds it"
+                    assert not self.wanted, "the node is released although a hold is left"
             assert self.seen != THEIRS, f"{command} over somebody else's drain"
         self.requests += commands
 

@@ -19,7 +19,7 @@ from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, Clock
 from extender.domain.states import WaitingState
 from extender.domain.wellknown import Reason
-from extender.engine.mass_deletion_guard import MassDeletionGuard
+from extender.engine.mass_deletion_guard import RUNBOOK_FOR_MISSING_JOBS, MassDeletionGuard
 from extender.engine.placeholders import EmitEvent, Placeholders
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import JobMissing, MassDeletionConfirmed
@@ -34,8 +34,6 @@ MISS_APART = 1.0
 GATHER = 10.0
 """Seconds for which a workload's job must be missing before it may end: until then it shows how many others are."""
 
-RUNBOOK = "runbook SlurmExtenderMassDeletionGuardActive"
-
 SPARED_TEXT = (
     "Its Slurm job is missing: the Pod would be ended, but orphans.dryRun is set in the extender's configuration. "
     "Its node takes no other job meanwhile."
@@ -43,12 +41,12 @@ SPARED_TEXT = (
 
 NODES_UNKNOWN_TEXT = (
     "Its Slurm job is missing, and so is its Slurm node: slurmrestd may belong to another cluster. No Pod is ended "
-    f"until an administrator confirms it ({RUNBOOK})."
+    f"until an administrator confirms it ({RUNBOOK_FOR_MISSING_JOBS})."
 )
 
 HOW_TO_RELEASE = (
     "many jobs are missing at once: check slurmctld. No Pod is ended meanwhile. If the jobs are gone, delete the Pods, "
-    f"or confirm as in {RUNBOOK}; if the jobs return, nothing has to be done"
+    f"or confirm as in {RUNBOOK_FOR_MISSING_JOBS}; if the jobs return, nothing has to be done"
 )
 
 
@@ -189,8 +187,10 @@ class MissingJobTracker:
 
 def _held_text(job_id: int | None) -> str:
     job = "The Slurm job" if job_id is None else f"Slurm job {job_id}"
-    said = f"{job} of this Pod and many others are missing; evictions are paused."
-    return f"{said} Check slurmctld, then confirm ({RUNBOOK})."
+    return (
+        f"{job} of this Pod and many others are missing; evictions are paused. "
+        f"Check slurmctld, then confirm ({RUNBOOK_FOR_MISSING_JOBS})."
+    )
 
 
 def _names(refs: Sequence[MemberRef]) -> str:

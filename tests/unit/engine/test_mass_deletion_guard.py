@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from extender.domain.jobs.checkpoint import PodAbsence
-from extender.engine.mass_deletion_guard import MassDeletionGuard, MassDeletionLimits
+from extender.engine.mass_deletion_guard import (
+    RUNBOOK_FOR_MISSING_JOBS,
+    RUNBOOK_FOR_MISSING_PODS,
+    MassDeletionGuard,
+    MassDeletionLimits,
+)
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import MassDeletionConfirmed
 from tests.builders.services import StillClock
@@ -92,3 +99,9 @@ def test_what_the_limits_was_configured_to_survives_its_release() -> None:
     limits, allowed = ends(MassDeletionLimits(least=1, share=0.5, window=5.0), 2, total=2)
     assert allowed == [True, False]
     assert limits.release() == MassDeletionLimits(least=1, share=0.5, window=5.0)
+
+
+@pytest.mark.parametrize("runbook", [RUNBOOK_FOR_MISSING_JOBS, RUNBOOK_FOR_MISSING_PODS])
+def test_the_runbook_that_messages_name_exists_and_says_how_to_confirm(runbook: str) -> None:
+    page = Path(__file__).parents[3] / "docs/runbooks" / f"{runbook.removeprefix('runbook ')}.md"
+    assert "SIGUSR1" in page.read_text(encoding="utf-8")
