@@ -25,6 +25,9 @@ _NULL = "/dev/null"
 _SENT = tuple((setting.request, setting.slurm) for setting in SETTINGS if setting.request and setting.slurm)
 
 
+_RESIZED = frozenset({"tasks", "minimum_cpus", "minimum_nodes", "maximum_nodes"})
+"""Fields that give a pending gang another number of members; what each member has stays (24.11.5, 26.05.5)."""
+
 _DEFAULT_COMMENT = 256
 """Characters, of at most four bytes, of the 1024 bytes that Slurm takes; whole in the job's name."""
 
@@ -133,6 +136,8 @@ def describe_changes(
         changed["comment"] = _comment(request)
     if "nice" in names:
         changed["nice"] = request.nice or 0
+    if "members" in names:
+        changed |= {field: value for field, value in _size(request).items() if field in _RESIZED}
     return JobDescription(**changed | dict(marks), excluded_nodes=excluded)
 
 

@@ -178,6 +178,7 @@ def update_job(
         raise SlurmRefusal(2084, source)
     changes = {key: raw[key] or "" for key in _WHILE_PENDING if key in raw}
     _check_changes(job, changes, nodes, partitions, source)
+    _resize(job, raw, source)
     for key, value in changes.items():
         setattr(job, _FIELDS.get(key, key), value)
     for key in ("name", "comment", "admin_comment", "extra"):
@@ -198,6 +199,17 @@ def update_job(
         job.priority = 0 if raw["hold"] else 1000
     if "requeue" in raw:
         job.requeue = bool(raw["requeue"])
+
+
+def _resize(job: SimJob, raw: Mapping[str, Any], source: str) -> None:
+    """Give a pending job another number of tasks and nodes; the CPUs and memory of each stay. Raises `SlurmRefusal`."""
+    count, tasks = parse_number(raw.get("minimum_nodes")), parse_number(raw.get("tasks"))
+    if count is None and tasks is None:
+        return
+    if not job.pending:
+        raise SlurmRefusal(2073, source)
+    job.node_count = count or job.node_count
+    job.tasks = tasks or job.tasks
 
 
 def _check_changes(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-from extender.domain.jobs.job import JobRequest, JobView
+from extender.domain.jobs.job import JobRequest, JobView, OnNodeFailure
 
 CLEARABLE = frozenset({"comment", "constraints", "prefer", "licenses", "dependency"})
 """Fields that can be removed again."""
 
-FOLLOWED = CLEARABLE | {"account", "partition", "qos", "wckey", "time_limit_minutes", "nice"}
+FOLLOWED = CLEARABLE | {"account", "partition", "qos", "wckey", "time_limit_minutes", "nice", "members"}
 """Fields of a request that an update of a pending job sends."""
 
 WHILE_RUNNING = frozenset({"comment", "time_limit_minutes"})
@@ -31,9 +31,19 @@ def changed(was: JobRequest, now: JobRequest) -> frozenset[str]:
 def can_follow(was: JobRequest, now: JobRequest) -> bool:
     """Return whether an update can turn the request of a waiting job from `was` into `now`."""
     names = changed(was, now)
-    if not names <= FOLLOWED | NOT_SENT:
+    if not names <= FOLLOWED | NOT_SENT or ("members" in names and not _can_resize(was, now)):
         return False
     return all(getattr(now, name) not in (None, "") for name in names & FOLLOWED - CLEARABLE - {"nice"})
+
+
+def _can_resize(was: JobRequest, now: JobRequest) -> bool:
+    """Return whether a pending gang of the size of `was` can get that of `now`.
+
+    A job of one member and one of several differ in more than their size: a packed one counts memory by CPU, and one
+    that outlives a node says so when it is submitted.
+    """
+    kept = now.on_node_failure is OnNodeFailure.KEEP
+    return was.packed == now.packed and not (kept and min(was.members, now.members) == 1)
 
 
 def can_follow_running(was: JobRequest, now: JobRequest) -> bool:

@@ -53,6 +53,8 @@ def request_of_job(digests: RequestDigests, request: JobRequest) -> JobRequest:
 
 
 def _otherwise(request: JobRequest, name: str) -> object:
+    if name == "members":
+        return request.members + 1
     if name == "nice":
         return None if request.nice else 1
     if name == "time_limit_minutes":

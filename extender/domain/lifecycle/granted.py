@@ -71,9 +71,17 @@ def accept_grant(p: Placeholder, granted: GrantedState, event: e.JobGranted, at:
 
 def release_unusable(p: Placeholder, event: e.JobGranted, at: At) -> Step:
     """Release a job that no Pod runs on, and whose grant cannot be used; an Event says why."""
-    nodes = ", ".join(event.unmapped) or "no node"
-    text = event.lacking or f"Slurm allocated {nodes}, for which Kubernetes has no Node; the job is released."
+    text = event.lacking or _why_unusable(p, event)
     return release_job(delay_next_attempt(p, at), text, at, announce(p, Reason.ALLOCATION_RELEASED, text, True))
+
+
+def _why_unusable(p: Placeholder, event: e.JobGranted) -> str:
+    if event.allocation and not event.unmapped:  # the gang grew while Slurm started the job
+        members = sum(not (member.end or member.unknown) for member in p.members)
+        found = f"has nodes for {len(event.allocation)} of {members} members"
+        return f"Slurm job {event.job_id} {found}; it is released, and another one is submitted."
+    nodes = ", ".join(event.unmapped) or "no node"
+    return f"Slurm allocated {nodes}, for which Kubernetes has no Node; the job is released."
 
 
 def lacks_nodes(p: Placeholder, event: e.JobGranted) -> bool:
@@ -202,6 +210,11 @@ def _release_for(p: Placeholder, node: str, text: str, at: At) -> Step:
     return release_job(p, f"Node {node}: {text}", at, announcement)
 
 
+def _updated(p: Placeholder, _granted: GrantedState, event: e.UpdateAnswered, _at: At) -> Step:
+    """Record that the job was updated just before Slurm started it."""
+    return (replace(p, submitted_request=event.request) if event.done else p), []
+
+
 def _candidates(p: Placeholder, granted: GrantedState, event: e.CandidatesChanged, at: At) -> Step:
     """Count a granted node as refused if kube-scheduler's full lists lack it, twice and for some seconds."""
     if event.computed:
@@ -298,6 +311,7 @@ RULES.on(_busy, e.AllocationBusy)
 RULES.on(_unusable, e.AllocationMisfits, e.NodeRefused, to=(State.RELEASING,))
 RULES.on(_unfenced, e.AllocationUnfenced, to=(State.RELEASING,))
 RULES.on(_woken, e.WakeAnswered)
+RULES.on(_updated, e.UpdateAnswered)
 RULES.on(_candidates, e.CandidatesChanged, to=(State.RELEASING,))
 RULES.on(_bind_failed, e.BindFailed, to=(State.RELEASING,))
 RULES.on(_bound, e.PodBound, to=(State.BOUND, State.RELEASING, State.LOST, State.UNSURE))
@@ -308,5 +322,11 @@ RULES.ignore("settings that change after the grant have no effect", e.PodRefused
 RULES.ignore("excluded nodes matter to pending jobs only", e.SlurmSnapshotChanged)
 RULES.ignore("recorded; its outcome follows", e.BindStarted)
 RULES.ignore_late_answers(
-    e.AllocationFits, e.AllocationBusy, e.AllocationMisfits, e.AllocationUnfenced, e.WakeAnswered, e.NodeRefused
+    e.AllocationFits,
+    e.AllocationBusy,
+    e.AllocationMisfits,
+    e.AllocationUnfenced,
+    e.WakeAnswered,
+    e.NodeRefused,
+    e.UpdateAnswered,
 )

@@ -24,6 +24,7 @@ from extender.domain.lifecycle.transitions import (
     release_misbound,
     send_exclusions,
     send_updates,
+    with_payload,
 )
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.renewal import replace
@@ -110,7 +111,7 @@ def _exclusions_answered(p: Placeholder, waiting: WaitingState, event: e.FollowA
 
 
 def _settings_answered(p: Placeholder, waiting: WaitingState, event: e.UpdateAnswered, at: At) -> Step:
-    """Record whether Slurm updated the job, or send the update again later."""
+    """Record whether Slurm updated the job, or send the update again later; release a job that cannot be resized."""
     if waiting.update is not JobUpdate.SETTINGS:
         return p, []
     waiting = replace(waiting, update=None)
@@ -121,12 +122,20 @@ def _settings_answered(p: Placeholder, waiting: WaitingState, event: e.UpdateAns
         announcement = announce(p, Reason.JOB_UPDATED, text)
         p = replace(p, submitted_request=event.request, exclusions_changed=True)
         job = replace(waiting.job, excluded_sent=event.excluded, rejected_update=None)
+    elif _resizes(p, event) and not p.job_occupied:
+        text = f"Slurm job {event.job_id} has another size than the gang and is released. {event.text}".rstrip()
+        return release_job(with_payload(p, waiting), text, at, announce(p, Reason.RETRYING, text))
     else:
         text = f"Slurm job {event.job_id} keeps its previous settings and stays in the queue: {event.text}"
         announcement = announce(p, Reason.JOB_UPDATE_REJECTED, text, True)
         job = replace(waiting.job, rejected_update=event.request)
     after, commands = send_updates(p, replace(waiting, job=job))
     return after, [announcement, *commands]
+
+
+def _resizes(p: Placeholder, event: e.UpdateAnswered) -> bool:
+    """Return whether the update was to give the job another number of members, without which no grant is usable."""
+    return p.submitted_request is not None and p.submitted_request.members != event.request.members
 
 
 def _timer(p: Placeholder, waiting: WaitingState, _event: e.TimerFired, at: At) -> Step:
@@ -182,7 +191,7 @@ RULES.on(_granted, e.JobGranted, to=(State.GRANTED, State.BOUND, State.RELEASING
 RULES.on(_ended, e.JobEnded, to=states_after(e.JobEnded, *_COLUMNS))
 RULES.on(_nodes_changed, e.CandidatesChanged, e.SlurmSnapshotChanged)
 RULES.on(_exclusions_answered, e.FollowAnswered)
-RULES.on(_settings_answered, e.UpdateAnswered)
+RULES.on(_settings_answered, e.UpdateAnswered, to=(State.RELEASING,))
 RULES.on(_timer, e.TimerFired)
 RULES.on(_request_changed, e.PodWanted, to=(State.RELEASING,))
 RULES.on(_request_invalid, e.PodRefused, to=(State.RELEASING,))

@@ -110,7 +110,7 @@ class Planner:
             if isinstance(other, SubmissionPlan):
                 again = self._node_capacity.no_slurm_node(snapshot, request, self._left(snapshot, request, other))
                 return (chosen, nowhere) if again else (other, "")
-        if not nowhere and (nowhere := self._too_few(snapshot, request, chosen)):
+        if not nowhere and (nowhere := self.too_few(snapshot, request, chosen)):
             left = frozenset(self._left(snapshot, request, chosen))
             others = _unsuitable(snapshot, request, left, small, by_mode=frozenset(chosen.excluded) - set(excluded))
             nowhere = f"{nowhere} {others}".rstrip()
@@ -120,11 +120,11 @@ class Planner:
         if nowhere or not unfenced:
             return chosen, nowhere
         with_fence = planned(tuple(sorted({*excluded, *unfenced})))
-        if isinstance(with_fence, NoPlan) or self._too_few(snapshot, request, with_fence):
+        if isinstance(with_fence, NoPlan) or self.too_few(snapshot, request, with_fence):
             return NoPlan(f"GangNeedsFence: install the fence script on {few(unfenced)}"), ""
         return with_fence, ""
 
-    def _too_few(self, snapshot: ClusterSnapshot, request: JobRequest, chosen: SubmissionPlan) -> str:
+    def too_few(self, snapshot: ClusterSnapshot, request: JobRequest, chosen: SubmissionPlan) -> str:
         """Return why the nodes that are left cannot hold every member of a gang, as a sentence; "" if they may."""
         if request.members < 2:
             return ""

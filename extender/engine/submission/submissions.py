@@ -118,6 +118,7 @@ class Submissions:
         job_id, request, snapshot = command.job_id, command.request, self._state.snapshot
         if not snapshot.slurm.known:
             return e.UpdateAnswered(job_id, request, None)
+        names = changed(command.was, request) & FOLLOWED
         excluded: tuple[str, ...] | None = None
         if command.candidates is not None:
             unwanted = self._excluded(p, command.candidates, request)
@@ -125,9 +126,10 @@ class Submissions:
             chosen = self._planner.queued(snapshot, request, unwanted, mode)
             if isinstance(chosen, NoPlan):
                 return e.UpdateAnswered(job_id, request, False, f"{chosen.text[0].upper()}{chosen.text[1:]}.")
+            if "members" in names and (few := self._planner.too_few(snapshot, request, chosen)):
+                return e.UpdateAnswered(job_id, request, False, few)
             excluded = chosen.excluded
         limited = within_partition(request, snapshot.slurm)
-        names = changed(command.was, request) & FOLLOWED
         if within_partition(command.was, snapshot.slurm).time_limit_minutes != limited.time_limit_minutes:
             names |= {"time_limit_minutes"}
         async with self._coverage.editing(job_id):

@@ -50,6 +50,21 @@ def scale(site: Site, pods: int) -> None:
     site.kube.change(ObjectKey(JOBS, "default", "train"), lambda job: job.update(spec=spec))
 
 
+async def waiting_job(site: Site) -> int:
+    """Return the id of the one job that waits, as soon as there is one."""
+    await site.until(lambda: any(one.state == "PENDING" for one in site.live_jobs()), "its job")
+    (job,) = (one for one in site.live_jobs() if one.state == "PENDING")
+    return job.job_id
+
+
+async def is_resized(site: Site, job_id: int, nodes: int) -> None:
+    def has_size() -> bool:
+        waiting = [one for one in site.live_jobs() if one.state == "PENDING"]
+        return [(one.job_id, one.node_count, one.tasks) for one in waiting] == [(job_id, nodes, nodes)]
+
+    await site.until(has_size, "the new size of the same job")
+
+
 async def held_at_the_barrier(site: Site) -> list[str]:
     """A gang of three of which two members have voted: the node of the third is tainted."""
     names = gang(site, range(3), 3)
@@ -134,15 +149,16 @@ async def test_edge_case_21_a_job_that_is_scaled_up_while_its_gang_waits_gets_no
         await site.fill()
         job = a_job(site, 2)
         names = job_pods(site, job, range(2), cpu="8")
-        await site.until(lambda: any(one.state == "PENDING" for one in site.live_jobs()), "its job")
+        before = await waiting_job(site)
         await asyncio.sleep(after_s)  # until then the owner is cached
         scale(site, 3)
         names += job_pods(site, job, range(2, 3), cpu="8")
         await asyncio.sleep(120 - after_s)
+        await is_resized(site, before, 3)
         for name in ("first-0", "first-1", "first-2"):
             site.kube.delete_pod(name, grace_s=1)
         assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
-        assert len(site.live_jobs()) == 1
+        assert [one.job_id for one in site.live_jobs()] == [before]
 
 
 async def test_edge_case_21_a_pod_beyond_the_slots_of_a_gang_that_runs_waits_for_a_slot(site: Site) -> None:
@@ -166,13 +182,15 @@ async def test_edge_case_22_a_job_that_is_scaled_down_while_its_gang_waits_needs
         await site.fill()
         job = a_job(site, 3)
         names = job_pods(site, job, range(3), cpu="8")
-        await site.until(lambda: any(one.state == "PENDING" for one in site.live_jobs()), "its job")
+        before = await waiting_job(site)
         scale(site, 2)
         site.kube.delete_pod(names[2], grace_s=0)
+        await is_resized(site, before, 2)
         for name in ("first-0", "first-1"):
             site.kube.delete_pod(name, grace_s=1)
         for name in names[:2]:
             await site.bound(name, within=900)
+        assert before in [one.job_id for one in site.live_jobs()]
 
 
 async def test_edge_case_22_a_job_that_is_scaled_down_while_it_runs_continues_with_the_others(site: Site) -> None:
@@ -238,16 +256,16 @@ async def test_edge_case_29_a_rule_between_members_that_no_nodes_meet_releases_t
 async def test_edge_case_34_another_size_on_all_pods_while_the_job_waits_changes_the_job(site: Site) -> None:
     async with site.running():
         await site.fill()
-        others = site.live_jobs()
         names = gang(site, range(2), 2, cpu="8")
-        await site.until(lambda: len(site.live_jobs()) == len(others) + 1, "its job")
+        before = await waiting_job(site)
         names += gang(site, range(2, 3), 3, cpu="8")
         for name in names[:2]:
             site.edit_pod(name, lambda pod: pod["metadata"]["annotations"].update({GANG_SIZE: "3"}))
+        await is_resized(site, before, 3)
         for name in ("first-0", "first-1", "first-2"):
             site.kube.delete_pod(name, grace_s=1)
         assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
-        assert len(site.live_jobs()) == 1
+        assert [one.job_id for one in site.live_jobs()] == [before]
 
 
 async def test_edge_case_34_another_size_while_the_gang_runs_changes_nothing(site: Site) -> None:

@@ -162,12 +162,25 @@ async def test_edge_case_34_another_minimum_resizes_the_job_that_waits(site: Sit
         add_group(site, 2)
         names = members(site, range(2))
         await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+        (before,) = site.live_jobs()
+        change_group(site, 3)
+        names += members(site, range(2, 3))
+        await site.until(lambda: [one.node_count for one in site.live_jobs()] == [3], "its new size")
+        undrain_all(site)
+        assert {await site.bound(name) for name in names} == {"n1", "n2", "n3"}
+        assert [one.job_id for one in site.live_jobs()] == [before.job_id]
+
+
+async def test_edge_case_34_a_waiting_job_ends_if_the_pods_of_a_larger_minimum_do_not_come(site: Site) -> None:
+    read_groups(site, COSCHEDULING_POD_GROUPS)
+    async with site.running():
+        drain_all(site)
+        add_group(site, 2)
+        names = members(site, range(2))
+        await site.until(lambda: len(site.live_jobs()) == 1, "its job")
         change_group(site, 3)
         await site.until(lambda: not site.live_jobs(), "the end of a job that is too small")
         await site.until(lambda: message(site, names[0]) == "2 of 3 Pods of PodGroup ring exist.", "the reason")
-        names += members(site, range(2, 3))
-        undrain_all(site)
-        assert {await site.bound(name) for name in names} == {"n1", "n2", "n3"}
 
 
 async def test_edge_case_2_pods_beyond_the_minimum_wait_for_a_free_slot(site: Site) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.jobs.changes import can_follow, raises_limit
-from extender.domain.jobs.job import JobView, Mode
+from extender.domain.jobs.job import GangLayout, JobView, Mode, OnNodeFailure
 from extender.domain.placeholder import State
-from tests.builders.placeholders import JOB, NODES, POD, REQUEST, Life
+from tests.builders.placeholders import JOB, NODES, POD, REQUEST, SECOND, TIMING, Life
 
 FULL = replace(REQUEST, partition="a", qos="q", constraints="h100", time_limit_minutes=5, nice=3)
 MOVED = replace(REQUEST, partition="low", time_limit_minutes=9)
+KEEP = {"on_node_failure": OnNodeFailure.KEEP}
 AGAIN = replace(REQUEST, partition="low", time_limit_minutes=8)
 
 
@@ -34,6 +36,25 @@ AGAIN = replace(REQUEST, partition="low", time_limit_minutes=8)
 )
 def test_only_what_slurm_changes_in_place_is_followed(now: object, follows: bool) -> None:
     assert can_follow(FULL, now) is follows  # type: ignore[arg-type]  # a request
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "follows"),
+    [
+        ({"members": 2}, {"members": 3}, True),
+        ({"members": 3}, {"members": 1}, True),
+        ({"members": 2, "layout": GangLayout.PACK}, {"members": 9, "layout": GangLayout.PACK}, True),
+        ({"members": 1, "layout": GangLayout.PACK}, {"members": 2, "layout": GangLayout.PACK}, False),
+        ({"members": 2}, {"members": 2, "layout": GangLayout.PACK}, False),
+        ({"members": 2, **KEEP}, {"members": 3, **KEEP}, True),
+        ({"members": 1, **KEEP}, {"members": 3, **KEEP}, False),
+        ({"members": 2}, {"members": 3, "cpus": 8}, False),
+    ],
+)
+def test_a_waiting_gang_is_resized_in_place_unless_its_job_would_be_of_another_kind(
+    was: dict[str, Any], now: dict[str, Any], follows: bool
+) -> None:
+    assert can_follow(replace(FULL, **was), replace(FULL, **now)) is follows
 
 
 def waiting() -> Life:
@@ -86,6 +107,42 @@ def test_changes_are_reported_one_after_the_other() -> None:
     assert not life.commands
     life.notify(e.UpdateAnswered(JOB, MOVED, True))
     assert [(one.was, one.request) for one in updates(life)] == [(MOVED, AGAIN)]
+
+
+PAIR = replace(REQUEST, members=2)
+
+
+def waiting_alone() -> Life:
+    """A gang of one whose job waits, and that gets a second member."""
+    life = Life().notify(e.PodWanted((POD,), REQUEST, (0,)), e.CandidatesChanged(NODES))
+    life.notify(e.SubmitAccepted(1, JOB, (), Mode.BATCH), e.JobWaiting(JOB, "Resources"))
+    return life.notify(e.PodWanted((POD, SECOND), PAIR, (0, 1)))
+
+
+def test_a_gang_of_another_size_keeps_its_waiting_job() -> None:
+    life = waiting_alone()
+    assert [(one.was, one.request) for one in updates(life)] == [(REQUEST, PAIR)]
+    life.notify(e.UpdateAnswered(JOB, PAIR, True))
+    assert (life.state, life.p.job_id, life.p.submitted_request) == (State.WAITING, JOB, PAIR)
+
+
+def test_a_job_that_slurm_does_not_resize_is_released() -> None:
+    life = waiting_alone().notify(e.UpdateAnswered(JOB, PAIR, False, "2 Nodes are suitable, 3 are needed."))
+    assert life.state is State.RELEASING
+    assert "2 Nodes are suitable, 3 are needed." in life.p.reason
+
+
+def test_a_job_that_starts_before_it_is_resized_is_released_since_a_member_has_no_node() -> None:
+    life = waiting_alone().notify(e.JobGranted(JOB, {POD.uid: "n1"}, ("s1",)))
+    life.later(TIMING.doubt + 1).notify(e.JobGranted(JOB, {POD.uid: "n1"}, ("s1",)))
+    assert life.state is State.RELEASING
+    assert life.p.reason == "Slurm job 7 has nodes for 1 of 2 members; it is released, and another one is submitted."
+
+
+def test_a_job_that_starts_while_it_is_resized_is_known_to_have_the_new_size() -> None:
+    life = waiting_alone().notify(e.JobGranted(JOB, {POD.uid: "n1", SECOND.uid: "n2"}, ("s1", "s2")))
+    life.notify(e.UpdateAnswered(JOB, PAIR, True))
+    assert (life.state, life.p.submitted_request) == (State.GRANTED, PAIR)
 
 
 SHORTER = replace(REQUEST, comment="mine", time_limit_minutes=3)

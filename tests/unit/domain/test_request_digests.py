@@ -29,6 +29,7 @@ def test_what_did_not_change_is_known_to_be_the_same() -> None:
         {"nice": 4},
         {"time_limit_minutes": 8},
         {"licenses": "a"},
+        {"members": 4},
     ],
 )
 def test_fields_that_can_be_followed_are_sent_one_by_one(now: dict[str, Any]) -> None:
@@ -56,8 +57,9 @@ def test_another_partition_may_allow_more_of_the_room_of_a_time_limit() -> None:
 
 
 def test_a_mark_with_every_digest_is_no_longer_than_slurm_stores() -> None:
-    every: dict[str, Any] = dict.fromkeys(FOLLOWED - {"nice", "time_limit_minutes"}, "x" * 300)
+    every: dict[str, Any] = dict.fromkeys(FOLLOWED - {"nice", "time_limit_minutes", "members"}, "x" * 300)
+    every["members"] = 300
     mark = Mark("c" * 36, "s" * 253, "u" * 36, 2**31, 2**31, request_digests(replace(WAS, **every)))
-    assert len(mark.request_digests) == 11 + 1
+    assert len(mark.request_digests) == 12 + 1
     assert '"r":' in encode_mark(mark)
     assert len(encode_mark(mark)) <= NAME_LIMIT
