@@ -223,6 +223,9 @@ class JobFound:
     request_digests: RequestDigests = ()
     """Its request as digests, from its mark; empty: not known."""
 
+    certain: bool = True
+    """No other client can have created it (`ownership.is_certain`). Another job is kept if there is no such job."""
+
     left: tuple[tuple[MemberRef, int], ...] = ()
     """Unknown members with their slots: Pods of the gang may run on the job that the API server does not show."""
 

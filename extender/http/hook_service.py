@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from extender.controllers.nodes.clearance import Clearance, NodeVerdict
 from extender.controllers.nodes.native_jobs import JobKind, NativeJobs
-from extender.domain.jobs.identity import hook_token_matches, is_hook_token
+from extender.domain.jobs.identity import hook_token_matches, workload_of_hook_token
 from extender.domain.nodes.fence_evidence import FenceScript
 from extender.domain.nodes.member_nodes import slurm_nodes_of_member
 from extender.domain.placeholder import Placeholder, State
@@ -136,16 +136,8 @@ class HookService:
         proven = self._proven(job_id, token)
         self._read_now(job_id, proven=proven)
         p = self._engine.placeholders.by_job(job_id)
-        if p is None and any(
-            workload.placed and workload.job_id is None for workload in self._engine.placeholders.in_state(State.UNSURE)
-        ):
-            return UNREADY  # whose job it is has been asked of Slurm
-        if p is None and (self._is_site(token) or self._is_some_jobs(token)):
-            # A job that ends with its Pod may be forgotten before its script asks; the script must not wait.
-            return HookAnswer(404, {"job": job_id, "gone": True, "placeholder": False})
-        if p is None or not proven:  # one answer for both: callers must not learn which jobs are placeholder jobs
-            why = "The token is neither the token of this job nor the site key (hooks.siteKeyFile)."
-            return HookAnswer(403, {"job": job_id, "error": why})
+        if p is None or not proven:
+            return self._not_of_caller(job_id, token)
         self._state.job_reads.doubt(job_id)  # the answer may be that no Pod is there, and the script ends
         if wait_s <= 0 and self._is_site(token):
             self._hold_nodes_of_ended_job(job_id)  # EpilogSlurmctld holds nothing: the node may be given away now
@@ -153,6 +145,26 @@ class HookService:
         p = self._engine.placeholders.by_job(job_id) or p
         pods = [] if gone else [m.ref.full_name for m in p.members if m.placed]
         return HookAnswer(200 if gone else 202, {"job": job_id, "gone": gone, "placeholder": True, "pods": pods})
+
+    def _not_of_caller(self, job_id: int, token: str) -> HookAnswer:
+        """Answer a teardown of a job that is unknown, or that the caller does not prove to be its own.
+
+        A job's token is answered the same for every such job: its holder must not learn which are placeholder jobs.
+        The answer depends on the workload of the token alone. A job that ends with its Pod may be forgotten before its
+        script asks, and this script must not wait; a script whose workload has Pods repeats the call.
+        """
+        if any(p.placed and p.job_id is None for p in self._engine.placeholders.in_state(State.UNSURE)):
+            return UNREADY  # whose job it is has been asked of Slurm
+        own = self._workload_of(token)
+        if self._is_site(token) or (own is not None and not self._has_pods(own)):
+            return HookAnswer(404, {"job": job_id, "gone": True, "placeholder": False})
+        why = "The token is neither the token of this job nor the site key (hooks.siteKeyFile)."
+        return HookAnswer(403, {"job": job_id, "error": why})
+
+    def _has_pods(self, workload: str) -> bool:
+        """Return whether Pods of this workload are on a node, or may be."""
+        p = self._engine.placeholders.get(workload)
+        return p is not None and p.placed
 
     async def drain(self, slurm_node: str, token: str, reason: str) -> HookAnswer:
         """Drain a node while Pods whose job ended are on it: a job's token for its own nodes, the site key for any.
@@ -300,11 +312,10 @@ class HookService:
     def _is_site(self, token: str) -> bool:
         return self._site_key is not None and hmac.compare_digest(self._site_key, token.encode(errors="replace"))
 
-    def _is_some_jobs(self, token: str) -> bool:
-        if not token:
-            return False
+    def _workload_of(self, token: str) -> str | None:
+        """Return the workload of a job's token, also of one that is not tracked; `None`: it is no job's token."""
         author = self._state.identity
-        return is_hook_token(self._keys, author.cluster, author.scheduler, token)
+        return workload_of_hook_token(self._keys, author.cluster, author.scheduler, token)
 
     def _proven(self, job_id: int, token: str) -> bool:
         if self._is_site(token):

@@ -7,8 +7,8 @@
 | 204 | for a clearance: no Pod outlives its job there, but a job that was named may still have Pods |
 | 400 | the request is malformed |
 | 401 | no token was shown where one is needed |
-| 403 | the token is not the one of this job, nor the site's |
-| 404 | nothing is known of it |
+| 403 | the token is not the one of this job, nor the site's; for a teardown by a job's script: repeat the call |
+| 404 | nothing is known of it; or the token is another job's, whose workload has no Pod on a node |
 | 409 | for a drain: the job runs, and Slurm has not announced its end |
 | 503 | the answer took too long; the next poll reports the same |
 """

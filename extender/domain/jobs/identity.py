@@ -185,16 +185,19 @@ def hook_token_matches(key: bytes, mark: Mark, token: str) -> bool:
     return hmac.compare_digest(hook_token(key, mark).encode(), token.encode(errors="replace"))
 
 
-def is_hook_token(keys: Sequence[bytes], cluster: str, scheduler: str, token: str) -> bool:
-    """Return whether `token` was made for any job of this cluster and scheduler, also one that is not tracked."""
+def workload_of_hook_token(keys: Sequence[bytes], cluster: str, scheduler: str, token: str) -> str | None:
+    """Return the workload for a job of which `token` was made, also one that is not tracked.
+
+    `None`: the token was made for no job of this cluster and scheduler.
+    """
     attempt, _, rest = token[:LONGEST_TEXT].partition(".")
     workload, _, _ = rest.rpartition(".")
     if not (
         attempt.isascii() and attempt.isdecimal() and len(attempt) <= _ATTEMPT_DIGITS and 0 < len(workload) <= _WORKLOAD
     ):
-        return False
+        return None
     mark = Mark(cluster, scheduler, workload, int(attempt))
-    return any(hook_token_matches(key, mark, token) for key in keys)
+    return workload if any(hook_token_matches(key, mark, token) for key in keys) else None
 
 
 def _objects(text: str) -> Iterator[object]:

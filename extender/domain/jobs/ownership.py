@@ -51,6 +51,15 @@ def proof(job: JobView, workload: str, name: str, *, recorded: bool, owner: int 
     return Proof.OWN_EXTRA if shown is not None else Proof.NAME
 
 
+def is_certain(job: JobView, *, recorded: bool, user_submits: bool) -> bool:
+    """Return whether no other client can have created this job, of which `proof` gave evidence.
+
+    `user_submits`: the job's user is a user of the site, who can submit jobs of the same name. Their jobs lack the mark
+    in `admin_comment`, so a job that lacks it is the workload's only if no other job is found.
+    """
+    return recorded or not user_submits or decode_mark(job.admin_comment) is not None
+
+
 def caller_shown_by(job: JobView, asked: JobRequest | None) -> int | None:
     """Return the extender's own Slurm user, as a placeholder job submitted without another user shows it, else `None`.
 

@@ -146,8 +146,10 @@ def about_other_job(p: Placeholder, event: e.Event, probe_at: float) -> tuple[Pl
         case e.ProbeAnswered() if p.state is not State.UNSURE:
             awaited = p.attempt if p.state is State.SUBMITTING else None
             # A leader that found no job counts attempts from one: a late one of an older leader may bear the number.
-            left = {job.job_id for job in event.jobs if job.attempt == awaited and not job.older}
-            after, ends = _with_duplicates(p, {job.job_id for job in event.jobs} - left - {p.job_id})
+            # Its own user may have submitted a job that is not certain: it is no duplicate.
+            certain = [job for job in event.jobs if job.certain]
+            left = {job.job_id for job in certain if job.attempt == awaited and not job.older}
+            after, ends = _with_duplicates(p, {job.job_id for job in certain} - left - {p.job_id})
             return (_probe_again(after, probe_at) if left else after), ends
         case e.ProbeFailed() if p.state is not State.UNSURE:
             return _probe_again(p, probe_at), []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.jobs.changes import can_follow
@@ -26,12 +28,15 @@ from extender.domain.states import PlaceholderJob, UnsureState, WaitingState
 def _probed(p: Placeholder, unsure: UnsureState, event: e.ProbeAnswered, at: At) -> Step:
     """Adopt the job that was found, or conclude from two empty answers and the time to settle that there is none."""
     asked_at = at.now if event.asked_at is None else event.asked_at
-    if jobs := [job for job in event.jobs if job.job_id not in p.duplicate_jobs]:
-        return _found(p, unsure, jobs, asked_at, at)
+    jobs = [job for job in event.jobs if job.job_id not in p.duplicate_jobs]
+    if certain := [job for job in jobs if job.certain]:
+        return _found(p, unsure, certain, asked_at, at)
     empty_probes = unsure.empty_probes + 1
     if empty_probes < 2 or asked_at < unsure.sure_at:
         probed = replace(unsure, empty_probes=empty_probes)
         return replace(p, payload=probed, wake_at=at.now + at.timing.probe), []
+    if jobs:  # an administrator removed the mark of its job, or its user submitted one of the same name
+        return _found(p, unsure, [max(jobs, key=_precedence(p))], asked_at, at)
     # slurmctld may have been stalled for longer than expected: one more probe costs little.
     p = replace(p, reprobe_at=p.reprobe_at or at.now + at.timing.settle)
     if p.job_occupied:
@@ -42,8 +47,7 @@ def _probed(p: Placeholder, unsure: UnsureState, event: e.ProbeAnswered, at: At)
 
 def _found(p: Placeholder, unsure: UnsureState, jobs: list[e.JobFound], asked_at: float, at: At) -> Step:
     """Keep the job on which Pods run, else one that runs, else the newest leader's newest; cancel the others."""
-    occupied = {p.job_id, *(m.job_id for m in p.members if p.occupies_job(m))} if p.job_occupied else set()
-    best = max(jobs, key=lambda job: (job.job_id in occupied, job.running, not job.older, job.attempt, job.job_id))
+    best = max(jobs, key=_precedence(p))
     others = frozenset(job.job_id for job in jobs) - {best.job_id}
     if not p.placed:
         left = tuple(Member(ref, slot, job_id=best.job_id, unknown=True) for ref, slot in best.left)
@@ -69,6 +73,12 @@ def _found(p: Placeholder, unsure: UnsureState, jobs: list[e.JobFound], asked_at
     if not updates:
         after, updates = send_updates(p, waiting)
     return after, [*cancels, c.ReadJob(best.job_id), *updates]
+
+
+def _precedence(p: Placeholder) -> Callable[[e.JobFound], tuple[bool, bool, bool, int, int]]:
+    """Return the key by which the job to keep is the greatest."""
+    occupied = {p.job_id, *(m.job_id for m in p.members if p.occupies_job(m))} if p.job_occupied else set()
+    return lambda job: (job.job_id in occupied, job.running, not job.older, job.attempt, job.job_id)
 
 
 def _suits(p: Placeholder, found: e.JobFound) -> bool:

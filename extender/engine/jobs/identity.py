@@ -44,6 +44,12 @@ class JobIdentity:
             return None
         return request.run_as.uid if request.run_as is not None else self.caller
 
+    @staticmethod
+    def user_submits(p: Placeholder) -> bool:
+        """Return whether this workload's jobs run as a user of the site, who can also submit jobs."""
+        request = p.submitted_request or p.request
+        return request is not None and request.run_as is not None
+
     def learn_caller(self, p: Placeholder, job: JobView) -> None:
         """Learn the user from a job of this workload, where the site names the token's owner by name only."""
         if self.caller is None and (uid := caller_shown_by(job, p.submitted_request or p.request)) is not None:

@@ -13,7 +13,7 @@ from extender.domain.jobs.events import job_events
 from extender.domain.jobs.identity import job_name, mark_of
 from extender.domain.jobs.job import JobRequest, JobView
 from extender.domain.jobs.manual_changes import changes
-from extender.domain.jobs.ownership import proof
+from extender.domain.jobs.ownership import is_certain, proof
 from extender.domain.jobs.time_limit import due_in
 from extender.domain.nodes.member_nodes import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
@@ -134,6 +134,10 @@ class JobReader:
         now = self._state.placeholders.get(p.key)
         if now is None:
             return
+        user_submits = self._state.identity.user_submits(now)
+        certain = [
+            job for job in jobs if is_certain(job, recorded=job.job_id == command.job_id, user_submits=user_submits)
+        ]
         live: list[e.JobFound] = []
         ended: list[e.JobEnded] = []
         for job in jobs:
@@ -147,7 +151,7 @@ class JobReader:
                 (found.attempt, found.epoch != epoch, found.request_digests) if found else (0, False, ())
             )
             left = left_by_all(now, job, self._state.deferred.unbound()) if running else ()
-            live.append(e.JobFound(job.job_id, attempt, running, job.excluded, older, digests, left))
+            live.append(e.JobFound(job.job_id, attempt, running, job.excluded, older, digests, job in certain, left))
         if not live and not ended and self._would_vanish(now, asked_at):
             known = now.job_id or next((m.job_id for m in now.members if m.job_id is not None), None)
             if not self._state.missing_jobs.may_end(now.key, known, now.refs, nodes_unknown=self._nodes_unknown(now)):
@@ -160,7 +164,7 @@ class JobReader:
             return
         if live:
             self._state.missing_jobs.seen(now.key)
-        facts: list[e.Event] = [*self._unrecorded(now, jobs), *(ended if not live else [])]
+        facts: list[e.Event] = [*self._unrecorded(now, certain or jobs), *(ended if not live else [])]
         for event in facts:
             self._handle(p.key, event, "probe")
         self._handle(p.key, e.ProbeAnswered(tuple(live), asked_at), "probe")

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
 
-from extender.domain.jobs.identity import encode_mark
+from extender.domain.jobs.identity import decode_mark, encode_mark, job_name
 from extender.domain.jobs.job import Mark
+from simulator.slurm.faults import SlurmFault
 from simulator.slurm.records import SimJob
 from tests.builders.process_site import CLUSTER, NAMES, Site
 
 pytestmark = pytest.mark.looptime
 MODE = "slurm-extender.io/mode"
+USER = "slurm-extender.io/user-id"
+SMALL = {"memory_per_node": {"set": True, "number": 64}}
 JOB_ID = "status.slurm-extender.io/job-id"
 NODE = "status.slurm-extender.io/node"
 POD = "status.slurm-extender.io/pod-uid"
 PROOF = "status.slurm-extender.io/allocation-proof"
 
 
-async def waiting(site: Site, name: str = "waits") -> SimJob:
-    """A Pod's job that queues behind three others."""
-    await site.fill()
-    site.kube.add_pod(name, annotations={MODE: "batch"}, cpu="8")
+@pytest.fixture
+def policy_user(site: Site) -> None:
+    """Pods may name the Slurm user of their jobs."""
+    site.config += "jobs: {allow: [user-id]}\n"
+
+
+async def waiting(site: Site, name: str = "waits", user: str = "") -> SimJob:
+    """A Pod's job that queues behind three others, for a whole node. `user`: the Slurm user that its Pod names."""
+    await site.fill("7")
+    site.kube.add_pod(name, annotations={MODE: "batch"} | ({USER: user} if user else {}), cpu="8")
     await site.until(lambda: bool(site.jobs_of(name)), "its job")
     await asyncio.sleep(2)
     (job,) = site.jobs_of(name)
@@ -32,7 +42,7 @@ async def waiting(site: Site, name: str = "waits") -> SimJob:
 
 async def foreign(site: Site, user: int = 2001) -> SimJob:
     """A running job of somebody else."""
-    job = site.slurm.controller.jobs[await site.submit_as_another_user()]
+    job = site.slurm.controller.jobs[await site.submit_as_another_user(0, SMALL)]
     job.user_id = user
     await site.until(lambda: job.running, "it runs")
     return job
@@ -86,6 +96,66 @@ async def test_a_foreign_job_with_the_extenders_name_and_a_copied_mark_is_not_ad
             assert not twin.ended
     told = {line["job_id"] for line in logs if line["event"] == "mark_not_proven"}
     assert told == ({twin.job_id} if marked else set())
+
+
+@pytest.mark.usefixtures("unhurried", "policy_user")
+@pytest.mark.parametrize("copied", [False, True], ids=["name", "name and extra"])
+@pytest.mark.parametrize("running", [False, True], ids=["waits", "runs"])
+@pytest.mark.parametrize("restart", [False, True])
+async def test_a_twin_of_the_very_user_of_a_placeholder_job_is_neither_taken_nor_ended(
+    site: Site, restart: bool, running: bool, copied: bool
+) -> None:
+    async with site.dying() as die:
+        early = await foreign(site) if running else None
+        job = await waiting(site, user="2001")
+        assert job.user_id == 2001
+        mark = decode_mark(job.extra)
+        assert mark is not None
+        twin = early or site.slurm.controller.jobs[await site.submit_as_another_user(0, {"cpus_per_task": 8})]
+        twin.user_id, twin.name = job.user_id, job.name
+        twin.extra = encode_mark(replace(mark, attempt=9)) if copied else ""
+        if restart:
+            die()
+        await asyncio.sleep(10)
+    async with site.running():
+        await asyncio.sleep(130)
+        assert not job.ended
+        assert not twin.ended
+        assert site.placeholder("waits").job_id == job.job_id
+        site.kube.delete_pod("waits", grace_s=1)
+        await site.until(lambda: job.ended, "its end")
+        await asyncio.sleep(10)
+        assert not twin.ended
+
+
+@pytest.mark.usefixtures("unhurried", "policy_user")
+async def test_a_twin_of_the_very_user_is_not_taken_while_the_submission_may_be_under_way(site: Site) -> None:
+    """The answer is lost, and slurmctld creates the job only after the first search for it has found the twin."""
+    async with site.running():
+        twin = await foreign(site)
+        site.slurm.restd.faults.add(SlurmFault.LATE, "POST", "/job/submit", times=1, seconds=45)
+        site.kube.add_pod("web", annotations={MODE: "batch", USER: "2001"})
+        twin.name = job_name("default/web", CLUSTER, "slurm", site.uid("web"))
+        await site.bound("web", within=180)
+        (job,) = [one for one in site.jobs_of("web") if one is not twin]
+        assert site.placeholder("web").job_id == job.job_id
+        await asyncio.sleep(70)
+        assert not job.ended
+        assert not twin.ended
+
+
+@pytest.mark.usefixtures("unhurried", "policy_user")
+async def test_a_job_of_a_policy_user_of_which_an_administrator_removed_the_marks_is_recovered(site: Site) -> None:
+    async with site.dying() as die:
+        job = await waiting(site, user="2001")
+        job.extra = job.admin_comment = ""
+        die()
+    async with site.running():
+        await asyncio.sleep(130)
+        assert site.jobs_of("waits") == [job]
+        assert site.placeholder("waits").job_id == job.job_id
+        site.kube.delete_pod("first-0", grace_s=1)
+        await site.bound("waits")
 
 
 @pytest.mark.parametrize("workload", ["exists", "left"])

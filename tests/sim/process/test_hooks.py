@@ -40,6 +40,15 @@ def drain_reason(site: Site, node: str) -> str:
     return site.slurm.controller.nodes[node].reason.partition("] ")[2]
 
 
+async def answers_about_others(site: Site, token: str, *others: int) -> list[tuple[int, dict[str, object]]]:
+    """The answers to a teardown of other placeholder jobs, of a native job, and of none, without their numbers."""
+    answers = []
+    for job_id in (*others, await site.submit_as_another_user(), 777):
+        answer = await site.post(f"/hooks/jobs/{job_id}/teardown?wait=5", token)
+        answers.append((answer.status_code, answer.json() | {"job": 0}))
+    return answers
+
+
 async def ended_unseen(site: Site) -> SimJob:
     """The job of a Pod that takes 10 s to end, over, which no poll has seen yet."""
     job = await run(site, "web", grace_s=10)
@@ -203,12 +212,42 @@ async def test_no_hook_says_that_a_pod_is_gone_before_the_owner_of_the_job_is_kn
 async def test_a_caller_without_a_proof_does_not_learn_which_jobs_are_placeholders(site: Site, token: str) -> None:
     async with site.running():
         job = await run(site, "web")
-        answers = []
-        for job_id in (job.job_id, await site.submit_as_another_user(), 777):
-            answer = await site.post(f"/hooks/jobs/{job_id}/teardown?wait=5", token)
-            answers.append((answer.status_code, answer.json() | {"job": 0}))
-        assert answers[0] == answers[1] == answers[2]
+        answers = await answers_about_others(site, token, job.job_id)
+        assert answers == answers[:1] * 3
         assert answers[0][0] == (403 if token else 401)
+
+
+@pytest.mark.parametrize("own", ["runs", "left", "was replaced"])
+async def test_a_caller_with_the_token_of_another_job_does_not_learn_which_jobs_are_placeholders(
+    site: Site, own: str
+) -> None:
+    async with site.running():
+        job, other = await run(site, "own", grace_s=1), await run(site, "other")
+        token = token_of(job)
+        if own == "left":
+            site.kube.delete_pod("own", grace_s=1)
+            forgotten = site.extender.engine.placeholders.by_job
+            await site.until(lambda: not site.jobs_of("own") and forgotten(job.job_id) is None, "its end")
+        elif own == "was replaced":
+            token = hook_token(b"secret", Mark(CLUSTER, "slurm", site.uid("own"), 90))
+        answers = await answers_about_others(site, token, other.job_id)
+        assert answers == answers[:1] * 3
+        assert answers[0][0] == (404 if own == "left" else 403)
+
+
+async def test_while_the_owner_of_a_job_is_not_known_no_token_of_another_job_shows_which_are_placeholders(
+    site: Site,
+) -> None:
+    async with site.dying():
+        unknown, other = await run(site, "web"), await run(site, "other")
+    site.edit_pod("web", lambda pod: pod["metadata"]["annotations"].pop("status.slurm-extender.io/job-id"))
+    site.slurm.restd.faults.add(SlurmFault.LOSE_REQUEST, "GET", "/job/")
+    site.slurm.restd.faults.add(SlurmFault.LOSE_REQUEST, "DELETE")
+    async with site.running():
+        for token in (token_of(unknown), "wrong"):
+            answers = await answers_about_others(site, token, other.job_id)
+            assert answers == answers[:1] * 3
+            assert answers[0][0] == 503
 
 
 async def test_calls_without_a_proof_have_a_job_read_rarely(site: Site) -> None:

@@ -312,6 +312,25 @@ def test_of_two_jobs_that_lost_answers_left_the_running_one_is_kept() -> None:
     assert life.p.attempt == 2
 
 
+CERTAIN, UNCERTAIN = e.JobFound(JOB, 1, running=False), e.JobFound(8, 9, running=True, certain=False)
+
+
+def test_a_job_that_its_user_may_have_submitted_is_neither_kept_nor_cancelled_where_a_certain_one_exists() -> None:
+    life = unsure().notify(e.ProbeAnswered((CERTAIN, UNCERTAIN)))
+    assert (life.p.job_id, life.p.attempt, life.p.duplicate_jobs) == (JOB, 1, frozenset())
+    assert not life.asked(c.CancelJob)
+    life.notify(e.ProbeAnswered((CERTAIN, UNCERTAIN)))
+    assert not life.asked(c.CancelJob)
+
+
+def test_a_job_that_its_user_may_have_submitted_is_kept_once_no_certain_one_can_appear() -> None:
+    life = unsure().notify(e.ProbeAnswered((UNCERTAIN,)), e.ProbeAnswered((UNCERTAIN,)))
+    assert life.state is State.UNSURE
+    life.later(TIMING.settle).notify(e.ProbeAnswered((UNCERTAIN, e.JobFound(9, 9, running=False, certain=False))))
+    assert life.p.job_id == 8
+    assert not life.asked(c.CancelJob)
+
+
 def test_a_job_that_is_being_cancelled_as_a_duplicate_is_not_taken_for_the_one_searched_for() -> None:
     life = submitting().notify(e.SubmitAccepted(0, 3), e.SubmitUnknown(1, "reset"))
     assert life.notify(e.ProbeAnswered((e.JobFound(3, 0, running=True),))).state is State.UNSURE

@@ -9,7 +9,7 @@ import pytest
 from extender.domain.events import MemberRef
 from extender.domain.jobs.identity import encode_mark, job_name
 from extender.domain.jobs.job import JobRequest, JobView, Mark, RunAs
-from extender.domain.jobs.ownership import Proof, caller_shown_by, mark_of_orphan, pod_of, proof
+from extender.domain.jobs.ownership import Proof, caller_shown_by, is_certain, mark_of_orphan, pod_of, proof
 from extender.domain.jobs.request_digests import request_digests
 
 OURS = Mark("c", "s", "workload-1", 3)
@@ -47,6 +47,22 @@ def test_what_any_user_can_write_needs_the_right_user_or_a_recorded_id(
     assert proof(job, "workload-1", NAME, recorded=False, owner=OWNER) is found
     assert proof(job, "workload-1", NAME, recorded=False, owner=None) is None
     assert proof(job, "workload-1", NAME, recorded=True, owner=OWNER) is by_id
+
+
+@pytest.mark.parametrize(
+    ("job", "recorded", "user_submits", "certain"),
+    [
+        (a_job(), False, True, False),
+        (a_job(extra=MARK), False, True, False),
+        (a_job(admin=MARK), False, True, True),
+        (a_job(), True, True, True),
+        (a_job(), False, False, True),
+    ],
+)
+def test_a_job_that_its_user_could_have_submitted_is_not_certain(
+    job: JobView, recorded: bool, user_submits: bool, certain: bool
+) -> None:
+    assert is_certain(job, recorded=recorded, user_submits=user_submits) is certain
 
 
 @pytest.mark.parametrize(

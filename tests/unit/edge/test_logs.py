@@ -17,7 +17,18 @@ from extender.config.document import ExtenderConfiguration
 from extender.config.load import parse
 from extender.config.serving import LogFormat, LogLevel
 from extender.observability import logs
-from extender.observability.line_limit import BURST, EVERY_S, KEPT, LineLimit
+from extender.observability.line_limit import (
+    BURST,
+    ERROR_BURST,
+    EVERY_S,
+    KEPT,
+    NAMESPACE_A_SECOND,
+    NAMESPACE_BURST,
+    NAMESPACES_KEPT,
+    TOTAL_A_SECOND,
+    TOTAL_BURST,
+    LineLimit,
+)
 from extender.observability.logs import set_up
 
 GOOD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: hush}\n"
@@ -275,20 +286,69 @@ def test_lines_about_no_object_and_lines_for_debugging_are_all_there() -> None:
     assert len(said(out)) == 6 * BURST
 
 
+def passes(limit: LineLimit, method: str = "info", **line: Any) -> dict[str, Any] | None:
+    """The line as it is logged; `None`: it is not."""
+    try:
+        return dict(limit(None, method, {"event": "object_changed", **line}))
+    except structlog.DropEvent:
+        return None
+
+
+def flood(limit: LineLimit, clock: list[float], seconds: int, namespaces: int = 1) -> list[dict[str, Any]]:
+    """The lines of 5,000 Pods that change once a second each, for so long."""
+    found = []
+    for _ in range(seconds):
+        for number in range(OBJECTS):
+            pod = f"ns{number % namespaces}/p{number}"
+            found.append(passes(limit, "warning", pod=pod, uid=f"u{number}"))
+        clock[0] += 1.0
+    return [line for line in found if line is not None]
+
+
+OBJECTS = 5000
+
+
 def test_the_limit_of_lines_remembers_a_bounded_number_of_objects_and_a_clock_that_is_behind_frees_them(
     clock: list[float],
 ) -> None:
     limit = LineLimit()
-
-    def passes(uid: str) -> bool:
-        try:
-            return bool(limit(None, "info", {"event": "object_changed", "uid": uid}))
-        except structlog.DropEvent:
-            return False
-
     for number in range(KEPT + 10):
-        assert passes(f"u{number}")
+        passes(limit, uid=f"u{number}", pod=f"ns{number}/p")
     assert len(limit._allowances) == KEPT
-    assert [passes("x") for _ in range(BURST + 1)] == [True] * BURST + [False]
+    assert len(limit._namespaces) == NAMESPACES_KEPT
+    clock[0] += 100.0
+    assert [bool(passes(limit, uid="x")) for _ in range(BURST + 1)] == [True] * BURST + [False]
     clock[0] = 1.0
-    assert passes("x")
+    assert passes(limit, uid="x")
+
+
+def test_thousands_of_objects_of_one_namespace_have_a_bounded_number_of_lines_a_second(clock: list[float]) -> None:
+    limit = LineLimit()
+    found = flood(limit, clock, seconds=10)
+    assert len(found) == NAMESPACE_BURST + 9 * NAMESPACE_A_SECOND
+    clock[0] += 10.0
+    found += [line for line in [passes(limit, pod="ns0/last", uid="last")] if line is not None]
+    assert sum(line.get("suppressed", 0) + line.get("times", 1) for line in found) == 10 * OBJECTS + 1
+
+
+def test_thousands_of_objects_of_many_namespaces_have_a_bounded_number_of_lines_a_second(clock: list[float]) -> None:
+    found = flood(LineLimit(), clock, seconds=10, namespaces=OBJECTS)
+    assert len(found) == TOTAL_BURST + 9 * TOTAL_A_SECOND
+
+
+def test_a_flood_of_one_namespace_takes_no_lines_from_others_nor_from_the_extender_itself(clock: list[float]) -> None:
+    limit = LineLimit()
+    flood(limit, clock, seconds=3)
+    assert passes(limit, pod="other/web", uid="u")
+    assert passes(limit, "warning", error="Slurm does not answer")
+    assert passes(limit, job_id=7)
+
+
+def test_a_flood_of_all_namespaces_hides_no_errors_and_nothing_about_the_extender_itself(clock: list[float]) -> None:
+    limit = LineLimit()
+    flood(limit, clock, seconds=3, namespaces=OBJECTS)
+    for method in ("info", "warning", "error", "critical"):
+        assert passes(limit, method, error="Slurm does not answer")
+    assert passes(limit, "critical", workload="step failed")
+    errors = [passes(limit, "error", uid=f"u{number}") for number in range(OBJECTS)]
+    assert 0 < len([line for line in errors if line]) <= ERROR_BURST
