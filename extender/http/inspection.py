@@ -168,7 +168,7 @@ class Inspection:
         assembly, informers = self._assembly, self._assembly.informers
         polled, now = assembly.slurm_health.polled_at, assembly.io_context.clock.now()
         age = None if polled is None else now - polled
-        held = assembly.guard.engaged
+        held = assembly.mass_deletion_guard.engaged
         taken_up, trouble = assembly.pod_controller.ready, assembly.pod_controller.trouble
         silent = informers.trouble
         follows = self._replica is not None and not self._replica.election.leading

@@ -18,7 +18,7 @@ class Invariant(StrEnum):
     TRUTH = "nothing is cancelled or deleted because information is missing"
     FENCE = "no next job or Pod starts on a node before the ended Pod is gone"
     ROOM = "no Pod is bound to a node where kubelet would refuse it"
-    GUARD = "the mass-deletion guard limits evictions for missing jobs"
+    MASS_DELETION_GUARD = "the mass-deletion guard limits evictions for missing jobs"
     NO_DRAIN_LEFT = "no node stays drained by the extender without cause"
     FOREIGN_DRAINS = "drains by others remain"
     FOREIGN_CORDONS = "cordons and taints by others remain"
