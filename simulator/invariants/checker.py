@@ -117,8 +117,8 @@ class InvariantChecker:
             return
         now = asyncio.get_running_loop().time()
         self.event_log.add(f"VIOLATED: {invariant}: {text}", *subjects)
-        story = self.event_log.story(subjects) + self._remembered(subjects)
-        self.violations.append(Violation(invariant, now, subjects, text, tuple(story)))
+        events = self.event_log.about(subjects) + self._remembered(subjects)
+        self.violations.append(Violation(invariant, now, subjects, text, tuple(events)))
 
     # At the moment.
 

@@ -60,10 +60,10 @@ a back-off of at most 10 s. A gang keeps nodes without a bound member for `gangs
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A violated invariant. `story` lists the events of the objects concerned."""
+    """A violated invariant. `events` lists the events of the objects concerned."""
 
     invariant: Invariant
     at: float
     subjects: tuple[str, ...]
     text: str
-    story: tuple[str, ...]
+    events: tuple[str, ...]
