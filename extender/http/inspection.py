@@ -182,9 +182,7 @@ class Inspection:
             Check("kubernetes", not silent, silent, required=False),
             *self._pod_groups(),
             *(self._replica.checks() if self._replica is not None else ()),
-            Check(
-                "adopted", adopted or follows, f"{how_far}{'; ' if trouble else ''}{trouble}", required=not follows
-            ),
+            Check("adopted", adopted or follows, f"{how_far}{'; ' if trouble else ''}{trouble}", required=not follows),
             Check(
                 "slurm",
                 age is not None and age < POLL_OVERDUE and not assembly.slurm_health.error,
