@@ -31,7 +31,7 @@ from extender.engine.jobs.reader import JobReader
 from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.placeholders import Placeholders
 from extender.engine.submission.pod_coverage import PodCoverage
-from extender.engine.wait_reasons import QueuePositions, WaitReasons
+from extender.engine.wait_context import QueuePositions, WaitContextReader
 from extender.runtime.timers import Timers
 from extender.runtime.topics import (
     JobStatesAnswered,
@@ -71,7 +71,7 @@ class Engine:
         self._queue = QueuePositions()
         self._coverage = PodCoverage(state, ports)
         self._allocations = AllocationChecker(state, ports, self._coverage)
-        self._wait_reasons = WaitReasons(
+        self._wait_context = WaitContextReader(
             ports.clock,
             ports.cache,
             ports.slurm_health,
@@ -207,7 +207,7 @@ class Engine:
 
     def explain(self, p: Placeholder) -> Why:
         """Return why the Pods of a workload wait now."""
-        return self._wait_reasons.of(p)
+        return self._wait_context.of(p)
 
     def _job_states_answered(self, event: JobStatesAnswered) -> None:
         """Check the allocations that waited until it was known whether the jobs beside them live."""
