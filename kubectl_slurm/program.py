@@ -69,7 +69,7 @@ def orphans(given: Common) -> None:
         try:
             rows = rows_of(ask.debug.get("orphans"))
         except Unreached as error:
-            raise click.ClickException(f"only the extender lists orphans, and  {error}") from error
+            raise click.ClickException(f"only the extender lists orphans: {error}") from error
         columns = [
             Column("NAME", "name"),
             Column("KIND", "kind"),

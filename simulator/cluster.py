@@ -25,7 +25,7 @@ from extender.config.load import parse
 from extender.domain.nodes.fence_evidence import FenceProofs, FenceScript
 from extender.domain.wellknown import FENCE_EVIDENCE
 from extender.kube.connection import connect_plainly
-from extender.kube.guard import Guard
+from extender.kube.write_check import WriteCheck
 from extender.server.active_role import living
 from simulator.kube import rbac
 from simulator.kube.app import ApiServerApp
@@ -217,9 +217,9 @@ class SimCluster:
         rng = self.rng()
         write_gate, in_flight_writes = WriteGate(running_time), InFlightWrites()
         may = write_gate.may_write
-        guard = Guard(may, lambda: write_gate.answer_within_s, shield=in_flight_writes.shield)
+        write_check = WriteCheck(may, lambda: write_gate.answer_within_s, shield=in_flight_writes.shield)
         return IoContext(
-            connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network), guard),
+            connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network), write_check),
             SlurmClient(
                 ["http://slurm:6820"],
                 StaticToken("t"),

@@ -66,10 +66,10 @@ def demo() -> None:
     "--faults",
     default="all",
     show_default=True,
-    help="Faults: none, all, drawn (by the seed), or some of network,slurm,kubernetes,crashes,operators,clock,amnesia,"
-    "stale,outages,epilogs,scope,replicas,restores.",
+    help="Faults: none, all, drawn (by the seed), or a comma-separated list of network, slurm, kubernetes, crashes, "
+    "operators, clock, amnesia, stale, outages, epilogs, scope, replicas, restores.",
 )
-@click.option("--story", type=click.Path(path_type=Path), help="Write the event log to this file.")
+@click.option("--event-log", type=click.Path(path_type=Path), help="Write the event log to this file.")
 @click.option(
     "--jobs", default=1, show_default=True, type=click.IntRange(min=1), help="With --seeds: worker processes."
 )

@@ -50,7 +50,7 @@ class EventLog:
         """Record an event that happens now."""
         self.entries.append(LogEntry(asyncio.get_running_loop().time(), about or (WHOLE_CLUSTER,), text))
 
-    def story(self, subjects: Collection[str], last: int = 120) -> list[str]:
+    def about(self, subjects: Collection[str], last: int = 120) -> list[str]:
         """Return the last entries about these subjects or the whole cluster."""
         wanted = {*subjects, WHOLE_CLUSTER}
         return [entry.line() for entry in self.entries if wanted & set(entry.about)][-last:]

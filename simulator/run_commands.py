@@ -36,7 +36,7 @@ def run_one(
     names: str,
     foreign: int,
     gangs: int,
-    story: Path | None,
+    event_log: Path | None,
     **_: object,
 ) -> bool:
     """Run one seed, print its summary, and return whether every invariant held. Raises ValueError."""
@@ -46,8 +46,8 @@ def run_one(
     with progress_lines(days * DAY_S) as watch:
         outcome = simulate(options, watch)
     click.echo(outcome.summary, nl=False)
-    if story is not None:
-        story.write_text(outcome.event_log, encoding="utf-8")
+    if event_log is not None:
+        event_log.write_text(outcome.event_log, encoding="utf-8")
     click.echo(outcome.report, nl=False)
     return not outcome.violations
 

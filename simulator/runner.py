@@ -83,7 +83,7 @@ class RunResult:
         for one in self.violations:
             lines += [
                 f"VIOLATED at {one.at:.3f} s, {', '.join(one.subjects)}: {one.invariant}: {one.text}",
-                *one.story,
+                *one.events,
                 "",
             ]
         return "\n".join([*lines, f"repeat: {self.options.command}"]) + "\n" if lines else ""
@@ -411,7 +411,7 @@ def _outcome(options: Options, stage: _Scenario) -> RunResult:
         f"starts beside a Pod that no fence can prevent: {_counts(checker.windows)}",
         f"invariants: {checker.checked.total()} checks, {len(checker.violations)} violations",
         *(f"  {invariant}: {checker.checked[invariant]}" for invariant in Invariant if checker.checked[invariant]),
-        f"virtual time: {asyncio.get_running_loop().time():.3f} s; story: sha256 {stage.event_log.digest()}",
+        f"virtual time: {asyncio.get_running_loop().time():.3f} s; event log: sha256 {stage.event_log.digest()}",
     ]
     return RunResult(
         options,

@@ -103,7 +103,7 @@ class SlurmClient:
             token,
             user=user,
             policy=retry or RetryPolicy(),
-            rng=rng or random.Random(),  # noqa: S311 - spreads pauses, guards nothing
+            rng=rng or random.Random(),  # noqa: S311 - spreads pauses, protects nothing
             versions=versions,
         )
 

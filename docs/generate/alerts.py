@@ -6,7 +6,7 @@ Run from the top of the repository: `python -m docs.generate.alerts > docs/alert
 from __future__ import annotations
 
 import sys
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import yaml
 
@@ -22,8 +22,9 @@ the chart by `--set alerts=true`; they need the Prometheus operator. Each runboo
 users, and the steps to take. [Failures](operations.md#failures) lists the same problems by cause,
 [Metrics](reference/metrics.md) the metrics.
 
-`runbook_url` is the path of a runbook on the site that `make site` builds. `components/runbook-links`, or `--set
-site=https://…` with the chart, puts the address of your site before it.
+By default the alerts have no `runbook_url`. To link them to their runbooks, serve the pages that `make site` builds
+and set their address: in the file `site.yaml` of `components/runbook-links`, or with `--set site=https://…` of the
+chart. Each alert then has `runbook_url: https://…/docs/runbooks/ALERT.html`.
 
 | alert | severity | after | summary |
 |---|---|---|---|
@@ -36,9 +37,9 @@ def render() -> str:
     for group in yaml.safe_load(RULES.read_text(encoding="utf-8"))["spec"]["groups"]:
         for rule in group["rules"]:
             said = rule["annotations"]
-            page = PurePosixPath(said["runbook_url"]).relative_to("docs").with_suffix(".md")
             after = rule.get("for", "at once")
-            rows.append(f"| [{rule['alert']}]({page}) | {rule['labels']['severity']} | {after} | {said['summary']} |\n")
+            page = f"[{rule['alert']}](runbooks/{rule['alert']}.md)"
+            rows.append(f"| {page} | {rule['labels']['severity']} | {after} | {said['summary']} |\n")
     return _HEAD + "".join(rows)
 
 

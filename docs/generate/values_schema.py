@@ -212,7 +212,7 @@ OWN: Schema = {
     "dashboardAnnotations": _texts("Annotations of the ConfigMap with the dashboard, such as Grafana's folder."),
     "alerts": _yes_or_no("PrometheusRule of the Prometheus operator; docs/runbooks has a page for each alert."),
     "site": _text(
-        'Where the pages of `make site` are served, for the links of the alerts; "": the links are paths on it.',
+        'Address at which the pages of `make site` are served, for the links of the alerts; "": they have none.',
         pattern="^(https?://[^\\s]+)?$",
     ),
     "dashboard": _yes_or_no("A ConfigMap with a dashboard for Grafana."),

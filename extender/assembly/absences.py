@@ -27,7 +27,7 @@ def absent_pods(adapters: Adapters, placeholders: Placeholders) -> AbsentPods:
     """Return what decides when Pods that a list lacks count as deleted."""
     return AbsentPods(
         adapters.clock,
-        adapters.guard,
+        adapters.mass_deletion_guard,
         placeholders,
         jobs=adapters.jobs,
         pods=adapters.pod_reader,

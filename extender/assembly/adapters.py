@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.assembly.informers import Informers
 from extender.assembly.io_context import IoContext
-from extender.config.derive import guard_options
+from extender.config.derive import mass_deletion_guard_options
 from extender.config.document import ExtenderConfiguration
 from extender.config.policy_file import PolicyFile
 from extender.controllers.nodes.drains import Drains
@@ -74,7 +74,7 @@ class Adapters:
         )
         self.jobs = SlurmrestdJobs(io_context.slurm, clock, hooks=hooks, observe_request=observe_request)
         self.terminator = JobTerminator(self.jobs, events)
-        self.guard = MassDeletionGuard(clock, events, guard_options(config))
+        self.mass_deletion_guard = MassDeletionGuard(clock, events, mass_deletion_guard_options(config))
         self.slurm_nodes = SlurmrestdNodes(
             io_context.slurm,
             clock,

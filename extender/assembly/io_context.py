@@ -23,7 +23,7 @@ from extender.assembly.write_gate import WriteGate
 from extender.config.document import ExtenderConfiguration
 from extender.config.slurm import Slurm
 from extender.kube.connection import ApiConnection, connect
-from extender.kube.guard import Guard
+from extender.kube.write_check import WriteCheck
 from slurmclient import MintedToken, SlurmClient, StaticToken, Timeouts, TlsOptions, TokenFile
 from slurmclient.auth import TokenSource
 
@@ -125,7 +125,9 @@ async def real_io_context(config: ExtenderConfiguration) -> IoContext:
         kube.context,
         connections=kube.connections,
         environ=os.environ,
-        guard=Guard(write_gate.may_write, lambda: write_gate.answer_within_s, acknowledged_s, in_flight_writes.shield),
+        write_check=WriteCheck(
+            write_gate.may_write, lambda: write_gate.answer_within_s, acknowledged_s, in_flight_writes.shield
+        ),
     )
     slurm = config.slurm
     client = SlurmClient(

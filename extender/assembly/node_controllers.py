@@ -161,7 +161,7 @@ def _external_nodes(
         adapters.announcer,
         rules=external_rules(config),
         settle_delays=config.nodes.settle_delays,
-        guard=adapters.guard,
+        mass_deletion_guard=adapters.mass_deletion_guard,
         kube_nodes=informers.nodes,
         on_node=informers.pods.on_node,
         settled=settled,

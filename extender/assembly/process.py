@@ -104,11 +104,11 @@ class Assembly:
             placeholders=placeholders,
             observe_request=observe_request,
         )
-        self.slurm_health, self.guard, self.shares = adapters.slurm_health, adapters.guard, adapters.shares
-        self.informers, self.policy_file, self.announcer = adapters.informers, adapters.policy_file, adapters.announcer
+        self.slurm_health, self.informers, self.shares = adapters.slurm_health, adapters.informers, adapters.shares
+        self.mass_deletion_guard, self.announcer = adapters.mass_deletion_guard, adapters.announcer
         records = AllocationRecords(self.hook_keys, cluster)
         self.state, self.orphaned_jobs = self._state(adapters, placeholders), OrphanedJobs()
-        self.checkpoints = checkpoint_writer(adapters)
+        self.checkpoints, self.policy_file = checkpoint_writer(adapters), adapters.policy_file
         self.pod_devices, self.member_devices = devices = self._devices(adapters, placeholders)
         self.engine = self._engine(adapters, records, placeholders, validate)
         self.gangs = GangMembers(self.engine, self.informers.pods, self.announcer, [GATE], self.deferred)
@@ -186,7 +186,9 @@ class Assembly:
             placeholders,
             JobIdentity(self.cluster, self.config.scheduler.name, caller=None if caller is None else caller.uid),
             JobReadVersions(clock, lambda: placeholders.jobs),
-            MissingJobTracker(clock, self.announcer, adapters.guard, self.events, lambda: len(placeholders.jobs)),
+            MissingJobTracker(
+                clock, self.announcer, adapters.mass_deletion_guard, self.events, lambda: len(placeholders.jobs)
+            ),
             deferred=self.deferred,
         )
 
@@ -269,7 +271,7 @@ class Assembly:
             lambda: self.policy_file.policy,
             adapters.api_clock,
             self.informers.namespaces.labels_of,
-            lambda: self.engine.guarded,
+            lambda: self.engine.restricted,
             self.pod_devices.completed,
         )
         return PodController(

@@ -12,7 +12,7 @@ from extender.domain.placeholder import Timing
 from extender.domain.pods.requests import CLASS_RESOURCE
 from extender.domain.policy.named import Nameable
 from extender.domain.policy.site import GresRule, TranslationPolicy
-from extender.engine.mass_deletion_guard import GuardOptions, MassDeletionLimits
+from extender.engine.mass_deletion_guard import MassDeletionGuardOptions, MassDeletionLimits
 
 
 def translation_policy(configuration: ExtenderConfiguration) -> TranslationPolicy:
@@ -113,8 +113,8 @@ def mark_rules(configuration: ExtenderConfiguration, drainer: str) -> MarkRules:
     )
 
 
-def guard_options(configuration: ExtenderConfiguration) -> GuardOptions:
+def mass_deletion_guard_options(configuration: ExtenderConfiguration) -> MassDeletionGuardOptions:
     """Return the thresholds of the mass-deletion guard."""
     given, orphans = configuration.mass_deletion_guard, configuration.orphans
     limits = MassDeletionLimits(least=given.min_count, share=given.max_fraction, window=given.window)
-    return GuardOptions(limits, orphans.grace_period, orphans.mass_grace_period, orphans.dry_run)
+    return MassDeletionGuardOptions(limits, orphans.grace_period, orphans.mass_grace_period, orphans.dry_run)

@@ -63,7 +63,7 @@ class AbsentPods:
     def __init__(
         self,
         clock: Clock,
-        guard: MassDeletionGuard,
+        mass_deletion_guard: MassDeletionGuard,
         placeholders: Placeholders,
         *,
         jobs: SlurmJobs,
@@ -71,7 +71,7 @@ class AbsentPods:
         classifier: PodAbsenceClassifier,
     ) -> None:
         self._clock = clock
-        self._guard = guard
+        self._mass_deletion_guard = mass_deletion_guard
         self._placeholders = placeholders
         self._jobs = jobs
         self._pods = pods
@@ -170,16 +170,20 @@ class AbsentPods:
     def _has_waited(self, one: _Missing, now: float, missing: int, total: int) -> bool:
         if one.explained or one.absence is PodAbsence.DELETED:
             return True
-        wait = self._guard.grace(missing, total, one.absence or PodAbsence.UNREADABLE)
-        return now - one.since >= wait and not self._guard.options.dry_run
+        wait = self._mass_deletion_guard.grace(missing, total, one.absence or PodAbsence.UNREADABLE)
+        return now - one.since >= wait and not self._mass_deletion_guard.options.dry_run
 
     def _log_held(self, missing: int, total: int) -> None:
         """Log once for each Pod that it is held back for long."""
-        long = self._guard.options.mass_grace
+        long = self._mass_deletion_guard.options.mass_grace
         news: list[_Missing] = []
         for one in self._held.values():
             known = one.absence is not None
-            if known and not one.held and self._guard.grace(missing, total, one.absence or PodAbsence.UNMARKED) >= long:
+            if (
+                known
+                and not one.held
+                and self._mass_deletion_guard.grace(missing, total, one.absence or PodAbsence.UNMARKED) >= long
+            ):
                 one.held = True
                 news.append(one)
         for why in dict.fromkeys(one.absence for one in news):

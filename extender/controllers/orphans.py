@@ -111,7 +111,7 @@ class OrphanController:
         pods: PodReads,
         settle: float,
         clock: Clock,
-        guard: MassDeletionGuard,
+        mass_deletion_guard: MassDeletionGuard,
         fresh: Callable[[], bool],
         events: EventBus,
         left_behind: Callable[[JobView, Mark], bool],
@@ -132,7 +132,7 @@ class OrphanController:
         self._workloads = workloads
         self._pods = pods
         self._clock = clock
-        self._guard = guard
+        self._mass_deletion_guard = mass_deletion_guard
         self._fresh = fresh
         self._first_poll: float | None = None
         self._unread: dict[int, None] = {}
@@ -298,7 +298,7 @@ class OrphanController:
     async def _end_orphans(self, *, counted: bool) -> None:
         """End those that are due. `counted`: all jobs were read, so that the number of those without a Pod is known."""
         await self._classifier.classify(self._without_pod().values())
-        now, without_pod, limits = self._clock.now(), self._without_pod(), self._guard.options
+        now, without_pod, limits = self._clock.now(), self._without_pod(), self._mass_deletion_guard.options
         missing = sum(not (orphan.explained or orphan.absence is PodAbsence.DELETED) for orphan in without_pod.values())
         total = len(self._engine.placeholders.jobs) + len(without_pod)
         due: list[tuple[int, OrphanedJob]] = []
@@ -320,8 +320,8 @@ class OrphanController:
         if orphan.finished or orphan.excused:
             return 0.0
         if orphan.left:
-            return 0.0 if orphan.absence is PodAbsence.DELETED else self._guard.options.grace
-        return self._guard.grace(missing, total, orphan.absence or PodAbsence.UNREADABLE)
+            return 0.0 if orphan.absence is PodAbsence.DELETED else self._mass_deletion_guard.options.grace
+        return self._mass_deletion_guard.grace(missing, total, orphan.absence or PodAbsence.UNREADABLE)
 
     def _say_held(self, job_id: int, orphan: OrphanedJob, missing: int, wait: float) -> None:
         what = HOW_TO_RELEASE if orphan.absence is None else TEXTS.get(orphan.absence, HOW_TO_RELEASE)
@@ -434,7 +434,7 @@ class OrphanController:
 
         Its Pods are new to this process: a restored etcd lacked them when it started, and has them again.
         """
-        waits = self._clock.now() - orphan.since < self._guard.options.mass_grace
+        waits = self._clock.now() - orphan.since < self._mass_deletion_guard.options.mass_grace
         return p.state is State.ABSENT and p.attempt == 0 and waits
 
 

@@ -23,8 +23,8 @@ _NOTHING: Mapping[str, str] = {}
 class Translations:
     """`policy` returns `None` while none is usable, `namespace_labels` for a Namespace that is not known (yet).
 
-    `guarded` returns the partitions that are not open to all users, `None` before Slurm was read. `completed` returns
-    a Pod with the GRES of its ResourceClaims, `None` while one of them does not exist.
+    `restricted` returns the partitions that are not open to all users, `None` before Slurm was read. `completed`
+    returns a Pod with the GRES of its ResourceClaims, `None` while one of them does not exist.
     """
 
     def __init__(
@@ -32,13 +32,13 @@ class Translations:
         policy: Callable[[], TranslationPolicy | None],
         clock: Clock,
         namespace_labels: Callable[[str], Mapping[str, str] | None] = lambda _name: _NOTHING,
-        guarded: Callable[[], Mapping[str, str] | None] = lambda: _NOTHING,
+        restricted: Callable[[], Mapping[str, str] | None] = lambda: _NOTHING,
         completed: Callable[[PodView], PodView | None] = lambda pod: pod,
     ) -> None:
         self._policy = policy
         self._clock = clock
         self._namespace_labels = namespace_labels
-        self._guarded = guarded
+        self._restricted = restricted
         self._completed = completed
 
     @property
@@ -52,15 +52,17 @@ class Translations:
         if policy is None:
             return None
         labels = self._namespace_labels(pod.namespace) if policy.pods.asks_of_namespaces else _NOTHING
-        guarded, roots = self._guarded(), root_annotations(controllers)
-        if labels is None or (guarded is None and names_partition(pod, roots, policy)):
+        restricted, roots = self._restricted(), root_annotations(controllers)
+        if labels is None or (restricted is None and names_partition(pod, roots, policy)):
             return None
         whole = self._completed(pod)
         if whole is None:
             return None
         deadline_s = job_deadline(controllers)
         wall = self._clock.wall()
-        return translate([whole], roots, policy, wall, labels, guarded=guarded or _NOTHING, job_deadline_s=deadline_s)
+        return translate(
+            [whole], roots, policy, wall, labels, restricted=restricted or _NOTHING, job_deadline_s=deadline_s
+        )
 
     def beyond_rule(self, pod: PodView, gang: Membership) -> str:
         """Return why the policy does not allow the Pod's gang, as a sentence; "" if it does, or is not known."""

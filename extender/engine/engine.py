@@ -19,7 +19,7 @@ from extender.domain.lifecycle.granted import needs_check
 from extender.domain.lifecycle.machine import adopted, step
 from extender.domain.placeholder import Member, Placeholder, State, validate
 from extender.domain.pods.why import Why
-from extender.domain.policy.named import guarded_partitions
+from extender.domain.policy.named import restricted_partitions
 from extender.engine.allocation_checker import AllocationChecker
 from extender.engine.cluster_snapshot import ClusterSnapshot, NodeChangeNotifier
 from extender.engine.command_dispatcher import CommandDispatcher, PendingCommands
@@ -31,7 +31,7 @@ from extender.engine.jobs.reader import JobReader
 from extender.engine.placeholder_index import PlaceholderIndex
 from extender.engine.placeholders import Placeholders
 from extender.engine.submission.pod_coverage import PodCoverage
-from extender.engine.wait_reasons import QueuePositions, WaitReasons
+from extender.engine.wait_context import QueuePositions, WaitContextReader
 from extender.runtime.timers import Timers
 from extender.runtime.topics import (
     JobStatesAnswered,
@@ -46,7 +46,7 @@ from extender.runtime.topics import (
 
 _log = structlog.get_logger(__name__)
 _steps = logging.getLogger(__name__)
-"""Guards the debug line of each step: it is put together only if DEBUG is enabled."""
+"""Logger of the steps: the line of a step is put together only if DEBUG is enabled."""
 
 
 class Engine:
@@ -71,7 +71,7 @@ class Engine:
         self._queue = QueuePositions()
         self._coverage = PodCoverage(state, ports)
         self._allocations = AllocationChecker(state, ports, self._coverage)
-        self._wait_reasons = WaitReasons(
+        self._wait_context = WaitContextReader(
             ports.clock,
             ports.cache,
             ports.slurm_health,
@@ -105,7 +105,7 @@ class Engine:
         self._inbox: deque[tuple[str, e.Event, str]] = deque()
         self._busy = False
         self._failure: asyncio.Future[None] | None = None
-        self.guarded: Mapping[str, str] | None = None
+        self.restricted: Mapping[str, str] | None = None
         """Partitions that are not open to all users, with the reasons; `None`: Slurm was not read yet."""
 
         ports.events.subscribe(JobStatesAnswered, self._job_states_answered)
@@ -186,8 +186,8 @@ class Engine:
     def update_snapshot(self, snapshot: ClusterSnapshot) -> None:
         """Take over the nodes of both sides, which have been read or mapped to each other again."""
         old, self._state.snapshot = self._state.snapshot, snapshot
-        before, self.guarded = self.guarded, guarded_partitions(snapshot.slurm)
-        if before != self.guarded:
+        before, self.restricted = self.restricted, restricted_partitions(snapshot.slurm)
+        if before != self.restricted:
             self._events.publish(PolicyChanged())
         if snapshot.slurm.known:
             self._dispatcher.send_held_back()
@@ -207,7 +207,7 @@ class Engine:
 
     def explain(self, p: Placeholder) -> Why:
         """Return why the Pods of a workload wait now."""
-        return self._wait_reasons.of(p)
+        return self._wait_context.of(p)
 
     def _job_states_answered(self, event: JobStatesAnswered) -> None:
         """Check the allocations that waited until it was known whether the jobs beside them live."""

@@ -1,4 +1,11 @@
-"""End Slurm jobs. Nothing else in the program cancels a job: what may be cancelled is decided by the proof asked here.
+"""End Slurm jobs. No other module cancels a job, and these modules alone have jobs ended here:
+
+* `extender.engine.command_executor`: the placeholder job of a workload, when the state machine commands `CancelJob`
+  (`extender.domain`), for example because the Pods are gone or the job is a duplicate.
+* `extender.controllers.orphans`: a placeholder job without a Pod, as far as the mass-deletion guard allows it.
+* `extender.controllers.foreign_pods.requests`: a job for a foreign Pod that is gone, or a duplicate of such a job.
+* `extender.cli.uninstall.jobs`: every placeholder job of this cluster, for `slurm-extender uninstall`.
+* `extender.doctor.gather.probe`: the job that the doctor's probe has submitted.
 
 A job is read again right before it is ended, since slurmctld gives ids out again after it lost its state, and it is
 ended only if this proves that it belongs to this extender (`domain.jobs.ownership`, `domain.foreign_pods.mark`).

@@ -38,7 +38,7 @@ class MassDeletionLimits:
         """Return whether so many of `total` are too many to be missing for ordinary reasons."""
         return missing > max(self.least, int(total * self.share))
 
-    def ask(self, now: float, total: int, missing: int = 1) -> tuple[MassDeletionLimits, bool]:
+    def count_end(self, now: float, total: int, missing: int = 1) -> tuple[MassDeletionLimits, bool]:
         """Count one more end because something vanished. Return the limits after it, and whether it may happen.
 
         `total` is the number of workloads alive, `missing` of how many of them the same may have to be asked, this one
@@ -55,7 +55,7 @@ class MassDeletionLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class GuardOptions:
+class MassDeletionGuardOptions:
     """`limits` defines how many are too many. The others are seconds for which something must be missing before it
     counts as gone: `grace` where few are missing, `mass_grace` where too many are.
 
@@ -71,7 +71,9 @@ class GuardOptions:
 class MassDeletionGuard:
     """Decide whether so many may be missing, and hold back what rests on that until it is confirmed."""
 
-    def __init__(self, clock: Clock, events: EventBus, options: GuardOptions = GuardOptions()) -> None:
+    def __init__(
+        self, clock: Clock, events: EventBus, options: MassDeletionGuardOptions = MassDeletionGuardOptions()
+    ) -> None:
         self.options = options
         self._limits = options.limits
         self._clock = clock
@@ -102,7 +104,7 @@ class MassDeletionGuard:
 
         `missing` of `total` jobs are, this one included. Once the guard is engaged it stays so until `disengage`.
         """
-        self._limits, allowed = self._limits.ask(self._clock.now(), total, missing)
+        self._limits, allowed = self._limits.count_end(self._clock.now(), total, missing)
         return allowed
 
     def disengage(self) -> None:

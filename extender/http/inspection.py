@@ -168,11 +168,11 @@ class Inspection:
         assembly, informers = self._assembly, self._assembly.informers
         polled, now = assembly.slurm_health.polled_at, assembly.io_context.clock.now()
         age = None if polled is None else now - polled
-        held = assembly.guard.engaged
-        taken_up, trouble = assembly.pod_controller.ready, assembly.pod_controller.trouble
+        held = assembly.mass_deletion_guard.engaged
+        adopted, trouble = assembly.pod_controller.ready, assembly.pod_controller.trouble
         silent = informers.trouble
         follows = self._replica is not None and not self._replica.election.leading
-        how_far = f"{'every Pod' if taken_up else 'not every Pod'} of the first list is adopted"
+        how_far = f"{'every Pod' if adopted else 'not every Pod'} of the first list is adopted"
         return [
             Check("cluster", True, assembly.cluster),
             Check("pods", informers.pods.synced, _mirrored(informers.pods, informers.pod_reflector.status, "Pods")),
@@ -182,9 +182,7 @@ class Inspection:
             Check("kubernetes", not silent, silent, required=False),
             *self._pod_groups(),
             *(self._replica.checks() if self._replica is not None else ()),
-            Check(
-                "taken-up", taken_up or follows, f"{how_far}{'; ' if trouble else ''}{trouble}", required=not follows
-            ),
+            Check("adopted", adopted or follows, f"{how_far}{'; ' if trouble else ''}{trouble}", required=not follows),
             Check(
                 "slurm",
                 age is not None and age < POLL_OVERDUE and not assembly.slurm_health.error,

@@ -43,9 +43,9 @@ from extender.kube.answers import (
 )
 from extender.kube.channels import Channels
 from extender.kube.errors import ApiError, ApiUnavailable, OutcomeUnknown, Throttled, refused
-from extender.kube.guard import Guard, guard_writes, guarded, was_not_allowed
 from extender.kube.kubeconfig import missing_kubeconfig
 from extender.kube.wire.stream import Refusal, pause_of, read_refusal
+from extender.kube.write_check import WriteCheck, check_writes, needs_permission, was_not_allowed
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
@@ -118,7 +118,7 @@ class _Request:
 class ApiConnection:
     """Send requests to one API server, with one identity. Make it by `connect`, on the loop that uses it; close it.
 
-    `guard` decides on every write but those of Leases. A write that it stops raises ApiUnavailable.
+    `write_check` decides on every write but those of Leases. A write that it stops raises ApiUnavailable.
     """
 
     def __init__(
@@ -126,12 +126,12 @@ class ApiConnection:
         configuration: Configuration,
         load: Loader,
         connector: ConnectorFactory | None = None,
-        guard: Guard | None = None,
+        write_check: WriteCheck | None = None,
         *,
         more_headers: Headers = (),
         bounds: ResponseLimits = BOUNDS,
     ) -> None:
-        self._guard = guard or Guard()
+        self._write_check = write_check or WriteCheck()
         self._bounds = bounds
         self._more_headers = more_headers
         self._answered: Callable[[Mapping[str, str]], None] = lambda _headers: None
@@ -144,10 +144,10 @@ class ApiConnection:
         self._server_name: str | None = configuration.tls_server_name or None
         trace = aiohttp.TraceConfig()  # one alone: aiohttp sends each of a dozen signals of a request to every one
         refuse_redirects(trace)
-        if guard is not None:
-            guard_writes(trace, guard.may_write, urllib.parse.urlsplit(configuration.host).path.rstrip("/"))
+        if write_check is not None:
+            check_writes(trace, write_check.may_write, urllib.parse.urlsplit(configuration.host).path.rstrip("/"))
         self._session = aiohttp.ClientSession(
-            connector=connector() if connector else _tcp_connector(configuration, self._guard.acknowledged_s),
+            connector=connector() if connector else _tcp_connector(configuration, self._write_check.acknowledged_s),
             timeout=_NO_TOTAL,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,  # No answer is requested compressed, and a compressed one may grow a thousandfold.
@@ -186,8 +186,10 @@ class ApiConnection:
         again and the request is sent once more.
         """
         request = _Request(method, path, query, body, content_type, accept, page)
-        if guarded(method, path):
-            return await self._guard.shield(self._exchange(request, min(timeout_s, self._guard.answer_within_s())))
+        if needs_permission(method, path):
+            return await self._write_check.shield(
+                self._exchange(request, min(timeout_s, self._write_check.answer_within_s()))
+            )
         return await self._exchange(request, timeout_s)
 
     async def _exchange(self, request: _Request, timeout_s: float) -> ApiResponse:
@@ -359,7 +361,7 @@ async def connect(
     connections: int = 100,
     environ: Mapping[str, str],
     service_account: Path = SERVICE_ACCOUNT,
-    guard: Guard | None = None,
+    write_check: WriteCheck | None = None,
     more_headers: Headers = (),
 ) -> ApiConnection:
     """Connect with a kubeconfig, or as the Pod of this process.
@@ -392,7 +394,7 @@ async def connect(
     except _UNUSABLE as error:
         where = "the service account of the Pod" if in_cluster else f"kubeconfig {kubeconfig or 'at its default place'}"
         raise CredentialsError(f"{where}: {error}") from error
-    return ApiConnection(configuration, load, guard=guard, more_headers=more_headers)
+    return ApiConnection(configuration, load, write_check=write_check, more_headers=more_headers)
 
 
 async def connect_by(config: Mapping[str, Any], *, more_headers: Headers = ()) -> ApiConnection:
@@ -417,7 +419,7 @@ def connect_plainly(
     url: str,
     token: Callable[[], str],
     connector: ConnectorFactory | None = None,
-    guard: Guard | None = None,
+    write_check: WriteCheck | None = None,
     bounds: ResponseLimits = BOUNDS,
 ) -> ApiConnection:
     """Connect to `url` with a bearer token that is requested again after a 401. `connector` replaces sockets."""
@@ -426,7 +428,7 @@ def connect_plainly(
         configuration.api_key["BearerToken"] = f"Bearer {token()}"
 
     configuration = Configuration(host=url, api_key={"BearerToken": f"Bearer {token()}"})
-    return ApiConnection(configuration, load, connector, guard, bounds=bounds)
+    return ApiConnection(configuration, load, connector, write_check, bounds=bounds)
 
 
 @contextmanager

@@ -257,7 +257,7 @@ def connect(
     metrics.read_from(
         Sources(
             placeholders=assembly.engine.placeholders.all.values,
-            guard_active=lambda: assembly.guard.engaged,
+            mass_deletion_guard_active=lambda: assembly.mass_deletion_guard.engaged,
             ready=lambda: assembly.ready,
             last_poll=lambda: assembly.slurm_health.polled_at,
             leads=leads,

@@ -35,7 +35,7 @@ async def dry_running(frontend: HttpFrontend, cluster: str) -> AsyncIterator[Ass
             lambda: assembly.policy_file.policy,
             io_context.clock,
             assembly.informers.namespaces.labels_of,
-            lambda: assembly.engine.guarded,
+            lambda: assembly.engine.restricted,
         ),
         config.scheduler.name,
         site=assembly.gang_context,

@@ -64,7 +64,7 @@ async def serve(
             if cluster is not None:
                 async with dry_running(frontend, cluster) if dry else working(frontend, cluster) as assembly:
                     trace(assembly)
-                    with orders.confirming(assembly.guard.confirm):
+                    with orders.confirming(assembly.mass_deletion_guard.confirm):
                         await orders.stop.wait()
                     _log.info("stopping")
     except* (KeyFileError, CannotListen, TlsError) as group:

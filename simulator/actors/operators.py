@@ -64,10 +64,10 @@ class Operators:
         """Confirm every few minutes what the mass-deletion guard holds back, as SIGUSR1 does."""
         while True:
             await asyncio.sleep(CONFIRM_EVERY_S)
-            if self.cluster.extender.guard.engaged:
+            if self.cluster.extender.mass_deletion_guard.engaged:
                 self.released += 1
                 self.event_log.add("an operator confirms what the mass-deletion guard holds back")
-                self.cluster.extender.guard.confirm()
+                self.cluster.extender.mass_deletion_guard.confirm()
 
     def heal(self) -> None:
         """Undo all operations."""

@@ -117,8 +117,8 @@ class InvariantChecker:
             return
         now = asyncio.get_running_loop().time()
         self.event_log.add(f"VIOLATED: {invariant}: {text}", *subjects)
-        story = self.event_log.story(subjects) + self._remembered(subjects)
-        self.violations.append(Violation(invariant, now, subjects, text, tuple(story)))
+        events = self.event_log.about(subjects) + self._remembered(subjects)
+        self.violations.append(Violation(invariant, now, subjects, text, tuple(events)))
 
     # At the moment.
 
@@ -212,7 +212,7 @@ class InvariantChecker:
             subjects = (name, *(job_subject(job.job_id) for job in jobs))
             self.hold(Invariant.ONE_JOB, uid, len(jobs) > 1, f"live jobs {numbers}", *subjects)
             stray = occupies_node(pod) and "deletionTimestamp" not in pod["metadata"] and not self.holds_node(pod)
-            excused = self.workload_of_pod(uid) in self.forgotten and self.cluster.extender.guard.engaged
+            excused = self.workload_of_pod(uid) in self.forgotten and self.cluster.extender.mass_deletion_guard.engaged
             self.hold(Invariant.NO_STRAY, uid, stray and not excused, f"job {job_id_of(pod)} is over", *subjects)
             why, more_s = self._why_stuck(pod, jobs), self._kept_slots_s(uid)
             self.hold(Invariant.PROGRESS, uid, self._stuck(pod, jobs), why, *subjects, more_s=more_s)
@@ -274,7 +274,7 @@ class InvariantChecker:
         extender = self.cluster.extender
         causes = (node.reason, *extender.node_controllers.controller.kept_for(node.name))
         outlived = any("outlives its job" in cause for cause in causes)
-        return reported_s + (extender.guard.options.mass_grace if outlived else 0.0)
+        return reported_s + (extender.mass_deletion_guard.options.mass_grace if outlived else 0.0)
 
     def _drained_at_once(self, node: str) -> bool:
         """Return whether a drain came between a read of the node and the extender's drain, which overwrites it."""
@@ -316,7 +316,7 @@ class InvariantChecker:
         These slots are kept for `orphans.massGracePeriod`, from the last start of an extender.
         """
         kept = self.cluster.kube.storage.restores and self.workload_of_pod(uid) != uid
-        return self.cluster.extender.guard.options.mass_grace if kept else 0.0
+        return self.cluster.extender.mass_deletion_guard.options.mass_grace if kept else 0.0
 
     def _why_stuck(self, pod: Json, jobs: list[SimJob]) -> str:
         placeholder = self.cluster.extender.engine.placeholders.by_pod(pod["metadata"]["uid"])

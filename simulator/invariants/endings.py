@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WARNED_BEFORE_S = 30.0
 """How much earlier than its grace before the time limit of its job a Pod may be ended."""
 
-GUARD_WINDOW_S, GUARD_LEAST, GUARD_SHARE = 60.0, 5, 0.1
+MASS_DELETION_GUARD_WINDOW_S, MASS_DELETION_GUARD_LEAST, MASS_DELETION_GUARD_SHARE = 60.0, 5, 0.1
 """The mass-deletion guard: seconds, Pods at least, share of the live jobs."""
 
 
@@ -72,25 +72,25 @@ class EndingChecks:
                     Invariant.TRUTH, "it was ended though its job runs", pod_subject(name), job_subject(number)
                 )
         if self.checker.forgotten.get(workload) == self.checker.operators.released:
-            self._check_guard(name, workload)
+            self._check_mass_deletion_guard(name, workload)
 
     def _is_part(self, workload: str) -> bool:
         """Return whether only a part of a gang is bound: if the others cannot be bound, all of it is ended."""
         pods = self.checker.pods_of(workload)
         return any(not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"] for pod in pods)
 
-    def _check_guard(self, name: str, workload: str) -> None:
+    def _check_mass_deletion_guard(self, name: str, workload: str) -> None:
         """Check how many workloads have lost Pods for missing jobs: the guard counts jobs, and a gang has one."""
-        self.checker.checked[Invariant.GUARD] += 1
+        self.checker.checked[Invariant.MASS_DELETION_GUARD] += 1
         now = asyncio.get_running_loop().time()
         self._ends_for_missing.append((now, workload))
-        while self._ends_for_missing[0][0] < now - GUARD_WINDOW_S:
+        while self._ends_for_missing[0][0] < now - MASS_DELETION_GUARD_WINDOW_S:
             self._ends_for_missing.popleft()
         ends = len({ended for _, ended in self._ends_for_missing})
         alive = len(self.checker.cluster.live_jobs()) + ends
-        if ends > max(GUARD_LEAST, GUARD_SHARE * alive) + 1:
+        if ends > max(MASS_DELETION_GUARD_LEAST, MASS_DELETION_GUARD_SHARE * alive) + 1:
             text = f"Pods of {ends} jobs ended within a minute for missing jobs"
-            self.checker.violate(Invariant.GUARD, text, pod_subject(name))
+            self.checker.violate(Invariant.MASS_DELETION_GUARD, text, pod_subject(name))
 
     def check_second_grant(self, pod: Json, old: int) -> None:
         """Check that a Pod gets another job only after the old one ended."""

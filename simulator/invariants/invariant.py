@@ -18,7 +18,7 @@ class Invariant(StrEnum):
     TRUTH = "nothing is cancelled or deleted because information is missing"
     FENCE = "no next job or Pod starts on a node before the ended Pod is gone"
     ROOM = "no Pod is bound to a node where kubelet would refuse it"
-    GUARD = "the mass-deletion guard limits evictions for missing jobs"
+    MASS_DELETION_GUARD = "the mass-deletion guard limits evictions for missing jobs"
     NO_DRAIN_LEFT = "no node stays drained by the extender without cause"
     FOREIGN_DRAINS = "drains by others remain"
     FOREIGN_CORDONS = "cordons and taints by others remain"
@@ -60,10 +60,10 @@ a back-off of at most 10 s. A gang keeps nodes without a bound member for `gangs
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A violated invariant. `story` lists the events of the objects concerned."""
+    """A violated invariant. `events` lists the events of the objects concerned."""
 
     invariant: Invariant
     at: float
     subjects: tuple[str, ...]
     text: str
-    story: tuple[str, ...]
+    events: tuple[str, ...]

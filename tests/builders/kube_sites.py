@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from extender.domain.ports import Clock
 from extender.kube.connection import JSON, MERGE_PATCH, ApiConnection, connect, connect_plainly
 from extender.kube.errors import ApiRefused, Conflict, NotFound, Throttled
-from extender.kube.guard import Guard
+from extender.kube.write_check import WriteCheck
 from lab.clock import elapsed, now
 from lab.kube import Kubernetes
 from simulator.kube.kubelet import Kubelets
@@ -79,7 +79,7 @@ class SimSite:
     @asynccontextmanager
     async def silenced(self) -> AsyncIterator[ApiConnection]:
         connection = connect_plainly(
-            URL, lambda: "a-token", lambda: MemoryConnector(self._api.network), Guard(lambda: False)
+            URL, lambda: "a-token", lambda: MemoryConnector(self._api.network), WriteCheck(lambda: False)
         )
         try:
             yield connection
@@ -138,7 +138,7 @@ class LabSite:
 
     @asynccontextmanager
     async def silenced(self) -> AsyncIterator[ApiConnection]:
-        connection = await connect(str(self._kubernetes.kubeconfig), environ={}, guard=Guard(lambda: False))
+        connection = await connect(str(self._kubernetes.kubeconfig), environ={}, write_check=WriteCheck(lambda: False))
         try:
             yield connection
         finally:

@@ -34,7 +34,7 @@ from tests.e2e.test_two_replicas import (
 PODS = 200
 
 NOTICED_S = 1.0
-"""After which the Service leads nobody to a Pod that is being ended any more."""
+"""After this time the Service sends no calls to a Pod that is being ended."""
 
 FAILED_CALL = re.compile(r"connection refused|connection reset|EOF|Client\.Timeout|extender.*(?:failed|unavailable)")
 

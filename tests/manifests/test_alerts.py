@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 import pytest
+import yaml
 
 import slurmclient.errors
 from docs.generate.metrics import described
@@ -98,10 +99,25 @@ def test_an_alert_says_what_it_is_and_has_a_page(alert: Document) -> None:
     assert alert["labels"]["severity"] in {"critical", "warning", "info"}
     assert said["summary"].endswith(".")
     assert said["description"].strip().endswith(".")
-    page = (ROOT / said["runbook_url"]).with_suffix(".md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "runbooks" / f"{alert['alert']}.md").read_text(encoding="utf-8")
     assert page.startswith(f"# {alert['alert']}\n\n{said['summary']}\n")
     headings = re.findall(r"^## (.*)$", page, re.MULTILINE)
     assert headings == ["Meaning", "What users see", "What to do"]
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+def test_an_alert_has_no_link_where_the_address_of_the_pages_is_unknown(alert: Document) -> None:
+    assert "runbook_url" not in alert["annotations"]
+
+
+def test_the_component_with_the_links_gives_every_alert_that_of_its_own_page() -> None:
+    patch = yaml.safe_load((COMPONENTS / "runbook-links" / "links.yaml").read_text(encoding="utf-8"))
+    linked = {one["path"]: one["value"] for one in patch if one["op"] == "add"}
+    assert linked == {
+        f"/spec/groups/{group}/rules/{rule}/annotations/runbook_url": f"docs/runbooks/{alert['alert']}.html"
+        for group, found in enumerate(RULE["spec"]["groups"])
+        for rule, alert in enumerate(found["rules"])
+    }
 
 
 def test_every_page_belongs_to_an_alert() -> None:

@@ -35,7 +35,7 @@ def conditions(of: dict[str, Any]) -> dict[str, str]:
 
 def test_both_are_about_new_pods_of_the_scheduler_and_no_others() -> None:
     policy = POLICY["spec"]
-    assert conditions(policy)["ours"] == conditions(WEBHOOK)["ours"] == f"object.spec.schedulerName == '{NAME}'"
+    assert conditions(policy)["managed"] == conditions(WEBHOOK)["managed"] == f"object.spec.schedulerName == '{NAME}'"
     [rule] = policy["matchConstraints"]["resourceRules"]
     assert WEBHOOK["rules"] == [rule | {"scope": "Namespaced"}]
     assert (rule["resources"], rule["operations"]) == (["pods"], ["CREATE"])
@@ -81,7 +81,7 @@ def test_the_policy_puts_the_gate_that_the_program_takes_away() -> None:
 
 def test_the_policy_of_tolerations_is_about_the_same_pods_and_names_the_taints_that_the_program_puts_on() -> None:
     spec = TOLERATIONS["spec"]
-    assert conditions(spec) == {"ours": conditions(POLICY["spec"])["ours"]}
+    assert conditions(spec) == {"managed": conditions(POLICY["spec"])["managed"]}
     assert spec["matchConstraints"] == POLICY["spec"]["matchConstraints"]
     assert (spec["failurePolicy"], spec["reinvocationPolicy"]) == ("Ignore", "IfNeeded")
     texts = [one["jsonPatch"]["expression"] for one in spec["mutations"]]

@@ -27,7 +27,7 @@ CALLS: dict[str, tuple[list[Port], dict[str, list[str]]]] = {
 }
 """What each program calls: ports outside the namespace, and named ports of Pods in it."""
 
-GUARDED = {"scheduler"}
+PROTECTED = {"scheduler"}
 """Ports that only the callers above reach; every other port of a container serves callers from outside."""
 
 
@@ -95,7 +95,7 @@ def cut_off(found: Sequence[Document]) -> list[str]:
                     missing.add(f"{callee} <- {name} {port}")
         for each in pod["spec"]["containers"][0].get("ports", ()):
             port = ("TCP", each["name"])
-            if each["name"] not in GUARDED and not allowed(found, "Ingress", labels, None, port):
+            if each["name"] not in PROTECTED and not allowed(found, "Ingress", labels, None, port):
                 missing.add(f"{name} <- outside {port}")
     return sorted(missing)
 

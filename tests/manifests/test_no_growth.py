@@ -9,7 +9,7 @@ from tests.builders.kustomize import CORE, ROOT, documents
 def test_it_is_about_resizes_of_pods_of_the_scheduler() -> None:
     name = load(CORE / "config.yaml", from_environment({})).scheduler.name
     conditions = {one["name"]: one["expression"] for one in POLICY["spec"]["matchConditions"]}
-    assert conditions["ours"] == f"object.spec.schedulerName == '{name}'"
+    assert conditions["managed"] == f"object.spec.schedulerName == '{name}'"
     [rule] = POLICY["spec"]["matchConstraints"]["resourceRules"]
     assert (rule["resources"], rule["operations"]) == (["pods/resize"], ["UPDATE"])
 

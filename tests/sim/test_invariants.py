@@ -54,7 +54,7 @@ def broken_by(act: Callable[[Site, InvariantChecker], Awaitable[None]]) -> set[I
         async with checked_site() as (site, checker):
             await act(site, checker)
             for one in checker.violations:
-                assert one.story
+                assert one.events
             return {one.invariant for one in checker.violations}
 
     return run_virtual(main())

@@ -92,9 +92,9 @@ def _kept(options: Options) -> None:
     assert result.pods
 
 
-def _run(story: Path, hash_seed: str) -> tuple[bytes, bytes]:
+def _run(event_log: Path, hash_seed: str) -> tuple[bytes, bytes]:
     command = "from extender.cli import main; main()"
-    arguments = ["simulate", "--seed", "7", "--pods", "8", "--days", "0.002", "--story", str(story)]
+    arguments = ["simulate", "--seed", "7", "--pods", "8", "--days", "0.002", "--event-log", str(event_log)]
     done = subprocess.run(
         [sys.executable, "-c", command, *arguments],
         env=os.environ | {"PYTHONHASHSEED": hash_seed},
@@ -103,4 +103,4 @@ def _run(story: Path, hash_seed: str) -> tuple[bytes, bytes]:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(rb"invariants: \d+ checks, 0 violations", done.stdout)
-    return done.stdout, story.read_bytes()
+    return done.stdout, event_log.read_bytes()

@@ -77,7 +77,7 @@ class ForeignPodController:
         policy: ForeignPodPolicy | None,
         options: ForeignPodOptions,
         workers: int,
-        guard: MassDeletionGuard,
+        mass_deletion_guard: MassDeletionGuard,
         all_pods: Callable[[], Iterable[PodView]],
         fresh: Callable[[], bool],
         events: EventBus,
@@ -88,7 +88,7 @@ class ForeignPodController:
         self._clock = clock
         self._policy = policy
         self._options = options
-        self._guard = guard
+        self._mass_deletion_guard = mass_deletion_guard
         self._all_pods = all_pods
         self._fresh = fresh
         self._timing = timing
@@ -335,11 +335,15 @@ class ForeignPodController:
             return False
         if not self._doubted(record):
             return True
-        if self._cache.may_exist(uid) or record.gone_at is None or now - record.gone_at < self._guard.options.grace:
+        if (
+            self._cache.may_exist(uid)
+            or record.gone_at is None
+            or now - record.gone_at < self._mass_deletion_guard.options.grace
+        ):
             return False
         if self._missing is None:  # counted once for all who wait
             self._missing = sum(bool(one.jobs) and self._doubted(one) for one in self._records.values())
-        return now - record.gone_at >= self._guard.grace(self._missing, len(self._records))
+        return now - record.gone_at >= self._mass_deletion_guard.grace(self._missing, len(self._records))
 
     def _namespace(self, uid: str) -> str:
         record = self._records.get(uid)

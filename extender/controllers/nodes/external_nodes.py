@@ -88,7 +88,7 @@ class ExternalNodeController:
         *,
         rules: ExternalRules,
         settle_delays: SettleDelays,
-        guard: MassDeletionGuard,
+        mass_deletion_guard: MassDeletionGuard,
         kube_nodes: NodeLister,
         on_node: Callable[[str], Sequence[PodView]],
         settled: Callable[[], bool],
@@ -101,7 +101,7 @@ class ExternalNodeController:
         self._announcer = announcer
         self._rules = rules
         self._settle_delays = settle_delays
-        self._guard = guard
+        self._mass_deletion_guard = mass_deletion_guard
         self._kube_nodes = kube_nodes
         self._on_node = on_node
         self._settled = settled
@@ -206,7 +206,7 @@ class ExternalNodeController:
         """Return whether so many Nodes are missing that the list of them may be wrong."""
         there = self._kube_nodes.names()
         gone = sum(node.registered_for not in there for node in registered.values())
-        return self._guard.is_mass(gone, len(registered))
+        return self._mass_deletion_guard.is_mass(gone, len(registered))
 
     def _weigh(
         self, name: str, change: ExternalNodeChange, want: DesiredNode | None, has: SlurmNode | None, *, many: bool
@@ -269,7 +269,7 @@ class ExternalNodeController:
     def _not_empty(self, name: str, one: _OpenChange, has: SlurmNode | None, *, many: bool) -> str:
         """Return why a node is not deleted now. It is drained once the reason for deletion has lasted."""
         gone = self._kube_nodes.named(one.node) is None
-        settle_s = self._guard.options.mass_grace if many and gone else self._settle_delays.settle
+        settle_s = self._mass_deletion_guard.options.mass_grace if many and gone else self._settle_delays.settle
         if name not in self._held:
             if self._clock.now() - one.since < settle_s:
                 return "it may pass"

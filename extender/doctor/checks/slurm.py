@@ -11,7 +11,7 @@ from extender.doctor.registry import CheckGroup
 from extender.doctor.slurm_conf import KnownSlurmConf
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.nodes.fences import weak
-from extender.domain.policy.named import guarded_partitions
+from extender.domain.policy.named import restricted_partitions
 from extender.domain.policy.selectors import fits
 from extender.domain.printable import shortened
 
@@ -259,17 +259,17 @@ def partition_access(slurm: SlurmSnapshot, listed: Sequence[str]) -> Iterator[Fi
                 f"every Pod may use the default partition {one.name}, which has {', '.join(one.reserved_for)}",
                 "name an open partition in jobs.defaults.partition, or restrict it by a rule of the policy",
             )
-    guarded = guarded_partitions(slurm) or {}
-    opened = {name: why for name, why in guarded.items() if fits(name, listed)}
-    closed = {name: why for name, why in guarded.items() if name not in opened}
+    restricted = restricted_partitions(slurm) or {}
+    opened = {name: why for name, why in restricted.items() if fits(name, listed)}
+    closed = {name: why for name, why in restricted.items() if name not in opened}
     if opened:
         yield ok("partitions", f"any Pod may name {_shortly(opened)}, because jobs.partitions allows it")
     if closed:
         yield ok("partitions", f"without a rule of the policy no Pod may name {_shortly(closed)}")
 
 
-def _shortly(guarded: Mapping[str, str]) -> str:
-    return shortened([f"{name} ({why})" for name, why in sorted(guarded.items())], _NAMED)
+def _shortly(restricted: Mapping[str, str]) -> str:
+    return shortened([f"{name} ({why})" for name, why in sorted(restricted.items())], _NAMED)
 
 
 def with_modes(slurm: SlurmSnapshot, conf: KnownSlurmConf | None) -> SlurmSnapshot:

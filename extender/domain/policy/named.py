@@ -17,7 +17,7 @@ class Nameable:
     """Patterns of names that any Pod may give; each `*` matches any characters. An empty one: no Pod may."""
 
     partitions: tuple[str, ...] = ()
-    """In addition to the partitions that all users may use: see `guarded_partitions`."""
+    """In addition to the partitions that all users may use: see `restricted_partitions`."""
 
     accounts: tuple[str, ...] = ()
     qos: tuple[str, ...] = ()
@@ -25,21 +25,21 @@ class Nameable:
     mcs_labels: tuple[str, ...] = ()
 
 
-def guarded_partitions(slurm: SlurmSnapshot) -> Mapping[str, str] | None:
+def restricted_partitions(slurm: SlurmSnapshot) -> Mapping[str, str] | None:
     """Return the partitions that not all users may use, each with the reason; `None`: Slurm was not read yet.
 
-    A partition is guarded if it has AllowGroups, AllowAccounts or AllowQos, or a PriorityTier above that of the default
-    partition. The default partition is open. Where none is known as the default one, the lowest tier stands for its.
+    A partition is restricted if it has AllowGroups, AllowAccounts or AllowQos, or a PriorityTier above that of the
+    default partition. The default partition is open. Without a known default partition, the lowest tier counts instead.
     """
     if not slurm.known:
         return None
     every = slurm.partitions.values()
     defaults = [one.priority_tier for one in every if one.default]
     base = max(defaults) if defaults else min((one.priority_tier for one in every), default=1)
-    return {one.name: why for one in every if not one.default and (why := _guard(one, base))}
+    return {one.name: why for one in every if not one.default and (why := _restriction(one, base))}
 
 
-def _guard(partition: SlurmPartition, base: int) -> str:
+def _restriction(partition: SlurmPartition, base: int) -> str:
     reasons = list(partition.reserved_for)
     if partition.priority_tier > base:
         reasons.append(f"PriorityTier={partition.priority_tier} above {base}")

@@ -23,12 +23,12 @@ def unlisted(
     defaults: JobDefaults,
     allowed: Allowed | None,
     nameable: Nameable | None,
-    guarded: Mapping[str, str],
+    restricted: Mapping[str, str],
 ) -> Iterator[str]:
     """Yield a fault for each name that is in no list of the site.
 
     `allowed` is what the policy's rule for the Pod says. `nameable`: `None` where there is no configuration to ask.
-    `guarded` are the partitions that not all users may use, with the reasons.
+    `restricted` are the partitions that not all users may use, with the reasons.
     """
     if nameable is None:
         return
@@ -48,10 +48,10 @@ def unlisted(
             if name in given or fits(name, patterns):
                 continue
             if setting is table.PARTITION:
-                if name in guarded:
+                if name in restricted:
                     yield (
                         f"{chosen.says(setting)} is not allowed: Slurm restricts partition {name} "
-                        f"({guarded[name]}); the site may list it in jobs.partitions or in a rule of its policy"
+                        f"({restricted[name]}); the site may list it in jobs.partitions or in a rule of its policy"
                     )
             else:
                 yield (

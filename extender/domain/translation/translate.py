@@ -70,12 +70,12 @@ def translate(
     now_wall: float,
     namespace_labels: Mapping[str, str] = _NOTHING,
     *,
-    guarded: Mapping[str, str] = _NOTHING,
+    restricted: Mapping[str, str] = _NOTHING,
     job_deadline_s: int | None = None,
 ) -> Translation:
     """Return the job for the Pods of a workload, one member each, or all faults at once.
 
-    `root_annotations` are those of the Pods' root owner, `namespace_labels` those of their Namespace, `guarded` the
+    `root_annotations` are those of the Pods' root owner, `namespace_labels` those of their Namespace, `restricted` the
     partitions that not all users may use, with the reasons, `job_deadline_s` the `activeDeadlineSeconds` of the Job
     above the Pods. `now_wall`,
     seconds since the epoch, only decides whether a deadline has passed, and stands for the creation of Pods that have
@@ -110,7 +110,7 @@ def translate(
         *usurped(policy.pods.owner_for(pods[0], namespace_labels), pods[0], policy),
         *(() if rule is None else beyond(rule, Asker(pods[0], chosen, of_class, unasked), policy)),
         *too_long(rule, least or 0),
-        *unlisted(chosen, unasked, None if rule is None else rule.allowed, policy.nameable, guarded),
+        *unlisted(chosen, unasked, None if rule is None else rule.allowed, policy.nameable, restricted),
         *_out_of_bounds(chosen, len(pods)),
         *(fault for pod in pods for fault in unpackable(pod, chosen, size)),
         *size.faults,

@@ -51,18 +51,18 @@ HOW_TO_RELEASE = (
 
 
 class MissingJobTracker:
-    """Count misses, and ask the guard. `alive` is how many placeholder jobs there are."""
+    """Count misses, and let the mass-deletion guard decide. `alive` is how many placeholder jobs there are."""
 
     def __init__(
         self,
         clock: Clock,
         announcer: Announcer,
-        guard: MassDeletionGuard,
+        mass_deletion_guard: MassDeletionGuard,
         events: EventBus,
         alive: Callable[[], int],
     ) -> None:
-        self._guard = guard
-        self._dry_run = guard.options.dry_run
+        self._mass_deletion_guard = mass_deletion_guard
+        self._dry_run = mass_deletion_guard.options.dry_run
         self.count = OrphanCount()
         self._clock = clock
         self._events = events
@@ -78,7 +78,7 @@ class MissingJobTracker:
         """Workloads with Pods on nodes whose job was not there when Slurm was last asked."""
 
         self._held: set[str] = set()
-        """Workloads whose end the guard holds back."""
+        """Workloads whose end the mass-deletion guard holds back."""
 
         self._excused: set[str] = set()
         """Workloads whose end an administrator has confirmed."""
@@ -112,19 +112,19 @@ class MissingJobTracker:
             self._doubted.discard(key)
             self._held.discard(key)
             self._notify(key, False)
-            if not self._held and self._guard.engaged:
-                self._guard.disengage()
+            if not self._held and self._mass_deletion_guard.engaged:
+                self._mass_deletion_guard.disengage()
                 _log.warning("mass_deletion_guard_disengaged", why="nothing is missing any more")
 
     def may_end(self, key: str, job_id: int | None, refs: Sequence[MemberRef], *, nodes_unknown: bool = False) -> bool:
-        """Ask the guard whether this workload may be ended because its job is missing.
+        """Return whether the mass-deletion guard allows that this workload may be ended because its job is missing.
 
         `nodes_unknown`: this Slurm does not know its nodes either, so that only an administrator can decide.
 
         The answer is no at first: an extender that misses many jobs finds them one after the other, again after each
         start, and would end the first few before it knew of the rest.
         """
-        now, before = self._clock.now(), self._guard.engaged
+        now, before = self._clock.now(), self._mass_deletion_guard.engaged
         if key not in self._missing and key not in self._excused:
             self.count.found[Orphan.POD] += 1
         if key in self._excused and not self._dry_run:
@@ -139,7 +139,7 @@ class MissingJobTracker:
         if nodes_unknown:
             self._hold(key, job_id, refs, NODES_UNKNOWN_TEXT)
             return False
-        if self._guard.allows_eviction(len(self._missing), self._alive()):
+        if self._mass_deletion_guard.allows_eviction(len(self._missing), self._alive()):
             del self._missing[key]
             self.count.ended[Orphan.POD] += 1
             _log.warning("pod_without_job_ended", pod=_names(refs), workload=key, job_id=job_id)
@@ -179,7 +179,7 @@ class MissingJobTracker:
         self._excused |= self._held
         self._doubted |= self._held  # those that were notified of a missing job are notified when it exists again
         self._held.clear()
-        self._guard.disengage()
+        self._mass_deletion_guard.disengage()
 
     def _notify(self, key: str, held: bool) -> None:
         self._events.publish(JobMissing(key, held))

@@ -24,7 +24,7 @@ from extender.engine.engine_context import EnginePorts, EngineState
 from extender.engine.gangs.unknown_members import left_by_all
 from extender.engine.jobs.read_versions import RequestTime
 from extender.engine.placeholders import EmitEvent
-from extender.engine.wait_reasons import QueuePositions
+from extender.engine.wait_context import QueuePositions
 from extender.runtime.topics import MembersUnknown
 
 _log = structlog.get_logger(__name__)

@@ -20,7 +20,7 @@ Values = Callable[[], Mapping[str, float] | Mapping[tuple[str, ...], float]]
 """What a metric is now, by the value of its label or the values of its labels; without a label the only key is ""."""
 
 PLACEHOLDERS = Described("placeholders", Sort.GAUGE, "Placeholders by state.", ("state",))
-GUARD = Described(
+MASS_DELETION_GUARD = Described(
     "mass_deletion_guard_active",
     Sort.GAUGE,
     "1 while the mass-deletion guard stops evictions because many jobs are missing in Slurm at once.",
@@ -51,7 +51,7 @@ ALLOCATED_GPUS = Described(
 BY_PARTITION = (PENDING_CPUS, PENDING_GPUS, ALLOCATED_GPUS)
 """These can have the label `partition` too."""
 
-ALWAYS = (PLACEHOLDERS, GUARD, READY, LEADER, TRANSITIONS, LAST_POLL, LAST_FILTER, *BY_PARTITION)
+ALWAYS = (PLACEHOLDERS, MASS_DELETION_GUARD, READY, LEADER, TRANSITIONS, LAST_POLL, LAST_FILTER, *BY_PARTITION)
 """What `AtScrape` shows by itself."""
 
 
@@ -60,7 +60,7 @@ class Sources:
     """The values collected at a scrape. Each is a function of no arguments."""
 
     placeholders: Callable[[], Iterable[Placeholder]] = tuple
-    guard_active: Callable[[], bool] = lambda: False
+    mass_deletion_guard_active: Callable[[], bool] = lambda: False
     ready: Callable[[], bool] = lambda: False
     last_poll: Callable[[], float | None] = lambda: None
     """When Slurm's job states were last read, on the clock."""
@@ -97,7 +97,7 @@ class AtScrape(Collector):
         sources = self._sources()
         tally = Tally(p.state for p in sources.placeholders())
         yield _family(PLACEHOLDERS, {state.value: tally[state] for state in State})
-        yield _family(GUARD, {"": sources.guard_active()})
+        yield _family(MASS_DELETION_GUARD, {"": sources.mass_deletion_guard_active()})
         yield _family(READY, {"": sources.ready()})
         yield _family(LEADER, {"": sources.leads()})
         yield _family(TRANSITIONS, {"": sources.lease_transitions()})

@@ -39,7 +39,7 @@ administrator turned it on. Empty: it does not.
 {{- if eq .Values.schedulingGate "auto" }}{{ ternary "policy" "webhook" (ne $served "") }}{{ else }}{{ .Values.schedulingGate }}{{ end }}
 {{- end }}
 
-{{/* Whether the certificates are made by our own command. */}}
+{{/* Whether `slurm-extender generate certificates` makes the certificates. */}}
 {{- define "slurm-extender.makes-certificates" -}}
 {{- if or (eq .Values.tls "certificates") (and (eq .Values.tls "none") (eq (include "slurm-extender.gate" .) "webhook")) }}true{{ end }}
 {{- end }}

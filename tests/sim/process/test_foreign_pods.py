@@ -296,7 +296,7 @@ async def test_many_missing_pods_keep_their_jobs_until_an_administrator_confirms
         async with site.running() as extender:
             await asyncio.sleep(120)
             assert len(site.live_jobs()) == 12
-            extender.guard.confirm()
+            extender.mass_deletion_guard.confirm()
             await site.until(lambda: not site.live_jobs(), "the end of all", 60)
 
 

@@ -76,12 +76,14 @@ async def test_a_finalizer_lets_no_record_hold_a_node_longer_than_its_pod_runs(s
         assert all(site.pod(name)["metadata"]["deletionTimestamp"] for name in ("placed", *forged))
 
 
-def guard_is_engaged(site: Site) -> bool:
-    return site.extender.guard.engaged
+def mass_deletion_guard_is_engaged(site: Site) -> bool:
+    return site.extender.mass_deletion_guard.engaged
 
 
 @pytest.mark.parametrize("restart", [False, True])
-async def test_pods_with_forged_records_hold_no_node_and_engage_no_guard(site: Site, restart: bool) -> None:
+async def test_pods_with_forged_records_hold_no_node_and_engage_no_mass_deletion_guard(
+    site: Site, restart: bool
+) -> None:
     site.kubelets.stop_s = 10**6  # deaf to SIGTERM
     async with site.dying() as die:
         await site.until(lambda: site.extender.ready, "readiness")
@@ -98,7 +100,7 @@ async def test_pods_with_forged_records_hold_no_node_and_engage_no_guard(site: S
             site.kube.delete_pod(name)
         await asyncio.sleep(60)
         assert not site.drained()
-        assert not guard_is_engaged(site)
+        assert not mass_deletion_guard_is_engaged(site)
         assert "deletionTimestamp" not in site.pod("innocent")["metadata"]
 
 

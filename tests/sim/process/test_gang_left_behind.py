@@ -296,7 +296,7 @@ async def test_a_member_that_does_not_come_back_counts_as_deleted_in_the_end(sit
         await asyncio.sleep(60)
         assert (site.drained(), site.node_of("ring-1")) == ([], "")
         if how == "confirmed":
-            site.extender.guard.confirm()
+            site.extender.mass_deletion_guard.confirm()
         await site.until(lambda: site.drained() == ["n2"], "a drain", within=50)
         assert not site.node_of("ring-1")
 

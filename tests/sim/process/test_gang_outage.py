@@ -125,7 +125,7 @@ async def test_a_member_that_joins_after_a_restore_does_not_hide_the_restore(sit
         assert len(site.live_jobs()) == 1
 
 
-async def test_a_member_that_joins_while_no_checkpoint_can_be_written_is_bound_and_leaves_its_gang_to_the_guard(
+async def test_a_member_that_joins_without_a_checkpoint_is_bound_and_the_mass_deletion_guard_decides_on_its_gang(
     site: Site,
 ) -> None:
     site.config = SOON

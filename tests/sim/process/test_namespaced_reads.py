@@ -52,7 +52,7 @@ async def test_a_job_whose_pod_is_in_a_namespace_that_is_not_read_is_kept(site: 
     site.kube.rbac = namespaced_rights("namespaced-rights", "namespaced-reads")
     async with site.running(changed=SCOPE) as extender:
         await asyncio.sleep(700)
-        extender.guard.confirm()
+        extender.mass_deletion_guard.confirm()
         await asyncio.sleep(60)
         assert [one.job_id for one in site.live_jobs()] == [job.job_id]
 

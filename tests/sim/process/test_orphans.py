@@ -43,7 +43,7 @@ async def test_a_dry_run_ends_no_job_and_says_which_it_would_end(site: Site) -> 
     with capture_logs() as logs:
         async with site.running(changed=DRY) as extender:
             await asyncio.sleep(15)
-            extender.guard.confirm()
+            extender.mass_deletion_guard.confirm()
             await asyncio.sleep(15)
             assert [job.job_id for job in site.live_jobs()] == jobs
             shown = (await site.get(8083, "/debug/orphans")).json()
@@ -60,7 +60,7 @@ async def test_many_jobs_without_pods_wait_until_an_administrator_confirms(site:
             await asyncio.sleep(20)
             assert len(site.live_jobs()) == 6
             assert await counted(site, "held", "job") == 6
-            extender.guard.confirm()
+            extender.mass_deletion_guard.confirm()
             await site.until(lambda: not site.live_jobs(), "their end", within=10)
             assert await counted(site, "ended", "job") == 6
     (said,) = [line for line in logs if line["event"] == "orphaned_jobs_released"]
@@ -156,7 +156,7 @@ async def test_a_dry_run_ends_no_pod_and_says_which_it_would_end(site: Site, res
 
 async def shows_spared(site: Site, node: str) -> None:
     await site.until(lambda: "EvictionPaused" in site.events("web"), "an Event", within=60)
-    site.extender.guard.confirm()
+    site.extender.mass_deletion_guard.confirm()
     await asyncio.sleep(20)
     assert "deletionTimestamp" not in site.pod("web")["metadata"]
     assert any("orphans.dryRun" in text for text in site.notes("web"))

@@ -72,7 +72,7 @@ async def test_jobs_of_pods_that_a_restore_took_back_are_kept(site: Site, names:
         await asyncio.sleep(60)
         assert len(site.live_jobs()) == 1 + len(names)
         assert "etcd was restored" in await said(site)
-        extender.guard.confirm()
+        extender.mass_deletion_guard.confirm()
         await site.until(lambda: len(site.live_jobs()) == 1, "their end", within=15)
         assert len(site.jobs_of("stays")) == 1
 
@@ -137,7 +137,9 @@ async def test_while_the_checkpoints_cannot_be_read_nothing_ends(site: Site, fau
         await site.until(lambda: len(site.live_jobs()) == 1, "its end", within=15)
 
 
-async def test_where_checkpoints_cannot_be_written_pods_are_placed_and_the_guard_counts_their_jobs(site: Site) -> None:
+async def test_where_checkpoints_cannot_be_written_pods_are_placed_and_the_mass_deletion_guard_counts_their_jobs(
+    site: Site,
+) -> None:
     site.config = SOON
     fault = site.kube.faults.add(KubeFault("", "checkpoints", code=403, times=None))
     await ran(site, MANY)

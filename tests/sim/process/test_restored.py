@@ -204,7 +204,7 @@ async def test_an_administrator_confirms_the_end_of_the_jobs_of_missing_pods(sit
         await site.restore_kube(before)
         await asyncio.sleep(100)
         assert len(site.live_jobs()) == len(MANY)
-        extender.guard.confirm()
+        extender.mass_deletion_guard.confirm()
         await site.until(lambda: not site.live_jobs(), "their end", within=60)
 
 
@@ -297,7 +297,7 @@ async def test_many_pods_whose_deletion_is_undone_run_until_an_administrator_con
         await asyncio.sleep(120)
         assert sorted(site.bound_pods()) == MANY
         assert await site.metric("mass_deletion_guard_active") == 1
-        extender.guard.confirm()
+        extender.mass_deletion_guard.confirm()
         await site.until(lambda: not site.bound_pods(), "their end", within=120)
         await site.until(lambda: not site.drained(), "no drain")
 
@@ -419,7 +419,7 @@ async def nothing_ended(site: Site, others: list[int]) -> None:
     assert sorted(site.bound_pods()) == ["stays", *MANY]
     assert {job.job_id for job in site.live_jobs()} >= set(others)
     assert await site.metric("mass_deletion_guard_active") == 1
-    site.extender.guard.confirm()
+    site.extender.mass_deletion_guard.confirm()
     await site.until(lambda: site.bound_pods() == ["stays"], "their end", within=200)
     assert {job.job_id for job in site.live_jobs()} == {*others, *[job.job_id for job in site.jobs_of("stays")]}
 

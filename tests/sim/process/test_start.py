@@ -77,9 +77,9 @@ async def test_pods_of_the_process_before_are_adopted_soon_after_slurm_came(site
     async with site.running():
         await asyncio.sleep(400)
         away(site.network, "slurm", 6820, False)
-        taken_up = {"waits": "WAITING", "first-0": "BOUND", "first-1": "BOUND", "first-2": "BOUND"}
+        adopted = {"waits": "WAITING", "first-0": "BOUND", "first-1": "BOUND", "first-2": "BOUND"}
         await site.until(
-            lambda: all(site.placeholder(name).state == state for name, state in taken_up.items()),
+            lambda: all(site.placeholder(name).state == state for name, state in adopted.items()),
             "every job is found",
             within=15,
         )
@@ -165,10 +165,10 @@ async def test_a_pod_whose_owner_cannot_be_read_is_named_by_the_readiness_check(
     async with serving(site):
         await asyncio.sleep(15)
         lacking = (await site.get(8081, "/readyz")).text.splitlines()
-        assert any(line.startswith("[-]taken-up") and "default/web" in line and "503" in line for line in lacking)
+        assert any(line.startswith("[-]adopted") and "default/web" in line and "503" in line for line in lacking)
         site.kube.faults.clear()
         await site.bound("web")
-        assert "[+]taken-up every Pod" in (await site.get(8081, "/readyz?verbose")).text
+        assert "[+]adopted every Pod" in (await site.get(8081, "/readyz?verbose")).text
 
 
 async def test_it_can_be_stopped_while_it_waits_for_the_api_server(site: Site) -> None:

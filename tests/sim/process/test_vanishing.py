@@ -126,7 +126,7 @@ async def test_when_slurm_forgets_everything_all_pods_run_on_until_an_administra
         assert await site.metric("mass_deletion_guard_active") == 1
         assert all("EvictionPaused" in site.events(name) for name in left)
         assert site.drained() == sorted({site.node_of(name) for name in left})
-        extender.guard.confirm()
+        extender.mass_deletion_guard.confirm()
         await site.until(lambda: not alive(site, names), "their end", within=60)
         assert await site.metric("mass_deletion_guard_active") == 0
         await site.until(lambda: not site.drained(), "no drain")
@@ -146,7 +146,7 @@ async def test_the_mass_deletion_guard_holds_across_a_restart(site: Site) -> Non
         assert alive(site, names) == names
         assert site.drained() == sorted({site.node_of(name) for name in names})
         assert await site.metric("mass_deletion_guard_active") == 1
-        extender.guard.confirm()
+        extender.mass_deletion_guard.confirm()
         await site.until(lambda: not alive(site, names), "their end", within=150)
 
 

@@ -100,7 +100,8 @@ def parts(name: str) -> set[str]:
 def names(where: str, found: set[str], *, tests: bool = False) -> Iterator[Hit]:
     for name in sorted(found):
         for rule in (*rules()["names"], *(rules()["tests"] if tests else ())):
-            for part in sorted(parts(name)):
+            judged = rule.unless.sub("_", name) if rule.unless is not None else name
+            for part in sorted(parts(judged)):
                 if rule.pattern.fullmatch(part):
                     yield Hit(where, name, rule.instead)
 
@@ -232,6 +233,11 @@ def test_words_count_outside_of_names_and_of_allowed_contexts(text: str, words: 
 def test_the_parts_of_a_name_are_read_one_by_one() -> None:
     found = {"_tell_all", "GuestMark", "cover", "tellurium"}
     assert [hit.words for hit in names("here", found)] == ["GuestMark", "_tell_all"]
+
+
+def test_a_name_may_have_a_word_in_an_allowed_context_alone() -> None:
+    found = {"MassDeletionGuard", "_mass_deletion_guard", "WriteGuard", "guarded", "mass_deletion_guard_of_guards"}
+    assert [hit.words for hit in names("here", found)] == ["WriteGuard", "guarded", "mass_deletion_guard_of_guards"]
 
 
 @pytest.mark.parametrize(

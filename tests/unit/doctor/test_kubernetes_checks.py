@@ -77,7 +77,7 @@ def test_an_api_server_that_is_not_reached_is_wrong() -> None:
 def test_a_condition_that_cannot_be_read_is_no_gate_that_was_seen(expression: str) -> None:
     policy = {
         "metadata": {"name": "p"},
-        "spec": {"matchConditions": [{"name": "ours", "expression": expression}], "mutations": [GATE]},
+        "spec": {"matchConditions": [{"name": "managed", "expression": expression}], "mutations": [GATE]},
     }
     given = AdmissionObjects([policy], [{"spec": {"policyName": "p"}}], [])
     [one] = gates(given, "slurm", False)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from extender.domain.cluster import SlurmPartition, SlurmSnapshot
-from extender.domain.policy.named import Nameable, guarded_partitions
+from extender.domain.policy.named import Nameable, restricted_partitions
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.policy.tenancy import Allowed, PodPolicy, TenancyRule
 from extender.domain.translation.translate import Translated, TranslationRefused, translate
@@ -17,14 +17,14 @@ from tests.builders.pod_views import a_pod
 
 OWN = "slurm-extender.io/"
 CLOSED = TranslationPolicy(nameable=Nameable())
-GUARDED = {"closed": "AllowGroups=bob", "high": "PriorityTier=9 above 1"}
+RESTRICTED = {"closed": "AllowGroups=bob", "high": "PriorityTier=9 above 1"}
 NOW = 1_000_500.0
 
 
 def faults(
-    policy: TranslationPolicy, annotations: Mapping[str, str], guarded: Mapping[str, str] = GUARDED
+    policy: TranslationPolicy, annotations: Mapping[str, str], restricted: Mapping[str, str] = RESTRICTED
 ) -> tuple[str, ...]:
-    result = translate([a_pod(annotations=dict(annotations))], {}, policy, NOW, guarded=guarded)
+    result = translate([a_pod(annotations=dict(annotations))], {}, policy, NOW, restricted=restricted)
     return result.faults if isinstance(result, TranslationRefused) else ()
 
 
@@ -78,7 +78,7 @@ def snapshot(*partitions: SlurmPartition) -> SlurmSnapshot:
     return SlurmSnapshot(partitions={one.name: one for one in partitions}, known=True)
 
 
-def test_partitions_are_guarded_by_what_slurm_says_of_them() -> None:
+def test_partitions_are_restricted_by_what_slurm_says_of_them() -> None:
     found = snapshot(
         SlurmPartition("batch", default=True, priority_tier=2, reserved_for=("AllowQos=normal",)),
         SlurmPartition("low", priority_tier=1),
@@ -86,7 +86,7 @@ def test_partitions_are_guarded_by_what_slurm_says_of_them() -> None:
         SlurmPartition("high", priority_tier=3),
         SlurmPartition("closed", reserved_for=("AllowGroups=bob", "AllowAccounts=physics")),
     )
-    assert guarded_partitions(found) == {
+    assert restricted_partitions(found) == {
         "high": "PriorityTier=3 above 2",
         "closed": "AllowGroups=bob, AllowAccounts=physics",
     }
@@ -94,8 +94,8 @@ def test_partitions_are_guarded_by_what_slurm_says_of_them() -> None:
 
 def test_without_a_default_partition_the_lowest_tier_counts() -> None:
     found = snapshot(SlurmPartition("low", priority_tier=1), SlurmPartition("high", priority_tier=2))
-    assert guarded_partitions(found) == {"high": "PriorityTier=2 above 1"}
+    assert restricted_partitions(found) == {"high": "PriorityTier=2 above 1"}
 
 
-def test_before_slurm_was_read_it_is_not_known_which_are_guarded() -> None:
-    assert guarded_partitions(SlurmSnapshot()) is None
+def test_before_slurm_was_read_it_is_not_known_which_are_restricted() -> None:
+    assert restricted_partitions(SlurmSnapshot()) is None

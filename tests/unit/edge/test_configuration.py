@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docs.generate.configuration import SMALLEST, render
-from extender.config.derive import external_rules, guard_options, timing, translation_policy
+from extender.config.derive import external_rules, mass_deletion_guard_options, timing, translation_policy
 from extender.config.document import ExtenderConfiguration
 from extender.config.faults import ConfigError
 from extender.config.keys import CONFIGURATION, keys
@@ -422,7 +422,7 @@ def test_other_addresses_are_refused(text: object) -> None:
 def test_defaults_of_the_document_are_those_of_the_domain() -> None:
     configuration = read()
     assert translation_policy(configuration) == TranslationPolicy(gres_rules=DEFAULT_GRES_RULES, nameable=Nameable())
-    assert guard_options(configuration).limits.least == 5
+    assert mass_deletion_guard_options(configuration).limits.least == 5
     assert timing(configuration).settle == 60
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from extender import __version__
 from extender.cli import main, program
 
 ROOT = Path(__file__).parents[3]
@@ -23,6 +25,14 @@ def wheel(folder: Path, out: Path) -> set[str]:
     [made] = out.glob("*.whl")
     with zipfile.ZipFile(made) as found:
         return {name.partition("/")[0] for name in found.namelist() if ".dist-info/" not in name}
+
+
+@pytest.mark.parametrize(
+    ("extra", "package"), [("simulator", "slurm-extender-simulator"), ("kubectl", "kubectl-slurm")]
+)
+def test_an_extra_installs_the_package_of_the_same_version(extra: str, package: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["optional-dependencies"][extra] == [f"{package}=={__version__}"]
 
 
 def test_the_wheel_of_the_service_has_no_simulator(tmp_path: Path) -> None:

@@ -296,7 +296,7 @@ def test_the_last_call_of_kube_scheduler_is_shown_by_who_answers_and_counted_fro
 def test_the_mass_deletion_guard_and_readiness_are_shown() -> None:
     counted = Counted()
     assert (counted.value("mass_deletion_guard_active"), counted.value("ready")) == (0, 0)
-    counted.metrics.read_from(Sources(guard_active=lambda: True, ready=lambda: True))
+    counted.metrics.read_from(Sources(mass_deletion_guard_active=lambda: True, ready=lambda: True))
     assert (counted.value("mass_deletion_guard_active"), counted.value("ready")) == (1, 1)
 
 

@@ -21,7 +21,7 @@ FEW, MANY, TOTAL = 5, 6, 10
 
 
 @pytest.fixture
-def guard() -> MassDeletionGuard:
+def mass_deletion_guard() -> MassDeletionGuard:
     return MassDeletionGuard(StillClock(), EventBus())
 
 
@@ -37,23 +37,23 @@ def guard() -> MassDeletionGuard:
     ],
 )
 def test_how_long_something_must_be_missing(
-    guard: MassDeletionGuard, missing: int, why: PodAbsence, seconds: float
+    mass_deletion_guard: MassDeletionGuard, missing: int, why: PodAbsence, seconds: float
 ) -> None:
-    assert guard.grace(missing, TOTAL, why) == seconds
+    assert mass_deletion_guard.grace(missing, TOTAL, why) == seconds
 
 
-def test_the_guard_stays_engaged_until_it_is_disengaged(guard: MassDeletionGuard) -> None:
-    assert guard.allows_eviction(FEW, TOTAL)
-    assert not guard.engaged
-    assert not guard.allows_eviction(MANY, TOTAL)
-    assert guard.engaged
-    assert not guard.allows_eviction(1, TOTAL)
-    guard.disengage()
-    assert not guard.engaged
-    assert guard.allows_eviction(1, TOTAL)
+def test_the_mass_deletion_guard_stays_engaged_until_it_is_disengaged(mass_deletion_guard: MassDeletionGuard) -> None:
+    assert mass_deletion_guard.allows_eviction(FEW, TOTAL)
+    assert not mass_deletion_guard.engaged
+    assert not mass_deletion_guard.allows_eviction(MANY, TOTAL)
+    assert mass_deletion_guard.engaged
+    assert not mass_deletion_guard.allows_eviction(1, TOTAL)
+    mass_deletion_guard.disengage()
+    assert not mass_deletion_guard.engaged
+    assert mass_deletion_guard.allows_eviction(1, TOTAL)
 
 
-def test_a_confirmation_is_published(guard: MassDeletionGuard) -> None:
+def test_a_confirmation_is_published(mass_deletion_guard: MassDeletionGuard) -> None:
     events = EventBus()
     confirmed: list[MassDeletionConfirmed] = []
     events.subscribe(MassDeletionConfirmed, confirmed.append)
@@ -64,7 +64,7 @@ def test_a_confirmation_is_published(guard: MassDeletionGuard) -> None:
 def ends(limits: MassDeletionLimits, count: int, total: int, at: float = 0.0) -> tuple[MassDeletionLimits, list[bool]]:
     allowed = []
     for _ in range(count):
-        limits, may = limits.ask(at, total)
+        limits, may = limits.count_end(at, total)
         allowed.append(may)
     return limits, allowed
 
@@ -78,14 +78,14 @@ def test_of_many_workloads_a_tenth_may() -> None:
 
 
 def test_of_more_that_are_missing_than_may_end_none_may() -> None:
-    assert MassDeletionLimits().ask(0.0, 10, missing=6)[1] is False
-    assert MassDeletionLimits().ask(0.0, 10, missing=5)[1] is True
+    assert MassDeletionLimits().count_end(0.0, 10, missing=6)[1] is False
+    assert MassDeletionLimits().count_end(0.0, 10, missing=5)[1] is True
 
 
 def test_the_limits_stay_on_until_an_administrator_confirms() -> None:
     limits, _ = ends(MassDeletionLimits(), 6, total=10)
-    assert limits.ask(10_000.0, 10)[1] is False
-    assert limits.release().ask(10_000.0, 10)[1] is True
+    assert limits.count_end(10_000.0, 10)[1] is False
+    assert limits.release().count_end(10_000.0, 10)[1] is True
 
 
 def test_ends_that_are_spread_over_time_do_not_add_up() -> None:

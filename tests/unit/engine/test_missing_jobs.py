@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.domain.ports import Announcement
 from extender.engine.jobs.missing import GATHER, MissingJobTracker
-from extender.engine.mass_deletion_guard import GuardOptions, MassDeletionGuard, MassDeletionLimits
+from extender.engine.mass_deletion_guard import MassDeletionGuard, MassDeletionGuardOptions, MassDeletionLimits
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import JobMissing
 from tests.builders.services import StillClock
@@ -20,12 +20,12 @@ class Nobody:
 def test_a_job_that_is_there_again_after_an_administrator_confirmed_is_reported() -> None:
     clock, events, told = StillClock(), EventBus(), list[tuple[str, bool]]()
     events.subscribe(JobMissing, lambda event: told.append((event.key, event.missing)))
-    guard = MassDeletionGuard(clock, events, GuardOptions(MassDeletionLimits(least=0)))
-    missing_jobs = MissingJobTracker(clock, Nobody(), guard, events, lambda: 1)
+    mass_deletion_guard = MassDeletionGuard(clock, events, MassDeletionGuardOptions(MassDeletionLimits(least=0)))
+    missing_jobs = MissingJobTracker(clock, Nobody(), mass_deletion_guard, events, lambda: 1)
     assert not missing_jobs.may_end("workload", 7, ())
     clock.time += GATHER
     assert not missing_jobs.may_end("workload", 7, ())
     assert missing_jobs.held == {"workload"}
-    guard.confirm()
+    mass_deletion_guard.confirm()
     missing_jobs.seen("workload")
     assert told == [("workload", True), ("workload", False)]

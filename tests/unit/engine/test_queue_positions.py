@@ -7,7 +7,7 @@ from dataclasses import replace
 from extender.domain.jobs.job import JobView
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.states import PlaceholderJob
-from extender.engine.wait_reasons import QueuePositions
+from extender.engine.wait_context import QueuePositions
 from tests.builders.placeholders import in_state
 
 

@@ -26,7 +26,7 @@ from extender.kube.errors import (
     Throttled,
     Unauthorized,
 )
-from extender.kube.guard import Guard
+from extender.kube.write_check import WriteCheck
 from simulator.kube.faults import KubeFault
 from simulator.kube.objects import a_pod
 from simulator.network.aiohttp_connector import MemoryConnector
@@ -328,7 +328,9 @@ async def test_a_token_that_no_header_can_hold_is_an_error_without_the_token() -
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="tcp(7) of Linux")
 async def test_bytes_that_are_not_taken_are_given_up_by_the_kernel() -> None:
     with deaf_server() as port:
-        connection = connect_plainly(f"http://127.0.0.1:{port}", lambda: "t", guard=Guard(acknowledged_s=0.3))
+        connection = connect_plainly(
+            f"http://127.0.0.1:{port}", lambda: "t", write_check=WriteCheck(acknowledged_s=0.3)
+        )
         with pytest.raises(OutcomeUnknown) as caught:
             await connection.request("POST", PODS, body={"text": "x" * 900_000}, timeout_s=60)
         assert "no answer within" not in str(caught.value)
@@ -340,7 +342,9 @@ async def test_who_may_not_write_may_write_the_lease_by_which_that_is_had(prefix
     lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/missing"
     async with fake_api() as api:
         address = f"http://apiserver:6443{prefix}"
-        connection = connect_plainly(address, lambda: "t", lambda: MemoryConnector(api.network), Guard(lambda: False))
+        connection = connect_plainly(
+            address, lambda: "t", lambda: MemoryConnector(api.network), WriteCheck(lambda: False)
+        )
         with pytest.raises(NotFound):
             await connection.request("PUT", lease, body={})
         with pytest.raises(ApiUnavailable, match="may not write now"):
@@ -354,8 +358,8 @@ async def test_no_caller_waits_for_the_answer_to_a_write_when_another_one_may_wr
 ) -> None:
     network = Network()
     network.stall("kube", 6443)
-    guard = Guard(answer_within_s=lambda: 3.0)
-    connection = connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network), guard)
+    write_check = WriteCheck(answer_within_s=lambda: 3.0)
+    connection = connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network), write_check)
     with pytest.raises(OutcomeUnknown, match=f"no answer within {waits:g} s"):
         await connection.request("POST", path, body={})
     assert looptime == waits

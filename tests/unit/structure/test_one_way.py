@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,6 +45,19 @@ def test_only_the_terminator_ends_jobs_and_only_it_proves_them() -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ProvedJob"
     }
     assert provers == {"engine/job_terminator.py"}
+
+
+def test_the_terminator_lists_the_modules_that_have_jobs_ended() -> None:
+    parsed = dict(modules(""))
+    callers = {
+        f"extender.{name.removesuffix('.py').replace('/', '.')}"
+        for name, tree in parsed.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "end"
+        if ast.unparse(node.func.value).endswith("terminator")
+    }
+    text = ast.get_docstring(parsed["engine/job_terminator.py"]) or ""
+    assert set(re.findall(r"^\* `(extender[.\w]+)`:", text, re.MULTILINE)) == callers
 
 
 @pytest.mark.parametrize("package", ["controllers", "engine"])

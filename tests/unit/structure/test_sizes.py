@@ -11,6 +11,13 @@ TOP = Path(__file__).parents[3]
 
 LINES_OF_A_FILE = 500
 LINES_OF_A_FUNCTION = 80
+PACKAGES_AT_THE_TOP = 14
+
+
+def test_the_top_of_the_service_has_few_packages() -> None:
+    found = sorted(path.parent.name for path in (TOP / "extender").glob("*/__init__.py"))
+    assert "engine" in found
+    assert len(found) <= PACKAGES_AT_THE_TOP, found
 
 
 @pytest.mark.parametrize("package", ["extender", "slurmclient", "kubectl_slurm", "simulator"])

@@ -33,7 +33,7 @@ async def _unshielded(request: Coroutine[Any, Any, T]) -> T:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class WriteCheck:
     """Configure the check of writes in a process that shares them with other replicas. The default checks nothing."""
 
     may_write: MayWrite = lambda: True
@@ -52,28 +52,28 @@ class NotAllowed(aiohttp.ClientError):
     """Report a write that was not sent, since `may_write` returned False."""
 
 
-def guarded(method: str, path: str) -> bool:
+def needs_permission(method: str, path: str) -> bool:
     """Return whether this request needs the permission to write."""
     return method != "GET" and not path.startswith(LEASES)
 
 
-def guard_writes(trace: aiohttp.TraceConfig, may_write: MayWrite, prefix: str = "") -> None:
+def check_writes(trace: aiohttp.TraceConfig, may_write: MayWrite, prefix: str = "") -> None:
     """Call `may_write` before the bytes of a write are handed over. `prefix`: the path of the address itself.
 
     aiohttp holds the head until the body follows, and calls both functions just before it writes, without an await in
     between (`client_reqrep.py`, `http_writer.py`). An error raised there closes the connection.
     """
 
-    async def ask(
+    async def check(
         _session: aiohttp.ClientSession,
         _context: object,
         params: aiohttp.TraceRequestHeadersSentParams | aiohttp.TraceRequestChunkSentParams,
     ) -> None:
-        if guarded(params.method, params.url.path.removeprefix(prefix)) and not may_write():
+        if needs_permission(params.method, params.url.path.removeprefix(prefix)) and not may_write():
             raise NotAllowed("this process may not write now")
 
-    trace.on_request_headers_sent.append(ask)
-    trace.on_request_chunk_sent.append(ask)
+    trace.on_request_headers_sent.append(check)
+    trace.on_request_chunk_sent.append(check)
 
 
 def was_not_allowed(error: BaseException | None) -> bool:

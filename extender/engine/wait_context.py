@@ -1,4 +1,4 @@
-"""Collect what the reason for a wait depends on; `domain.pods.why` computes the sentence.
+"""Collect the `WaitContext` of a waiting workload, from which `domain.pods.why` computes the reason.
 
 The sentence includes the place of a waiting job in Slurm's queue, from reads that happen anyway. Slurm shows a job's
 priority with the job itself, and the order of all jobs only with all of them, which is too expensive. So a job is
@@ -20,8 +20,8 @@ from extender.domain.wellknown import GATE
 from extender.engine.slurm_health import SlurmHealth
 
 
-class WaitReasons:
-    """Collect what the reason depends on beside the placeholder itself.
+class WaitContextReader:
+    """Collect the inputs of `domain.pods.why` that are not in the placeholder.
 
     `slurm_read`: Slurm's nodes were read. `place_of` gives the place of a waiting job in Slurm's queue.
     `policy_trouble` gives what is wrong with the policy where there is none, `gang_waits_for` what a gang needs,
