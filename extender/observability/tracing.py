@@ -15,6 +15,7 @@ from opentelemetry.trace import Link, Span, Status, StatusCode
 
 from extender import __version__
 from extender.domain.events import CandidatesChanged
+from extender.domain.gangs.membership import is_key_of_gang
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock
 from extender.engine.history import History, HistoryEntry
@@ -82,10 +83,12 @@ class Traces:
 
     def _begin(self, p: Placeholder, now: int) -> _Try:
         attributes: dict[str, str | int] = {
-            "k8s.pod.uid": p.key,
+            "slurm_extender.workload": p.key,
             "k8s.pod.name": p.pod_names,
             "slurm_extender.attempt": p.attempt,
         }
+        if not is_key_of_gang(p.key):
+            attributes["k8s.pod.uid"] = p.key  # the key of a workload of one Pod
         return _Try(self._tracer.start_span("place", attributes=attributes, start_time=now))
 
     def _filtered(self, one: _Try, p: Placeholder, entry: HistoryEntry, now: int) -> None:

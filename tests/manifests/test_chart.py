@@ -170,10 +170,22 @@ def test_chart_and_kustomize_give_the_same_objects(case: str) -> None:
         assert one == theirs[name], name
 
 
+def test_the_base_and_the_chart_bound_graces_by_default() -> None:
+    """Shown without kubectl and Helm, which the comparison of all objects needs."""
+    [values], [base] = documents(CHART / "values.yaml"), documents(BASE / "kustomization.yaml")
+    assert values["maxGraceSeconds"] == 3600
+    assert "../components/grace-policy" in base["components"]
+    for overlay in (ROOT / "manifests" / "overlays").glob("*/kustomization.yaml"):
+        [one] = documents(overlay)
+        on_the_base = "../../base" in one["resources"]
+        has_certificates = "../../components/tls" in one.get("components", ())
+        assert on_the_base or not has_certificates or "../../components/grace-policy" in one["components"], overlay
+
+
 @pytest.mark.lab
 @pytest.mark.parametrize("minor", ["1.34", "1.36"])
 def test_gates_and_tls_of_the_base_are_those_of_the_chart(minor: str) -> None:
-    base = by_name(kustomize(BASE, ["grace-policy", f"kubernetes-{minor}"]))
+    base = by_name(kustomize(BASE, [f"kubernetes-{minor}"]))
     gate = "policy" if minor == "1.36" else "none"
     chart = by_name(template({"createNamespace": True, "hooksKeySecret": "", "schedulingGate": gate}, minor=minor))
     opt_in = {name for name in chart if name[2] == "slurm-extender-opt-in"}

@@ -46,7 +46,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """The base with both policies about deletions."""
     workdir = tmp_path_factory.mktemp("kubernetes")
     with Kubernetes(version=request.param, users=USERS, workdir=workdir) as kube:
-        documents = manifests.render(kube, manifests.BASE, ["no-gate", "grace-policy"])
+        documents = manifests.render(kube, manifests.BASE, ["no-gate"])
         manifests.apply_rights(kube, documents)
         made(kube, "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         may(kube, AUTHOR, "end-pods", ENDS)

@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from extender.assembly import Assembly
+from extender.domain.wellknown import GANG, GANG_SIZE, GATE
 from extender.observability.metrics.registry import Metrics
 from extender.observability.tracing import Traces
 from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
@@ -62,6 +63,7 @@ async def test_the_way_of_a_pod_is_one_trace_of_linked_parts(site: Site) -> None
         uid = site.uid("web")
         [whole] = [span for span in found.spans("place") if said(span, "k8s.pod.uid") == uid]
         assert whole.context is not None
+        assert said(whole, "slurm_extender.workload") == uid
         parts = [span for span in found.spans() if span.parent and span.parent.span_id == whole.context.span_id]
         names = [span.name for span in parts]
         assert names[0] == "filter"
@@ -77,6 +79,18 @@ async def test_the_way_of_a_pod_is_one_trace_of_linked_parts(site: Site) -> None
         assert said(whole, "k8s.node.name") == node
         assert whole.status.is_ok
         assert found.traces.open == 0
+
+
+async def test_the_trace_of_a_gang_names_its_workload_and_no_pod_by_uid(site: Site) -> None:
+    async with traced(site) as found:
+        for name in ("ring-0", "ring-1"):
+            site.kube.add_pod(name, annotations={GANG: "ring", GANG_SIZE: "2"}, gates=(GATE,))
+        for name in ("ring-0", "ring-1"):
+            await site.bound(name)
+        [workload] = site.extender.engine.placeholders.all
+        [whole] = found.spans("place")
+        assert said(whole, "slurm_extender.workload") == workload
+        assert said(whole, "k8s.pod.uid") is None
 
 
 async def test_a_pod_that_goes_while_it_waits_ends_its_trace_with_the_reason(site: Site) -> None:
