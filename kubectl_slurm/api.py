@@ -87,7 +87,7 @@ class Api:
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Json:
         """Return one object, or one page. Raises NotThere, NotAllowed, Away."""
-        return self._ask("GET", path, query=query)
+        return self._send("GET", path, query=query)
 
     def raw(self, path: str, *, within_s: float) -> tuple[int, bytes]:
         """Return status and body of a good answer, whatever it is. Raises as `get`."""
@@ -104,15 +104,15 @@ class Api:
 
     def merge(self, path: str, body: Json, query: Mapping[str, str] | None = None) -> Json:
         """Change one object by a merge patch. Raises as `get`."""
-        return self._ask("PATCH", path, body=body, content_type=MERGE_PATCH, query=query)
+        return self._send("PATCH", path, body=body, content_type=MERGE_PATCH, query=query)
 
     def create(self, path: str, body: Json) -> Json:
         """Create one object. Raises as `get`."""
-        return self._ask("POST", path, body=body)
+        return self._send("POST", path, body=body)
 
     def delete(self, path: str, options: Json) -> Json:
         """Delete one object. Raises as `get`."""
-        return self._ask("DELETE", path, body=options)
+        return self._send("DELETE", path, body=options)
 
     def by_port(self, namespace: str, pod: str, port: int, path: str, *, within_s: float) -> tuple[int, bytes]:
         """Ask a port of a Pod, also on its loopback interface. Raises as `get`; NotThere where nothing answers."""
@@ -165,7 +165,7 @@ class Api:
             if not more:
                 return found
 
-    def _ask(self, method: str, path: str, **more: Any) -> Json:
+    def _send(self, method: str, path: str, **more: Any) -> Json:
         with _as_people_say():
             answer = self._runner.run(self._open().request(method, path, timeout_s=self._timeout_s, **more))
         try:

@@ -40,10 +40,10 @@ def ui(given: Common, port: int, opened: bool) -> None:
     """
     with asking(given) as ask:
         if given.debug_url:
-            _say(f"{given.debug_url.rstrip('/')}{PATH}", opened)
+            _print_address(f"{given.debug_url.rstrip('/')}{PATH}", opened)
             return
         with ask.api.listener(given.extender_namespace, _leader(ask), given.debug_port, port, report) as listener:
-            _say(f"http://localhost:{listener.port}{PATH}", opened)
+            _print_address(f"http://localhost:{listener.port}{PATH}", opened)
             while True:
                 ask.api.wait(FOLLOW_S)
                 try:
@@ -60,7 +60,7 @@ def report(text: str) -> None:
     click.echo(printable(" ".join(text.split())), err=True)
 
 
-def _say(address: str, opened: bool) -> None:
+def _print_address(address: str, opened: bool) -> None:
     click.echo(f"{address}")
     if opened and not open_browser(address):
         click.echo("no browser can be opened here; open the address by hand", err=True)

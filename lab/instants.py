@@ -72,7 +72,7 @@ def kube_instants(home: Path) -> KubeInstants:
         code = event.get("responseStatus", {}).get("code")
         if target.get("subresource") == "binding" and code == 201:
             found.bound.setdefault(pod, at)
-        elif event["user"]["username"] == KWOK and code == 200 and (event["verb"] == "delete" or _over(event)):
+        elif event["user"]["username"] == KWOK and code == 200 and (event["verb"] == "delete" or _is_finished(event)):
             found.gone.setdefault(pod, at)
     return found
 
@@ -114,7 +114,7 @@ def _about_pods(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def _over(event: Any) -> bool:
+def _is_finished(event: Any) -> bool:
     """Return whether this audit event reports that the containers of a Pod have ended."""
     status = (event.get("requestObject") or {}).get("status") or {}
     return event["verb"] == "patch" and status.get("phase") in {"Failed", "Succeeded"}

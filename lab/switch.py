@@ -23,7 +23,7 @@ class Switch:
         self.taken = dict.fromkeys(behind, 0)
         self._port = port
         self._behind = list(behind)
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
         self._listener = socket.socket()
 
@@ -37,7 +37,7 @@ class Switch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
+        self._stopped.set()
         for thread in self._threads:
             thread.join()
         self._listener.close()
@@ -59,7 +59,7 @@ class Switch:
         thread.start()
 
     def _accept(self) -> None:
-        while not self._over.is_set():
+        while not self._stopped.is_set():
             if select.select([self._listener], [], [], 0.1)[0]:
                 caller, _ = self._listener.accept()
                 called = self._dial()
@@ -84,7 +84,7 @@ class Switch:
     def _forward(self, one: socket.socket, other: socket.socket) -> None:
         """Forward bytes in both directions until either side ends."""
         with one, other, contextlib.suppress(OSError):
-            while not self._over.is_set():
+            while not self._stopped.is_set():
                 for ready in select.select([one, other], [], [], 0.1)[0]:
                     data = ready.recv(65536)
                     if not data:

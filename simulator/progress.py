@@ -16,7 +16,9 @@ Watch = Callable[[Callable[[], float]], None]
 
 @contextmanager
 def progress_lines(
-    lasts_s: float, every_s: float = EVERY_S, say: Callable[[str], None] = lambda text: click.echo(text, err=True)
+    lasts_s: float,
+    every_s: float = EVERY_S,
+    print_line: Callable[[str], None] = lambda text: click.echo(text, err=True),
 ) -> Iterator[Watch]:
     """Yield a function that takes the virtual clock; from then on a thread prints how far it is, until the end."""
     ended = threading.Event()
@@ -32,7 +34,7 @@ def progress_lines(
         while not ended.wait(every_s):
             done = clock() - began
             at = f"virtual minute {done / MINUTE_S:.0f} of {lasts_s / MINUTE_S:.0f}"
-            say(at if done <= lasts_s else f"{at}; waiting until everything is at rest")
+            print_line(at if done <= lasts_s else f"{at}; waiting until everything is at rest")
 
     try:
         yield watch

@@ -112,7 +112,7 @@ def _default(key: Key, defaults: Mapping[str, Any]) -> str:
 
 
 def _line(entry: Mapping[str, Any]) -> str:
-    """An entry of a list as `key: value`; a number of 1 goes without saying."""
+    """Return an entry of a list as `key: value`, without a number of 1."""
     return ": ".join(str(value) for value in entry.values() if value != 1)
 
 

@@ -27,7 +27,7 @@ def results(folder: Path) -> dict[str, Json]:
 
 
 def render(found: Mapping[str, Json]) -> str:
-    """The table, the plot, and what was measured when, where and how."""
+    """Return the table, the plot, and the date, machine and method of each measurement."""
     lines = ["| what | goal | measured | floor, same run | ratio | met |", "|---|---|---|---|---|---|"]
     lines += [_line(row, found.get(row.source)) for row in ROWS]
     sources = list(dict.fromkeys(row.source for row in ROWS if row.source in found))
@@ -56,7 +56,7 @@ def _origin(name: str, found: Json) -> str:
 
 
 def _counted(found: Json) -> str:
-    """How many rounds of how many, as far as a result says so at its top."""
+    """Return the number of rounds and their size, if the result states them."""
     said = []
     for key in ("ours_s", "s", "filter_s"):
         one = found.get(key)

@@ -14,7 +14,7 @@ WAITING_MEMBERS = 8
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What came of a row. `met` `None`: there is no goal, or no floor that counts."""
+    """Result of a row. `met` is `None` if there is no goal, or no floor to compare with."""
 
     figure: str
     floor: str
@@ -24,7 +24,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table; `show` raises KeyError or TypeError where the result has not got what it shows."""
+    """One line of the table; `show` raises KeyError or TypeError if the result lacks a figure."""
 
     what: str
     goal: str

@@ -47,7 +47,7 @@ _RELEASED, _KEPT = State.RELEASING, "none yet: the Pod may still run"
 _JOB_ENDS = "the extender ends the job"
 
 
-def _over(ended: State) -> Mapping[Stage, PodTransition]:
+def _finished(ended: State) -> Mapping[Stage, PodTransition]:
     released = PodTransition(_RELEASED, _JOB_ENDS)
     return dict.fromkeys(Stage, released) | {Stage.ENDED: PodTransition(ended, "none")}
 
@@ -60,9 +60,9 @@ POD_TRANSITIONS: Mapping[PodEvent, Mapping[Stage, PodTransition]] = {
         Stage.BOUND: PodTransition(State.BOUND, _KEPT),
         Stage.ENDED: PodTransition(State.LOST, f"{_KEPT}; its grace period is shortened to Slurm's deadline"),
     },
-    PodEvent.SUCCEEDED: _over(State.GONE),
-    PodEvent.FAILED: _over(State.GONE),
-    PodEvent.REMOVED: _over(State.GONE),
+    PodEvent.SUCCEEDED: _finished(State.GONE),
+    PodEvent.FAILED: _finished(State.GONE),
+    PodEvent.REMOVED: _finished(State.GONE),
 }
 
 UNPROVEN: Mapping[str, str] = {

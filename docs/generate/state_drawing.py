@@ -56,7 +56,7 @@ def _box(state: State) -> str:
 
 
 def _arrow(before: State, after: State, events: list[str]) -> str:
-    """Bent to its own left, so that a change and the way back are two lines; from edge to edge of the boxes."""
+    """Draw from edge to edge of the boxes, bent to the left, so that a change and its reverse are two lines."""
     (x1, y1), (x2, y2) = _place(before), _place(after)
     length = hypot(x2 - x1, y2 - y1)
     bend = 14 + length / 12
@@ -67,7 +67,7 @@ def _arrow(before: State, after: State, events: list[str]) -> str:
 
 
 def _edge(centre: tuple[float, float], towards: tuple[float, float]) -> tuple[float, float]:
-    """Where a line from the centre of a box leaves it."""
+    """Return the point at which a line from the centre of a box crosses its edge."""
     across, down = towards[0] - centre[0], towards[1] - centre[1]
     share = min(half / abs(way) if way else 1e9 for half, way in zip(_HALF, (across, down), strict=True))
     return centre[0] + across * share, centre[1] + down * share

@@ -19,7 +19,7 @@ _SAID_BY_THE_CHART = ("apiVersion", "kind")
 
 
 def _group(description: str, *required: str, **properties: Schema) -> Schema:
-    """`required`: what the templates cannot do without; a null in values takes a default away."""
+    """Describe a group. `required`: keys that the templates need; a null in values removes a default."""
     group: Schema = {
         "type": "object",
         "description": description,
@@ -269,7 +269,7 @@ def _document(book: KeyBook, name: str, definitions: Schema) -> Schema:
 
 
 def _renamed(value: Any, name: str) -> Any:
-    """With every reference to a definition led to the one of this document."""
+    """Return the schema with every reference changed to the definition in this document."""
     if isinstance(value, Mapping):
         return {
             key: one.replace("#/$defs/", f"#/$defs/{name}") if key == "$ref" else _renamed(one, name)

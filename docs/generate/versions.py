@@ -106,7 +106,7 @@ def _kubernetes() -> Iterable[str]:
 
 
 def _proved(minor: str) -> str:
-    """Which patch release the page on other minors shows; it is made by hand, and may not exist."""
+    """Return the patch release on the page of other minors. The page may not exist, since `make prove` writes it."""
     release = kubernetes_build(minor).name.removeprefix("kubernetes-")
     page = TOP / "docs/proof/kubernetes.md"
     if page.is_file() and f"Kubernetes {release.removeprefix('v')}" in page.read_text(encoding="utf-8"):
@@ -115,7 +115,7 @@ def _proved(minor: str) -> str:
 
 
 def _run(minor: str) -> str:
-    """Which patch release, and how much of it."""
+    """Return the patch release, and how many tests of it ran."""
     release = kubernetes_build(minor).name.removeprefix("kubernetes-")
     return release if minor == newest_minor() else f"{release}, a part"
 

@@ -112,7 +112,7 @@ class _SitePage:
         name = said[0]
         found = self._found(name)
         if found is None:
-            # A file of that ending may be anybody's; one with a folder of ours is meant to be here.
+            # A bare file name may belong to another project; one with a folder names a file of this repository.
             if "/" in name and not (self._top / name).is_file():
                 self.faults.append(f"{self._page} names {name}, which is not there")
             return written or name

@@ -291,7 +291,7 @@ def _changes(a: Assembly) -> tuple[Part, ...]:
             None,
             (
                 (t.PodChanged, a.pod_changed),
-                (t.PodChanged, lambda event: jobs.departures.changed(event.old, event.new)),
+                (t.PodChanged, lambda event: jobs.deleted_pods.changed(event.old, event.new)),
                 (t.PodsAbsent, a.pods_absent),
                 (t.DeferredPodsAdopted, pods.deferred_adopted),
                 (t.NamespaceChanged, a.namespace_changed),

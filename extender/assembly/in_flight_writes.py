@@ -23,7 +23,7 @@ class InFlightWrites:
         """Send the request so that a cancelled caller does not cancel it; return its answer. Raises what it raises."""
         task = asyncio.get_running_loop().create_task(request)
         self._tasks.add(task)
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._remove)
         return await asyncio.shield(task)
 
     async def answered(self, within_s: float) -> int:
@@ -43,7 +43,7 @@ class InFlightWrites:
         if self._tasks:
             await asyncio.wait(tuple(self._tasks))
 
-    def _over(self, task: asyncio.Task[Any]) -> None:
+    def _remove(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # its caller gets the exception; asyncio must not log it as never retrieved

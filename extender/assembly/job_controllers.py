@@ -44,7 +44,7 @@ class JobControllers:
         config, clock, informers, limits = adapters.config, adapters.clock, adapters.informers, adapters.config.limits
         events = adapters.events
         refresh = RefreshOptions(limits.refresh_rate, 4 * limits.refresh_rate)
-        self.departures = DeletedPods(config.scheduler.name)
+        self.deleted_pods = DeletedPods(config.scheduler.name)
         self.gang_node_failures = GangNodeFailures(engine)
         self.records = JobRecordController(adapters.job_records, clock)
         self.foreign_pods = ForeignPodController(
@@ -83,7 +83,7 @@ class JobControllers:
             left_behind=nodes.removals.left_behind,
             known_otherwise=lambda: self.foreign_pods.jobs,
             classifier=PodAbsenceClassifier(adapters.checkpoints, clock),
-            departed=self.departures.get,
+            departed=self.deleted_pods.get,
             options=OrphanOptions(refresh.non_placeholder_read_interval_s),
         )
         self.overcommitment = Overcommitment(engine, self.foreign_pods, adapters.announcer, informers.nodes.named)

@@ -22,7 +22,7 @@ class WriteGate:
         self._within_s: float | None = None
         self._margin_s = 0.0
         self._until: float | None = None
-        self._over = asyncio.Event()
+        self._closed = asyncio.Event()
         self.epoch = 0
         """The number of changes of the leader; 0 for a process that is the only one."""
 
@@ -40,12 +40,12 @@ class WriteGate:
 
     def renewed(self, sent_at: float, epoch: int) -> None:
         """Open the gate: the API server accepted a renewal that was *sent* at `sent_at`."""
-        if self._within_s is not None and not self._over.is_set():
+        if self._within_s is not None and not self._closed.is_set():
             self._until, self.epoch = sent_at + self._within_s, epoch
 
     def give_up(self) -> None:
         """Write nothing more."""
-        self._over.set()
+        self._closed.set()
 
     @property
     def held(self) -> bool:
@@ -55,7 +55,7 @@ class WriteGate:
     @property
     def left_s(self) -> float:
         """Return the seconds until the gate closes; `inf` for a process that is the only one."""
-        if self._over.is_set():
+        if self._closed.is_set():
             return 0.0
         if self._within_s is None:
             return float("inf")
@@ -71,9 +71,9 @@ class WriteGate:
         if self.held:
             return True
         if self._until is not None:
-            self._over.set()
+            self._closed.set()
         return False
 
     async def until_over(self) -> None:
         """Wait until the loss of the Lease was noticed."""
-        await self._over.wait()
+        await self._closed.wait()

@@ -47,7 +47,7 @@ def checked_namespace(text: str) -> str:
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
 
 
-class Keeper(Protocol):
+class CertificateStore(Protocol):
     """The storage of certificates: `secrets.Secrets` or `folder.Folder`."""
 
     def place(self, name: str) -> str:
@@ -104,19 +104,19 @@ class Consumers:
     webhook: Webhook | None = field(default=None)
 
 
-async def renew(keeper: Keeper, order: RenewalOptions, consumers: Consumers, now: datetime) -> list[str]:
+async def renew(store: CertificateStore, order: RenewalOptions, consumers: Consumers, now: datetime) -> list[str]:
     """Renew, and return a line for each action. Raises errors of `keeper`, and `Conflict` after the last attempt."""
     for _ in range(ATTEMPTS - 1):
         try:
-            return await _once(keeper, order, consumers, now)
+            return await _once(store, order, consumers, now)
         except Conflict:
             continue
-    return await _once(keeper, order, consumers, now)
+    return await _once(store, order, consumers, now)
 
 
-async def _once(keeper: Keeper, order: RenewalOptions, consumers: Consumers, now: datetime) -> list[str]:
-    before = await keeper.read(order.authority)
-    leaves = {name: await keeper.read(name) for name in order.subjects}
+async def _once(store: CertificateStore, order: RenewalOptions, consumers: Consumers, now: datetime) -> list[str]:
+    before = await store.read(order.authority)
+    leaves = {name: await store.read(name) for name in order.subjects}
     everywhere = True
     if consumers.restarts is not None:
         progress = await consumers.restarts.progress(before.data.get(TRUSTED, b""))
@@ -127,9 +127,9 @@ async def _once(keeper: Keeper, order: RenewalOptions, consumers: Consumers, now
     plan = [(order.authority, before, signs.outcome)]
     plan += [(name, leaves[name], leaf(leaves[name].data, one, signs, terms)) for name, one in order.subjects.items()]
     for name, kept, outcome in plan:
-        lines += _lines(keeper.place(name), outcome.done)
+        lines += _lines(store.place(name), outcome.done)
         if outcome.data != kept.data and not order.dry_run:
-            await keeper.write(name, kept, outcome.data)
+            await store.write(name, kept, outcome.data)
     lines += await _notify(consumers, signs.trusted, order.dry_run)
     return lines
 

@@ -1,7 +1,10 @@
-"""The command line: `serve` runs the service, everything else looks without touching anything.
+"""The command line. `serve` runs the service; the other commands prepare, check or remove an installation.
 
-One file for each command, or for those that belong together. What only one command needs, and is large, is imported
-inside of it: the Kubernetes client takes half a second, and nothing that serves has the simulator in its memory.
+`uninstall`, `generate certificates` in Secrets, `generate cpu-order --node` and `doctor --submit-probe` write to
+Kubernetes or Slurm. The others write at most files.
+
+One file for each command, or for those that belong together. A command imports its own large modules when it runs:
+the Kubernetes client takes half a second, and a process that serves does not load the simulator.
 """
 
 from extender.cli.program import main

@@ -14,7 +14,7 @@ from extender.domain.policy.tenancy import ANY
 from extender.domain.translation import forms
 
 
-def _person_or_anybody(value: str) -> str:
+def _user_or_all(value: str) -> str:
     if value != ANY:
         try:
             forms.PERSON.read(value)
@@ -33,7 +33,7 @@ def _sharing_word(value: Any) -> Any:
 
 
 Pattern = Text
-Somebody = Annotated[str, AfterValidator(_person_or_anybody)]
+UserOrAll = Annotated[str, AfterValidator(_user_or_all)]
 Sharing = Annotated[str, BeforeValidator(_sharing_word)]
 
 
@@ -83,12 +83,12 @@ class Allow(Group):
     reservation: tuple[str, ...] | None = Field(
         None, description="Reservations; `*` matches any characters. A Pod without a reservation needs no permission."
     )
-    user_id: tuple[Somebody, ...] | None = Field(
+    user_id: tuple[UserOrAll, ...] | None = Field(
         None,
         description="Users: a name of `slurm.users` or a quoted number. Each may use its own group; `groupId` allows "
         "others. `*` allows all users, including root.",
     )
-    group_id: tuple[Somebody, ...] | None = Field(
+    group_id: tuple[UserOrAll, ...] | None = Field(
         None, description="Groups: a name of `slurm.groups` or a quoted number; `*` allows all groups."
     )
     priority: NumberBounds | None = Field(
@@ -154,7 +154,7 @@ class PolicyOwner(Group):
         if self.group is not None and self.user is None:
             raise ValueError("group is set without user: set both")
         if self.user is not None and "{" not in self.user:
-            _person_or_anybody(self.user)
+            _user_or_all(self.user)
         return self
 
 

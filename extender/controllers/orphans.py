@@ -304,13 +304,15 @@ class OrphanController:
         due: list[tuple[int, OrphanedJob]] = []
         for job_id, orphan in without_pod.items():
             if not orphan.logged:
-                self._say(job_id, orphan, "found")
+                self._log_and_count(job_id, orphan, "found")
             wait = self._wait(orphan, missing, total)
             if now - orphan.since < wait:
                 if wait >= limits.mass_grace:
                     self._say_held(job_id, orphan, missing, wait)
             elif limits.dry_run:
-                self._say(job_id, orphan, "would_be_ended", pod_finished=orphan.finished, why="orphans.dryRun is on")
+                self._log_and_count(
+                    job_id, orphan, "would_be_ended", pod_finished=orphan.finished, why="orphans.dryRun is on"
+                )
             elif now >= orphan.not_before and (counted or wait == 0.0):
                 due.append((job_id, orphan))
         await asyncio.gather(*(self._try_end(job_id, orphan) for job_id, orphan in due[:AT_ONCE]))
@@ -325,7 +327,7 @@ class OrphanController:
 
     def _say_held(self, job_id: int, orphan: OrphanedJob, missing: int, wait: float) -> None:
         what = HOW_TO_RELEASE if orphan.absence is None else TEXTS.get(orphan.absence, HOW_TO_RELEASE)
-        self._say(job_id, orphan, "held", orphans=missing, seconds=wait, what=what)
+        self._log_and_count(job_id, orphan, "held", orphans=missing, seconds=wait, what=what)
 
     async def _try_end(self, job_id: int, orphan: OrphanedJob) -> None:
         """End it; where its nodes are not drained yet, try again soon."""
@@ -358,14 +360,14 @@ class OrphanController:
                 _log.info("pod_not_read", job_id=job_id, workload=orphan.workload, error=str(error))
                 return True
             if pod is not None and not pod.finished:
-                self._say(job_id, orphan, "spared", pod=pod.full_name, why=HIDDEN)
+                self._log_and_count(job_id, orphan, "spared", pod=pod.full_name, why=HIDDEN)
                 return True
             if pod is None and not await self._is_explained(job, orphan):
                 return True
         if (pod is None or (orphan.left and not pod.stopped)) and not self._left_behind(job, mark):
             orphan.asked = 0
             return False
-        self._say(job_id, orphan, "ended", pod_finished=orphan.finished)
+        self._log_and_count(job_id, orphan, "ended", pod_finished=orphan.finished)
         again, orphan.asked = orphan.asked >= ASKED_TWICE, orphan.asked + 1
         note, exit_code = ("", None) if again or pod is None else _outcome(pod)
         status = None if pod is None else wait_status_of([pod])
@@ -398,7 +400,7 @@ class OrphanController:
         """Return a Pod of a workload that this process saw leave, as it was then."""
         return next((pod for uid in self._workloads.uids(workload) if (pod := self._departed(uid)) is not None), None)
 
-    def _say(self, job_id: int, orphan: OrphanedJob, word: str, **more: object) -> None:
+    def _log_and_count(self, job_id: int, orphan: OrphanedJob, word: str, **more: object) -> None:
         """Log and count what is thought of it, once as long as that stays the same."""
         if orphan.logged == word:
             return

@@ -133,7 +133,7 @@ class PodController:
         """The last state of Pods that were deleted during adoption."""
 
         self._absent_meanwhile: set[str] = set()
-        self._taking_up = False
+        self._adopting = False
         self.ready = False
         """Every Pod of the first list has been adopted."""
 
@@ -149,7 +149,7 @@ class PodController:
     def changed(self, old: PodView | None, new: PodView | None) -> None:
         """Handle a watch event. Events during adoption are recorded; earlier ones are ignored."""
         if not self.ready:
-            if self._taking_up and (pod := old or new) is not None and self.is_managed(pod):
+            if self._adopting and (pod := old or new) is not None and self.is_managed(pod):
                 self._meanwhile.setdefault(pod.uid, old)
                 if new is None:
                     self._left_as[pod.uid] = pod
@@ -166,7 +166,7 @@ class PodController:
     def absent(self, pods: Sequence[PodView]) -> None:
         """Handle Pods that a complete list lacks; during adoption they are only recorded."""
         if not self.ready:
-            if self._taking_up:
+            if self._adopting:
                 self._absent_meanwhile |= {pod.uid for pod in pods}
                 for pod in pods:
                     self._meanwhile.setdefault(pod.uid, pod)
@@ -224,7 +224,7 @@ class PodController:
 
     async def adopt(self, there: Collection[PodView]) -> None:
         """Adopt the Pods that existed before this process: find each workload's job before any submission."""
-        self._taking_up, turns = True, CooperativeYield()
+        self._adopting, turns = True, CooperativeYield()
         pods = []
         for pod in there:
             await turns.maybe_yield()
@@ -238,7 +238,7 @@ class PodController:
         while self._meanwhile:
             await turns.maybe_yield()
             self._catch_up(*self._meanwhile.popitem(), absent)
-        self.ready, self._taking_up = True, False
+        self.ready, self._adopting = True, False
         self._left_as.clear()
         self._absent_meanwhile.clear()
         self.absent([pod for uid, pod in absent.items() if self._cache.get(uid) is None])

@@ -145,8 +145,8 @@ class StartupDeadlineController:
         if not self._fresh():
             return Requeue(CHECK_EVERY)
         limit, waited = self.limit_of(pod), self._waited(pod)
-        goes_on = uid in self._late and _pending(pod) and pod.idle_since is None  # an init container, again
-        late = limit is not None and (waited > limit or goes_on)
+        still_late = uid in self._late and _pending(pod) and pod.idle_since is None  # an init container, again
+        late = limit is not None and (waited > limit or still_late)
         (self._late.add if late else self._late.discard)(uid)
         (self._starting.add if not late and pod.idle_since is not None else self._starting.discard)(uid)
         if (late or pod.not_starting) and self._not_before.get(uid, 0.0) <= self._clock.now():

@@ -1,4 +1,4 @@
-"""The HTTP face: kube-scheduler's extender protocol, hooks for scripts, health, metrics and debugging.
+"""HTTP servers: kube-scheduler's extender protocol, hooks for scripts, health, metrics and debugging.
 
-Routes parse, ask the engine, and answer from memory. No route of the scheduler's waits for Slurm.
+A route parses the request, calls the engine, and answers from memory. No scheduling route waits for Slurm.
 """

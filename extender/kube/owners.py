@@ -159,14 +159,14 @@ class OwnerReader:
                 self._failed.check(key, under_way=False)  # another caller may have found that out meanwhile
                 if not patient and self._doubted.lately(owner.api_version):
                     raise ApiUnavailable(f"an object of {owner.api_version} could not be read lately")
-                known = await self._ask(namespace, owner)
+                known = await self._read_owner(namespace, owner)
                 self._known[key] = known
             self._known.move_to_end(key)
             if len(self._known) > KEPT:
                 self._known.popitem(last=False)
             return known
 
-    async def _ask(self, namespace: str, owner: OwnerReference) -> _Known:
+    async def _read_owner(self, namespace: str, owner: OwnerReference) -> _Known:
         unread = _Known(_now() + TTL_S, ControllerView(owner, read=False))
         if not names_an_object(owner):
             return unread

@@ -116,12 +116,12 @@ class Controller(Generic[K]):
                 for number in range(self._workers):
                     group.create_task(self._work(), name=f"{self.name} {number}")
                 if self._resync is not None:
-                    group.create_task(self._resync_for_ever(self._resync), name=f"{self.name} resync")
+                    group.create_task(self._resync_regularly(self._resync), name=f"{self.name} resync")
         finally:
             self._accepts = False
             self.queue.close()
 
-    async def _resync_for_ever(self, resync: Resync[K]) -> None:
+    async def _resync_regularly(self, resync: Resync[K]) -> None:
         turns, loop = CooperativeYield(), asyncio.get_running_loop()
         while True:
             began = loop.time()

@@ -1,4 +1,4 @@
 """One process from start to end: options and signals, listeners, and the services behind them.
 
-Any part that dies ends the process: limping is worse than starting again.
+If a part fails, the process ends and is restarted: a process that lacks a part would stop placing Pods unnoticed.
 """

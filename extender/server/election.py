@@ -1,7 +1,7 @@
-"""One replica's part in the election: looks at the Lease, takes it when it may, renews it, and releases it at the end.
+"""Leader election by a Lease: one replica takes the Lease, renews it, and releases it when the process ends.
 
-Followers look more often than client-go's, and at the very instant at which the Lease may be taken: calls of
-kube-scheduler wait meanwhile.
+A follower reads the Lease more often than client-go does, and also at the instant at which it expires, because calls of
+kube-scheduler wait until a new leader is there.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from extender.kube.lease import KeptLease, LeaseLock, micro_time
 _log = structlog.get_logger(__name__)
 
 CHECK_EVERY_S = 1.0
-"""Pause between two looks of a follower; a released Lease is to be taken within 2 s."""
+"""Seconds between two reads of the Lease by a follower. A released Lease has a new holder within 2 s."""
 
 TICK_S = 0.001
-"""No wait is shorter: clocks round."""
+"""Shortest wait in seconds, because clocks round."""
 
 RELEASE_WITHIN_S = 2.0
-"""Who cannot say that the Lease is free lets it run out."""
+"""If releasing the Lease fails within this time, the Lease is left to expire."""
 
 
 class Deposed(Exception):
@@ -40,9 +40,9 @@ class Deposed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An identity that no other process ever had, where it is reached, and whose Pods it places.
+    """A process that takes part in the election: a unique identity, the addresses, and the schedulerName of its Pods.
 
-    `lock` shows to later processes in its place that it is dead.
+    `lock` proves to a later process on the same machine that this one is dead.
     """
 
     identity: str

@@ -1,4 +1,4 @@
-"""This process among its like: stands for election, and knows where calls go while another one leads."""
+"""One of several replicas: takes part in the leader election, and forwards calls while another replica leads."""
 
 from __future__ import annotations
 

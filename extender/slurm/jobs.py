@@ -147,7 +147,7 @@ class SlurmrestdJobs:
     async def cancel(self, job_id: int) -> CancelAnswered:
         """End one job; sent as the token's owner alone, since a foreign DELETE can hang slurmctld."""
         try:
-            statuses = await self._cancels.ask(job_id)
+            statuses = await self._cancels.signal(job_id)
         except SlurmError as error:
             return CancelAnswered(job_id, job_ended=False, text=str(error))
         return _cancelled(job_id, statuses)
@@ -155,7 +155,7 @@ class SlurmrestdJobs:
     async def finish(self, job_id: int, exit_code: int) -> CancelAnswered:
         """Signal the script alone. A job without one answers 2009, one that waits 2020: both are cancelled."""
         try:
-            statuses = await self._finishes[_FAILED if exit_code else _SUCCEEDED].ask(job_id)
+            statuses = await self._finishes[_FAILED if exit_code else _SUCCEEDED].signal(job_id)
         except SlurmError as error:
             return CancelAnswered(job_id, job_ended=False, text=str(error))
         answer = _cancelled(job_id, statuses)

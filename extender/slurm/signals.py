@@ -45,7 +45,7 @@ class Signals:
 
         self._not_before = 0.0
 
-    async def ask(self, job_id: int) -> Sequence[CancelStatus]:
+    async def signal(self, job_id: int) -> Sequence[CancelStatus]:
         """Signal one job; the answer may contain others, too. Raises SlurmError."""
         if self._gathers or self._under_way >= UNDER_WAY:
             turn: _Turn = asyncio.get_running_loop().create_future()

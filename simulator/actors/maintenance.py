@@ -50,12 +50,12 @@ class MaintenanceOperators:
         node = self.rng.choice(self._nodes())
         if self.rng.random() < 0.5:
             if not node.maintenance:
-                self._say("maintenance", node.name)
+                self._record("maintenance", node.name)
                 self.cluster.slurm.controller.maintain(node.name)
                 self._later(lambda: self._end_maintenance(node.name))
         elif not (node.drained or node.down or self.checker.operators.has_in_hand(node.name)):
             reason = f"{REASON}fan {self.done['fail']}"
-            self._say("fail", node.name)
+            self._record("fail", node.name)
             self.checker.operators.failing[node.name] = reason
             self._failed_at[node.name] = self.cluster.slurm.controller.timers.wall()
             self.cluster.slurm.controller.fail(node.name, reason)
@@ -99,6 +99,6 @@ class MaintenanceOperators:
 
         self.cluster.slurm.controller.timers.after(self.rng.uniform(5.0, 300.0), unless_healed)
 
-    def _say(self, what: str, node: str) -> None:
+    def _record(self, what: str, node: str) -> None:
         self.done[what] += 1
         self.checker.event_log.add(f"upkeep: {what}", node_subject(node))

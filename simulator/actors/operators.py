@@ -120,7 +120,7 @@ class Operators:
             act = running[name]
         else:
             return
-        self._say(name, job_subject(job.job_id))
+        self._record(name, job_subject(job.job_id))
         act(job)
 
     def _suspend(self, job: SimJob) -> None:
@@ -138,7 +138,7 @@ class Operators:
         if node in self.drains or node in self.failing:
             return
         reason = f"{REASON}disk {self.done['drain']}"
-        self._say("drain", node_subject(node))
+        self._record("drain", node_subject(node))
         self.drains[node] = reason
         self.cluster.slurm.controller.drain(node, reason)
         self._later(node, self.drains, self._resume)
@@ -176,7 +176,7 @@ class Operators:
         there = self.cluster.kube.node(self.cluster.names.kube(node))
         if node in self._cordoned or there is None or there["spec"].get("unschedulable"):
             return  # it is cordoned already, perhaps by the extender
-        self._say("cordon", node_subject(node))
+        self._record("cordon", node_subject(node))
         self._cordoned.add(node)
         self.cluster.cordon(self.cluster.names.kube(node))
         self._later(node, self._cordoned, self._uncordon)
@@ -192,7 +192,7 @@ class Operators:
         if node in self._down or node in self.failing:
             return
         whole = self.rng.random() < 0.5
-        self._say("node DOWN" + (", its kubelet too" if whole else ""), node_subject(node))
+        self._record("node DOWN" + (", its kubelet too" if whole else ""), node_subject(node))
         self._down.add(node)
         self.cluster.slurm.controller.set_down(node)
         if whole:
@@ -218,7 +218,7 @@ class Operators:
 
         self.cluster.slurm.controller.timers.after(self.rng.uniform(5.0, 300.0), act)
 
-    def _say(self, what: str, subject: str) -> None:
+    def _record(self, what: str, subject: str) -> None:
         self.done[what] += 1
         self.event_log.add(f"an operator: {what}", subject)
 

@@ -91,7 +91,7 @@ class Screen:
         self._sight = Sight()
         self._table_is_due = False
 
-    def say(self, text: str) -> None:
+    def show_step(self, text: str) -> None:
         """Show the text of a step."""
         self._step = f"{self._clock()}  {text}"
         self._table_is_due = True
@@ -137,11 +137,11 @@ def run(out: TextIO) -> None:
 
 async def _run(out: TextIO) -> None:
     screen = Screen(out, asyncio.get_running_loop().time)
-    screen.say("Starting a simulated Kubernetes and Slurm, and the extender against them ...")
+    screen.show_step("Starting a simulated Kubernetes and Slurm, and the extender against them ...")
     with tempfile.TemporaryDirectory(prefix="slurm-extender-demo-") as folder:
         async with _staged(Path(folder)) as (stage, extender):
             async with in_background(screen.show(stage)):
-                play = asyncio.ensure_future(run_steps(stage, screen.say))
+                play = asyncio.ensure_future(run_steps(stage, screen.show_step))
                 await asyncio.wait((play, extender), return_when=asyncio.FIRST_COMPLETED)
                 if extender.done():
                     play.cancel()
@@ -151,7 +151,7 @@ async def _run(out: TextIO) -> None:
             drained = [node.name for node in stage.controller.nodes.values() if node.drained]
     if any(left) or drained:
         raise DemoFailed(f"left behind: jobs {left[0]}, Pods {left[1]}, drained nodes {drained}")
-    screen.say("No Pod is left, no job is left, and no machine is drained.")
+    screen.show_step("No Pod is left, no job is left, and no machine is drained.")
     out.write(f"\n{screen_end()}\n")
 
 

@@ -74,7 +74,9 @@ LASTS_S = 70.0
 """Includes the time that the last Pods take to end."""
 
 
-async def run_steps(stage: DemoEnvironment, say: Callable[[str], None], scenes: tuple[DemoStep, ...] = STEPS) -> None:
+async def run_steps(
+    stage: DemoEnvironment, show_step: Callable[[str], None], scenes: tuple[DemoStep, ...] = STEPS
+) -> None:
     """Execute the steps at their times, and run the controllers in between, until the end."""
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -82,7 +84,7 @@ async def run_steps(stage: DemoEnvironment, say: Callable[[str], None], scenes: 
     while loop.time() - began < LASTS_S:
         while left and loop.time() - began >= left[0].at_s:
             scene = left.pop(0)
-            say(scene.says)
+            show_step(scene.says)
             await scene.act(stage)
         stage.tick()
         await asyncio.sleep(TICK_S)

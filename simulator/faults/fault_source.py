@@ -52,7 +52,7 @@ class FaultSource:
         network.cut(host, port)
         self.during(seconds, lambda: network.refuse(host, port, False))
 
-    def say(self, kind: FaultClass, what: str) -> None:
+    def record(self, kind: FaultClass, what: str) -> None:
         """Record and count a fault."""
         self.event_log.add(f"fault {self.injected.total()}: {kind}: {what}")
         self.injected[f"{kind}: {re.split(', | for | of ', what)[0]}"] += 1

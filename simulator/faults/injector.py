@@ -69,7 +69,7 @@ class FaultInjector(FaultSource):
                 network.refuse(host, port)
                 network.cut(host, port)
                 self.during(rng.choice([1.0, 20.0, 60.0]), lambda: network.refuse(host, port, False))
-        self.say(FaultClass.NETWORK, f"{what} {host}:{port}")
+        self.record(FaultClass.NETWORK, f"{what} {host}:{port}")
 
     def _slurm(self) -> None:
         rng, restd = self.rng, self.cluster.slurm.restd
@@ -91,7 +91,7 @@ class FaultInjector(FaultSource):
                 self.away("slurm", 6820, seconds)
             case _:
                 self._forget()
-        self.say(FaultClass.SLURM, what)
+        self.record(FaultClass.SLURM, what)
 
     def _forget(self) -> None:
         """Kill slurmctld: jobs of the last five seconds are lost, and their ids are reused."""
@@ -130,12 +130,12 @@ class FaultInjector(FaultSource):
                 self.cluster.api.drop_watches()
             case _:
                 self.away("kube", 6443, rng.choice([20.0, AWAY_S]))
-        self.say(FaultClass.KUBERNETES, what)
+        self.record(FaultClass.KUBERNETES, what)
 
     def _clock(self) -> None:
         step = self.rng.choice([-3600.0, -60.0, -2.0, 2.0, 60.0, 3600.0])
         self.cluster.clock_error_s += step
-        self.say(FaultClass.CLOCK, f"step of {step:g} s")
+        self.record(FaultClass.CLOCK, f"step of {step:g} s")
         self.quiescence.touch()
 
     def _amnesia(self) -> None:
@@ -144,4 +144,4 @@ class FaultInjector(FaultSource):
         lost = [job.job_id for job in controller.known_jobs() if not job.ended]
         controller.forget(*lost)
         self.quiescence.touch()
-        self.say(FaultClass.AMNESIA, f"all forgotten, {len(lost)} jobs")
+        self.record(FaultClass.AMNESIA, f"all forgotten, {len(lost)} jobs")

@@ -61,4 +61,4 @@ def outage(source: FaultSource) -> None:
             )
             what += f" {how}"
             source.during(seconds, lambda: kube.faults.remove(one))
-    source.say(FaultClass.OUTAGES, f"{what}, {seconds:g} s")
+    source.record(FaultClass.OUTAGES, f"{what}, {seconds:g} s")

@@ -35,7 +35,7 @@ def stale(source: FaultSource) -> None:
         caches.disturb(disorder, rng)
         what = f"a watch delivers {disorder}"
     source.during(seconds, caches.heal)
-    source.say(FaultClass.STALE, f"{what}, {seconds:g} s")
+    source.record(FaultClass.STALE, f"{what}, {seconds:g} s")
 
 
 AGE_S = (2.0, 20.0, 90.0)
@@ -59,7 +59,7 @@ def restore(source: FaultSource) -> None:
                 await cluster.restore_kube(snapshot, bump=bump)
                 source.restored()
                 source.quiescence.touch()
-            source.say(FaultClass.RESTORES, f"etcd, {age:g} s old" + ("" if bump else ", its versions come again"))
+            source.record(FaultClass.RESTORES, f"etcd, {age:g} s old" + ("" if bump else ", its versions come again"))
 
         timers.start(etcd(), "restore of etcd")
         return
@@ -71,6 +71,6 @@ def restore(source: FaultSource) -> None:
         cluster.slurm.controller.restore(saved)
         source.restored()
         source.quiescence.touch()
-        source.say(FaultClass.RESTORES, f"slurmctld, {age:g} s old")
+        source.record(FaultClass.RESTORES, f"slurmctld, {age:g} s old")
 
     timers.after(age, slurmctld)

@@ -308,16 +308,16 @@ class SimScheduler:
     def _reject(self, queued: _Queued, why: str) -> None:
         self.status.outcomes.append((queued.name, "rejected"))
         self._back_off(queued)
-        self._say(queued, "Unschedulable", why)
+        self._write_condition(queued, "Unschedulable", why)
 
     def _fail(self, queued: _Queued, why: str) -> None:
         self.status.outcomes.append((queued.name, f"error: {why}"))
         self._back_off(queued)
         queued.errored = queued.woken = True
-        self._say(queued, "SchedulerError", why)
+        self._write_condition(queued, "SchedulerError", why)
         self._news.set()
 
-    def _say(self, queued: _Queued, reason: str, why: str) -> None:
+    def _write_condition(self, queued: _Queued, reason: str, why: str) -> None:
         """Write the condition, which the API server takes as a change only when it says something new."""
 
         def edit(pod: Json) -> None:

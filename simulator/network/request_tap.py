@@ -56,35 +56,35 @@ class TappedConnection:
         self._tap = tap
         self._under_way: TappedRequest | None = None
         self._answering = False
-        self._over = False
+        self._intercepted = False
 
     def sends(self, data: bytes) -> bool:
         """Return whether these bytes are sent."""
-        if self._over:
+        if self._intercepted:
             return False
         if self._under_way is None or self._answering:
             self._answering = False
             self._under_way = self._read(data)
-            return self._go_on(self._tap.on_request(self._under_way))
+            return self._pass_unless(self._tap.on_request(self._under_way))
         return True
 
     def receives(self, _data: bytes) -> bool:
         """Return whether these bytes are received."""
-        if self._over:
+        if self._intercepted:
             return False
         if self._under_way is not None and not self._answering:
             self._answering = True
-            return self._go_on(self._tap.on_response(self._under_way))
+            return self._pass_unless(self._tap.on_response(self._under_way))
         return True
 
     def _read(self, data: bytes) -> TappedRequest:
         method, _, rest = data.partition(b"\r\n")[0].decode("latin-1").partition(" ")
         return TappedRequest(self._host, method, rest.partition(" ")[0].partition("?")[0])
 
-    def _go_on(self, instead: Interception | None) -> bool:
+    def _pass_unless(self, instead: Interception | None) -> bool:
         if instead is None:
             return True
-        self._over = True
+        self._intercepted = True
         loop, protocol = asyncio.get_running_loop(), self._transport.get_protocol()
         if instead.answer and isinstance(protocol, asyncio.Protocol):
             loop.call_soon(protocol.data_received, instead.answer)

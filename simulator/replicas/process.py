@@ -94,7 +94,7 @@ class ExtenderProcess:
         self._write_gate: WriteGate | None = None
         self._stop = asyncio.Event()
         self._loop = ProcessLoop(asyncio.get_running_loop())
-        self._over = asyncio.get_running_loop().create_future()
+        self._stopped = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = None
         self._loop.call_soon(self._start)
 
@@ -111,7 +111,7 @@ class ExtenderProcess:
 
     def kill(self) -> None:
         """Send SIGKILL; ignored if it has ended."""
-        if self._over.done():
+        if self._stopped.done():
             return
         self._ended(-9)
         self.network.die()
@@ -135,7 +135,7 @@ class ExtenderProcess:
 
     async def wait(self) -> None:
         """Wait until the process has ended."""
-        await asyncio.wait([self._over])
+        await asyncio.wait([self._stopped])
         self._loop.close()
 
     def tasks_left(self) -> list[str]:
@@ -162,7 +162,7 @@ class ExtenderProcess:
         finally:
             await io_context.close()
             self.network.die()
-            self._over.get_loop().call_soon(self._over.set_result, None)
+            self._stopped.get_loop().call_soon(self._stopped.set_result, None)
 
     def _ended(self, code: int) -> None:
         if self.exit_code is None:

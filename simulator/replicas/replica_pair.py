@@ -120,7 +120,7 @@ class ReplicaPair(FaultSource):
                 what = self._cut_off(one)
             case _:
                 what = self._disturb_lease()
-        self.say(FaultClass.REPLICAS, f"{what}, {one.name}")
+        self.record(FaultClass.REPLICAS, f"{what}, {one.name}")
 
     def _cut_off(self, one: ExtenderProcess) -> str:
         others = [other.name for other in self._living if other is not None and other is not one]

@@ -58,12 +58,12 @@ class FenceScripts:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + HOLD_S - LAST_S
         while (left := int(deadline - loop.time())) > 0:
-            status = await self._ask(f"jobs/{job.job_id}/teardown?wait={left}&node={node}")
+            status = await self._post_hook(f"jobs/{job.job_id}/teardown?wait={left}&node={node}")
             if status in {200, 404}:
                 return 0
             if status != 202:
                 await asyncio.sleep(1.0)
-        if await self._ask(f"nodes/{node}/drain") not in {200, 202} and not self.controller().nodes[node].drained:
+        if await self._post_hook(f"nodes/{node}/drain") not in {200, 202} and not self.controller().nodes[node].drained:
             match self._proven(job.job_id):
                 case False:
                     return 0
@@ -79,7 +79,7 @@ class FenceScripts:
 
     async def _epilog_slurmctld(self, job: SimJob) -> int:
         if MARK in job.extra:
-            await self._ask(f"jobs/{job.job_id}/teardown?wait=0")
+            await self._post_hook(f"jobs/{job.job_id}/teardown?wait=0")
             if not await self._settle(job.job_id):
                 self.controller().timers.start(self._until_settled(job.job_id), f"notes of job {job.job_id}")
         return 0
@@ -96,7 +96,7 @@ class FenceScripts:
     async def _wait_until_clear(self, job: SimJob, node: str, own: set[tuple[str, int]]) -> None:
         while others := sorted(note for note in self.notes if note[0] == node and note not in own):
             named = ",".join(str(job_id) for _, job_id in others)
-            status = await self._ask(f"nodes/{node}/clear?wait={ASKED_S}&jobs={named}")
+            status = await self._post_hook(f"nodes/{node}/clear?wait={ASKED_S}&jobs={named}")
             if status == 200:
                 self.notes -= {note for note in others if note[1] != job.job_id}
             if status in {200, 204} or 400 <= status < 500:
@@ -122,7 +122,7 @@ class FenceScripts:
         for node, noted in sorted(self.notes):
             if noted != job_id:
                 continue
-            if await self._ask(f"nodes/{node}/clear?wait={wait_s}&jobs={job_id}") == 200:
+            if await self._post_hook(f"nodes/{node}/clear?wait={wait_s}&jobs={job_id}") == 200:
                 self.notes.discard((node, job_id))
             else:
                 left = True
@@ -134,5 +134,5 @@ class FenceScripts:
             settled = await self._settle(job_id, ASKED_S)
             await asyncio.sleep(5.0)
 
-    async def _ask(self, path: str) -> int:
+    async def _post_hook(self, path: str) -> int:
         return await self.post(f"{self.hooks}/hooks/{path}", self.key)

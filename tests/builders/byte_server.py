@@ -81,7 +81,7 @@ class _Wire(asyncio.Transport):
         self._server = server
         self._protocol = protocol
         self._in = b""
-        self._over = False
+        self._closed = False
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         self._in += data
@@ -98,7 +98,7 @@ class _Wire(asyncio.Transport):
         return 0
 
     def is_closing(self) -> bool:
-        return self._over
+        return self._closed
 
     def close(self) -> None:
         self._end(None)
@@ -109,7 +109,7 @@ class _Wire(asyncio.Transport):
     def _serve(self) -> None:
         self._server.asked.set()
         match self._server.next():
-            case bytes() as answer if not self._over:
+            case bytes() as answer if not self._closed:
                 self._protocol.data_received(answer)
             case Act.RESET:
                 self._end(ConnectionResetError("connection reset by peer"))
@@ -118,8 +118,8 @@ class _Wire(asyncio.Transport):
                 self._end(None)
 
     def _end(self, error: Exception | None) -> None:
-        if not self._over:
-            self._over = True
+        if not self._closed:
+            self._closed = True
             self._server.closed += 1
             asyncio.get_running_loop().call_soon(self._protocol.connection_lost, error)
 

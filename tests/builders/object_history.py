@@ -27,7 +27,7 @@ class ObjectHistory:
         self._seen: list[tuple[int, dict[str, Any]]] = []
         self._faults: list[BaseException] = []
         self._lock = threading.Lock()
-        self._over = threading.Event()
+        self._stopped = threading.Event()
 
     def __enter__(self) -> Self:
         for path in self._paths:
@@ -36,7 +36,7 @@ class ObjectHistory:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._stopped.set()
 
     def changes(self) -> list[dict[str, Any]]:
         """Return all changes, `type` and `object` each, once no watch has shown any for a while."""
@@ -51,7 +51,7 @@ class ObjectHistory:
     def _watch(self, path: str, since: str) -> None:
         try:
             for change in stream(self._kube, path, since=since):
-                if self._over.is_set():
+                if self._stopped.is_set():
                     return
                 with self._lock:
                     self._seen.append((int(change["object"]["metadata"]["resourceVersion"]), change))

@@ -21,7 +21,7 @@ class Sampler:
         self._every_s = every_s
         self._times: tuple[float, float] | None = None
         self._samples = 0
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name)
 
     def __enter__(self) -> Self:
@@ -29,7 +29,7 @@ class Sampler:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._stopped.set()
         self._thread.join()
 
     @property
@@ -44,7 +44,7 @@ class Sampler:
 
     def _run(self) -> None:
         due = elapsed()
-        while not self._over.wait(max(0.0, due - elapsed())):
+        while not self._stopped.wait(max(0.0, due - elapsed())):
             began = elapsed()
             try:
                 self.sample()

@@ -408,21 +408,21 @@ class InvariantMonitor:
             name = pod["metadata"]["name"]
             running = [job.job_id for job in site.jobs_of(name) if job.state == "RUNNING"]
             if len(running) > 1:
-                self._say(f"{name} has two running jobs: {running}")
+                self._report(f"{name} has two running jobs: {running}")
         for name in survive:
             there = site.kube.pod(name)
             if there is None:
                 if name in self.uids:
-                    self._say(f"{name} is gone")
+                    self._report(f"{name} is gone")
                 continue
             if "deletionTimestamp" in there["metadata"]:
-                self._say(f"{name} is being ended")
+                self._report(f"{name} is being ended")
             if self.uids.setdefault(name, there["metadata"]["uid"]) != there["metadata"]["uid"]:
-                self._say(f"{name} is another Pod")
+                self._report(f"{name} is another Pod")
         if self.job and [job.job_id for job in site.jobs_of(BYSTANDER)] != [self.job]:
-            self._say(f"{BYSTANDER} lost its job {self.job}")
+            self._report(f"{BYSTANDER} lost its job {self.job}")
 
-    def _say(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         if text not in self.broken:
             self.broken.append(text)
 

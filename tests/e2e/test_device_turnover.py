@@ -229,7 +229,7 @@ class Rival:
 
         self.faults: list[BaseException] = []
         self._floor = floor
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._made = 0
         self._free: list[str] = []
         self._held: list[str] = []
@@ -240,7 +240,7 @@ class Rival:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._stopped.set()
         self.prepare(0)
 
     def prepare(self, count: int) -> None:
@@ -257,7 +257,7 @@ class Rival:
         try:
             kube, path = self._floor.site.kube, self._floor.resource_claims
             for change in stream(kube, path, since=version_of(kube, path)):
-                if self._over.is_set():
+                if self._stopped.is_set():
                     return
                 self._resource_claim_changed(change["object"])
         except BaseException as error:

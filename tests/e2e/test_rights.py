@@ -282,7 +282,7 @@ VIEWER = "a-viewer"
 
 @contextmanager
 def viewer(stage: Stage) -> Iterator[None]:
-    """Somebody who was given the ClusterRole for people, and nothing else."""
+    """A user who has the ClusterRole for users, and no other right."""
     binding = {
         "metadata": {"name": f"view-{stage.namespace}"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "slurm-extender-view"},

@@ -122,7 +122,7 @@ class Load:
         self._stage = stage
         self._every_s = every_s
         self._served = served
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._fault: BaseException | None = None
         self._thread = threading.Thread(target=self._go, name="load")
 
@@ -131,7 +131,7 @@ class Load:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._stopped.set()
         self._thread.join()
 
     def check(self) -> None:
@@ -146,7 +146,7 @@ class Load:
 
     def _go(self) -> None:
         try:
-            while not self._over.wait(self._every_s):
+            while not self._stopped.wait(self._every_s):
                 self.pods.append(self._stage.pod(f"load-{len(self.ever)}", cpus=1))
                 self.ever.append(self.pods[-1])
                 if len(self.pods) > STAY:

@@ -20,8 +20,8 @@ AT_ONCE = 8
 class ActionLog:
     """The actions of one run. `say` prints a line."""
 
-    def __init__(self, say: Callable[[str], None], *, dry_run: bool) -> None:
-        self._say = say
+    def __init__(self, print_line: Callable[[str], None], *, dry_run: bool) -> None:
+        self._print_line = print_line
         self._dry_run = dry_run
         self.done: Counter[str] = Counter()
         """Number of objects by `done`, `kept` and `left` (needs action)."""
@@ -30,7 +30,7 @@ class ActionLog:
         """Execute an action, or print it in a dry run. Return whether it succeeded; `act` returns an error or ""."""
         if self._dry_run:
             self.done["done"] += 1
-            self._say(f"would {what}")
+            self._print_line(f"would {what}")
             return False
         try:
             trouble = await act()
@@ -40,18 +40,18 @@ class ActionLog:
             self.left(f"{what}: {trouble}")
             return False
         self.done["done"] += 1
-        self._say(what)
+        self._print_line(what)
         return True
 
     def keep(self, text: str) -> None:
         """Report an object that stays, by an option or because it must."""
         self.done["kept"] += 1
-        self._say(f"kept: {text}")
+        self._print_line(f"kept: {text}")
 
     def left(self, text: str) -> None:
         """Report an object that needs another run or an administrator."""
         self.done["left"] += 1
-        self._say(f"needs action: {text}")
+        self._print_line(f"needs action: {text}")
 
 
 async def each(objects: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:

@@ -15,7 +15,9 @@ SLACK_S = 2.0
 """Seconds after the end of a Lease before its holder counts as gone."""
 
 
-async def check_no_leader(config: ExtenderConfiguration, kubernetes: ApiConnection, say: Callable[[str], None]) -> None:
+async def check_no_leader(
+    config: ExtenderConfiguration, kubernetes: ApiConnection, print_line: Callable[[str], None]
+) -> None:
     """Read the Lease twice, its duration apart. Raises `LeaderActiveError`, `InventoryError`.
 
     No clock is compared: a Lease is held if it is renewed between the two reads.
@@ -26,7 +28,7 @@ async def check_no_leader(config: ExtenderConfiguration, kubernetes: ApiConnecti
         first = await lock.read(10.0)
         if first is None or not first.record.holder:
             return
-        say(f"waiting to check whether {first.record.holder} still leads")
+        print_line(f"waiting to check whether {first.record.holder} still leads")
         await asyncio.sleep(first.record.duration_s + SLACK_S)
         again = await lock.read(10.0)
     except ApiError as error:

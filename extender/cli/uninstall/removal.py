@@ -41,7 +41,7 @@ class Uninstallation:
         io_context: IoContext,
         cluster: str,
         options: UninstallOptions,
-        say: Callable[[str], None],
+        print_line: Callable[[str], None],
         *,
         keys: Sequence[bytes],
     ) -> None:
@@ -53,8 +53,8 @@ class Uninstallation:
         self._config = config
         self._kubernetes = kubernetes
         self._force = options.force
-        self._say = say
-        self.actions = ActionLog(say, dry_run=options.dry_run)
+        self._print_line = print_line
+        self.actions = ActionLog(print_line, dry_run=options.dry_run)
         self._slurm_nodes = SlurmrestdNodes(io_context.slurm, io_context.clock, owner=owner)
         self._jobs = JobCleanup(
             self.actions,
@@ -87,7 +87,7 @@ class Uninstallation:
         Raises `LeaderActiveError`, `InventoryError`.
         """
         if not self._force:
-            await check_no_leader(self._config, self._kubernetes, self._say)
+            await check_no_leader(self._config, self._kubernetes, self._print_line)
         found = await take_inventory(self._config, self._kubernetes, self._slurm_nodes)
         await self._jobs.end(found)
         await self._pods.open_gates(found)
@@ -102,7 +102,7 @@ class Uninstallation:
 
 
 async def remove(
-    config: ExtenderConfiguration, io_context: IoContext, options: UninstallOptions, say: Callable[[str], None]
+    config: ExtenderConfiguration, io_context: IoContext, options: UninstallOptions, print_line: Callable[[str], None]
 ) -> bool:
     """Run once with the given connections. Raises `LeaderActiveError`, `InventoryError`."""
     if options.dry_run:
@@ -114,23 +114,27 @@ async def remove(
     try:
         keys = hook_keys(config)
     except KeyFileError as error:
-        say(f"{error}; without the key the job annotations of Pods are not trusted")
+        print_line(f"{error}; without the key the job annotations of Pods are not trusted")
         keys = ()
-    run = Uninstallation(config, io_context, cluster, options, say, keys=keys or (io_context.fresh_key,))
+    run = Uninstallation(config, io_context, cluster, options, print_line, keys=keys or (io_context.fresh_key,))
     clean = await run.run()
     done = run.actions.done
     word = "would be removed" if options.dry_run else "removed"
-    say(f"{done['done']} {word}, {done['kept']} kept, {done['left']} need{'s' if done['left'] == 1 else ''} action")
+    print_line(
+        f"{done['done']} {word}, {done['kept']} kept, {done['left']} need{'s' if done['left'] == 1 else ''} action"
+    )
     return clean
 
 
-async def uninstall(config: ExtenderConfiguration, options: UninstallOptions, say: Callable[[str], None]) -> bool:
+async def uninstall(
+    config: ExtenderConfiguration, options: UninstallOptions, print_line: Callable[[str], None]
+) -> bool:
     """Run once with real connections. Raises `LeaderActiveError`, `InventoryError`."""
     try:
         io_context = await real_io_context(config)
     except (CredentialsError, OSError, ValueError) as error:
         raise InventoryError(str(error)) from error
     try:
-        return await remove(config, io_context, options, say)
+        return await remove(config, io_context, options, print_line)
     finally:
         await io_context.close()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from extender.config.peers.plan import ImportPlan, TokenSecret
-from extender.config.peers.sunk import FENCED_GANGS, anybody_may
+from extender.config.peers.sunk import FENCED_GANGS, allow_all_annotations
 
 Values = Mapping[str, Any]
 
@@ -106,7 +106,7 @@ def _as_there(plan: ImportPlan) -> None:
     plan.put(("jobs", "defaults", "exclusive"), "none", BRIDGE)
     plan.note(BRIDGE, "jobs.defaults.exclusive: none gives each Pod a whole node, as before; remove it to share nodes")
     plan.put(("jobs", "missingRequests"), "whole-node", BRIDGE)
-    anybody_may(plan, BRIDGE)
+    allow_all_annotations(plan, BRIDGE)
     plan.put(("gangs", "podGroups"), ["scheduling.k8s.io", "scheduling.x-k8s.io"], BRIDGE)
     plan.note(
         BRIDGE,

@@ -138,7 +138,7 @@ def as_in_sunk(plan: ImportPlan) -> None:
         "every parallel Job, and annotated for those that say so, as before 7.6 (docs/gangs.md)",
     )
     plan.note(SUNK, FENCED_GANGS)
-    anybody_may(plan, SUNK)
+    allow_all_annotations(plan, SUNK)
     plan.note(
         SUNK,
         "a Pod whose grace period is not below KillWait - 5 s is accepted; jobs.strictGrace: true refuses it as "
@@ -154,7 +154,7 @@ def as_in_sunk(plan: ImportPlan) -> None:
     )
 
 
-def anybody_may(plan: ImportPlan, source: str) -> None:
+def allow_all_annotations(plan: ImportPlan, source: str) -> None:
     """Allow every annotation that SUNK obeys: here a site lists those that need an administrator's token."""
     plan.put(("jobs", "allow"), ["user-id", "group-id", "priority"], source)
     plan.note(

@@ -242,21 +242,21 @@ class ExternalNodeController:
             case Step.LEAVE:
                 self._release_hold(name)
                 action = f"Delete Slurm node {name} to let the extender register it"
-                return self._say(name, one, f"{one.change.text}. {action}")
+                return self._announce(name, one, f"{one.change.text}. {action}")
             case Step.CREATE if not features.register:
                 why = f"Slurm {release} cannot use external nodes that are created at run time"
                 action = "Upgrade Slurm to 25.11.6, or exclude the Node by nodes.external.selector"
-                return self._say(name, one, f"{one.change.text}: {why}. {action}")
+                return self._announce(name, one, f"{one.change.text}: {why}. {action}")
             case Step.CREATE if want is not None and not want.ready:
                 return f"Node {want.node} is not Ready"
             case Step.CREATE if other := self._other_name(one.node, name):
                 return f"Node {one.node} is still Slurm node {other}"
             case Step.RENEW if not features.renew:
                 why = f"Slurm {release} cannot register a deleted node again, so the Slurm node stays unchanged"
-                return self._say(name, one, f"{one.change.text}: {why}. Upgrade Slurm to 26.05.3")
+                return self._announce(name, one, f"{one.change.text}: {why}. Upgrade Slurm to 26.05.3")
             case Step.RENEW if want is not None and self._asked.get(name) == want:
                 action = f"Compare `scontrol show node {name}` with nodes.external"
-                return self._say(
+                return self._announce(
                     name, one, f"{one.change.text}: Slurm creates it with other values than requested. {action}"
                 )
             case Step.RENEW | Step.DELETE:
@@ -278,7 +278,7 @@ class ExternalNodeController:
         self._hold(name, one.change)
         if one.change.step is Step.DELETE and not (self._engine.snapshot.slurm.features.renew or self._rules.remove):
             why = "Slurm cannot register a deleted node again if the Node returns, so the Slurm node stays drained"
-            return self._say(name, one, f"{one.change.text}: {why}. Upgrade Slurm to 26.05.3")
+            return self._announce(name, one, f"{one.change.text}: {why}. Upgrade Slurm to 26.05.3")
         if not self._fresh():
             return "the API server does not answer"
         held = self._nodes.holds.get(name)
@@ -339,7 +339,7 @@ class ExternalNodeController:
         one.refusals += 1
         one.refused = NodeRefusal(cause_of(name, answer.text), now)
         self.done[str(step), "refused"] += 1
-        self._say(name, one, f"{one.change.text}: Slurm rejected the change ({answer.text}). The extender retries")
+        self._announce(name, one, f"{one.change.text}: Slurm rejected the change ({answer.text}). The extender retries")
 
     def _hold(self, name: str, change: ExternalNodeChange) -> None:
         self._nodes.hold(name, _CAUSE + name, change.text, closely=0.0)
@@ -352,7 +352,7 @@ class ExternalNodeController:
 
     # Report the state.
 
-    def _say(self, name: str, one: _OpenChange, text: str) -> str:
+    def _announce(self, name: str, one: _OpenChange, text: str) -> str:
         """Announce a text once, in the log and as an Event on the Node; return it."""
         self._notify(name, one.node, text)
         return text

@@ -116,7 +116,7 @@ class FenceEvidenceController:
 
     def forgotten(self, event: PlaceholderForgotten) -> None:
         """Take note that a workload is over, and its job with it."""
-        self._over(event.key)
+        self._end_holding(event.key)
 
     def snapshot_changed(self, _event: SnapshotChanged) -> None:
         """Take over what stands on Nodes that were not read yet."""
@@ -136,11 +136,11 @@ class FenceEvidenceController:
         """Take note of the nodes of a job, and of its end."""
         p, held = event.after, self._held.get(event.after.key)
         if held is not None and (p.job_id != held.job_id or p.state not in _HOLDS or p.outlives_job):
-            self._over(p.key)
+            self._end_holding(p.key)
         if p.job_id is not None and p.slurm_nodes and p.state in _HOLDS and not p.outlives_job:
             self._held[p.key] = _Held(p.job_id, p.slurm_nodes, p.mode)
 
-    def _over(self, key: str) -> None:
+    def _end_holding(self, key: str) -> None:
         held = self._held.pop(key, None)
         if held is None:
             return

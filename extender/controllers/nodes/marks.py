@@ -219,15 +219,15 @@ class MarkController:
         snapshot = self._engine.snapshot
         if not (self._seen is not None and snapshot.slurm.known and snapshot.node_map.known):
             return None, None
-        standing = self._standing(node)
-        self._notify(node, standing)
-        return change(node, standing, self._rules), report(node, standing, self._rules)
+        status = self._status_of(node)
+        self._notify(node, status)
+        return change(node, status, self._rules), report(node, status, self._rules)
 
     def _change_of(self, name: str) -> NodePatch | None:
         node = self._kube_node(name)
         return None if node is None else self._owed(node)[0]
 
-    def _standing(self, node: NodeView) -> NodeStatus:
+    def _status_of(self, node: NodeView) -> NodeStatus:
         snapshot, now = self._engine.snapshot, self._clock.now()
         name = snapshot.node_map.last.get(node.name, "")
         slurm = snapshot.slurm.nodes.get(name)
@@ -239,10 +239,10 @@ class MarkController:
             return NodeStatus(jobs=self._native.on(name))  # jobs that began there while it was that node
         return NodeStatus(True, unavailable(slurm, silent_s), self._native.on(name), pods)
 
-    def _notify(self, node: NodeView, standing: NodeStatus) -> None:
+    def _notify(self, node: NodeView, status: NodeStatus) -> None:
         """Announce once each taint of a Node that is not there for the sake of its slurmd."""
-        for taint in wanted_taints(standing, self._rules):
-            pods = without_tolerance(standing, taint)
+        for taint in wanted_taints(status, self._rules):
+            pods = without_tolerance(status, taint)
             if not pods or (node.uid, taint.key) in self._notified:
                 continue
             self._notified.add((node.uid, taint.key))

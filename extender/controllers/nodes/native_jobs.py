@@ -83,7 +83,7 @@ class NativeJobs:
         self._others: set[int] = set()
         """Running jobs of Pods, which some extender made."""
 
-        self._over: set[tuple[int, str]] = set()
+        self._ended: set[tuple[int, str]] = set()
         """Jobs and nodes of which the Epilog has said that it is over there."""
 
         self._unread: set[int] = set()
@@ -127,14 +127,14 @@ class NativeJobs:
         if _for_a_pod(job):
             self._others.add(job_id)
             return JobKind.PLACEHOLDER
-        self._over.discard((job_id, slurm_node))
+        self._ended.discard((job_id, slurm_node))
         self._add(job_id, frozenset({slurm_node}))
         return JobKind.NATIVE
 
     def ends(self, job_id: int, slurm_node: str) -> None:
         """Handle the Epilog of a native job on a node."""
         if job_id in self._native:
-            self._over.add((job_id, slurm_node))
+            self._ended.add((job_id, slurm_node))
             self._remove(job_id, {slurm_node})
 
     def polled(self, event: JobStatesPolled) -> None:
@@ -160,7 +160,7 @@ class NativeJobs:
                 self._remove(job_id, native.nodes)
             native.queued = native.queued or PENDING in job_states
         self._others &= states.keys()
-        self._over = {one for one in self._over if states.get(one[0], frozenset()) & {RUNNING, COMPLETING}}
+        self._ended = {one for one in self._ended if states.get(one[0], frozenset()) & {RUNNING, COMPLETING}}
         for job_id, job_states in states.items():
             if (
                 RUNNING in job_states
@@ -206,7 +206,7 @@ class NativeJobs:
         if _for_a_pod(job):
             self._others.add(job_id)
         else:
-            self._add(job_id, frozenset(node for node in job.nodes if (job_id, node) not in self._over))
+            self._add(job_id, frozenset(node for node in job.nodes if (job_id, node) not in self._ended))
 
     async def _read_again(self, job_id: int) -> None:
         """Return whether it still is the job that locked its Nodes. A job that cannot be read keeps its lock."""
@@ -225,7 +225,7 @@ class NativeJobs:
             self._others.add(job_id)
             self._remove(job_id, native.nodes)
         elif job.state == RUNNING:
-            self._add(job_id, frozenset(node for node in job.nodes if (job_id, node) not in self._over))
+            self._add(job_id, frozenset(node for node in job.nodes if (job_id, node) not in self._ended))
             self._remove(job_id, native.nodes - frozenset(job.nodes))
 
     def _add(self, job_id: int, nodes: frozenset[str]) -> None:

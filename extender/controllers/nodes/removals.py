@@ -212,7 +212,7 @@ class RemovalController:
         elif self._released.get(node.name, ("", 0.0))[0] != released_at:
             self._released[node.name] = (released_at, self._clock.now())
 
-    async def _let_go_of_released(self, nodes: Mapping[str, NodeView], remembered: bool) -> None:
+    async def _end_released_holds(self, nodes: Mapping[str, NodeView], remembered: bool) -> None:
         """End the holds that were there when a Node was released; then take the annotation off.
 
         It says nothing about Pods that are removed later. `remembered`: holds of the process before are known.
@@ -239,7 +239,7 @@ class RemovalController:
                 self._note_release(seen)
             return Requeue(CHECK_EVERY)
         known = self._engine.snapshot.slurm.known and self._clock.now() - self._began > REMEMBERS_WITHIN
-        await self._let_go_of_released(self._kube_nodes(), known)
+        await self._end_released_holds(self._kube_nodes(), known)
         nodes, now, those = self._kube_nodes(), self._clock.now(), list(self._open.values())
         for one in those:
             self._find_node(one, nodes)

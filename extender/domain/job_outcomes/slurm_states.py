@@ -318,7 +318,7 @@ def observe(job: JobView) -> Observation:
         case PolledState.UNKNOWN:
             return Unclear(_unclear_text(job, states))
         case PolledState.OVER:
-            return _over(job, states)
+            return _ended(job, states)
         case PolledState.TAKEN:
             return _taken(job, states)
         case _ if job.restart_count > 0:
@@ -354,7 +354,7 @@ def _left(job: JobView, since: float = 0.0) -> float | None:
     return job.end_time - now if job.end_time and now else None
 
 
-def _over(job: JobView, states: frozenset[str]) -> Ended:
+def _ended(job: JobView, states: frozenset[str]) -> Ended:
     rule = next(rule for rule in STATES if rule.word in states and rule.meaning is Meaning.OVER)
     kind = rule.kind or EndKind.FAILED
     reason = reason_rule(job.reason)

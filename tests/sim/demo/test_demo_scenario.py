@@ -46,12 +46,12 @@ async def test_everything_that_the_play_promises_happens() -> None:
         printed = io.StringIO()
         screen = Screen(printed, asyncio.get_running_loop().time)
 
-        def say(text: str) -> None:
+        def show_step(text: str) -> None:
             said.append(text)
             shown.append(render_table(stage, inspection.placeholders(), 120))
 
         async with in_background(screen.show(stage)):
-            await run_steps(stage, say)
+            await run_steps(stage, show_step)
         reasons = {event["reason"] for event in cluster.kube.storage.of(EVENTS)}
         known = cluster.slurm.controller.known_jobs()
         assert not stage.pods()
@@ -93,7 +93,7 @@ async def test_a_terminal_is_redrawn_in_place_with_the_last_changes() -> None:
         stage = DemoEnvironment(cluster.kube, cluster.slurm.controller, client, placeholders)
         out = Terminal()
         screen = Screen(out, lambda: 7.0)
-        screen.say("A step.")
+        screen.show_step("A step.")
         stage.job("etl", cpus=1, completions=LINES_OF_CHANGES + 5, run_for_s=1)
         screen.draw(stage, ())
     text = out.getvalue()
@@ -108,12 +108,12 @@ def test_progress_is_printed_until_the_end() -> None:
     said: list[str] = []
     printed = threading.Event()
 
-    def say(text: str) -> None:
+    def show_step(text: str) -> None:
         said.append(text)
         printed.set()
 
     times = iter([0.0])
-    with progress_lines(600.0, 0.001, say) as watch:
+    with progress_lines(600.0, 0.001, show_step) as watch:
         watch(lambda: next(times, 120.0))
         assert printed.wait(30)
     count = len(said)

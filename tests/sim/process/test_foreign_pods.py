@@ -62,7 +62,7 @@ async def held(site: Site, name: str = "other", within: float = 60.0) -> SimJob:
 
 
 def fill(site: Site, node: str = "n1", cpus: int = 8, partition: str = "batch") -> SimJob:
-    """Somebody else's job takes a node."""
+    """A job of another user takes a node."""
     job = SimJob(
         0,
         "theirs",

@@ -66,7 +66,7 @@ async def bring_about(both: Replicas, first: Replica, write: Write, arm: Callabl
 
 
 async def all_is_well(both: Replicas) -> None:
-    """Somebody leads, and every Pod runs on the one job that was ever made for it."""
+    """A replica leads, and every Pod runs on the one job that was ever made for it."""
     site = both.site
     await asyncio.sleep(10)  # until when a leader has to be able to renew
     await site.until(lambda: any(one.leads for one in both.processes), "a leader", within=LEASE_S + SLACK_S)
@@ -176,7 +176,7 @@ async def test_an_edited_duration_stops_the_replicas_for_no_longer_than_the_long
         await all_is_well(both)
 
 
-async def test_a_leader_goes_on_and_corrects_a_duration_that_another_client_wrote(site: Site) -> None:
+async def test_a_leader_continues_and_corrects_a_duration_that_another_client_wrote(site: Site) -> None:
     both = Replicas(site)
     first = both.start()
     async with never_two(both):

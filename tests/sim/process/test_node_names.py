@@ -29,7 +29,7 @@ async def labelled() -> AsyncIterator[Site]:
 
 
 def say(site: Site, node: str, slurm_node: str | None) -> None:
-    """Somebody writes another label on a Node, or takes it away."""
+    """Write another label on a Node, or remove it."""
 
     def edit(one: Json) -> None:
         one["metadata"]["labels"].pop(SLURM_NODE, None)

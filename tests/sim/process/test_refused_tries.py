@@ -22,7 +22,7 @@ def refused(site: Site) -> int:
 
 
 async def full_of_others(site: Site) -> None:
-    """Somebody else's jobs hold every node."""
+    """Jobs of other users hold every node."""
     for number in range(len(NAMES)):
         await site.submit_as_another_user(number, {"cpus_per_task": 8, "partition": "batch"})
     jobs = site.slurm.controller.known_jobs

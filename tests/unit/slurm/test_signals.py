@@ -34,7 +34,7 @@ class Slurm:
 
 
 async def code(signals: Signals, job_id: int) -> int:
-    (found,) = [status.code for status in await signals.ask(job_id) if status.job_id == job_id]
+    (found,) = [status.code for status in await signals.signal(job_id) if status.job_id == job_id]
     return found
 
 
@@ -82,7 +82,7 @@ async def test_no_more_than_two_requests_are_under_way_and_who_comes_then_waits_
 async def test_who_gathers_others_and_is_cancelled_leaves_the_turn_to_the_next() -> None:
     slurm = Slurm()
     signals = Signals(slurm)
-    tasks = [asyncio.create_task(signals.ask(job)) for job in range(1, 5)]
+    tasks = [asyncio.create_task(signals.signal(job)) for job in range(1, 5)]
     await asyncio.sleep(APART / 2)
     assert slurm.requests == [[1]]
     tasks[1].cancel()
@@ -103,7 +103,7 @@ async def test_a_request_that_fails_fails_for_all_of_its_jobs_and_the_next_conti
     slurm = Slurm()
     slurm.fails = TransportError("cut", endpoint="DELETE /jobs")
     signals = Signals(slurm)
-    failed = await asyncio.gather(*(signals.ask(job) for job in range(1, 6)), return_exceptions=True)
+    failed = await asyncio.gather(*(signals.signal(job) for job in range(1, 6)), return_exceptions=True)
     assert [type(error) for error in failed] == [TransportError] * 5
     slurm.fails = None
     assert await code(signals, 1) == 0
@@ -112,7 +112,7 @@ async def test_a_request_that_fails_fails_for_all_of_its_jobs_and_the_next_conti
 async def test_who_sends_for_others_and_is_cancelled_leaves_them_without_an_answer_and_the_place_free() -> None:
     slurm = Slurm()
     signals = Signals(slurm)
-    tasks = [asyncio.create_task(signals.ask(job)) for job in range(1, 7)]
+    tasks = [asyncio.create_task(signals.signal(job)) for job in range(1, 7)]
     await asyncio.sleep(0.5)
     assert slurm.requests[1] == [2, 3, 4, 5, 6]
     tasks[1].cancel()
@@ -125,9 +125,9 @@ async def test_who_sends_for_others_and_is_cancelled_leaves_them_without_an_answ
 async def test_a_cancelled_waiter_keeps_no_other_waiting(after: float) -> None:
     slurm = Slurm()
     signals = Signals(slurm)
-    tasks = [asyncio.create_task(signals.ask(job)) for job in (1, 2)]
+    tasks = [asyncio.create_task(signals.signal(job)) for job in (1, 2)]
     await asyncio.sleep(0.1)
-    tasks += [asyncio.create_task(signals.ask(job)) for job in (3, 4, 5)]
+    tasks += [asyncio.create_task(signals.signal(job)) for job in (3, 4, 5)]
     await asyncio.sleep(after - 0.1)
     assert slurm.requests == [[1], [2]]
     tasks[2].cancel()
@@ -140,13 +140,13 @@ async def test_what_waited_for_too_long_is_not_sent_since_its_id_may_be_another_
     slurm = Slurm()
     slurm.seconds = 2 * FRESH_S
     signals = Signals(slurm)
-    first = [asyncio.create_task(signals.ask(1))]
+    first = [asyncio.create_task(signals.signal(1))]
     await asyncio.sleep(1.0)
-    first.append(asyncio.create_task(signals.ask(2)))
+    first.append(asyncio.create_task(signals.signal(2)))
     await asyncio.sleep(1.0)
-    stale = asyncio.create_task(signals.ask(3))
+    stale = asyncio.create_task(signals.signal(3))
     await asyncio.sleep(FRESH_S)
-    fresh = asyncio.create_task(signals.ask(4))
+    fresh = asyncio.create_task(signals.signal(4))
     with pytest.raises(ConnectError, match="not sent"):
         await stale
     await asyncio.gather(*first, fresh)

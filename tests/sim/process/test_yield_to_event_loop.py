@@ -1,4 +1,4 @@
-"""Work on many Pods is done in slices, others having their turn between them: here each Pod is a slice of its own."""
+"""A change of many Pods is handled in slices, and the event loop runs other tasks between. Here a slice is one Pod."""
 
 from __future__ import annotations
 

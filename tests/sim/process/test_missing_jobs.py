@@ -1,4 +1,4 @@
-"""Jobs that are not there any more: one ends its Pod, many at once end nothing before a person has looked."""
+"""A missing job ends its Pod. Many missing jobs at once end no Pod before an administrator confirms."""
 
 from __future__ import annotations
 

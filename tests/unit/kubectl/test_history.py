@@ -1,4 +1,4 @@
-"""`kubectl slurm history`: one line of time, whoever tells it."""
+"""`kubectl slurm history` shows entries of all sources in the order of their times."""
 
 from __future__ import annotations
 

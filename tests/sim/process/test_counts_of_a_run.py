@@ -1,4 +1,4 @@
-"""The numbers of a story that is known: each thing is counted once, and a start counts nothing again."""
+"""Metrics of a known sequence of events: each event is counted once, and a start counts none again."""
 
 from __future__ import annotations
 
