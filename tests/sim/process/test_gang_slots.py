@@ -395,7 +395,8 @@ KEEP = {"slurm-extender.io/on-node-failure": "keep"}
 
 async def test_edge_case_16_the_failure_of_a_node_ends_the_whole_gang(site: Site) -> None:
     async with site.running():
-        names = await running_gang(site, **dict.fromkeys(("m0", "m1", "m2"), {STOP_FOR: "10"}))
+        slow = {STOP_FOR: "10"}
+        names = await running_gang(site, m0=slow, m1=slow, m2=slow)
         site.slurm.controller.set_down("n2")
         await site.until(lambda: all("deletionTimestamp" in site.pod(name)["metadata"] for name in names), "their ends")
         for name in names:
