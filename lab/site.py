@@ -252,10 +252,11 @@ class Site(ManagedService):
         return found
 
     def metric(self, name: str) -> float:
-        """Return the value of a metric of the extender, over all labels."""
+        """Return the value of a metric of the extender, over all labels, or for those in ``name``: ``a{b="c"}``."""
         _, answer = request("GET", f"http://127.0.0.1:{self.addresses.metrics}/metrics")
         said = [line.rpartition(" ") for line in answer.decode().splitlines()]
-        values = [float(value) for key, _, value in said if key.partition("{")[0] == f"slurm_extender_{name}"]
+        full = f"slurm_extender_{name}"
+        values = [float(value) for key, _, value in said if full in {key, key.partition("{")[0]}]
         if not values:
             raise LabError(f"the extender has no metric slurm_extender_{name}")
         return sum(values)

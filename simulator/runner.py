@@ -167,6 +167,7 @@ async def _scenario(options: Options, duration: float) -> AsyncIterator[_Scenari
         cluster.kubelets.start_s = site.container_start_s
         _configure(cluster, site, _site_key(files) if fenced else None, foreign=bool(options.foreign))
         cluster.rng = draw
+        cluster.scheduler.rng = random.Random(f"the back-offs of seed {options.seed}")  # noqa: S311
         links = draw()
         cluster.network.latency = lambda: links.choice([0.0, 0.001, 0.002, 0.02])
         event_log, quiescence = EventLog(), QuiescenceTracker()

@@ -210,7 +210,8 @@ class SlurmrestdJobs:
     async def shrink(self, job_id: int, kept: tuple[str, ...]) -> ShrinkAnswered:
         """Name the nodes that are kept as required ones: the job has those alone afterwards (24.11, 26.05).
 
-        A site forbids it with `SchedulerParameters=disable_job_shrink`. The node of a batch script cannot go (2018).
+        A site forbids it with `SchedulerParameters=disable_job_shrink` (2036). The node of a batch script cannot go
+        (2018).
         """
         try:
             async with timed("update", self._clock, self._observe):

@@ -10,6 +10,7 @@ not tried again.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,9 @@ from simulator.network.memory import Network
 
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 10.0
 """`podInitialBackoffSeconds` and `podMaxBackoffSeconds`."""
+
+LONGEST_DELAY = 0.5
+"""By which share of its length a back-off lasts longer at most: a Pod then waits for others in the queue."""
 
 
 @dataclass(slots=True)
@@ -100,6 +104,12 @@ class SimScheduler:
 
         self.unreached: frozenset[str] = frozenset()
         """Names of Pods behind others in a long queue: their turn does not come."""
+
+        self.rng: random.Random | None = None
+        """Draws by how much each back-off lasts longer, so that Pods rejected together come back apart; `None`: none.
+
+        Without it the members of a gang come back in a fixed order, and no run tries any other.
+        """
 
         self.dynamic_resources: DynamicResources | None = None
         """The plugin for ResourceClaims, where the cluster has them."""
@@ -199,6 +209,8 @@ class SimScheduler:
     def _back_off(self, queued: _Queued) -> None:
         queued.attempts += 1
         wait = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** (queued.attempts - 1))
+        if self.rng is not None:
+            wait *= self.rng.uniform(1.0, 1.0 + LONGEST_DELAY)
         queued.ready_at = asyncio.get_running_loop().time() + wait
 
     # One Pod.

@@ -30,7 +30,7 @@ TEXTS = {
     2028: "Invalid node state specified",
     2029: "Invalid feature specification",
     2031: "Active features not subset of available features",
-    2036: "Requested operation is presently disabled",
+    2036: "Requested operation not supported on this system",
     2038: "Job dependency problem",
     2053: "Requested reservation is invalid",
     2063: "Job cannot be submitted without the current working directory specified.",

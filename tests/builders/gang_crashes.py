@@ -17,6 +17,8 @@ from tests.builders.staged_gangs import all_bound, assert_in_rank_order, before_
 SIZE = 3
 TAINT = {"spec": {"taints": [{"key": "e2e/gang", "value": "x", "effect": "NoSchedule"}]}}
 MEMBER = r"/pods/ring-\d"
+OPEN_GATE = RequestPattern("PATCH", MEMBER, contains=GATE)
+BINDING = RequestPattern("POST", f"{MEMBER}/binding")
 SETTLED_S = 1.0
 """For which the end has to last: a request that was sent before may arrive late."""
 
@@ -25,8 +27,8 @@ WHOLE_WITHIN_S = 90.0
 STEPS: Mapping[str, tuple[RequestPattern, int]] = {
     "submitted": (RequestPattern("POST", r"/job/(submit|allocate)"), 1),
     "granted": (RequestPattern("GET", r"/job/\d+"), 1),
-    **{f"gate-{k}-open": (RequestPattern("PATCH", MEMBER, contains=GATE), k) for k in range(1, SIZE + 1)},
-    **{f"binding-{k}": (RequestPattern("POST", f"{MEMBER}/binding"), k) for k in range(1, SIZE + 1)},
+    **{f"gate-{k}-open": (OPEN_GATE, k) for k in range(1, SIZE + 1)},
+    **{f"binding-{k}": (BINDING, k) for k in range(1, SIZE + 1)},
 }
 """The request of a step. A step with a number is the k-th of the requests for its members."""
 

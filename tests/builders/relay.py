@@ -44,6 +44,38 @@ class InjectedFault:
     fired: threading.Event = field(default_factory=threading.Event)
 
 
+@dataclass(slots=True)
+class RequestLimit:
+    """Forward the first `count` requests that match, call `inject` once all of these are answered, then set `reached`.
+
+    Later ones never reach the server, whether they come before or after that.
+    """
+
+    matches: Callable[[RelayedRequest], bool]
+    count: int
+    inject: Callable[[], None]
+    reached: threading.Event = field(default_factory=threading.Event)
+    _admitted: int = 0
+    _answered: int = 0
+    _over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def admit(self) -> None:
+        """Return for one of the first requests; raise _ConnectionClosed for a later one once the limit is reached."""
+        if self._admitted == self.count:
+            await self._over.wait()
+            raise _ConnectionClosed
+        self._admitted += 1
+
+    def note_answer(self) -> None:
+        """Count an answer; raise _ConnectionClosed at the last one, which is not passed on."""
+        self._answered += 1
+        if self._answered == self.count:
+            self.inject()
+            self._over.set()
+            self.reached.set()
+            raise _ConnectionClosed
+
+
 class _ConnectionClosed(Exception):
     """One side closed, or a fault was injected: the relay forwards nothing more."""
 
@@ -65,6 +97,7 @@ class Relay:
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"relay to {upstream}")
         self._ways: set[asyncio.Task[None]] = set()
         self.fault: InjectedFault | None = None
+        self.limit: RequestLimit | None = None
         self.url = ""
 
     def __enter__(self) -> Self:
@@ -123,12 +156,18 @@ class Relay:
         head = await reader.readuntil(b"\r\n\r\n")
         method, path, *_ = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
         body = b"".join([part async for part in _body(reader, head, answer=False)])
-        due = self._matching_fault(RelayedRequest(method, path, body))
+        request = RelayedRequest(method, path, body)
+        due = self._matching_fault(request)
+        limit = self.limit if self.limit is not None and self.limit.matches(request) else None
+        if limit is not None:
+            await limit.admit()
         if due is not None and due.moment is RequestPhase.BEFORE:
             _inject(due)
         back.write(head + body)
         await back.drain()
         first = await there.readuntil(b"\r\n\r\n")
+        if limit is not None:
+            limit.note_answer()
         if due is not None:
             rest = b"".join([part async for part in _body(there, first)])
             if due.moment is RequestPhase.ANSWERED:

@@ -10,7 +10,7 @@ from typing import Any
 from lab.credentials import EXTENDER
 from lab.site import Site
 from tests.builders.crashes import RequestPattern
-from tests.builders.relay import InjectedFault, Relay, RelayedRequest
+from tests.builders.relay import InjectedFault, Relay, RelayedRequest, RequestLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,13 @@ class RelayPair:
         for relay in self.relays:
             relay.fault = fault
 
+    def limit_kube(self, limit: RequestLimit) -> None:
+        """Limit the requests to the API server."""
+        self.relays[1].limit = limit
+
     def disarm(self) -> None:
         for relay in self.relays:
-            relay.fault = None
+            relay.fault = relay.limit = None
 
 
 @dataclass(slots=True)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import jwt
 
 from lab.slurm import Partition, Slurm, SlurmNode
-from lab.slurm_conf import HOME
+from lab.slurm_conf import BASE, HOME
 from simulator.network.memory import Network
 from simulator.slurm.batch_script import PostHook
 from simulator.slurm.job_lifecycle import Scripts, SimConfig
@@ -80,6 +80,10 @@ class Site(Protocol):
 
     def open_prolog(self) -> None:
         """Let every job start."""
+        ...
+
+    def without_shrinking(self) -> AbstractAsyncContextManager[None]:
+        """Set `SchedulerParameters=disable_job_shrink` during the block."""
         ...
 
 
@@ -165,6 +169,16 @@ class SimSite:
     def open_prolog(self) -> None:
         self._prolog_opened.set()
 
+    @asynccontextmanager
+    async def without_shrinking(self) -> AsyncIterator[None]:
+        controller = self.sim.controller
+        before = controller.config
+        controller.config = replace(before, job_shrink=False)
+        try:
+            yield
+        finally:
+            controller.config = before
+
 
 def lab_slurm(release: str) -> Slurm:
     """Return a real Slurm of the same shape, not started yet."""
@@ -241,6 +255,17 @@ class LabSite:
         """Remove the PrologSlurmctld again."""
         self.open_prolog()
         self.slurm.reconfigure({"PrologSlurmctld": ""})
+
+    @asynccontextmanager
+    async def without_shrinking(self) -> AsyncIterator[None]:
+        allowed = BASE["SchedulerParameters"]
+        self.slurm.reconfigure({"SchedulerParameters": f"{allowed},disable_job_shrink"})
+        self.slurm.wait_nodes_ready()
+        try:
+            yield
+        finally:
+            self.slurm.reconfigure({"SchedulerParameters": allowed})
+            self.slurm.wait_nodes_ready()
 
 
 async def until(check: Callable[[], Awaitable[T]], wanted: Callable[[T], bool], what: str, tries: int = 1500) -> T:

@@ -65,7 +65,8 @@ def test_every_setting_of_the_extender_is_in_the_job(stage: Stage) -> None:
         "mode": stage.mode,
     }
     elsewhere = {"gres", "gpu-type"}  # contradict each other; test_accounting.py has both
-    unseen = {"qos", "mcs-label", "gang", "gang-size", "segment", "on-node-failure"}  # gangs: test_gangs.py
+    unseen = {"qos", "mcs-label", "gang", "gang-size"}  # gangs: test_gangs.py
+    unseen |= {"segment", "on-node-failure"}  # tests/contract/slurm/test_jobs_of_gangs.py
     unseen |= {"gang-layout", "gang-restart"}  # test_packed_gangs.py, tests/sim/process/test_kept_allocations.py
     assert said.keys() | elsewhere | unseen == BY_NAME.keys()
     with reservation(site, "ours", node):

@@ -76,6 +76,7 @@ def conflicts(stage: Stage) -> int:
     return sum(one["reason"] == OTHER_WRITER for one in stage.site.kube.api("GET", path)[1]["items"])
 
 
+@pytest.mark.modes("batch", "allocation", "external")
 def test_two_writers_of_a_pod_group_agree_on_its_status_and_then_write_no_more(reading: Stage) -> None:
     stage, site = reading, reading.site
     add_job(stage, 3)

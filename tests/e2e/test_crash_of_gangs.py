@@ -15,14 +15,17 @@ from lab.pods import RUN_FOR
 from lab.site import Site
 from lab.topology import slurm_name
 from tests.builders.crashes import RequestPattern
-from tests.builders.gang_crashes import SETTLED_S, SIZE, STEPS, assert_whole, gang_with_fault, voted
-from tests.builders.relay import InjectedFault, RequestPhase
+from tests.builders.gang_crashes import BINDING, SETTLED_S, SIZE, STEPS, assert_whole, gang_with_fault, voted
+from tests.builders.relay import InjectedFault, RequestLimit, RequestPhase
 from tests.builders.relays_of_a_site import RelayPair, relays
 from tests.builders.stage import Stage
-from tests.builders.staged_gangs import all_bound, nodes_of
+from tests.builders.staged_gangs import all_bound, gang, nodes_of
 
 HELD_S = 200.0
 """A Pod that ended while no extender was there holds its node until its kubelet must have heard of that."""
+
+MANY = 8
+"""Members of a gang whose extender is killed while some of its Bindings are on their way."""
 
 IN_EVERY_RUN = {("binding-2", RequestPhase.BEFORE)}
 
@@ -62,6 +65,26 @@ def test_a_kill_at_a_step_of_a_gang_leaves_it_whole_on_one_job(
     pods = gang_with_fault(alone, relay_pair, step, moment, site.kill_extender)
     site.start_extender()
     assert_whole(alone, pods)
+
+
+@pytest.mark.modes("batch", slow=("24.11",))
+@pytest.mark.parametrize("k", [pytest.param(k, marks=() if k == 4 else pytest.mark.slow) for k in (1, 4, 7)])
+def test_a_kill_when_exactly_k_of_eight_members_are_bound_leaves_a_gang_whole_on_one_job(
+    alone: Stage, relay_pair: RelayPair, k: int
+) -> None:
+    """Bindings are sent side by side: those after the k-th are held back, and never reach the API server."""
+    site = alone.site
+    limit = RequestLimit(BINDING, k, site.kill_extender)
+    relay_pair.limit_kube(limit)
+    pods = gang(alone, "ring", MANY, gated=True)
+    reached = limit.reached.wait(60)
+    relay_pair.disarm()
+    assert reached, f"the API server did not answer {k} Bindings within a minute: {site.diagnostics()}"
+    bound = nodes_of(alone, pods)
+    assert sum(map(bool, bound)) == k
+    site.start_extender()
+    assert_whole(alone, pods)
+    assert [now for now, was in zip(nodes_of(alone, pods), bound, strict=True) if was] == list(filter(None, bound))
 
 
 @pytest.mark.slow

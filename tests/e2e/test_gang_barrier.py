@@ -10,8 +10,11 @@ from contextlib import ExitStack
 
 import pytest
 
+from extender.engine.gangs.barrier import BarrierOutcome
+from lab.pods import STOP_IN
 from lab.site import PodRef
-from tests.builders.gang_causes import CAUSES, HELD_S, KNOWN_S, REFUSED_OF, SIZE, refused_binding
+from tests.builders.gang_causes import CAUSES, CPUS_OF_NODE, HELD_S, KNOWN_S, REFUSED_OF, SIZE, refused_binding
+from tests.builders.gang_crashes import voted
 from tests.builders.stage import Stage
 from tests.builders.staged_gangs import (
     BARRIER_S,
@@ -77,6 +80,38 @@ def test_a_member_deleted_after_the_grant_leaves_the_others_unbound_until_its_su
     all_bound(stage, pods)
     assert_in_rank_order(stage, pods)
     assert stage.made() == [job.job_id]
+    stage.finish()
+
+
+@pytest.mark.modes("batch", "allocation", "external", slow=("24.11", "allocation", "external"))
+def test_no_member_is_bound_while_a_foreign_pod_fills_the_node_of_one_in_back_off_and_all_are_on_the_same_job_after_it(
+    stage: Stage,
+) -> None:
+    """kube-scheduler stands still from then on, and the test casts the last vote: no other one is cast again before."""
+    site, busy = stage.site, f'gang_barriers_total{{result="{BarrierOutcome.NODE_BUSY}"}}'
+    before, stop_s = site.metric(busy), 2 * HELD_S
+    with ExitStack() as refused:
+        pods = voted(stage, SIZE - 1, refused)
+        (job,) = stage.jobs()
+        nodes = nodes_of_job(stage, job)
+        with site.scheduler.frozen():
+            options = {"scheduler": "another", "nodeName": nodes[0], "cpus": CPUS_OF_NODE - 1}
+            slow = {STOP_IN: f"{stop_s:g}s"}
+            foreign = site.pod("foreign", stage.namespace, annotations=slow, grace_s=30, **options)
+            site.delete(foreign)
+            site.elapse(KNOWN_S)
+            last = {"PodName": pods[-1].name, "PodNamespace": stage.namespace, "PodUID": pods[-1].uid}
+            status, answer = site.ask_extender("bind", {**last, "Node": nodes[-1]})
+            assert status == 200
+            assert answer["Error"]
+            assert site.metric(busy) == before + 1
+            assert not any(nodes_of(stage, pods))
+    assert_none_bound(stage, pods, stop_s / 2)
+    site.gone(foreign)
+    all_bound(stage, pods)
+    assert_in_rank_order(stage, pods)
+    assert stage.made() == [job.job_id]
+    assert site.metric(busy) == before + 1
     stage.finish()
 
 

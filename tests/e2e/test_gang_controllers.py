@@ -154,6 +154,7 @@ def test_the_author_of_a_job_set_without_a_gang_is_warned_once(job_sets: Stage) 
     assert "slurm-extender.io/gang" in text
 
 
+@pytest.mark.modes("batch", "allocation", "external")
 @pytest.mark.parametrize("startup", ["LeaderCreated", "LeaderReady"])
 def test_each_group_of_a_leader_worker_set_is_a_gang(leader_worker_sets: Stage, startup: str) -> None:
     stage = leader_worker_sets

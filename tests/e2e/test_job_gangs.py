@@ -9,10 +9,12 @@ from extender.domain.wellknown import GANG, GANG_RANK
 from lab.pods import FAIL_AFTER
 from tests.builders.gang_controllers import (
     JOBS,
+    STEADY_S,
     bound_pods,
     by_index,
     collection,
     label,
+    one_by_one,
     one_gang,
     parallel_job,
     ref_of,
@@ -36,6 +38,7 @@ def suspend(stage: Stage, suspended: bool) -> None:
 
 
 @pytest.mark.parametrize("annotated", ["Job", pytest.param("Pods", marks=pytest.mark.slow)])
+@pytest.mark.modes("batch", "allocation", "external", slow=("24.11", "allocation", "external"))
 def test_an_indexed_job_with_the_annotation_is_one_gang_in_the_order_of_its_indexes(
     stage: Stage, annotated: str
 ) -> None:
@@ -55,6 +58,28 @@ def test_jobs_are_gangs_without_the_annotation_where_the_site_says_so(stage: Sta
         bound_pods(stage, 2)
         assert len(stage.jobs()) == 2
         warned_once(stage)
+        stage.finish()
+    finally:
+        stage.site.reconfigure()
+
+
+@pytest.mark.slow
+def test_every_parallel_job_is_a_gang_where_the_site_says_so(stage: Stage) -> None:
+    stage.site.reconfigure({"gangs": {"unfenced": "allow", "jobs": "all"}})
+    try:
+        add_job(stage, 3)
+        one_gang(stage, by_index(stage, 3))
+        stage.finish()
+        add_job(stage, 2, indexed=False)
+        pods = bound_pods(stage, 2)
+        job = one_gang(stage, sorted(pods, key=lambda pod: int(pod["metadata"]["annotations"][GANG_RANK])))
+        assert [one.job_id for one in stage.jobs()] == [job.job_id]
+        stage.site.elapse(STEADY_S)
+        assert one_by_one(stage) == []
+        stage.finish()
+        add_job(stage, 1)
+        (alone,) = bound_pods(stage, 1)
+        assert GANG_RANK not in alone["metadata"]["annotations"], "one Pod is no gang"
         stage.finish()
     finally:
         stage.site.reconfigure()

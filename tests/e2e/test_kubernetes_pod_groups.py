@@ -77,9 +77,10 @@ def gated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture
 def grouped(gated: Site, request: pytest.FixtureRequest) -> Iterator[Stage]:
-    """A namespace for one test."""
+    """A namespace for one test, in mode `batch` where the test names no other. The site has no external nodes."""
+    mode = getattr(request, "param", "batch")
     name = request.node.originalname.removeprefix("test_")[:40].replace("_", "-").strip("-")
-    found = Stage(gated, "batch", gated.namespace(name))
+    found = Stage(gated, mode, gated.namespace(f"{name}-{mode}"))
     yield found
     found.finish()
 
@@ -172,6 +173,7 @@ def writers(stage: Stage) -> set[str]:
     return {one["manager"] for one in group["metadata"]["managedFields"] if one.get("subresource") == "status"}
 
 
+@pytest.mark.parametrize("grouped", ["batch", pytest.param("allocation", marks=pytest.mark.slow)], indirect=True)
 def test_the_pods_of_a_scheduling_group_start_together_and_the_leader_writes_the_condition(grouped: Stage) -> None:
     site = grouped.site
     pods = members(grouped)

@@ -121,6 +121,7 @@ def finished(stage: Stage) -> bool:
     return bool(said) and all(one.get("Finished") == "True" for one in said)
 
 
+@pytest.mark.modes("batch", "allocation", "external")
 def test_a_group_has_no_slurm_job_before_kueue_admits_it_and_is_one_gang_until_both_count_it_as_finished(
     queued: Stage,
 ) -> None:

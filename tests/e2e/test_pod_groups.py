@@ -70,6 +70,7 @@ def members(stage: Stage, group: str, count: int) -> list[PodRef]:
 @pytest.mark.parametrize(
     "group", ["scheduling.x-k8s.io", pytest.param("scheduling.volcano.sh", marks=pytest.mark.slow)]
 )
+@pytest.mark.modes("batch", "allocation", "external", slow=("24.11", "allocation", "external"))
 def test_the_pods_of_a_pod_group_wait_for_it_and_start_together(stage: Stage, reading: Site, group: str) -> None:
     pods = members(stage, group, 3)
     reading.elapse(3)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -159,6 +161,22 @@ async def test_an_error_comes_back_on_a_timer_that_no_event_shortens() -> None:
             await asyncio.sleep(1)
             server.add_node(f"new-{asyncio.get_running_loop().time()}")
         assert extender.times == [0, 1, 3, 7, 15]
+
+
+async def test_with_a_seed_each_back_off_is_drawn_no_shorter_than_the_real_one_and_the_same_again() -> None:
+    async def times(seed: int) -> list[float]:
+        async with a_cluster() as (server, extender, scheduler):
+            scheduler.rng = random.Random(seed)
+            began, extender.error = asyncio.get_running_loop().time(), "Slurm cannot be reached"
+            server.add_pod("p")
+            await asyncio.sleep(40)
+            return [at - began for at, _, _ in extender.filters[:5]]
+
+    drawn = await times(1)
+    assert await times(1) == pytest.approx(drawn, abs=0.01)
+    assert await times(2) != pytest.approx(drawn, abs=0.01)
+    waits = [later - earlier for earlier, later in pairwise(drawn)]
+    assert all(least < wait <= 1.5 * least + 0.01 for least, wait in zip((1, 2, 4, 8), waits, strict=True)), waits
 
 
 async def test_an_answer_other_than_200_and_an_unknown_node_are_errors() -> None:

@@ -395,11 +395,17 @@ KEEP = {"slurm-extender.io/on-node-failure": "keep"}
 
 async def test_edge_case_16_the_failure_of_a_node_ends_the_whole_gang(site: Site) -> None:
     async with site.running():
-        names = await running_gang(site)
+        slow = {STOP_FOR: "10"}
+        names = await running_gang(site, m0=slow, m1=slow, m2=slow)
         site.slurm.controller.set_down("n2")
+        await site.until(lambda: all("deletionTimestamp" in site.pod(name)["metadata"] for name in names), "their ends")
+        for name in names:
+            (cause,) = [one for one in site.pod(name)["status"]["conditions"] if one["type"] == "DisruptionTarget"]
+            assert (cause["reason"], cause["message"]) == ("SlurmNodeFailure", "Slurm job 1 lost a node.")
+            assert site.notes(name).count("Slurm job 1 lost a node.") == 1
         for name in names:
             await site.gone(name)
-        assert all(any("DOWN" in text or "node" in text for text in site.notes(name)) for name in names)
+        assert site.live_jobs() == []
 
 
 async def test_edge_case_16_a_gang_that_says_so_continues_without_the_node_that_failed(site: Site) -> None:

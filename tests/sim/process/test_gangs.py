@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 
 from extender.domain.gangs.labels import JOB_INDEX
-from extender.domain.wellknown import GANG, GANG_RANK, GANG_SIZE, GATE
+from extender.domain.wellknown import ALLOCATED_CONDITION, GANG, GANG_RANK, GANG_SIZE, GATE
 from simulator.cluster import simulated_cluster, three_nodes
-from simulator.kube.kubelet import RUN_FOR, STOP_FOR
+from simulator.kube.kubelet import FAIL_AFTER, RUN_FOR, STOP_FOR
 from simulator.kube.objects import Json
 from simulator.kube.pods import pod_key
 from simulator.kube.resources import JOBS
@@ -19,6 +19,14 @@ from tests.builders.gang_pods import an_owner, bound, gang, job_pods
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
+
+
+def allocated(site: Site, name: str) -> tuple[str, str]:
+    """Return reason and message of the condition that explains why a Pod waits; "" and "" without it."""
+    for one in site.pod(name)["status"].get("conditions", ()):
+        if one["type"] == ALLOCATED_CONDITION:
+            return one["reason"], one["message"]
+    return "", ""
 
 
 @pytest.mark.parametrize("gates", [(), (GATE,)])
@@ -43,26 +51,51 @@ async def test_edge_case_1_no_job_exists_before_all_pods_do_and_each_says_how_ma
         await asyncio.sleep(30)
         assert site.live_jobs() == []
         for name in names:
-            condition = next(
-                one for one in site.pod(name)["status"]["conditions"] if one["type"] == "slurm-extender.io/Allocated"
-            )
-            assert (condition["reason"], condition["message"]) == (
-                "GangIncomplete",
-                "2 of 3 Pods of gang ring exist.",
-            )
+            assert allocated(site, name) == ("GangIncomplete", "2 of 3 Pods of gang ring exist.")
         names += gang(site, range(2, 3), 3)
         for name in names:
             await site.bound(name)
 
 
+async def test_edge_case_5_a_gang_that_loses_a_pod_before_its_job_is_incomplete_again(site: Site) -> None:
+    async with site.running():
+        site.cordon("n1")
+        names = gang(site, range(3), 3)
+        await site.until(lambda: allocated(site, "ring-0")[0] == "NoSuitableNode", "a complete gang without a job")
+        site.kube.delete_pod("ring-1", grace_s=1)
+        incomplete = ("GangIncomplete", "2 of 3 Pods of gang ring exist.")
+        await site.until(lambda: allocated(site, "ring-0") == allocated(site, "ring-2") == incomplete, "the reason")
+        site.cordon("n1", False)
+        await asyncio.sleep(30)
+        assert site.jobs() == []
+        gang(site, range(1, 2), 3)
+        assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
+        assert len(site.jobs()) == 1
+
+
 async def test_edge_case_8_a_taint_on_one_node_after_the_grant_binds_no_member_before_it_goes(site: Site) -> None:
+    taint = {"key": "x", "value": "y", "effect": "NoSchedule"}
+    async with site.running():
+        site.scheduler.unreached = frozenset({"ring-0", "ring-1", "ring-2"})
+        names = gang(site, range(3), 3, gates=(GATE,))
+        await site.until(lambda: not any("schedulingGates" in site.pod(name)["spec"] for name in names), "the grant")
+        site.edit_node("n3", lambda node: node["spec"].update(taints=[taint]))
+        site.scheduler.reach_all()
+        await site.until(lambda: site.scheduler.status.binds >= 2, "two votes")
+        await asyncio.sleep(10)
+        assert bound(site, names) == 0
+        site.edit_node("n3", lambda node: node["spec"].pop("taints"))
+        assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
+        assert len(site.jobs()) == 1
+
+
+async def test_no_member_is_bound_while_the_nodes_are_full(site: Site) -> None:
     async with site.running():
         await site.fill()
         names = gang(site, range(3), 3, cpu="8")
         await asyncio.sleep(10)
         assert bound(site, names) == 0
-        for name in ("first-0", "first-1", "first-2"):
-            site.kube.delete_pod(name, grace_s=1)
+        site.free_all()
         for name in names:
             await site.bound(name)
 
@@ -119,10 +152,16 @@ async def test_edge_case_13_the_successor_of_a_failed_member_gets_its_slot_of_th
             await site.bound(name)
         jobs = [job.job_id for job in site.live_jobs()]
         node = site.node_of("ring-1")
+        site.edit_pod("ring-1", lambda pod: pod["metadata"]["annotations"].update({FAIL_AFTER: "1"}))
+        await site.until(lambda: site.pod("ring-1")["status"]["phase"] == "Failed", "its failure")
+        assert site.pod("ring-1")["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 1
+        await asyncio.sleep(20)
+        assert len(site.live_jobs()[0].nodes) == 3, "the slot was not kept"
         site.kube.delete_pod("ring-1", grace_s=1)
         await site.gone("ring-1")
         gang(site, range(1, 2), 3)
         assert await site.bound("ring-1") == node
+        assert bound(site, names) == 3
         assert [job.job_id for job in site.live_jobs()] == jobs
 
 
