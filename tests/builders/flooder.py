@@ -20,7 +20,7 @@ from extender.config.values import BindAddress
 
 ATTACKER = "127.0.0.2"
 MOST_SENT = 8 * 1024 * 1024
-"""More than the buffers of a connection's two sockets take while nobody reads."""
+"""More than the buffers of both sockets of a connection take while the listener does not read."""
 
 PAUSE_S = 0.1
 """Between two connections of one attacker."""
