@@ -35,7 +35,7 @@ Json = dict[str, Any]
 class AdmissionModel(BaseModel):
     """Base of the models; unknown fields are ignored."""
 
-    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True, frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class AdmissionRequest(AdmissionModel):

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-COMMANDS = ("certificates", "cli", "doctor", "kubectl", "sim", "uninstall")
+COMMANDS = ("cli", "doctor")
 """Packages of `extender` that run as commands of their own: what they keep ends with the command."""
 
 _GROWING = frozenset(

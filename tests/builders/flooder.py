@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -18,9 +19,17 @@ import uvloop
 from extender.config.values import BindAddress
 
 ATTACKER = "127.0.0.2"
-MOST_SENT = 64 * 1024 * 1024
+MOST_SENT = 8 * 1024 * 1024
+"""More than the buffers of both sockets of a connection take while the listener does not read."""
+
 PAUSE_S = 0.1
 """Between two connections of one attacker."""
+
+HELD_S = 0.5
+"""How long a connection is kept after its handshake."""
+
+HALF = 50_000
+"""Bytes of a head or body that never ends: more than half of what a listener of the tests takes of one request."""
 
 Send = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -70,12 +79,22 @@ async def endless_second_head(_reader: asyncio.StreamReader, writer: asyncio.Str
 
 
 async def half_head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"GET /livez HTTP/1.1\r\nHost: h\r\n")
+    writer.write(b"GET /livez HTTP/1.1\r\nHost: h\r\nX: " + b"a" * HALF)
     await reader.read()
 
 
 async def half_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(_POST + b"Content-Length: 60000\r\n\r\n" + b"a" * 50_000)
+    writer.write(_POST + b"Content-Length: 60000\r\n\r\n" + b"a" * HALF)
+    await reader.read()
+
+
+async def half_review(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Send the webhook the beginning of a Pod with many annotations."""
+    head = (
+        b"POST /admission/mutate HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n"
+    )
+    pod = b'{"request":{"uid":"u","operation":"CREATE","object":{"metadata":{"annotations":{' + b'"a":"b",' * HALF
+    writer.write(head + pod[:HALF])
     await reader.read()
 
 
@@ -107,7 +126,8 @@ async def _endlessly(writer: asyncio.StreamWriter, piece: bytes) -> None:
     for _ in range(MOST_SENT // len(piece)):
         writer.write(piece)
         await writer.drain()
-    raise AssertionError("64 MiB were taken")
+        await asyncio.sleep(0)  # a listener of the same loop reads what fits into the sockets
+    raise AssertionError(f"{MOST_SENT} bytes were taken")
 
 
 ENDLESS = (
@@ -119,7 +139,10 @@ ENDLESS = (
     endless_trailers,
     endless_second_head,
 )
-FLOODS = (*ENDLESS, half_head, half_body, silence, slow_reader, garbage, aborted_post)
+HOLDING = (half_head, half_body, half_review)
+"""Their bytes are held until the rest of the request comes."""
+
+FLOODS = (*ENDLESS, *HOLDING, silence, slow_reader, garbage, aborted_post)
 
 
 async def half_handshake(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -128,10 +151,26 @@ async def half_handshake(reader: asyncio.StreamReader, writer: asyncio.StreamWri
     await reader.read()
 
 
+async def full_handshake(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Make the handshake, and send nothing then."""
+    await writer.start_tls(_ANY_SERVER)
+    await asyncio.wait_for(reader.read(), HELD_S)
+
+
+def _any_server() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+_ANY_SERVER = _any_server()
+HANDSHAKES = (half_handshake, full_handshake)
+
+
 async def attack(at: BindAddress, send: Send) -> None:
     """Open one connection after the other, without an end."""
     while True:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, TimeoutError):
             async with connected(at) as (reader, writer):
                 await send(reader, writer)
         await asyncio.sleep(PAUSE_S)
@@ -139,7 +178,7 @@ async def attack(at: BindAddress, send: Send) -> None:
 
 async def main(name: str, port: int, count: int) -> None:
     """Attack with so many connections at a time."""
-    every = {send.__name__: send for send in (*FLOODS, half_handshake)}
+    every = {send.__name__: send for send in (*FLOODS, *HANDSHAKES)}
     at = BindAddress("127.0.0.1", port)
     attackers = [asyncio.create_task(attack(at, every[name])) for _ in range(count)]
     await asyncio.sleep(0.2)

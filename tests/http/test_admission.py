@@ -16,12 +16,14 @@ from extender.http.admission import router
 from extender.http.app import application
 from extender.runtime.log_throttle import LOG_INTERVAL_S
 from simulator.kube.objects import a_pod
+from tests.builders.hostile_server import memory_at_most
 from tests.builders.services import StillClock, client
 
 GATED = [{"op": "add", "path": "/spec/schedulingGates", "value": [{"name": GATE}]}]
 JOINED = [{"op": "add", "path": "/spec/schedulingGates/-", "value": {"name": GATE}}]
 
 
+JSON = {"Content-Type": "application/json"}
 TAINTS = (Taint(MANAGED_TAINT, "NoSchedule", "slurm"), Taint(NATIVE_JOB_TAINT, "NoExecute", "slurm"))
 
 
@@ -35,7 +37,7 @@ async def post(
     async with client(
         application([router(["slurm"], namespaces, max_body, StillClock(), tolerated=tolerated)])
     ) as http:
-        return await http.post(f"/admission/{route}?timeout=10s", json=body)
+        return await http.post(f"/admission/{route}?timeout=10s", content=json.dumps(body).encode(), headers=JSON)
 
 
 async def patch(
@@ -125,12 +127,65 @@ async def test_pods_that_cannot_be_read_are_a_line_a_minute_and_a_number() -> No
 async def test_a_uid_that_json_cannot_give_back_is_refused_or_given_back(uid: str, route: str) -> None:
     body = '{"request": {"operation": "CREATE", "object": {"metadata": {}, "spec": {}}, "uid": ' + uid + "}}"
     async with client(application([router(["slurm"], None, 1 << 20, StillClock())])) as http:
-        reply = await http.post(f"/admission/{route}", content=body.encode())
+        reply = await http.post(f"/admission/{route}", content=body.encode(), headers=JSON)
     assert reply.status_code == 400 or reply.json()["response"]["uid"] == json.loads(uid)
 
 
 async def test_a_body_that_is_too_large_is_not_read() -> None:
-    assert (await post({"request": {"uid": "u", "object": {"x": "y" * 5000}}}, max_body=1000)).status_code == 413
+    reply = await post({"request": {"uid": "u", "object": {"x": "y" * 5000}}}, max_body=1000)
+    assert reply.status_code == 413
+    assert reply.json() == {"error": "the body has more than 1000 bytes"}
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", ""])
+async def test_a_review_of_another_content_type_is_not_read(content_type: str) -> None:
+    """Browsers send these types to any address without asking first."""
+    async with client(application([router(["slurm"], None, 1 << 20, StillClock())])) as http:
+        reply = await http.post("/admission/mutate", content=b"{}", headers={"Content-Type": content_type})
+    assert reply.status_code == 415
+    assert "not application/json" in reply.json()["error"]
+
+
+def large(pod: Any, size: int) -> bytes:
+    """A review of this Pod, of so many bytes; a text of its first container is as long as that takes."""
+    review = {"request": {"uid": "u-1", "operation": "CREATE", "namespace": "default", "object": pod}}
+    pod["spec"]["containers"][0]["command"] = [""]
+    pod["spec"]["containers"][0]["command"][0] = "x" * (size - len(json.dumps(review)))
+    return json.dumps(review).encode()
+
+
+def with_annotations(count: int) -> Any:
+    return a_pod("web", annotations={f"a{number}": "" for number in range(count)})
+
+
+def with_tolerations(count: int) -> Any:
+    return with_spec(tolerations=[{"key": f"a{number}"} for number in range(count)])
+
+
+MOST = 4 * 1024 * 1024
+"""`http.maxRequestBytes`; the API server takes objects of up to 3 MiB."""
+
+LARGE = {
+    "one long text": (a_pod, 32),
+    "150,000 annotations": (lambda _: with_annotations(150_000), 64),
+    "150,000 tolerations": (lambda _: with_tolerations(150_000), 128),
+}
+"""Pods, and the MiB that an answer about one takes at most, of which the text itself is 4."""
+
+
+@pytest.mark.parametrize("route", ["mutate", "opt-in"])
+@pytest.mark.parametrize("name", LARGE)
+async def test_a_pod_as_large_as_a_request_may_be_is_answered_in_bounded_memory(name: str, route: str) -> None:
+    make, mebibytes = LARGE[name]
+    body = large(make("web"), MOST)
+    assert len(body) == MOST
+    clock = StillClock()
+    app = application([router(["slurm"], None, MOST, clock, tolerated=TAINTS)])
+    async with client(app) as http:
+        with memory_at_most(mebibytes * 2**20):
+            reply = await http.post(f"/admission/{route}", content=body, headers=JSON)
+        assert reply.json()["response"]["allowed"]
+        assert (await http.post(f"/admission/{route}", content=body + b" ", headers=JSON)).status_code == 413
 
 
 BOTH = [{"key": MANAGED_TAINT, "operator": "Exists"}, {"key": NATIVE_JOB_TAINT, "operator": "Exists"}]

@@ -94,8 +94,13 @@ def create(kube: Kubernetes, body: Any) -> int:
     return status
 
 
-def delete(kube: Kubernetes, name: str, grace_s: int | None = None, user: str = AUTHOR) -> tuple[int, Any]:
-    """A dry run."""
+def delete(
+    kube: Kubernetes, name: str, grace_s: int | None = None, user: str = AUTHOR, *, by_query: bool = False
+) -> tuple[int, Any]:
+    """A dry run. The API server reads the options of the query where there is no body."""
+    if by_query:
+        grace = "" if grace_s is None else f"&gracePeriodSeconds={grace_s}"
+        return kube.api("DELETE", f"{PODS}/{name}?dryRun=All{grace}", user=user)
     options: dict[str, Any] = {"dryRun": ["All"]} | ({} if grace_s is None else {"gracePeriodSeconds": grace_s})
     return kube.api("DELETE", f"{PODS}/{name}", options, user=user)
 
@@ -126,9 +131,13 @@ def test_pods_of_other_schedulers_have_the_grace_that_they_like(pods: Kubernetes
     assert delete(pods, "theirs", LONG)[0] == 200
 
 
-@pytest.mark.parametrize(("grace_s", "status"), [(LONG, 403), (3601, 403), (3600, 200), (0, 200), (None, 200)])
-def test_a_deletion_is_bounded(pods: Kubernetes, grace_s: int | None, status: int) -> None:
-    found, answer = delete(pods, "ours", grace_s)
+@pytest.mark.parametrize(
+    ("grace_s", "status"), [(LONG, 403), (3601, 403), (3600, 200), (0, 200), (None, 200), (-5, 200)]
+)
+@pytest.mark.parametrize("by_query", [False, True])
+def test_a_deletion_is_bounded(pods: Kubernetes, grace_s: int | None, status: int, by_query: bool) -> None:
+    """A grace below zero is one second before a policy sees it (`rest.BeforeDelete` of the API server)."""
+    found, answer = delete(pods, "ours", grace_s, by_query=by_query)
     assert found == status, answer
     if status == 403:
         assert "at most 3600 seconds" in answer["message"]
@@ -205,6 +214,7 @@ def forbidden(pods: Kubernetes) -> Iterator[Kubernetes]:
     [
         (AUTHOR, "ours", 0, 403),
         (AUTHOR, "ours", 1, 200),
+        (AUTHOR, "ours", -5, 200),
         (AUTHOR, "ours", None, 200),
         (AUTHOR, "waits", 0, 200),
         (AUTHOR, "waits", None, 200),
@@ -215,10 +225,11 @@ def forbidden(pods: Kubernetes) -> Iterator[Kubernetes]:
         (CONTROLLER, "ours", 0, 200),
     ],
 )
+@pytest.mark.parametrize("by_query", [False, True])
 def test_a_placed_pod_is_deleted_by_force_by_those_who_may(
-    forbidden: Kubernetes, user: str, name: str, grace_s: int | None, status: int
+    forbidden: Kubernetes, user: str, name: str, grace_s: int | None, status: int, by_query: bool
 ) -> None:
-    found, answer = delete(forbidden, name, grace_s, user)
+    found, answer = delete(forbidden, name, grace_s, user, by_query=by_query)
     assert found == status, answer
     if status == 403:
         assert "force-delete on pods of slurm-extender.io" in answer["message"]

@@ -399,7 +399,10 @@ async def test_an_administrator_lifts_the_hold_of_a_node_by_one_command(site: Si
         await site.until(lambda: site.drained() == [node] and not site.live_jobs(), "a hold", within=20)
         [said] = [text for text in site.notes(node) if "grace 3000 s" in text]
         assert "Pod default/web" in said
-        assert f"kubectl slurm release {node}" in said
+        assert said.endswith(
+            ". Slurm starts nothing there until its kubelet has reported after that grace. A restart of the kubelet "
+            f"ends what is left at once; then `kubectl slurm release {node}` ends the wait."
+        )
         if restart:
             die()
             release(site, node)

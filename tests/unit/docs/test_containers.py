@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.builders.containers import containers
+from tests.builders.containers import COMMANDS, containers
 
 
 def found_in(top: Path, text: str) -> list[str]:
@@ -56,3 +57,19 @@ def test_a_global_is_found_where_its_module_changes_it(tmp_path: Path) -> None:
 def test_a_cache_of_a_function_is_found(tmp_path: Path) -> None:
     text = "@functools.lru_cache(maxsize=8)\ndef f(a):\n    return a\n@cache\ndef g(a):\n    return a\n"
     assert found_in(tmp_path, text) == ["f", "g"]
+
+
+def test_every_package_that_is_left_out_exists_and_has_no_part_in_the_running_process() -> None:
+    """A package that is gone would leave out the next one of its name."""
+    extender = Path(__file__).parents[3] / "extender"
+    assert [name for name in COMMANDS if not (extender / name / "__init__.py").is_file()] == []
+    outside = {*COMMANDS, "__main__.py"}
+    inside = [path for path in extender.rglob("*.py") if path.relative_to(extender).parts[0] not in outside]
+    assert len(inside) > 100
+    imported = {
+        (str(path.relative_to(extender)), name)
+        for path in inside
+        for name in COMMANDS
+        if re.search(rf"^\s*(from|import) extender\.{name}\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert imported == set()

@@ -16,15 +16,21 @@ from tests.builders.defaults import job_defaults
 from tests.builders.pod_views import a_pod
 
 OWN = "slurm-extender.io/"
+BRIDGE = "slurmjob.slinky.slurm.net/"
+"""The one prefix whose keys are read from the owner of a Pod as well."""
+
 CLOSED = TranslationPolicy(nameable=Nameable())
 RESTRICTED = {"closed": "AllowGroups=bob", "high": "PriorityTier=9 above 1"}
 NOW = 1_000_500.0
 
 
 def faults(
-    policy: TranslationPolicy, annotations: Mapping[str, str], restricted: Mapping[str, str] = RESTRICTED
+    policy: TranslationPolicy,
+    annotations: Mapping[str, str],
+    restricted: Mapping[str, str] = RESTRICTED,
+    owners: Mapping[str, str] | None = None,
 ) -> tuple[str, ...]:
-    result = translate([a_pod(annotations=dict(annotations))], {}, policy, NOW, restricted=restricted)
+    result = translate([a_pod(annotations=dict(annotations))], owners or {}, policy, NOW, restricted=restricted)
     return result.faults if isinstance(result, TranslationRefused) else ()
 
 
@@ -54,6 +60,26 @@ def test_a_partition_that_is_restricted_is_refused_and_any_other_one_is_allowed(
     assert "PriorityTier=9" in faults(CLOSED, {OWN + "partition": "high"})[0]
     assert not faults(CLOSED, {OWN + "partition": "open"})
     assert not faults(CLOSED, {})
+
+
+@pytest.mark.parametrize(("partition", "reason"), [("closed", "AllowGroups=bob"), ("high", "PriorityTier=9")])
+def test_a_partition_that_is_restricted_is_refused_to_the_owner_of_a_pod_as_well(partition: str, reason: str) -> None:
+    [fault] = faults(CLOSED, {}, owners={BRIDGE + "partition": partition})
+    assert reason in fault
+    assert not faults(CLOSED, {}, owners={BRIDGE + "partition": "open"})
+
+
+@pytest.mark.parametrize("key", ["account", "qos", "reservation"])
+def test_an_owner_is_held_to_the_lists_of_the_site_as_well(key: str) -> None:
+    asked = {BRIDGE + key: "physics"}
+    assert faults(CLOSED, {}, owners=asked) == faults(CLOSED, asked) != ()
+
+
+@pytest.mark.parametrize("prefix", [OWN, "sunk.coreweave.com/"])
+def test_no_other_key_of_an_owner_names_a_partition(prefix: str) -> None:
+    result = translate([a_pod()], {f"{prefix}partition": "closed"}, CLOSED, NOW, guarded=GUARDED)
+    assert isinstance(result, Translated)
+    assert not result.request.partition
 
 
 def test_what_the_site_gives_unasked_may_be_named() -> None:
