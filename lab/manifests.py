@@ -26,8 +26,12 @@ RIGHTS = (
     "RoleBinding",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
+    "FlowSchema",
 )
-"""Kinds that say who may do what. What runs containers is left out: the lab runs the same programs as processes."""
+"""Kinds that say who may do what, and whose requests the API server serves first.
+
+Kinds that run containers are left out: the lab runs the same programs as processes.
+"""
 
 Document = dict[str, Any]
 

@@ -18,7 +18,7 @@ from lab.build_slurm import build as build_slurm
 from lab.build_slurm import release as release_named
 from lab.cache import cache_folder
 from lab.clock import elapsed, pause, wait_until
-from lab.credentials import EXTENDER
+from lab.credentials import EXTENDER, User
 from lab.errors import LabError
 from lab.extender import PROGRAM, Addresses, configuration, extender, log_entries
 from lab.kube import ETCD_FROM, Kubernetes
@@ -79,7 +79,8 @@ class Site(ManagedService):
 
     ``config`` is laid over the extender's configuration, group by group. ``topology`` is :func:`lab.topology.standard`
     of the release unless given. ``accounting`` is as for :class:`lab.slurm.Slurm`, ``kubernetes`` (a minor) and
-    ``audit`` as for :class:`lab.kube.Kubernetes`; ``api_options`` are those of its API server.
+    ``audit`` as for :class:`lab.kube.Kubernetes`; ``api_options`` are those of its API server, ``users`` its further
+    users.
     """
 
     slurm: Slurm
@@ -97,6 +98,7 @@ class Site(ManagedService):
         kubernetes: str = newest_minor(),
         audit: bool = False,
         api_options: ApiOptions = ApiOptions(),
+        users: Sequence[User] = (),
         manifests_folder: Path = manifests.BASE,
         workdir: Path | None = None,
     ) -> None:
@@ -107,6 +109,7 @@ class Site(ManagedService):
         self._minor = kubernetes
         self._audit = audit
         self._api_options = api_options
+        self._users = tuple(users)
         self._config = dict(config or {})
         self._manifests_folder = manifests_folder
         self._workdir = workdir
@@ -139,6 +142,7 @@ class Site(ManagedService):
     def _kubernetes(self, kubelets: Sequence[str] = ()) -> Kubernetes:
         return Kubernetes(
             version=self._minor,
+            users=self._users,
             audit=self._audit,
             feature_gates=self._api_options.feature_gates,
             runtime_config=self._api_options.runtime_config,

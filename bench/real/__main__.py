@@ -1,4 +1,8 @@
-"""`python -m bench.real [--quick] [--rounds N] [NAME ...]`: measure on the real parts, write `bench/results/*.json`."""
+"""`python -m bench.real [--quick] [--rounds N] [--print] [NAME ...]`: measure on the real parts.
+
+It writes `bench/results/*.json`, but not with `--quick` or `--print`. A quick try of one measurement:
+`python -m bench.real adversary --rounds 1 --print`.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +86,7 @@ def measure(found: Site, name: str, counts: Counts, alone: int) -> Json:
     }
 
 
-def _measure_all(names: Sequence[str], counts: Counts, external_nodes: int) -> list[str]:
+def _measure_all(names: Sequence[str], counts: Counts, external_nodes: int, *, only_print: bool) -> list[str]:
     """Measure one after the other on one site; return the names of those that failed or missed their goal."""
     failed: list[str] = []
     if not names:
@@ -97,7 +101,7 @@ def _measure_all(names: Sequence[str], counts: Counts, external_nodes: int) -> l
                     failed.append(name)
                     print(f"{name}: failed: {error!r}", flush=True)
                     continue
-                print(name, result if counts.quick else write(name, result), flush=True)
+                print(name, result if counts.quick or only_print else write(name, result), flush=True)
                 if "verdict" in result:
                     print(result["verdict"], flush=True)
                 if result.get("met") is False and not counts.quick:
@@ -109,9 +113,10 @@ def _measure_all(names: Sequence[str], counts: Counts, external_nodes: int) -> l
 
 def main() -> None:
     """Everything that is asked for, one after the other; what fails is told, and does not hold up the others."""
-    parser = argparse.ArgumentParser(prog="python -m bench.real", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.real", description="Measure on the real parts.")
     parser.add_argument("--quick", action="store_true", help="few rounds: shows that it runs, and writes nothing")
     parser.add_argument("--rounds", type=int, default=0, help="rounds of each arm in place of the usual 1 to 5")
+    parser.add_argument("--print", action="store_true", help="print the figures, and write nothing")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MEASUREMENTS)}; none: all")
     asked = parser.parse_args()
     unknown = set(asked.names) - MEASUREMENTS.keys()
@@ -122,8 +127,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # in order: no process is left
     names = [one for one in MEASUREMENTS if not asked.names or one in asked.names]
     counts = Counts(asked.quick, asked.rounds)
-    failed = _measure_all([one for one in names if one not in WIDE], counts, EXTERNAL_NODES)
-    failed += _measure_all([one for one in names if one in WIDE], counts, WIDE_NODES)
+    failed = _measure_all([one for one in names if one not in WIDE], counts, EXTERNAL_NODES, only_print=asked.print)
+    failed += _measure_all([one for one in names if one in WIDE], counts, WIDE_NODES, only_print=asked.print)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

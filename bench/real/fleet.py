@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from extender.domain.wellknown import GATE
+from lab.credentials import User
 from lab.manifests import render, scheduler_deployment, scheduler_profile
 from lab.pods import pod
 from lab.process import Daemon
@@ -32,6 +33,7 @@ node with slurmd and room for `ROOM`. None of them can preempt anybody."""
 
 ROOM = 100
 NARROW_ROOM = 200
+NARROW_NODES = ("narrow-0", "narrow-1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,9 @@ NODE_BYTES, POD_BYTES = 10_000, 5_000
 OURS, BARE, ALONE, NOBODY = "slurm", "bare", "alone", "nobody"
 """Names of schedulers: ours, the bare pipeline's, a kube-scheduler without an extender, and one that is not there."""
 
+AUTHOR, FLOODER = "alice", "mallory"
+"""Tenants, each with rights in the namespace alone that a measurement makes for it."""
+
 MODE = "slurm-extender.io/mode"
 PARTITION = "slurm-extender.io/partition"
 JOB_NAME = "slurm-extender.io/job-name"
@@ -66,7 +71,7 @@ def fleet(external_nodes: int = EXTERNAL_NODES) -> Topology:
     """Only on the contested nodes does anybody preempt."""
     external = tuple(SlurmNode(f"ext-{number:03d}") for number in range(external_nodes))
     with_slurmd = tuple(SlurmNode(f"node-{number}", gpus=GPUS) for number in range(NODES_WITH_SLURMD))
-    narrow = tuple(SlurmNode(f"narrow-{number}", cpus=NARROW_ROOM // 2) for number in range(2))
+    narrow = tuple(SlurmNode(name, cpus=NARROW_ROOM // len(NARROW_NODES)) for name in NARROW_NODES)
     turnover = SlurmNode("turnover-0", cpus=ROOM)
     read, signalled = (SlurmNode(one.node, cpus=one.cpus) for one in (READ, SIGNALLED))
     return Topology(
@@ -107,7 +112,8 @@ def site(external_nodes: int = EXTERNAL_NODES) -> Iterator[Site]:
         "gangs": {"unfenced": "allow"},  # nothing runs on these nodes that a fence could hold
         "observability": {"logLevel": "info"},
     }
-    with Site(RELEASE, topology=fleet(external_nodes), config=config) as found:
+    tenants = [User(AUTHOR), User(FLOODER)]
+    with Site(RELEASE, topology=fleet(external_nodes), config=config, users=tenants) as found:
         for node in found.topology.kube_nodes:
             found.patch_node(node.name, {"metadata": {"annotations": {PADDING: "x" * NODE_BYTES}}})
         yield found

@@ -15,7 +15,7 @@ from bench.real.fleet import a_pod
 from bench.real.jobs import together
 from extender.domain.wellknown import GATE, JOB_ID
 from extender.kube.connection import MERGE_PATCH, STRATEGIC_PATCH, ApiConnection, connect
-from extender.kube.errors import ApiUnavailable, NotFound
+from extender.kube.errors import ApiUnavailable, NotFound, Throttled
 from lab.clock import now
 
 PODS = "/api/v1/pods"
@@ -26,6 +26,9 @@ AGAIN_S = 0.01
 CREATING = 16
 """Pods that are being created at a time."""
 
+THROTTLED_S = 1.0
+"""Before a throttled request is repeated where the API server does not say when; client-go waits as long."""
+
 
 @dataclass(slots=True)
 class Life:
@@ -33,6 +36,12 @@ class Life:
 
     created: float = 0.0
     """When its creation was about to be sent."""
+
+    accepted: float = 0.0
+    """When the API server answered that it has created it."""
+
+    shown: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    """When the watch first showed it."""
 
     bound: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     ending: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -48,8 +57,10 @@ class Life:
     named: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     """When the Pod was seen to say its job."""
 
-    seen: bool = False
-    """Whether the watch has shown the Pod."""
+    @property
+    def seen(self) -> bool:
+        """Whether the watch has shown the Pod."""
+        return self.shown.done()
 
 
 @dataclass(slots=True)
@@ -63,6 +74,15 @@ class Load:
     nodes: set[str] = field(default_factory=set)
     """Every node that any of them was bound to."""
 
+    patient: bool = False
+    """Repeat creations and deletions that the API server throttles, as client-go does."""
+
+    request_s: float = 10.0
+    """Within which a creation or deletion must be answered."""
+
+    throttled: int = 0
+    """Answers 429 to them."""
+
     async def create(
         self, scheduler: str, settings: Mapping[str, str], *, gated: bool, spec: Mapping[str, Any] | None = None
     ) -> str:
@@ -72,7 +92,8 @@ class Load:
         body = a_pod(name, self.namespace, scheduler, settings, gated=gated, spec=spec)
         life = self.lives[name] = Life()
         life.created = now()
-        await self.kube.request("POST", f"/api/v1/namespaces/{self.namespace}/pods", body=body)
+        await self._write("POST", f"/api/v1/namespaces/{self.namespace}/pods", body=body)
+        life.accepted = now()
         return name
 
     async def burst(self, count: int, scheduler: str, settings: Mapping[str, str], *, gated: bool) -> list[str]:
@@ -99,7 +120,7 @@ class Load:
     async def delete(self, name: str, *, grace_s: int | None = None) -> None:
         """Delete one, with its own grace or with this one."""
         query = {} if grace_s is None else {"gracePeriodSeconds": str(grace_s)}
-        await self.kube.request("DELETE", f"/api/v1/namespaces/{self.namespace}/pods/{name}", query=query)
+        await self._write("DELETE", f"/api/v1/namespaces/{self.namespace}/pods/{name}", query=query)
 
     async def evict(self, name: str) -> None:
         """Ask for the end of one as disruption budgets allow it."""
@@ -111,6 +132,18 @@ class Load:
         await together([partial(self._end, name) for name in self.lives], CREATING)
         await asyncio.gather(*(life.gone for life in self.lives.values()))
         self.lives.clear()
+
+    async def _write(self, method: str, path: str, *, body: Any = None, query: Mapping[str, str] | None = None) -> None:
+        while True:
+            try:
+                await self.kube.request(method, path, body=body, query=query, timeout_s=self.request_s)
+            except Throttled as error:
+                self.throttled += 1
+                if not self.patient:
+                    raise
+                await asyncio.sleep(error.retry_after_s or THROTTLED_S)
+            else:
+                return
 
     async def _end(self, name: str) -> None:
         life = self.lives[name]
@@ -125,11 +158,11 @@ class Load:
         life = self.lives.get(pod["metadata"]["name"])
         if life is None:
             return
-        life.seen = True
         if node := pod["spec"].get("nodeName"):
             self.nodes.add(node)
         life.job_id = int((pod["metadata"].get("annotations") or {}).get(JOB_ID, 0))
         for seen, future in (
+            (True, life.shown),
             (bool(pod["spec"].get("nodeName")), life.bound),
             (life.job_id > 0, life.named),
             ("deletionTimestamp" in pod["metadata"], life.ending),
@@ -150,13 +183,13 @@ class Load:
                         change = json.loads(line)
                         version = change["object"]["metadata"]["resourceVersion"]
                         self._changed(change["type"], change["object"], seen)
-            except ApiUnavailable:
+            except (ApiUnavailable, Throttled):
                 await asyncio.sleep(AGAIN_S)
 
 
 @asynccontextmanager
 async def load(kubeconfig: str, namespace: str) -> AsyncIterator[Load]:
-    """Watches as long as it is open; a watch that breaks is taken up again where it was."""
+    """Watch as long as it is open; resume a watch that breaks where it was."""
     kube = await connect(kubeconfig, environ=os.environ)
     try:
         async with load_on(kube, namespace) as found:

@@ -168,7 +168,7 @@ async def _finishing(bench: Bench) -> Json:
 
 async def _adversary(bench: Bench) -> Json:
     rounds, count = bench.counts.of_rounds(5), bench.counts.some(100, 10)
-    return await measure_adversary(bench.load, bench.slurm, bench.site, parts=bench.parts, rounds=rounds, count=count)
+    return await measure_adversary(bench.slurm, bench.site, parts=bench.parts, rounds=rounds, count=count)
 
 
 async def _cost(bench: Bench) -> Json:

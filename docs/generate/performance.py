@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from docs.generate.flood import flood_lines
 from docs.generate.marked import renewed
 from docs.generate.performance_rows import ROWS, Json, Row, Shown
 
@@ -33,6 +34,8 @@ def render(found: Mapping[str, Json]) -> str:
     sources = list(dict.fromkeys(row.source for row in ROWS if row.source in found))
     if "flat" in found:
         lines += ["", *_plot(found["flat"])]
+    if "adversary" in found:
+        lines += ["", *flood_lines(found["adversary"])]
     if sources:
         lines += ["", "| result | command | rounds, counts | parts | machine | date |", "|---|---|---|---|---|---|"]
         lines += [_origin(name, found[name]) for name in sources]

@@ -164,6 +164,12 @@ def _flooded_floors(found: Json) -> Shown:
     return Shown("", "", each, None)
 
 
+def _flooded_kube_scheduler(found: Json) -> Shown:
+    ratios = found["ratios_of_kube_scheduler_flooded_alone"]
+    each = ", ".join(f"{one:.2f}" for one in ratios)
+    return Shown("", f"rounds: {each}", f"{found['ratio_of_kube_scheduler_flooded_alone']:.2f}", None)
+
+
 def _flooded_beside(found: Json) -> Shown:
     each = ", ".join(f"{one:.2f}" for one in found["ratios_beside_kube_scheduler_alone"])
     ratio = found["ratio_beside_kube_scheduler_alone"]
@@ -323,6 +329,12 @@ ROWS = (
         _flooded_beside,
     ),
     Row("the same: parts of it, p95 flooded / quiet", "reported", "adversary", _flooded_floors),
+    Row(
+        "the same flood at a kube-scheduler without an extender: its Pods, p95 flooded / quiet",
+        "reported",
+        "adversary",
+        _flooded_kube_scheduler,
+    ),
     Row("the same: Slurm nodes drained where the flood has no Pod", "0", "adversary", _drained_elsewhere),
     Row("CPU of a placed Pod at 1, 2, 4, 8 times waiting, running, nodes", "± 20 %", "flat", _flat),
 )

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from extender.kube.lease import NODE_LEASES
+from lab.credentials import EXTENDER, default_users, service_account
+from lab.manifests import RIGHTS
 from tests.builders.kustomize import of_kind, pod_spec, render
 
 DEPLOYMENTS = ["slurm-extender", "slurm-scheduler"]
@@ -52,6 +54,40 @@ def test_no_role_has_a_wildcard_or_sees_secrets() -> None:
             for (group, resource), verbs in rights(role).items():
                 assert "*" not in {group, resource, *verbs}
                 assert resource.partition("/")[0] not in {"secrets", "configmaps", "serviceaccounts"}
+
+
+BUILT_IN = {"kube-scheduler": 800, "service-accounts": 9000}
+"""Precedence of FlowSchemas of Kubernetes (`apiserver/pkg/apis/flowcontrol/bootstrap/default.go`)."""
+
+
+def test_every_request_of_both_programs_has_the_priority_of_kubernetes_own_scheduler() -> None:
+    [schema] = of_kind("FlowSchema").values()
+    spec = schema["spec"]
+    assert spec["priorityLevelConfiguration"]["name"] == "workload-high"
+    # A flow of each: a burst of one delays the other as little as any other user of the level.
+    assert spec["distinguisherMethod"]["type"] == "ByUser"
+    # A lower number wins: without this schema the one of all ServiceAccounts has them, in the level of tenants' own.
+    assert BUILT_IN["kube-scheduler"] < spec["matchingPrecedence"] < BUILT_IN["service-accounts"]
+    [rule] = spec["rules"]
+    named = {(one["serviceAccount"]["namespace"], one["serviceAccount"]["name"]) for one in rule["subjects"]}
+    assert named == {("slurm-extender", pod_spec(name)["serviceAccountName"]) for name in DEPLOYMENTS}
+    [every] = rule["resourceRules"]
+    assert every == {
+        "apiGroups": ["*"],
+        "resources": ["*"],
+        "verbs": ["*"],
+        "clusterScope": True,
+        "namespaces": ["*"],
+    }
+
+
+def test_the_lab_gives_its_extender_the_same_priority() -> None:
+    assert "FlowSchema" in RIGHTS
+    [rule] = of_kind("FlowSchema")["slurm-extender"]["spec"]["rules"]
+    accounts = [one["serviceAccount"] for one in rule["subjects"]]
+    names = {service_account(one["namespace"], one["name"]).name for one in accounts}
+    assert EXTENDER in names
+    assert names <= {user.name for user in default_users()}
 
 
 def test_bindings_name_roles_and_accounts_that_exist() -> None:

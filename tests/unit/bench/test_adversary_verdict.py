@@ -11,6 +11,7 @@ from bench.real.adversary import verdict
     ("ratio", "beside", "elsewhere", "goal", "criterion"),
     [
         (1.9, 1.1, 0, ": met, 1.90 times", ": met, 1.10 times, 0 nodes"),
+        (1.9, 2.1, 0, ": met, 1.90 times", ": met, 2.10 times, 0 nodes"),
         (32.2, 1.2, 0, ": NOT met, 32.20 times", ": met, 1.20 times, 0 nodes"),
         (32.2, 2.1, 0, ": NOT met, 32.20 times", ": NOT met, 2.10 times, 0 nodes"),
         (1.9, 1.1, 1, ": met, 1.90 times", ": NOT met, 1.10 times, 1 nodes"),
