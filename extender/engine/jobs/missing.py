@@ -62,7 +62,7 @@ class MissingJobTracker:
         alive: Callable[[], int],
     ) -> None:
         self._guard = guard
-        self._dry_run = guard.options.dry_run
+        self._dry_run = guard.dry_run
         self.count = OrphanCount()
         self._clock = clock
         self._events = events
