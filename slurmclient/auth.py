@@ -112,7 +112,7 @@ class MintedToken:
             raise ValueError(f"lifetime_s={lifetime_s}: a token must live for at least 4 seconds")
         if not user:
             raise ValueError("user='': a token needs the name of a Slurm user")
-        # PyJWT imports cryptography, which takes long to load, and which processes with other tokens do not need.
+        # PyJWT imports cryptography where it is installed. That takes long, and HS256 does not need it.
         from jwt import encode  # noqa: PLC0415
 
         self._encode = encode

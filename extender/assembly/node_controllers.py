@@ -67,7 +67,7 @@ class NodeControllers:
             engine,
             self.controller,
             clock,
-            config.nodes.drain.rules,
+            config.nodes.drain,
             kube_node=informers.nodes.named,
             slurmds=informers.pods.slurmds_of,
         )

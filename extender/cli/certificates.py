@@ -12,6 +12,11 @@ import click
 
 from extender.config.values import read_duration
 
+WITHOUT_CRYPTOGRAPHY = (
+    "certificates cannot be created: the package cryptography is not installed. "
+    "Run `pip install 'slurm-extender[certificates]'`."
+)
+
 
 @click.command(short_help="Create or renew the certificates")
 @click.option(
@@ -45,8 +50,13 @@ def certificates(namespace: str, names: tuple[str, ...], overlap: str, out: Path
       slurm-extender generate certificates --dry-run
       slurm-extender generate certificates --out certificates/
     """
-    # Only here: nothing else needs the packages behind it.
-    from extender.certificates import command  # noqa: PLC0415
+    # Only here: nothing else needs cryptography, which an installation may lack.
+    try:
+        from extender.certificates import command  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "cryptography":
+            raise
+        raise click.ClickException(WITHOUT_CRYPTOGRAPHY) from error
     from extender.certificates.renewal import LONGEST_OVERLAP, RenewalOptions, checked_name, checked_namespace  # noqa: PLC0415
 
     try:

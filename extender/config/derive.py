@@ -6,7 +6,7 @@ from extender.config.document import ExtenderConfiguration
 from extender.config.kubernetes import ForeignPodsMode
 from extender.domain.foreign_pods.foreign_pod import ForeignPodPolicy
 from extender.domain.jobs.job import RunAs
-from extender.domain.nodes.external_nodes import ExternalRules, FeatureRule, TopologyRule
+from extender.domain.nodes.external_nodes import ExternalRules, TopologyRule
 from extender.domain.nodes.marks import MarkRules, owner_of_marks
 from extender.domain.placeholder import Timing
 from extender.domain.pods.requests import CLASS_RESOURCE
@@ -80,7 +80,7 @@ def foreign_pod_policy(configuration: ExtenderConfiguration) -> ForeignPodPolicy
     return ForeignPodPolicy(
         translation=translation_policy(configuration),
         schedulers=frozenset({configuration.scheduler.name}),
-        ignored=tuple(one.rule for one in given.ignore),
+        ignored=given.ignore,
         daemons=given.include_daemon_sets,
     )
 
@@ -91,9 +91,9 @@ def external_rules(configuration: ExtenderConfiguration) -> ExternalRules:
     if given is None:
         return ExternalRules()
     return ExternalRules(
-        selector=given.selector.selector,
+        selector=given.selector,
         node_sets=given.node_sets,
-        features=tuple(FeatureRule(one.label, one.feature, one.value, one.node_set) for one in given.features),
+        features=given.features,
         topologies=tuple(TopologyRule(one.topology, one.labels, one.under or "") for one in given.topology),
         translation=translation_policy(configuration),
         schedulers=frozenset({configuration.scheduler.name}),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from typing import Annotated
 
+from pydantic import AfterValidator, Field, PlainSerializer
+
+from extender.config.domain_groups import InDocument
 from extender.config.values import Group, Text
-from extender.domain.devices.cpu_order import read_order
+from extender.domain.devices.cpu_order import cpuset_text, read_order
 from extender.domain.devices.device_map import CpuLine, DeviceLine, DeviceMap
 
 
@@ -37,39 +40,38 @@ class DeviceMapping(Group):
         return DeviceLine(self.gres, self.driver, classes, self.pool, self.match.attribute or "", self.match.name or "")
 
 
-class CpuMapping(Group):
+def _read_reserved(text: str | None) -> frozenset[int]:
+    return frozenset(read_order(text)) if text else frozenset()
+
+
+def _write_reserved(cpus: frozenset[int]) -> str | None:
+    return cpuset_text(cpus) or None
+
+
+class _CpuMapping:
     """The CPUs of Guaranteed Pods."""
 
-    driver: Text = Field("dra.cpu", description="Driver that publishes the CPUs of a Node as one device.")
+    driver: Text = Field(description="Driver that publishes the CPUs of a Node as one device.")
     device_classes: tuple[Text, ...] = Field(
-        ("dra.cpu",),
         description="DeviceClasses whose device is all CPUs of a Node.",
         min_length=1,
     )
-    pool: Text = Field("{node}", description="Pool of the device; `{node}` is the name of the Node.")
-    device: Text = Field("cpudevmachine", description="Name of the device; dra-driver-cpu needs `groupBy: machine`.")
-    reserved: Text | None = Field(
+    pool: Text = Field(description="Pool of the device; `{node}` is the name of the Node.")
+    device: Text = Field(description="Name of the device; dra-driver-cpu needs `groupBy: machine`.")
+    reserved: Annotated[Text | None, AfterValidator(_read_reserved), PlainSerializer(_write_reserved)] = Field(
         None,
+        validate_default=True,
         description="Linux CPUs that the driver gives to no container, as its `reservedCPUs`: `0-1`. Slurm must not "
         "allocate them either (`CpuSpecList` in slurm.conf); external nodes have none of them.",
     )
 
-    @field_validator("reserved")
-    @classmethod
-    def _readable(cls, text: str | None) -> str | None:
-        if text:
-            read_order(text)
-        return text
 
-    def line(self) -> CpuLine:
-        """Return the same for the domain."""
-        reserved = frozenset(read_order(self.reserved)) if self.reserved else frozenset[int]()
-        return CpuLine(self.driver, frozenset(self.device_classes), self.pool, self.device, reserved)
+CpuMapping = Annotated[CpuLine, InDocument(_CpuMapping)]
 
 
-def device_map(lines: tuple[DeviceMapping, ...], cpus: CpuMapping | None = None) -> DeviceMap:
+def device_map(lines: tuple[DeviceMapping, ...], cpus: CpuLine | None = None) -> DeviceMap:
     """Return the map of all lines. Raises `ValueError` for two lines with one DeviceClass."""
-    return DeviceMap(tuple(line.line() for line in lines), None if cpus is None else cpus.line())
+    return DeviceMap(tuple(line.line() for line in lines), cpus)
 
 
 def checked(lines: tuple[DeviceMapping, ...]) -> tuple[DeviceMapping, ...]:

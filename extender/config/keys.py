@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from extender.config.document import ExtenderConfiguration
+from extender.config.domain_groups import DocumentSchema
 from extender.config.pod_policy import PodPolicyDocument
 from extender.config.values import ALLOWED_BY_FORMAT
 
@@ -75,7 +76,8 @@ class KeyBook:
     @cached_property
     def json_schema(self) -> Mapping[str, Any]:
         """Return the JSON schema of the document."""
-        return {"$schema": "https://json-schema.org/draft/2020-12/schema", **self._model.model_json_schema()}
+        schema = self._model.model_json_schema(schema_generator=DocumentSchema)
+        return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
     @cached_property
     def keys(self) -> Mapping[KeyPath, Key]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from extender.config.domain_groups import InDocument
 from extender.config.values import Group, Text, of_form
-from extender.domain.foreign_pods.foreign_pod import ForeignPodOptions, ForeignPodRule
+from extender.domain.foreign_pods.foreign_pod import DAEMONS, ForeignPodOptions, ForeignPodRule
 from extender.domain.translation import forms
 
 
@@ -99,27 +100,25 @@ class ForeignPodsMode(StrEnum):
     JOBS = "jobs"
 
 
-class Ignored(Group):
+class _Ignored:
     """Pods that Slurm holds nothing for: those of which all is true that is given."""
 
-    namespace: Text | None = Field(None, description="Their namespace.")
+    namespace: Text | None = Field(description="Their namespace.")
     owner_kind: Text | None = Field(
-        None, description="What controls them: `DaemonSet`, or `Node` for static Pods; other kinds are not known."
+        description="What controls them: `DaemonSet`, or `Node` for static Pods; other kinds are not known."
     )
-    scheduler: Text | None = Field(None, description="Their `schedulerName`.")
+    scheduler: Text | None = Field(description="Their `schedulerName`.")
 
-    @model_validator(mode="after")
-    def _says_something(self) -> Self:
-        if not (self.namespace or self.owner_kind or self.scheduler):
-            raise ValueError("is empty: set namespace, ownerKind or scheduler")
-        if self.owner_kind not in {None, "DaemonSet", "Node"}:
-            raise ValueError(f"ownerKind is {self.owner_kind}: it must be DaemonSet or Node")
-        return self
 
-    @property
-    def rule(self) -> ForeignPodRule:
-        """Return the same for the domain."""
-        return ForeignPodRule(self.namespace or "", self.owner_kind or "", self.scheduler or "")
+def _selects_some(rule: ForeignPodRule) -> ForeignPodRule:
+    if rule == ForeignPodRule():
+        raise ValueError("is empty: set namespace, ownerKind or scheduler")
+    if rule.owner_kind not in {None, *DAEMONS}:
+        raise ValueError(f"ownerKind is {rule.owner_kind}: it must be DaemonSet or Node")
+    return rule
+
+
+Ignored = Annotated[ForeignPodRule, InDocument(_Ignored), AfterValidator(_selects_some)]
 
 
 class ForeignPods(Group):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, PlainSerializer, StringConstraints, model_validator
 
-from extender.config.values import Duration, Group, LabelSelector, Text
+from extender.config.domain_groups import InDocument
+from extender.config.selectors import LabelSelector
+from extender.config.values import Duration, Group, Text
 from extender.domain.nodes.causes import DrainRules, TaintRule
 from extender.domain.nodes.external_nodes import VALUE, FeatureRule, SettleDelays
 from extender.domain.nodes.mapping import Pairing
@@ -30,62 +32,54 @@ _TAINT = re.compile(r"([^\s=:]+)(?:=([^\s=:]*))?(?::(NoSchedule|PreferNoSchedule
 _CONDITION = re.compile(r"([^\s=]+)(?:=(True|False|Unknown))?")
 
 
-def _check_taint(value: str) -> str:
-    if not _TAINT.fullmatch(value):
+def _read_taint(text: str) -> TaintRule:
+    found = _TAINT.fullmatch(text)
+    if found is None:
         raise ValueError("must be KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT, as kubectl taint writes it")
-    return _reject_marks(value)
+    return TaintRule(_no_mark(found[1]), found[2] or "", found[3] or "")
 
 
-def _check_condition(value: str) -> str:
-    if not _CONDITION.fullmatch(value):
+def _read_condition(text: str) -> tuple[str, str]:
+    found = _CONDITION.fullmatch(text)
+    if found is None:
         raise ValueError("must be TYPE or TYPE=STATUS, where STATUS is True, False or Unknown")
-    return _reject_marks(value)
+    return _no_mark(found[1]), found[2] or "True"
 
 
-def _reject_marks(value: str) -> str:
+def _no_mark(key: str) -> str:
     """Refuse marks that extenders write on Nodes, and what Kubernetes makes of them (`domain.nodes.marks`)."""
-    if is_mark(re.split("[=:]", value)[0]):
+    if is_mark(key):
         raise ValueError(
             "never counts: it must not begin with slurm-extender.io/, which an extender writes for Slurm's sake, nor "
             "be node.kubernetes.io/unschedulable, for which there is nodes.drain.cordoned"
         )
-    return value
+    return key
 
 
+_Taint = Annotated[str, AfterValidator(_read_taint), PlainSerializer(lambda rule: rule.text, return_type=str)]
+_Condition = Annotated[str, AfterValidator(_read_condition), PlainSerializer("=".join, return_type=str)]
 Effect = Literal["NoSchedule", "NoExecute"]
 
 
-class Drain(Group):
+class _Drain:
     """States of a Node that drain its Slurm node for as long as they last. Drains of others stay."""
 
-    cordoned: bool = Field(True, description="It is cordoned, and not by an extender (`nodes.unavailableCordon`).")
-    not_ready_after: Duration | None = Field(30.0, description="It is not Ready for this time; null: ignored.")
-    deleted: bool = Field(
-        True,
+    cordoned = Field(description="It is cordoned, and not by an extender (`nodes.unavailableCordon`).")
+    not_ready_after: Duration | None = Field(description="It is not Ready for this time; null: ignored.")
+    deleted = Field(
         description="It was deleted, and no other Node is that Slurm node. Turn it off if Slurm continues to use "
         "such machines alone.",
     )
-    slurmd: bool = Field(True, description="Its slurmd Pod (slurmdPods) ends, is gone, or is not Ready.")
-    taints: tuple[Annotated[str, AfterValidator(_check_taint)], ...] = Field(
-        (), description="It has one of these taints: KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT."
+    slurmd = Field(description="Its slurmd Pod (slurmdPods) ends, is gone, or is not Ready.")
+    taints: tuple[_Taint, ...] = Field(
+        description="It has one of these taints: KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT."
     )
-    conditions: tuple[Annotated[str, AfterValidator(_check_condition)], ...] = Field(
-        (), description="It has one of these conditions: TYPE, which is TYPE=True, or TYPE=STATUS."
+    conditions: tuple[_Condition, ...] = Field(
+        description="It has one of these conditions: TYPE, which is TYPE=True, or TYPE=STATUS."
     )
 
-    @property
-    def rules(self) -> DrainRules:
-        """Return the same for the domain."""
-        taints = [found.groups("") for each in self.taints if (found := _TAINT.fullmatch(each))]
-        conditions = [found.groups("True") for each in self.conditions if (found := _CONDITION.fullmatch(each))]
-        return DrainRules(
-            cordoned=self.cordoned,
-            not_ready_s=self.not_ready_after,
-            deleted=self.deleted,
-            slurmd=self.slurmd,
-            taints=tuple(TaintRule(*each) for each in taints),
-            conditions=tuple((kind, status) for kind, status in conditions),
-        )
+
+Drain = Annotated[DrainRules, InDocument(_Drain)]
 
 
 class ManagedTaint(Group):
@@ -123,19 +117,21 @@ def _check_feature(value: str) -> str:
     return value
 
 
-class Feature(Group):
+class _Feature:
     """One line of the map from labels of Nodes to features of their nodes in Slurm."""
 
     label: Text = Field(description="Key of the label.")
-    value: str | None = Field(None, description="Only with this value; unset: with any.")
+    value = Field(description="Only with this value; unset: with any.")
     feature: Annotated[Text, AfterValidator(_check_feature)] = Field(
         description=f"The feature. `{VALUE}` is the label's value.",
     )
-    node_set: bool = Field(
-        False,
+    node_set = Field(
         description="slurm.conf has a NodeSet of it: when a Node gets or loses it, its node is emptied and made again, "
         "since Slurm works out node sets when a node is made and at `scontrol reconfigure` alone.",
     )
+
+
+Feature = Annotated[FeatureRule, InDocument(_Feature)]
 
 
 UnitName = Annotated[Text, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+$")]
@@ -199,7 +195,7 @@ class NodeSettings(Group):
     NodeHostname.
     """
 
-    drain: Drain = Field(Drain(), description="Causes for which the Slurm node of a Node is drained.")
+    drain: Drain = Field(DrainRules(), description="Causes for which the Slurm node of a Node is drained.")
     managed_taint: ManagedTaint = Field(
         ManagedTaint(),
         description="Keep Pods of other schedulers off the Nodes of Slurm by the taint `slurm-extender.io/managed`.",

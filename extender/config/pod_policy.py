@@ -6,11 +6,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from extender.config.domain_groups import InDocument
 from extender.config.jobs import Defaults, Person, Word
-from extender.config.values import Duration, Group, LabelSelector, Text, of_form
-from extender.domain.jobs.job import Mode
+from extender.config.selectors import LabelSelector
+from extender.config.values import Duration, Group, Text, of_form
 from extender.domain.policy.job_defaults import JobDefaults
-from extender.domain.policy.tenancy import ANY
+from extender.domain.policy.tenancy import ANY, Allowed, ClassValues, JobOwner, PodMatch, Range
 from extender.domain.translation import forms
 
 
@@ -37,78 +38,81 @@ UserOrAll = Annotated[str, AfterValidator(_user_or_all)]
 Sharing = Annotated[str, BeforeValidator(_sharing_word)]
 
 
-class MatchSettings(Group):
+class _MatchSettings:
     """Selects the Pods that meet all configured conditions; without a condition, all Pods."""
 
-    namespaces: tuple[Pattern, ...] | None = Field(
-        None, description="Names of namespaces; each `*` matches any characters."
-    )
-    namespace_selector: LabelSelector | None = Field(None, description="Labels of the Namespace.")
+    namespaces: tuple[Pattern, ...] | None = Field(description="Names of namespaces; each `*` matches any characters.")
+    namespace_selector: LabelSelector | None = Field(description="Labels of the Namespace.")
     pod_selector: LabelSelector | None = Field(
-        None,
         description="Labels of the Pod. Its author writes them, so grant by them only permissions for all authors of "
         "the namespace.",
     )
     service_accounts: tuple[Pattern, ...] | None = Field(
-        None,
         description="Names of ServiceAccounts; each `*` matches any characters. Users with the right to create Pods in "
         "a namespace can use all of its ServiceAccounts.",
     )
 
 
-class NumberBounds(Group):
+MatchSettings = Annotated[PodMatch, InDocument(_MatchSettings)]
+
+
+class _NumberBounds:
     """Bounds of a number; each is optional."""
 
-    at_least: int | None = Field(None, description="Smallest allowed number.")
-    at_most: int | None = Field(None, description="Largest allowed number.")
+    at_least = Field(description="Smallest allowed number.")
+    at_most = Field(description="Largest allowed number.")
 
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
-            raise ValueError(f"atLeast is {self.at_least} and atMost {self.at_most}: it must be at most that")
-        return self
+
+def _ordered(bounds: Range) -> Range:
+    if bounds.at_least is not None and bounds.at_most is not None and bounds.at_least > bounds.at_most:
+        raise ValueError(f"atLeast is {bounds.at_least} and atMost {bounds.at_most}: it must be at most that")
+    return bounds
+
+
+NumberBounds = Annotated[Range, InDocument(_NumberBounds), AfterValidator(_ordered)]
 
 
 _LEFT = "`*` matches any characters, an empty text a Pod that leaves the choice to Slurm."
 
 
-class Allow(Group):
+class _Allow:
     """Values that Pods may set. Unset keys restrict nothing, except users, groups and priority: for these `jobs.allow`
     of the configuration applies, which is empty by default. An empty list allows no value.
     """
 
-    account: tuple[str, ...] | None = Field(None, description=f"Accounts. {_LEFT}")
-    partition: tuple[str, ...] | None = Field(None, description=f"Partitions. {_LEFT}")
-    qos: tuple[str, ...] | None = Field(None, description=f"QOS. {_LEFT}")
-    reservation: tuple[str, ...] | None = Field(
-        None, description="Reservations; `*` matches any characters. A Pod without a reservation needs no permission."
+    account = Field(description=f"Accounts. {_LEFT}")
+    partition = Field(description=f"Partitions. {_LEFT}")
+    qos = Field(description=f"QOS. {_LEFT}")
+    reservation = Field(
+        description="Reservations; `*` matches any characters. A Pod without a reservation needs no permission."
     )
     user_id: tuple[UserOrAll, ...] | None = Field(
-        None,
         description="Users: a name of `slurm.users` or a quoted number. Each may use its own group; `groupId` allows "
         "others. `*` allows all users, including root.",
     )
     group_id: tuple[UserOrAll, ...] | None = Field(
-        None, description="Groups: a name of `slurm.groups` or a quoted number; `*` allows all groups."
+        description="Groups: a name of `slurm.groups` or a quoted number; `*` allows all groups."
     )
     priority: NumberBounds | None = Field(
-        None, description="Priorities. A priority that is set does not change with age; 0 holds the job."
+        description="Priorities. A priority that is set does not change with age; 0 holds the job."
     )
-    nice: NumberBounds | None = Field(None, description="Nice values. Those below 0 raise the priority.")
+    nice: NumberBounds | None = Field(description="Nice values. Those below 0 raise the priority.")
     time_limit_minutes: NumberBounds | None = Field(
-        None, description="Time limits in minutes. A Pod without a time limit gets the default, otherwise `atMost`."
+        description="Time limits in minutes. A Pod without a time limit gets the default, otherwise `atMost`."
     )
     exclusive: tuple[Sharing, ...] | None = Field(
-        None, description="Words of `exclusive`; `false` leaves the choice to the partition."
+        description="Words of `exclusive`; `false` leaves the choice to the partition."
     )
-    mode: tuple[Mode, ...] | None = Field(None, description="Modes; a Pod without a mode has `auto`.")
-    largest_gang: int | None = Field(
-        None,
+    mode = Field(description="Modes; a Pod without a mode has `auto`.")
+    largest_gang = Field(
         ge=1,
         le=forms.LARGEST_GANG,
         description="Maximum number of members of a gang (docs/gangs.md); 1 allows no gang. `gangs.largest` of the "
         "configuration bounds every gang.",
     )
+
+
+Allow = Annotated[Allowed, InDocument(_Allow)]
 
 
 class PolicyRule(Group):
@@ -117,12 +121,12 @@ class PolicyRule(Group):
     name: Annotated[str, of_form(forms.LINE), Field(min_length=1, max_length=63)] = Field(
         description="Name of the rule in messages to authors of rejected Pods."
     )
-    match: MatchSettings = Field(MatchSettings(), description="The Pods to which it applies.")
+    match: MatchSettings = Field(PodMatch(), description="The Pods to which it applies.")
     defaults: Defaults = Field(
         JobDefaults(),
         description="Values for settings that the Pod does not set. `jobs` of the configuration has the others.",
     )
-    allow: Allow = Field(Allow(), description="Values that a Pod may set.")
+    allow: Allow = Field(Allowed(), description="Values that a Pod may set.")
     startup_deadline: Duration | None = Field(
         None,
         ge=0,
@@ -131,47 +135,50 @@ class PolicyRule(Group):
     )
 
 
-class PolicyOwner(Group):
+class _PolicyOwner:
     """Owner of the jobs of the matching Pods, for fairshare and accounting. The first matching owner applies, and takes
     precedence over the defaults of the rule.
     """
 
-    match: MatchSettings = Field(MatchSettings(), description="The Pods to which it applies.")
+    match: MatchSettings = Field(description="The Pods to which it applies.")
     user: Text | None = Field(
-        None,
         description="User: a name of `slurm.users` or a quoted number. `{namespace}` and `{serviceAccount}` are "
         "replaced by those of the Pod. The result must then be a name, and not an administrator of Slurm.",
     )
-    group: Person | None = Field(None, description="Group; the default is that of the user.")
+    group: Person | None = Field(description="Group; the default is that of the user.")
     account: Word | None = Field(
-        None, description="Account to charge. `{namespace}` and `{serviceAccount}` are replaced by those of the Pod."
+        description="Account to charge. `{namespace}` and `{serviceAccount}` are replaced by those of the Pod."
     )
 
-    @model_validator(mode="after")
-    def _somebody(self) -> Self:
-        if self.user is None and self.account is None:
-            raise ValueError("neither user nor account is set: set at least one")
-        if self.group is not None and self.user is None:
-            raise ValueError("group is set without user: set both")
-        if self.user is not None and "{" not in self.user:
-            _user_or_all(self.user)
-        return self
+
+def _user_or_account(owner: JobOwner) -> JobOwner:
+    if owner.user is None and owner.account is None:
+        raise ValueError("neither user nor account is set: set at least one")
+    if owner.group is not None and owner.user is None:
+        raise ValueError("group is set without user: set both")
+    if owner.user is not None and "{" not in owner.user:
+        _user_or_all(owner.user)
+    return owner
 
 
-class PriorityClassValues(Group):
+PolicyOwner = Annotated[JobOwner, InDocument(_PolicyOwner), AfterValidator(_user_or_account)]
+
+
+class _PriorityClassValues:
     """Values of a PriorityClass in Slurm. An annotation of the Pod takes precedence."""
 
-    priority: int | None = Field(None, ge=0, le=forms.UINT32_LARGEST, description="Priority; 0 holds the job.")
-    nice: int | None = Field(
-        None, ge=-forms.NICE_LARGEST, le=forms.NICE_LARGEST, description="Taken off the computed priority."
-    )
-    qos: Word | None = Field(None, description="Quality of service.")
+    priority = Field(ge=0, le=forms.UINT32_LARGEST, description="Priority; 0 holds the job.")
+    nice = Field(ge=-forms.NICE_LARGEST, le=forms.NICE_LARGEST, description="Taken off the computed priority.")
+    qos: Word | None = Field(description="Quality of service.")
 
-    @model_validator(mode="after")
-    def _something(self) -> Self:
-        if self.priority is None and self.nice is None and self.qos is None:
-            raise ValueError("nothing is set: set priority, nice or qos")
-        return self
+
+def _one_value(values: ClassValues) -> ClassValues:
+    if values == ClassValues():
+        raise ValueError("nothing is set: set priority, nice or qos")
+    return values
+
+
+PriorityClassValues = Annotated[ClassValues, InDocument(_PriorityClassValues), AfterValidator(_one_value)]
 
 
 class PodPolicyDocument(Group):

@@ -11,26 +11,22 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
 
 import structlog
 
-from extender.config import pod_policy as wire
 from extender.config.derive import translation_policy
 from extender.config.document import ExtenderConfiguration
 from extender.config.faults import ConfigError
 from extender.config.keys import POLICY
 from extender.config.load import Overrides, held_to, read_map, text_of
-from extender.config.values import Group, LabelSelector
+from extender.config.pod_policy import PodPolicyDocument
 from extender.domain.policy.site import TranslationPolicy
-from extender.domain.policy.tenancy import ANY, Allowed, ClassValues, JobOwner, PodMatch, PodPolicy, Range, TenancyRule
+from extender.domain.policy.tenancy import ANY, PodPolicy, TenancyRule
 from extender.domain.translation.annotation_table import GROUP_ID, USER_ID
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PolicyChanged, PolicyFileRead
-
-T = TypeVar("T")
 
 
 def load_policy(file: Path, configuration: ExtenderConfiguration) -> TranslationPolicy:
@@ -47,50 +43,24 @@ def parse_policy(text: str, name: str, configuration: ExtenderConfiguration) -> 
     Raises ConfigError.
     """
     document, origin = read_map(text, name, "apiVersion, kind and rules")
-    found = held_to(wire.PodPolicyDocument, POLICY, document, origin, Overrides())
+    found = held_to(PodPolicyDocument, POLICY, document, origin, Overrides())
     policy = translation_policy(configuration)
     if unknown := [f"{name}: {fault}" for fault in _unknown_people(found, policy)]:
         raise ConfigError(unknown)
     return replace(policy, pods=_policy(found))
 
 
-def _policy(document: wire.PodPolicyDocument) -> PodPolicy:
+def _policy(document: PodPolicyDocument) -> PodPolicy:
     return PodPolicy(
         rules=tuple(
-            TenancyRule(
-                one.name,
-                _by_name(PodMatch, one.match),
-                one.defaults,
-                _by_name(Allowed, one.allow),
-                one.startup_deadline,
-            )
-            for one in document.rules
+            TenancyRule(one.name, one.match, one.defaults, one.allow, one.startup_deadline) for one in document.rules
         ),
-        owners=tuple(
-            JobOwner(_by_name(PodMatch, one.match), one.user or "", one.group or "", one.account or "")
-            for one in document.owners
-        ),
-        classes={
-            name: ClassValues(one.priority, one.nice, one.qos or "") for name, one in document.priority_classes.items()
-        },
+        owners=document.owners,
+        classes=document.priority_classes,
     )
 
 
-def _by_name(kind: type[T], group: Group) -> T:
-    """Build a value of the domain from the keys of the same names."""
-    return kind(**{one.name: _value(getattr(group, one.name)) for one in fields(cast(Any, kind))})
-
-
-def _value(given: Any) -> Any:
-    match given:
-        case LabelSelector():
-            return given.selector
-        case wire.NumberBounds():
-            return _by_name(Range, given)
-    return given
-
-
-def _unknown_people(document: wire.PodPolicyDocument, policy: TranslationPolicy) -> Iterator[str]:
+def _unknown_people(document: PodPolicyDocument, policy: TranslationPolicy) -> Iterator[str]:
     """Return names that the configuration lacks. A name made of a Pod's namespace is checked for each Pod."""
     users: list[tuple[str, str | None]] = []
     groups: list[tuple[str, str | None]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -13,17 +13,13 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    Field,
     PlainSerializer,
     StringConstraints,
     WithJsonSchema,
-    model_validator,
 )
 from pydantic.alias_generators import to_camel
 
-from extender.domain.policy.selectors import OPERATORS, Selector
 from extender.domain.translation.forms import Form
-from extender.domain.views import Requirement
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -184,36 +180,3 @@ def of_form(form: Form[Any]) -> AfterValidator:
         return value
 
     return AfterValidator(check)
-
-
-def _operator(value: str) -> str:
-    if value not in OPERATORS:
-        raise ValueError(f"must be one of {', '.join(OPERATORS)}")
-    return value
-
-
-class Expression(Group):
-    """One requirement of a label selector."""
-
-    key: Text = Field(description="Key of the label.")
-    operator: Annotated[str, AfterValidator(_operator)] = Field(description="`In`, `NotIn`, `Exists`, `DoesNotExist`.")
-    values: tuple[str, ...] = Field((), description="Values, for `In` and `NotIn` alone.")
-
-    @model_validator(mode="after")
-    def _values_where_they_count(self) -> Self:
-        if (self.operator in {"In", "NotIn"}) != bool(self.values):
-            raise ValueError(f"operator {self.operator}: In and NotIn must have values, the others none")
-        return self
-
-
-class LabelSelector(Group):
-    """A label selector as in Kubernetes: all of it must hold; an empty one selects everything."""
-
-    match_labels: dict[Text, str] = Field({}, description="Labels and their values.")
-    match_expressions: tuple[Expression, ...] = Field((), description="Further requirements.")
-
-    @property
-    def selector(self) -> Selector:
-        """Return the same for the domain."""
-        expressions = (Requirement(one.key, one.operator, one.values) for one in self.match_expressions)
-        return Selector(tuple(sorted(self.match_labels.items())), tuple(expressions))

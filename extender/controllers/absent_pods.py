@@ -110,8 +110,7 @@ class AbsentPods:
     def due(self, *, confirmed: bool = False) -> list[PodView]:
         """Return and drop the Pods that count as gone now. `confirmed`: by an administrator."""
         missing, total = len(self._unmarked()), len(self._placeholders.jobs)
-        now = self._clock.now()
-        waited = [one for one in self._held.values() if confirmed or self._has_waited(one, now, missing, total)]
+        waited = [one for one in self._held.values() if confirmed or self._has_waited(one, missing, total)]
         for one in waited:
             del self._held[one.pod.uid]
         if waited:
@@ -167,26 +166,24 @@ class AbsentPods:
         )
         return {key for key in found if key is not None}
 
-    def _has_waited(self, one: _Missing, now: float, missing: int, total: int) -> bool:
+    def _has_waited(self, one: _Missing, missing: int, total: int) -> bool:
         if one.explained or one.absence is PodAbsence.DELETED:
             return True
-        wait = self._mass_deletion_guard.grace(missing, total, one.absence or PodAbsence.UNREADABLE)
-        return now - one.since >= wait and not self._mass_deletion_guard.options.dry_run
+        verdict = self._mass_deletion_guard.judge(one.since, missing, total, one.absence or PodAbsence.UNREADABLE)
+        return verdict.lasted and not self._mass_deletion_guard.dry_run
 
     def _log_held(self, missing: int, total: int) -> None:
         """Log once for each Pod that it is held back for long."""
-        long = self._mass_deletion_guard.options.mass_grace
         news: list[_Missing] = []
+        seconds = 0.0
         for one in self._held.values():
-            known = one.absence is not None
-            if (
-                known
-                and not one.held
-                and self._mass_deletion_guard.grace(missing, total, one.absence or PodAbsence.UNMARKED) >= long
-            ):
-                one.held = True
+            if one.absence is None or one.held:
+                continue
+            verdict = self._mass_deletion_guard.judge(one.since, missing, total, one.absence)
+            if verdict.held:
+                one.held, seconds = True, verdict.wait_s
                 news.append(one)
         for why in dict.fromkeys(one.absence for one in news):
             pods = [one.pod.full_name for one in news if one.absence is why]
             what = HOW_TO_RELEASE if why is None else TEXTS.get(why, HOW_TO_RELEASE)
-            _log.error("missing_pods", missing=len(pods), of=total, seconds=long, why=str(why), what=what, pods=pods)
+            _log.error("missing_pods", missing=len(pods), of=total, seconds=seconds, why=str(why), what=what, pods=pods)

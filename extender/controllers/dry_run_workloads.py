@@ -15,6 +15,7 @@ from extender.domain.jobs.job import JobRequest
 from extender.domain.translation.gang_request import gang_request
 from extender.domain.translation.translate import Translated, Translation, TranslationRefused
 from extender.domain.views import PodView
+from extender.engine.workload_resolver import WorkloadResolver
 
 
 class DryResult(StrEnum):
@@ -28,7 +29,7 @@ class DryResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DryRead:
-    """A Pod as it was translated, and its workload: the key of its gang, or its UID."""
+    """A Pod as it was translated, and the key of its workload."""
 
     pod: PodView
     key: str
@@ -53,13 +54,14 @@ class DryOutcome:
 def dry_read(pod: PodView, found: Recognition, translation: Translation, beyond_rule: str) -> DryRead:
     """Return the workload of a Pod. `beyond_rule`: why the policy does not allow its gang; "" if it does."""
     fault = found.text if isinstance(found, GangRefused) else beyond_rule
+    single = WorkloadResolver.key_of_single(pod)
     if fault:
         others = translation.faults if isinstance(translation, TranslationRefused) else ()
-        return DryRead(pod, pod.uid, None, TranslationRefused((fault, *others)))
+        return DryRead(pod, single, None, TranslationRefused((fault, *others)))
     if not isinstance(found, Membership):
-        return DryRead(pod, pod.uid, None, translation)
+        return DryRead(pod, single, None, translation)
     key = gang_key(found, translation.request if isinstance(translation, Translated) else None)
-    return DryRead(pod, pod.uid, None, translation) if key is None else DryRead(pod, key, found, translation)
+    return DryRead(pod, single, None, translation) if key is None else DryRead(pod, key, found, translation)
 
 
 def outcome_of(reads: Sequence[DryRead], own_gates: Collection[str]) -> DryOutcome:

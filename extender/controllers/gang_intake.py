@@ -18,6 +18,7 @@ from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.gangs.candidates import MemberCandidates
 from extender.engine.gangs.members import GangMembers
+from extender.engine.workload_resolver import WorkloadResolver
 
 UNUSED = frozenset({State.ABSENT, State.REFUSED})
 """States of a workload for which no job exists."""
@@ -96,7 +97,7 @@ class GangIntake:
             translation = TranslationRefused(
                 (fault, *(translation.faults if isinstance(translation, TranslationRefused) else ()))
             )
-        kept = self._kept(pod.uid) or (self._gangs.key_of(pod.uid) if fault else None)
+        kept = self._kept(pod) or (self._gangs.key_of(pod.uid) if fault else None)
         if kept is not None:
             self._gangs.stay(kept, pod, found if isinstance(found, Membership) else None, translation)
             return None
@@ -104,18 +105,19 @@ class GangIntake:
             return translation
         key = self._gangs.key_for(found, translation) if found is not None else None
         before = self._gangs.key_of(pod.uid) or self._engine.placeholders.workload_of_pod(pod.uid)
+        single = WorkloadResolver.key_of_single(pod)
         if found is None or key is None or not self._may_move(pod.uid, key):
-            if before is not None and before != pod.uid:
+            if before is not None and before != single:
                 self._leave(pod, before)
             self._placed_alone(pod)
             return translation
-        alone = self._engine.placeholders.get(pod.uid)
+        alone = self._engine.placeholders.get(single)
         if alone is not None:
             self._engine.forget(alone)
         self._gangs.join(key, pod, found, translation)
         if alone is not None and alone.candidates is not None:
             self._candidates.report(key, pod.uid, alone.candidates, "gang", computed=True)
-        if before is not None and before not in {key, pod.uid}:
+        if before is not None and before not in {key, single}:
             self._moved(pod.uid, before, key)
         return None
 
@@ -151,10 +153,10 @@ class GangIntake:
         self._gangs.report_incomplete(now, self._complete_within_s)
         return self._gangs.take_unread(now)
 
-    def _kept(self, uid: str) -> str | None:
+    def _kept(self, pod: PodView) -> str | None:
         """Return the gang in which a Pod stays, whatever it says now: a job was submitted for the gang, or may be."""
-        p = self._engine.placeholders.by_pod(uid)
-        if p is None or p.key == uid:
+        p = self._engine.placeholders.by_pod(pod.uid)
+        if p is None or p.key == WorkloadResolver.key_of_single(pod):
             return None
         return None if frees_members(p) else p.key
 
@@ -165,12 +167,12 @@ class GangIntake:
 
     def _leave(self, pod: PodView, gang: str) -> None:
         """Make a Pod that is a member of a gang without a job a workload of its own."""
-        joined = self._gangs.key_of(pod.uid) is not None
-        self._engine.meet(pod.uid, [e.MemberRef.of(pod)])  # so that the gang misses it
+        joined, single = self._gangs.key_of(pod.uid) is not None, WorkloadResolver.key_of_single(pod)
+        self._engine.meet(single, [e.MemberRef.of(pod)])  # so that the gang misses it
         self._gangs.leave(pod.uid)
         if not joined:  # a start has adopted it with the others
             self._gangs.settle(gang)
-        self._moved(pod.uid, gang, pod.uid)
+        self._moved(pod.uid, gang, single)
 
     def _moved(self, uid: str, before: str, now: str) -> None:
         """Take over the nodes that the Pod may use, and forget a gang without a job that has lost its last Pod.

@@ -38,7 +38,7 @@ from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
 from extender.engine.job_terminator import JobTerminator, ProvedJob, UnprovedJob
 from extender.engine.jobs.missing import Orphan
-from extender.engine.mass_deletion_guard import RUNBOOK_FOR_MISSING_PODS, MassDeletionGuard
+from extender.engine.mass_deletion_guard import RUNBOOK_FOR_MISSING_PODS, AbsenceVerdict, MassDeletionGuard
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
@@ -298,32 +298,28 @@ class OrphanController:
     async def _end_orphans(self, *, counted: bool) -> None:
         """End those that are due. `counted`: all jobs were read, so that the number of those without a Pod is known."""
         await self._classifier.classify(self._without_pod().values())
-        now, without_pod, limits = self._clock.now(), self._without_pod(), self._mass_deletion_guard.options
+        now, without_pod = self._clock.now(), self._without_pod()
         missing = sum(not (orphan.explained or orphan.absence is PodAbsence.DELETED) for orphan in without_pod.values())
         total = len(self._engine.placeholders.jobs) + len(without_pod)
         due: list[tuple[int, OrphanedJob]] = []
         for job_id, orphan in without_pod.items():
             if not orphan.logged:
                 self._log_and_count(job_id, orphan, "found")
-            wait = self._wait(orphan, missing, total)
-            if now - orphan.since < wait:
-                if wait >= limits.mass_grace:
-                    self._say_held(job_id, orphan, missing, wait)
-            elif limits.dry_run:
-                self._log_and_count(
-                    job_id, orphan, "would_be_ended", pod_finished=orphan.finished, why="orphans.dryRun is on"
-                )
-            elif now >= orphan.not_before and (counted or wait == 0.0):
+            verdict = self._judge(orphan, missing, total)
+            if not verdict.lasted:
+                if verdict.held:
+                    self._say_held(job_id, orphan, missing, verdict.wait_s)
+            elif self._mass_deletion_guard.dry_run:
+                self._log_and_count(job_id, orphan, "would_be_ended", pod_finished=orphan.finished, why="orphans.dryRun is on")
+            elif now >= orphan.not_before and (counted or verdict.wait_s == 0.0):
                 due.append((job_id, orphan))
         await asyncio.gather(*(self._try_end(job_id, orphan) for job_id, orphan in due[:AT_ONCE]))
 
-    def _wait(self, orphan: OrphanedJob, missing: int, total: int) -> float:
-        """Return for how many seconds its Pod must be absent, where `missing` of `total` jobs lack their Pods."""
-        if orphan.finished or orphan.excused:
-            return 0.0
-        if orphan.left:
-            return 0.0 if orphan.absence is PodAbsence.DELETED else self._mass_deletion_guard.options.grace
-        return self._mass_deletion_guard.grace(missing, total, orphan.absence or PodAbsence.UNREADABLE)
+    def _judge(self, orphan: OrphanedJob, missing: int, total: int) -> AbsenceVerdict:
+        """Judge the absence of its Pod, where `missing` of `total` jobs lack their Pods."""
+        certain = orphan.finished or orphan.excused
+        why = PodAbsence.DELETED if certain else orphan.absence or PodAbsence.UNREADABLE
+        return self._mass_deletion_guard.judge(orphan.since, missing, total, why, reported=orphan.left)
 
     def _say_held(self, job_id: int, orphan: OrphanedJob, missing: int, wait: float) -> None:
         what = HOW_TO_RELEASE if orphan.absence is None else TEXTS.get(orphan.absence, HOW_TO_RELEASE)
@@ -436,8 +432,8 @@ class OrphanController:
 
         Its Pods are new to this process: a restored etcd lacked them when it started, and has them again.
         """
-        waits = self._clock.now() - orphan.since < self._mass_deletion_guard.options.mass_grace
-        return p.state is State.ABSENT and p.attempt == 0 and waits
+        over = self._mass_deletion_guard.judge(orphan.since, why=PodAbsence.RESTORED).lasted
+        return p.state is State.ABSENT and p.attempt == 0 and not over
 
 
 def _checkpoint_of(job: JobView) -> Checkpoint | None:

@@ -23,6 +23,7 @@ from extender.domain.views import PodView
 from extender.domain.wellknown import GANG_KEY, Reason
 from extender.engine.deferred_pods import DeferredPods, may_have_older_job
 from extender.engine.engine import Engine
+from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.cooperative_yield import CooperativeYield
 
 _log = structlog.get_logger(__name__)
@@ -183,7 +184,7 @@ class PodAdoption:
         key = record.gang_on(pod.node_name)
         if not key and not _is_bound_alone(pod, record):
             key = self._gangs.key_of(pod, controllers, charged) or ""
-        return key or pod.uid
+        return key or WorkloadResolver.key_of_single(pod)
 
     def _without_parts(self, workloads: Workloads) -> Workloads:
         """Defer gangs that lack members which may be deferred: incomplete, they would lose their job.

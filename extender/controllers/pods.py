@@ -204,9 +204,10 @@ class PodController:
         p = self._engine.placeholders.by_pod(pod.uid)
         if p is None:  # a later member of a gang that runs
             return bool(pod.node_name)
-        if p.key != pod.uid and not self._gangs.has_request(pod.uid):
+        single = p.key == self._workloads.key_of_single(pod)
+        if not single and not self._gangs.has_request(pod.uid):
             return False  # the others of its gang wait until it is known what it requests
-        return bool(pod.node_name) or (p.state in _PLACED and (p.key == pod.uid or p.has_slot(pod.uid)))
+        return bool(pod.node_name) or (p.state in _PLACED and (single or p.has_slot(pod.uid)))
 
     def reconsider_pods(self, pods: Sequence[PodView]) -> None:
         """Translate these Pods again where they wait: more is known of their ResourceClaims."""
@@ -277,7 +278,9 @@ class PodController:
 
         It stays deferred, and its node held: as a workload of its own it would lose its node to other jobs.
         """
-        if gang is None or gang.key == pod.uid or gang.state is State.GONE or may_have_older_job(gang):
+        if gang is None or gang.key == self._workloads.key_of_single(pod):
+            return False
+        if gang.state is State.GONE or may_have_older_job(gang):
             return False
         return bool(pod.node_name) and not self._record_of(pod).gang_on(pod.node_name)
 
@@ -286,7 +289,7 @@ class PodController:
         pods = [pod for pod, _ in found]
         lead, read = next((one for one in found if one[1] is not None), found[0])
         title = self._translations.title(lead, root_annotations(read or ()))
-        if key != lead.uid:
+        if key != self._workloads.key_of_single(lead):
             title = self._gangs.title_of(lead, read or (), title)
         job_id = next((job for pod in pods if (job := self._record_of(pod).job_id) is not None), None)
         cancelled = next((cancel for cancel in map(recorded_cancel, pods) if cancel is not None), None)

@@ -24,6 +24,10 @@ RUNBOOK_FOR_MISSING_PODS = "runbook SlurmExtenderPodsMissing"
 """The same for Pods whose jobs still run."""
 
 
+RESTORES = frozenset({PodAbsence.RESTORED, PodAbsence.UNREADABLE})
+"""Reasons for which the etcd may have lost an object that still exists."""
+
+
 @dataclass(frozen=True, slots=True)
 class MassDeletionLimits:
     """Limit the ends that rest on missing information: at most `max(least, share)` in `window` s."""
@@ -68,13 +72,23 @@ class MassDeletionGuardOptions:
     dry_run: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class AbsenceVerdict:
+    """State whether an object counts as gone. `wait_s`: seconds for which it must be missing."""
+
+    lasted: bool
+    """It has been missing for that long."""
+
+    wait_s: float
+    held: bool
+    """It is held back for the long time: too many are missing, or a restore may have taken it back."""
+
+
 class MassDeletionGuard:
     """Decide whether so many may be missing, and hold back what rests on that until it is confirmed."""
 
-    def __init__(
-        self, clock: Clock, events: EventBus, options: MassDeletionGuardOptions = MassDeletionGuardOptions()
-    ) -> None:
-        self.options = options
+    def __init__(self, clock: Clock, events: EventBus, options: MassDeletionGuardOptions = MassDeletionGuardOptions()) -> None:
+        self._options = options
         self._limits = options.limits
         self._clock = clock
         self._events = events
@@ -84,20 +98,34 @@ class MassDeletionGuard:
         """Return whether evictions are held back because too many jobs were missing at once."""
         return self._limits.held
 
-    def is_mass(self, missing: int, total: int) -> bool:
-        """Return whether so many of `total` are too many to be missing for ordinary reasons."""
-        return self._limits.many(missing, total)
+    @property
+    def dry_run(self) -> bool:
+        """Return whether no object is ever ended because another one is missing."""
+        return self._options.dry_run
 
-    def grace(self, missing: int, total: int, why: PodAbsence = PodAbsence.UNMARKED) -> float:
-        """Return for how many seconds something must be missing, where so many of `total` are.
+    def judge(
+        self,
+        since: float,
+        missing: int = 0,
+        total: int = 0,
+        why: PodAbsence = PodAbsence.UNMARKED,
+        *,
+        reported: bool = False,
+        grace_s: float | None = None,
+    ) -> AbsenceVerdict:
+        """Judge whether the absence of an object since then has lasted long enough, where `missing` of `total` are.
 
-        `why`: what a checkpoint says about it. What was surely deleted ends at once, however much else is missing; what
-        a restore may have taken back waits long, also alone.
+        `why`: the reason that a checkpoint gives. An object that was surely deleted ends at once, however much else is
+        missing. One that a restore may have taken back waits long, also alone. `reported`: a watch reported its end, so
+        that neither the others that are missing nor a restore count. `grace_s`: seconds for one of few, in place of the
+        configured ones.
         """
+        wait_s = self._options.grace if grace_s is None else grace_s
         if why is PodAbsence.DELETED:
-            return 0.0
-        restored = why in {PodAbsence.RESTORED, PodAbsence.UNREADABLE}
-        return self.options.mass_grace if restored or self.is_mass(missing, total) else self.options.grace
+            wait_s = 0.0
+        elif not reported and (why in RESTORES or self._limits.many(missing, total)):
+            wait_s = self._options.mass_grace
+        return AbsenceVerdict(self._clock.now() - since >= wait_s, wait_s, wait_s >= self._options.mass_grace)
 
     def allows_eviction(self, missing: int, total: int) -> bool:
         """Count one more eviction that rests on a missing job, and return whether it may happen now.
@@ -113,6 +141,6 @@ class MassDeletionGuard:
 
     def confirm(self) -> None:
         """Confirm for an administrator that what is missing is gone: what is held back now may be ended."""
-        if self.options.dry_run:
+        if self._options.dry_run:
             _log.warning("mass_deletion_not_confirmed", why="orphans.dryRun is on: nothing is ended")
         self._events.publish(MassDeletionConfirmed())

@@ -27,6 +27,11 @@ class WorkloadResolver:
         self._gangs = gangs
         self._deferred = deferred
 
+    @staticmethod
+    def key_of_single(pod: PodView) -> str:
+        """Return the key of the workload that this Pod is, or would be, where it is a member of no gang."""
+        return pod.uid
+
     def key_of(self, pod: PodView) -> str:
         """Return the key of the workload of which a Pod is a member, or would be."""
         return self.key_of_uid(pod.uid)

@@ -274,7 +274,7 @@ class InvariantChecker:
         extender = self.cluster.extender
         causes = (node.reason, *extender.node_controllers.controller.kept_for(node.name))
         outlived = any("outlives its job" in cause for cause in causes)
-        return reported_s + (extender.mass_deletion_guard.options.mass_grace if outlived else 0.0)
+        return reported_s + (extender.config.orphans.mass_grace_period if outlived else 0.0)
 
     def _drained_at_once(self, node: str) -> bool:
         """Return whether a drain came between a read of the node and the extender's drain, which overwrites it."""
@@ -316,7 +316,7 @@ class InvariantChecker:
         These slots are kept for `orphans.massGracePeriod`, from the last start of an extender.
         """
         kept = self.cluster.kube.storage.restores and self.workload_of_pod(uid) != uid
-        return self.cluster.extender.mass_deletion_guard.options.mass_grace if kept else 0.0
+        return self.cluster.extender.config.orphans.mass_grace_period if kept else 0.0
 
     def _why_stuck(self, pod: Json, jobs: list[SimJob]) -> str:
         placeholder = self.cluster.extender.engine.placeholders.by_pod(pod["metadata"]["uid"])

@@ -320,7 +320,7 @@ class ForeignPodController:
         if now < record.not_before:
             return None
         if record.foreign_pod is None:
-            return Need.END if due(record.jobs.values(), now) and self._may_end(uid, record, now) else None
+            return Need.END if due(record.jobs.values(), now) and self._may_end(uid, record) else None
         short, full = self._requests.short(record)
         need = record.need(now, short=short, full=full)
         return None if need is Need.START and self.why_none else need
@@ -329,21 +329,17 @@ class ForeignPodController:
         """Return whether its Pod is only missing: no watch reported its deletion."""
         return record.foreign_pod is None and not record.left and self._policy is not None
 
-    def _may_end(self, uid: str, record: ForeignPodRecord, now: float) -> bool:
+    def _may_end(self, uid: str, record: ForeignPodRecord) -> bool:
         """Return whether the Pod is gone for certain, or has been missing for long enough."""
         if not self._fresh():
             return False
         if not self._doubted(record):
             return True
-        if (
-            self._cache.may_exist(uid)
-            or record.gone_at is None
-            or now - record.gone_at < self._mass_deletion_guard.options.grace
-        ):
+        if self._cache.may_exist(uid) or record.gone_at is None or not self._mass_deletion_guard.judge(record.gone_at).lasted:
             return False
         if self._missing is None:  # counted once for all who wait
             self._missing = sum(bool(one.jobs) and self._doubted(one) for one in self._records.values())
-        return now - record.gone_at >= self._mass_deletion_guard.grace(self._missing, len(self._records))
+        return self._mass_deletion_guard.judge(record.gone_at, self._missing, len(self._records)).lasted
 
     def _namespace(self, uid: str) -> str:
         record = self._records.get(uid)

@@ -52,6 +52,10 @@ TAKEN = frozenset({"ALLOCATED", "MIXED"})
 _CAUSE = f"{NODE_CAUSE}registration "
 
 
+_Absent = tuple[int, int]
+"""Number of registered Nodes that are missing, and of all of them."""
+
+
 @dataclass(slots=True)
 class _OpenChange:
     """Something that is to be done about one node of Slurm."""
@@ -175,7 +179,7 @@ class ExternalNodeController:
         self._names = {}
         for slurm_node in registered.values():
             self._names.setdefault(slurm_node.registered_for, []).append(slurm_node.name)
-        many = self._many_gone(registered)
+        absent = self._absent(registered)
         due = []
         for name in sorted(want.keys() | registered.keys() | self._open.keys()):
             has = slurm.nodes.get(name)
@@ -183,7 +187,7 @@ class ExternalNodeController:
                 change = ExternalNodeChange(Step.NOTHING)  # it is to be a node of Slurm; what kind of one is not known
             else:
                 change = compare(want.get(name), has, self._rules)
-            if self._weigh(name, change, want.get(name), has, many=many):
+            if self._weigh(name, change, want.get(name), has, absent=absent):
                 due.append(name)
         now = self._clock.now()
         due += askers({name: one.refused for name, one in self._open.items() if one.refused and one.may_ask(now)}, now)
@@ -202,14 +206,13 @@ class ExternalNodeController:
             for name, why in unfit.items()
         }
 
-    def _many_gone(self, registered: Mapping[str, SlurmNode]) -> bool:
-        """Return whether so many Nodes are missing that the list of them may be wrong."""
+    def _absent(self, registered: Mapping[str, SlurmNode]) -> _Absent:
+        """Count the Nodes that are missing. Where they are too many, the list of Nodes may be wrong."""
         there = self._kube_nodes.names()
-        gone = sum(node.registered_for not in there for node in registered.values())
-        return self._mass_deletion_guard.is_mass(gone, len(registered))
+        return sum(node.registered_for not in there for node in registered.values()), len(registered)
 
     def _weigh(
-        self, name: str, change: ExternalNodeChange, want: DesiredNode | None, has: SlurmNode | None, *, many: bool
+        self, name: str, change: ExternalNodeChange, want: DesiredNode | None, has: SlurmNode | None, *, absent: _Absent
     ) -> bool:
         """Take note of what is to be done about a node. Whether it is to be done now."""
         if self._steps.queue.works_on(name) or name in self._steps.queue:
@@ -229,11 +232,11 @@ class ExternalNodeController:
         if one is None or one.change != change:
             one = self._open[name] = _OpenChange(change, node, now)
         one.acted_at = None
-        one.waits = self._obstacle(name, one, want, has, many=many)
+        one.waits = self._obstacle(name, one, want, has, absent=absent)
         return not one.waits and one.retry_at <= now
 
     def _obstacle(
-        self, name: str, one: _OpenChange, want: DesiredNode | None, has: SlurmNode | None, *, many: bool
+        self, name: str, one: _OpenChange, want: DesiredNode | None, has: SlurmNode | None, *, absent: _Absent
     ) -> str:
         """Return why a step is not taken now; "": no obstacle."""
         features = self._engine.snapshot.slurm.features
@@ -260,18 +263,18 @@ class ExternalNodeController:
                     name, one, f"{one.change.text}: Slurm creates it with other values than requested. {action}"
                 )
             case Step.RENEW | Step.DELETE:
-                return self._not_empty(name, one, has, many=many)
+                return self._not_empty(name, one, has, absent=absent)
         return ""
 
     def _other_name(self, node: str, name: str) -> str:
         return next((other for other in self._names.get(node, ()) if other != name), "")
 
-    def _not_empty(self, name: str, one: _OpenChange, has: SlurmNode | None, *, many: bool) -> str:
+    def _not_empty(self, name: str, one: _OpenChange, has: SlurmNode | None, *, absent: _Absent) -> str:
         """Return why a node is not deleted now. It is drained once the reason for deletion has lasted."""
-        gone = self._kube_nodes.named(one.node) is None
-        settle_s = self._mass_deletion_guard.options.mass_grace if many and gone else self._settle_delays.settle
+        # A Node that exists is not missing, however many others are.
+        missing, total = absent if self._kube_nodes.named(one.node) is None else (0, 0)
         if name not in self._held:
-            if self._clock.now() - one.since < settle_s:
+            if not self._mass_deletion_guard.judge(one.since, missing, total, grace_s=self._settle_delays.settle).lasted:
                 return "it may pass"
             if not self._fresh():
                 return "the API server does not answer"

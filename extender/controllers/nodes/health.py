@@ -89,10 +89,10 @@ class HealthController:
             if (
                 node is not None
                 and not node.ready
-                and self._rules.not_ready_s is not None
+                and self._rules.not_ready_after is not None
                 and may_say_not_ready(reason)
             ):
-                self._not_ready[name] = self._clock.now() - self._rules.not_ready_s
+                self._not_ready[name] = self._clock.now() - self._rules.not_ready_after
             self._check_one(slurm_node, name)
         elif deleted := deleted_in(reason):
             self._remembered[slurm_node] = deleted

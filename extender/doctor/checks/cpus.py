@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from extender.config.devices import CpuMapping
 from extender.doctor.checks.kubernetes import mapped_nodes
 from extender.doctor.facts import Facts
 from extender.doctor.finding import Finding, ok, warning
 from extender.doctor.registry import CheckGroup
 from extender.domain.cluster import SlurmNode
 from extender.domain.devices.cpu_order import NodeCpus
+from extender.domain.devices.device_map import CpuLine
 from extender.domain.printable import shortened
 from extender.domain.wellknown import CPUS
 
@@ -21,7 +21,7 @@ _LISTED = 5
 """Nodes in a line; the rest is counted."""
 
 
-def _orders(facts: Facts) -> tuple[CpuMapping, Mapping[str, tuple[NodeCpus, SlurmNode]]] | None:
+def _orders(facts: Facts) -> tuple[CpuLine, Mapping[str, tuple[NodeCpus, SlurmNode]]] | None:
     found, settings = mapped_nodes(facts), facts.config.cpus
     if found is None or settings is None:
         return None
@@ -35,13 +35,12 @@ def _orders(facts: Facts) -> tuple[CpuMapping, Mapping[str, tuple[NodeCpus, Slur
 
 
 @check(needs=_orders)
-def orders(settings: CpuMapping, nodes: Mapping[str, tuple[NodeCpus, SlurmNode]]) -> Iterator[Finding]:
+def orders(settings: CpuLine, nodes: Mapping[str, tuple[NodeCpus, SlurmNode]]) -> Iterator[Finding]:
     """Compare each Node's order of CPUs with the Node and with its Slurm node."""
-    reserved = settings.line().reserved
     without: dict[str, list[str]] = {}
     for name, (cpus, slurm_node) in sorted(nodes.items()):
         try:
-            order = cpus.order(reserved)
+            order = cpus.order(settings.reserved)
         except ValueError as error:
             without.setdefault(str(error), []).append(name)
             continue

@@ -79,8 +79,8 @@ class CpuLine:
     The driver takes the cpuset from the opaque configuration of the allocation (dra-driver-cpu, `groupBy: machine`).
     """
 
-    driver: str
-    device_classes: frozenset[str]
+    driver: str = "dra.cpu"
+    device_classes: tuple[str, ...] = ("dra.cpu",)
     pool: str = NODE
     device: str = "cpudevmachine"
     reserved: frozenset[int] = frozenset()

@@ -24,11 +24,11 @@ DAEMONS = frozenset({"DaemonSet", "Node"})
 
 @dataclass(frozen=True, slots=True)
 class ForeignPodRule:
-    """Select Pods that need no job. A Pod must match every field that is set; "" matches any."""
+    """Select Pods that need no job. A Pod must match every field that is set; `None` matches any."""
 
-    namespace: str = ""
-    owner_kind: str = ""
-    scheduler: str = ""
+    namespace: str | None = None
+    owner_kind: str | None = None
+    scheduler: str | None = None
 
     def speaks_of(self, pod: PodView) -> bool:
         """Return whether the rule selects this Pod."""
@@ -38,7 +38,7 @@ class ForeignPodRule:
             (self.owner_kind, kind),
             (self.scheduler, pod.scheduler_name),
         )
-        return all(wanted in {"", found} for wanted, found in asked)
+        return all(wanted in {None, found} for wanted, found in asked)
 
 
 @dataclass(frozen=True, slots=True)

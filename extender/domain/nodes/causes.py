@@ -34,10 +34,10 @@ class TaintRule:
 
 @dataclass(frozen=True, slots=True)
 class DrainRules:
-    """Hold the rules. `not_ready_s`: seconds for which a Node may be not Ready; `None`: without a limit."""
+    """Hold the rules. `not_ready_after`: seconds for which a Node may be not Ready; `None`: without a limit."""
 
     cordoned: bool = True
-    not_ready_s: float | None = 30.0
+    not_ready_after: float | None = 30.0
     deleted: bool = True
     slurmd: bool = True
     taints: tuple[TaintRule, ...] = ()
@@ -76,7 +76,8 @@ def causes(facts: NodeFacts, rules: DrainRules) -> dict[str, str]:
     else:
         if rules.cordoned and cordoned_by_others(node):
             found["cordoned"] = f"Node {name} is cordoned{quoted(node.annotations.get(DRAIN_REASON, ''))}"
-        if rules.not_ready_s is not None and facts.not_ready_s is not None and facts.not_ready_s >= rules.not_ready_s:
+        allowed_s, not_ready_s = rules.not_ready_after, facts.not_ready_s
+        if allowed_s is not None and not_ready_s is not None and not_ready_s >= allowed_s:
             found["not ready"] = f"Node {name} is not Ready"
         for rule in rules.taints:
             if _tainted(node, rule):

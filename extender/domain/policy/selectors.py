@@ -6,7 +6,7 @@ Label selectors after `apimachinery/pkg/labels/selector.go`: `NotIn` holds of an
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from extender.domain.views import Requirement
 from extender.domain.wildcards import matches
@@ -18,13 +18,13 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 class Selector:
     """A label selector: all requirements must hold; an empty one selects everything."""
 
-    labels: tuple[tuple[str, str], ...] = ()
-    expressions: tuple[Requirement, ...] = ()
+    match_labels: Mapping[str, str] = field(default_factory=dict)
+    match_expressions: tuple[Requirement, ...] = ()
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Return whether an object with these labels is selected."""
-        return all(labels.get(key) == value for key, value in self.labels) and all(
-            _holds(one, labels) for one in self.expressions
+        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
+            _holds(one, labels) for one in self.match_expressions
         )
 
 

@@ -104,9 +104,9 @@ class JobOwner:
     """User, group and account of the jobs of matching Pods, for fairshare and accounting."""
 
     match: PodMatch = PodMatch()
-    user: str = ""
-    group: str = ""
-    account: str = ""
+    user: str | None = None
+    group: str | None = None
+    account: str | None = None
 
     def defaults(self, pod: PodView) -> JobDefaults:
         """Return them for one Pod, as defaults of its job."""
@@ -120,7 +120,7 @@ class JobOwner:
     @property
     def named_after_pod(self) -> bool:
         """Return whether the name of the user is made of the Pod's namespace or ServiceAccount."""
-        return NAMESPACE in self.user or SERVICE_ACCOUNT in self.user
+        return self.user is not None and (NAMESPACE in self.user or SERVICE_ACCOUNT in self.user)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class ClassValues:
 
     priority: int | None = None
     nice: int | None = None
-    qos: str = ""
+    qos: str | None = None
 
     @property
     def defaults(self) -> JobDefaults:
@@ -172,5 +172,5 @@ def account_of(pod: PodView) -> str:
     return pod.service_account or DEFAULT_SERVICE_ACCOUNT
 
 
-def _filled(text: str, pod: PodView) -> str:
-    return text.replace(NAMESPACE, pod.namespace).replace(SERVICE_ACCOUNT, account_of(pod))
+def _filled(text: str | None, pod: PodView) -> str | None:
+    return text and text.replace(NAMESPACE, pod.namespace).replace(SERVICE_ACCOUNT, account_of(pod))

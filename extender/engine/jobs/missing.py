@@ -62,7 +62,7 @@ class MissingJobTracker:
         alive: Callable[[], int],
     ) -> None:
         self._mass_deletion_guard = mass_deletion_guard
-        self._dry_run = mass_deletion_guard.options.dry_run
+        self._dry_run = mass_deletion_guard.dry_run
         self.count = OrphanCount()
         self._clock = clock
         self._events = events

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,6 +24,25 @@ NAMES = {RenewalOptions("n", timedelta()).authority, *RenewalOptions("n", timede
 
 def call(*words: str) -> Result:
     return CliRunner().invoke(main, ["generate", "certificates", *words])
+
+
+WITHOUT_CRYPTOGRAPHY = """
+import sys
+sys.modules["cryptography"] = None
+from extender.cli import main
+main(["generate", "certificates", *sys.argv[1:]])
+"""
+
+
+def test_without_cryptography_the_command_names_the_extra_to_install(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", WITHOUT_CRYPTOGRAPHY, "--out", str(tmp_path / "made")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: certificates cannot be created: the package cryptography is not installed. "
+        "Run `pip install 'slurm-extender[certificates]'`.\n"
+    )
+    assert not (tmp_path / "made").exists()
 
 
 def files(folder: Path) -> dict[str, bytes]:

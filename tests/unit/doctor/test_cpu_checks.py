@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from extender.config.devices import CpuMapping
 from extender.doctor.checks.cpus import orders
 from extender.doctor.finding import Finding, Verdict
 from extender.domain.cluster import SlurmNode
 from extender.domain.devices.cpu_order import NodeCpus
+from extender.domain.devices.device_map import CpuLine
 from extender.domain.views import NodeView
 from extender.domain.wellknown import CPUS
 
@@ -18,7 +18,7 @@ OK, WARNING, ERROR, SKIPPED = Verdict
 def judged(annotation: str = "", *, capacity: str = "4", slurm: int = 4, registered: str = "") -> list[Finding]:
     node = NodeView("n1", annotations={CPUS: annotation} if annotation else {}, cpus=capacity)
     there = SlurmNode("s1", cpus=slurm, registered_for=registered)
-    return list(orders(CpuMapping(), {"n1": (NodeCpus.of(node, there), there)}))
+    return list(orders(CpuLine(), {"n1": (NodeCpus.of(node, there), there)}))
 
 
 def test_an_order_that_fits_node_and_slurm_is_counted() -> None:

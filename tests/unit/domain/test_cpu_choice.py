@@ -29,7 +29,7 @@ from extender.domain.views import Container, PodResourceClaim, PodView
 from tests.builders.device_views import GPUS, a_resource_claim, a_slice, a_stock, gpu
 from tests.builders.pod_views import a_pod
 
-LINE = CpuLine("dra.cpu", frozenset({"dra.cpu"}))
+LINE = CpuLine()
 CPUS = DeviceMap(cpus=LINE)
 ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
 

@@ -27,7 +27,7 @@ from extender.domain.wellknown import BRIDGE_SLURM_NODE, SLURM_NODE
 from tests.builders.pod_views import a_node, a_pod
 
 LABELS = {"slurm": "yes", "zone": "z1", "rack": "r7"}
-RULES = ExternalRules(Selector((("slurm", "yes"),)), schedulers=frozenset({"slurm"}))
+RULES = ExternalRules(Selector({"slurm": "yes"}), schedulers=frozenset({"slurm"}))
 
 
 def node(**fields: Any) -> NodeView:

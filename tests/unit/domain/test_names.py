@@ -77,7 +77,7 @@ def test_an_owner_is_held_to_the_lists_of_the_site_as_well(key: str) -> None:
 
 @pytest.mark.parametrize("prefix", [OWN, "sunk.coreweave.com/"])
 def test_no_other_key_of_an_owner_names_a_partition(prefix: str) -> None:
-    result = translate([a_pod()], {f"{prefix}partition": "closed"}, CLOSED, NOW, guarded=GUARDED)
+    result = translate([a_pod()], {f"{prefix}partition": "closed"}, CLOSED, NOW, restricted=RESTRICTED)
     assert isinstance(result, Translated)
     assert not result.request.partition
 

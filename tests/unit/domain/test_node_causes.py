@@ -33,7 +33,7 @@ def kinds(node: NodeView | None, rules: DrainRules = RULES, not_ready_s: float |
 )
 def test_each_cause_counts_as_the_site_says(node: NodeView | None, found: set[str]) -> None:
     assert kinds(node) == found
-    assert kinds(node, DrainRules(cordoned=False, not_ready_s=None, deleted=False, slurmd=False)) == set()
+    assert kinds(node, DrainRules(cordoned=False, not_ready_after=None, deleted=False, slurmd=False)) == set()
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_node_that_is_not_ready_counts_after_its_time() -> None:
     node = a_node("k1", ready=False)
     assert kinds(node, not_ready_s=29.9) == set()
     assert kinds(node, not_ready_s=30.0) == {"not ready"}
-    assert kinds(node, DrainRules(not_ready_s=None), not_ready_s=1e6) == set()
+    assert kinds(node, DrainRules(not_ready_after=None), not_ready_s=1e6) == set()
 
 
 @pytest.mark.parametrize(

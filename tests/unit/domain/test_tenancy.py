@@ -182,13 +182,13 @@ MATCHES = [
     (PodMatch(namespaces=()), False),
     (PodMatch(service_accounts=("b*",)), True),
     (PodMatch(service_accounts=("default",)), False),
-    (PodMatch(pod_selector=Selector((("app", "web"),))), True),
-    (PodMatch(pod_selector=Selector((("app", "db"),))), False),
-    (PodMatch(namespace_selector=Selector((("kind", "lab"),))), True),
-    (PodMatch(namespace_selector=Selector((("kind", "lab"), ("more", "")))), False),
+    (PodMatch(pod_selector=Selector({"app": "web"})), True),
+    (PodMatch(pod_selector=Selector({"app": "db"})), False),
+    (PodMatch(namespace_selector=Selector({"kind": "lab"})), True),
+    (PodMatch(namespace_selector=Selector({"kind": "lab", "more": ""})), False),
     (PodMatch(namespaces=("team",), service_accounts=("x",)), False),
     *(
-        (PodMatch(namespace_selector=Selector(expressions=(Requirement(key, operator, values),))), holds)
+        (PodMatch(namespace_selector=Selector(match_expressions=(Requirement(key, operator, values),))), holds)
         for key, operator, values, holds in (
             ("kind", "In", ("lab", "x"), True),
             ("kind", "NotIn", ("lab",), False),

@@ -10,6 +10,7 @@ from extender.domain.jobs.checkpoint import PodAbsence
 from extender.engine.mass_deletion_guard import (
     RUNBOOK_FOR_MISSING_JOBS,
     RUNBOOK_FOR_MISSING_PODS,
+    AbsenceVerdict,
     MassDeletionGuard,
     MassDeletionLimits,
 )
@@ -21,8 +22,13 @@ FEW, MANY, TOTAL = 5, 6, 10
 
 
 @pytest.fixture
-def mass_deletion_guard() -> MassDeletionGuard:
-    return MassDeletionGuard(StillClock(), EventBus())
+def clock() -> StillClock:
+    return StillClock()
+
+
+@pytest.fixture
+def mass_deletion_guard(clock: StillClock) -> MassDeletionGuard:
+    return MassDeletionGuard(clock, EventBus())
 
 
 @pytest.mark.parametrize(
@@ -37,9 +43,23 @@ def mass_deletion_guard() -> MassDeletionGuard:
     ],
 )
 def test_how_long_something_must_be_missing(
-    mass_deletion_guard: MassDeletionGuard, missing: int, why: PodAbsence, seconds: float
+    mass_deletion_guard: MassDeletionGuard, clock: StillClock, missing: int, why: PodAbsence, seconds: float
 ) -> None:
-    assert mass_deletion_guard.grace(missing, TOTAL, why) == seconds
+    since = clock.now()
+    clock.time += seconds
+    assert mass_deletion_guard.judge(since, missing, TOTAL, why) == AbsenceVerdict(True, seconds, seconds == 600.0)
+    assert not mass_deletion_guard.judge(since + 0.1, missing, TOTAL, why).lasted
+
+
+@pytest.mark.parametrize("why", [PodAbsence.UNMARKED, PodAbsence.RESTORED, PodAbsence.UNREADABLE])
+def test_an_object_whose_end_a_watch_reported_waits_as_one_of_few(mass_deletion_guard: MassDeletionGuard, why: PodAbsence) -> None:
+    assert mass_deletion_guard.judge(0.0, MANY, TOTAL, why, reported=True).wait_s == 5.0
+    assert mass_deletion_guard.judge(0.0, MANY, TOTAL, PodAbsence.DELETED, reported=True).wait_s == 0.0
+
+
+def test_another_grace_counts_where_few_are_missing(mass_deletion_guard: MassDeletionGuard) -> None:
+    assert mass_deletion_guard.judge(0.0, FEW, TOTAL, grace_s=30.0).wait_s == 30.0
+    assert mass_deletion_guard.judge(0.0, MANY, TOTAL, grace_s=30.0).wait_s == 600.0
 
 
 def test_the_mass_deletion_guard_stays_engaged_until_it_is_disengaged(mass_deletion_guard: MassDeletionGuard) -> None:
