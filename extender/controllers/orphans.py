@@ -310,7 +310,9 @@ class OrphanController:
                 if verdict.held:
                     self._say_held(job_id, orphan, missing, verdict.wait_s)
             elif self._mass_deletion_guard.dry_run:
-                self._log_and_count(job_id, orphan, "would_be_ended", pod_finished=orphan.finished, why="orphans.dryRun is on")
+                self._log_and_count(
+                    job_id, orphan, "would_be_ended", pod_finished=orphan.finished, why="orphans.dryRun is on"
+                )
             elif now >= orphan.not_before and (counted or verdict.wait_s == 0.0):
                 due.append((job_id, orphan))
         await asyncio.gather(*(self._try_end(job_id, orphan) for job_id, orphan in due[:AT_ONCE]))

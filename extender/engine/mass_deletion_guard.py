@@ -87,7 +87,9 @@ class AbsenceVerdict:
 class MassDeletionGuard:
     """Decide whether so many may be missing, and hold back what rests on that until it is confirmed."""
 
-    def __init__(self, clock: Clock, events: EventBus, options: MassDeletionGuardOptions = MassDeletionGuardOptions()) -> None:
+    def __init__(
+        self, clock: Clock, events: EventBus, options: MassDeletionGuardOptions = MassDeletionGuardOptions()
+    ) -> None:
         self._options = options
         self._limits = options.limits
         self._clock = clock

@@ -335,7 +335,11 @@ class ForeignPodController:
             return False
         if not self._doubted(record):
             return True
-        if self._cache.may_exist(uid) or record.gone_at is None or not self._mass_deletion_guard.judge(record.gone_at).lasted:
+        if (
+            self._cache.may_exist(uid)
+            or record.gone_at is None
+            or not self._mass_deletion_guard.judge(record.gone_at).lasted
+        ):
             return False
         if self._missing is None:  # counted once for all who wait
             self._missing = sum(bool(one.jobs) and self._doubted(one) for one in self._records.values())

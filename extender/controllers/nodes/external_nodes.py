@@ -274,7 +274,9 @@ class ExternalNodeController:
         # A Node that exists is not missing, however many others are.
         missing, total = absent if self._kube_nodes.named(one.node) is None else (0, 0)
         if name not in self._held:
-            if not self._mass_deletion_guard.judge(one.since, missing, total, grace_s=self._settle_delays.settle).lasted:
+            if not self._mass_deletion_guard.judge(
+                one.since, missing, total, grace_s=self._settle_delays.settle
+            ).lasted:
                 return "it may pass"
             if not self._fresh():
                 return "the API server does not answer"

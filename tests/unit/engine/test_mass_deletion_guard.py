@@ -52,7 +52,9 @@ def test_how_long_something_must_be_missing(
 
 
 @pytest.mark.parametrize("why", [PodAbsence.UNMARKED, PodAbsence.RESTORED, PodAbsence.UNREADABLE])
-def test_an_object_whose_end_a_watch_reported_waits_as_one_of_few(mass_deletion_guard: MassDeletionGuard, why: PodAbsence) -> None:
+def test_an_object_whose_end_a_watch_reported_waits_as_one_of_few(
+    mass_deletion_guard: MassDeletionGuard, why: PodAbsence
+) -> None:
     assert mass_deletion_guard.judge(0.0, MANY, TOTAL, why, reported=True).wait_s == 5.0
     assert mass_deletion_guard.judge(0.0, MANY, TOTAL, PodAbsence.DELETED, reported=True).wait_s == 0.0
 
