@@ -63,8 +63,8 @@ user and group 0.
 ## Changes
 
 * *Waiting Pod, in place*: the job follows a change of `account`, `partition`, `qos`, `wckey`, `comment`,
-  `constraints`, `prefer`, `licenses`, `dependency`, `time-limit`, `nice` and `excluded-nodes`, and of
-  `gang-size` on all Pods of a gang. It keeps its age in the queue.
+  `constraints`, `prefer`, `licenses`, `dependency`, `time-limit`, `nice` and `excluded-nodes`. It keeps its
+  age in the queue. So does the job of a gang if `gang-size` changes on all Pods.
 * *Waiting Pod, new job*: any other change ends the waiting job and submits another one. So does the removal
   of `account`, `partition`, `qos`, `wckey` or `time-limit`.
 * *Rejected by Slurm*: the job stays as it is, and an Event shows Slurm's message.

@@ -314,6 +314,8 @@ class HookService:
 
     def _workload_of(self, token: str) -> str | None:
         """Return the workload of a job's token, also of one that is not tracked; `None`: it is no job's token."""
+        if not token:
+            return None
         author = self._state.identity
         return workload_of_hook_token(self._keys, author.cluster, author.scheduler, token)
 

@@ -28,7 +28,7 @@ async def run_after(jobs: SlurmrestdJobs, job_id: int, full: Sequence[int]) -> N
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2), (1, 3)])
-async def test_a_waiting_gang_gets_another_number_of_nodes_and_keeps_its_age(
+async def test_edge_case_34_a_waiting_gang_gets_another_number_of_nodes_and_keeps_its_age(
     open_site: OpenSite, before: int, after: int
 ) -> None:
     async with open_site() as site, site.client() as client:
