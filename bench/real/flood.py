@@ -77,6 +77,7 @@ class Flooder:
         self._attack = Attack()
         self._began = 0.0
         self._attacking: asyncio.Task[None] | None = None
+        self._under_way: set[asyncio.Task[None]] = set()
 
     async def attack(self, scheduler: str) -> dict[str, Any]:
         """Begin a flood that goes on until `halt`."""
@@ -86,14 +87,19 @@ class Flooder:
         return {}
 
     async def halt(self) -> dict[str, Any]:
-        """End the flood and return its counts. Raise what ended it before."""
+        """End the flood and return its counts. Raise what ended it before.
+
+        Requests under way are waited for: a Pod that is created after `clear` would stay.
+        """
         attacking, self._attacking = self._attacking, None
         if attacking is not None:
             attacking.cancel()
             await asyncio.wait([attacking])
-            if not attacking.cancelled():
-                attacking.result()
         self._attack.seconds = elapsed() - self._began
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+        if attacking is not None and not attacking.cancelled():
+            attacking.result()
         return self._attack.counts()
 
     async def clear(self) -> dict[str, Any]:
@@ -124,8 +130,7 @@ class Flooder:
     async def _one(self, scheduler: str, *, huge: bool) -> None:
         annotations, spec = HOSTILE[scheduler]
         settings = {**annotations, **(HUGE if huge else {})}
-        if await self._sent(self._hostile.create(scheduler, settings, gated=scheduler == OURS, spec=spec)):
-            self._attack.created += 1
+        await self._send("created", self._hostile.create(scheduler, settings, gated=scheduler == OURS, spec=spec))
 
     async def _create(self, scheduler: str) -> None:
         while True:
@@ -137,31 +142,33 @@ class Flooder:
         while True:
             if living := self._living():
                 change = {JOB_NAME: f"flap-{self._attack.flapped}"}
-                if await self._sent(self._hostile.annotate(random.choice(living), change)):
-                    self._attack.flapped += 1
+                await self._send("flapped", self._hostile.annotate(random.choice(living), change))
             await asyncio.sleep(1 / FLAPS_PER_S)
 
     async def _delete(self) -> None:
         """Delete with grace 0 a placed Pod and with its grace another one, in turn."""
         while True:
-            placed = [name for name in self._living() if self._hostile.lives[name].bound.done()]
-            if placed and await self._sent(self._hostile.delete(random.choice(placed), grace_s=0)):
-                self._attack.forced += 1
-            if (living := self._living()) and await self._sent(self._hostile.delete(random.choice(living))):
-                self._attack.deleted += 1
+            if placed := [name for name in self._living() if self._hostile.lives[name].bound.done()]:
+                await self._send("forced", self._hostile.delete(random.choice(placed), grace_s=0))
+            if living := self._living():
+                await self._send("deleted", self._hostile.delete(random.choice(living)))
             await asyncio.sleep(2 / CHURN_PER_S)
 
-    async def _sent(self, request: Awaitable[object]) -> bool:
-        """Return whether the API server carried it out; count it otherwise."""
+    async def _send(self, count: str, request: Awaitable[object]) -> None:
+        """Send a request, which goes on when the flood ends meanwhile."""
+        task = asyncio.create_task(self._counted(count, request))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        await asyncio.shield(task)
+
+    async def _counted(self, count: str, request: Awaitable[object]) -> None:
         try:
             await request
         except Throttled:
-            self._attack.throttled += 1
+            count = "throttled"
         except ApiError:
-            self._attack.failed += 1
-        else:
-            return True
-        return False
+            count = "failed"
+        setattr(self._attack, count, getattr(self._attack, count) + 1)
 
     def _living(self) -> list[str]:
         return [name for name, life in self._hostile.lives.items() if life.seen and not life.ending.done()]
