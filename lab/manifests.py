@@ -114,7 +114,6 @@ def scheduler_profile(
             extender.pop("enableHTTPS", None)
     if not elected:
         profile["leaderElection"] = {"leaderElect": False}
-    profile.pop("clientConnection", None)
     return yaml.safe_dump(profile, sort_keys=False)
 
 

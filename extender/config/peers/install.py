@@ -88,6 +88,7 @@ def scheduler_configuration(name: str) -> dict[str, Any]:
             "resourceName": "slurm-scheduler",
             "resourceNamespace": NAMESPACE,
         },
+        "clientConnection": {"qps": 500, "burst": 1000},
         "percentageOfNodesToScore": 100,
         "podInitialBackoffSeconds": 1,
         "podMaxBackoffSeconds": 60,

@@ -270,6 +270,11 @@ leaderElection:
   leaderElect: true
   resourceName: slurm-scheduler
   resourceNamespace: {{ .Release.Namespace }}
+# Requests a second to the API server, and at once. By default 50 and 100: kube-scheduler writes a condition for each Pod
+# that finds no node, and meanwhile schedules no other one, so Pods of one namespace delay those of all others.
+clientConnection:
+  qps: 500
+  burst: 1000
 # Slurm's node has to be in the list that the extender is shown.
 percentageOfNodesToScore: 100
 podInitialBackoffSeconds: 1
