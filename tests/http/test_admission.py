@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -165,7 +166,7 @@ def with_tolerations(count: int) -> Any:
 MOST = 4 * 1024 * 1024
 """`http.maxRequestBytes`; the API server takes objects of up to 3 MiB."""
 
-LARGE = {
+LARGE: dict[str, tuple[Callable[[str], Any], int]] = {
     "one long text": (a_pod, 32),
     "150,000 annotations": (lambda _: with_annotations(150_000), 64),
     "150,000 tolerations": (lambda _: with_tolerations(150_000), 128),
