@@ -45,9 +45,9 @@ from extender.domain.wellknown import BRIDGE_PREFIX, OWN_PREFIX, SUNK_PREFIX
 from slurmclient import hostlist, tres
 from slurmclient.capabilities import Release
 from slurmclient.errors import SlurmError
-from tests.builders import stated_keys
+from tests.builders import config_texts, stated_keys
 
-CPU_S = 20
+CPU_S = 40
 """Ends what hangs; asserts nothing about speed."""
 
 MEMORY = 2**30
@@ -145,6 +145,7 @@ def readers() -> Iterator[tuple[str, Reader]]:
     yield "the release of Slurm", Release.parse
     yield "a duration", read_duration
     yield "an address to listen at", read_bind_address
+    yield from config_texts.readers()
     yield YAML + "a configuration", lambda text: parse(text, "c.yaml")
     site = parse(CONFIGURATION, "site")
     yield (

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
 from extender.domain.wellknown import GATE
+from simulator.kube.objects import Json
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -18,7 +20,11 @@ NAMESPACES = 500
 RECREATIONS = 200
 CHANGERS = 50
 CHANGES = 200
-OURS = "slurm-extender.io/"
+PREFIX = "slurm-extender.io/"
+
+
+def annotate(given: dict[str, str], pod: Json) -> None:
+    pod["metadata"].setdefault("annotations", {}).update(given)
 
 
 async def test_a_pod_of_each_of_hundreds_of_namespaces_delays_no_pod_of_another_one(site: Site) -> None:
@@ -59,11 +65,8 @@ async def test_waiting_pods_that_change_all_the_time_keep_their_jobs_and_delay_n
         await site.until(lambda: len(site.live_jobs()) == CHANGERS + 3, "the jobs of all", 300)
         before = {name: [job.job_id for job in site.jobs_of(name)] for name in names}
         for number in range(CHANGES):
-            given = {OURS + "time-limit": str(1000 + number), OURS + "nice": str(number)}
-            site.edit_pod(
-                names[number % CHANGERS],
-                lambda pod, given=given: pod["metadata"].setdefault("annotations", {}).update(given),
-            )
+            given = {PREFIX + "time-limit": str(1000 + number), PREFIX + "nice": str(number)}
+            site.edit_pod(names[number % CHANGERS], partial(annotate, given))
             await asyncio.sleep(1 / 200)
             if number == CHANGES // 2:
                 site.kube.add_pod("innocent", gates=(GATE,), cpu="8")
