@@ -54,7 +54,9 @@ MEMORY = 2**30
 """The limit of the Pod in `manifests/core/extender.yaml`."""
 
 SIZES = (64 * 1024, 128 * 1024, 250 * 1024)
-TRIES = 3
+TRIES = 12
+"""Tries before a reader counts as slow: beside other processes single tries take several times as long."""
+
 FLOOR_S = 0.02
 """Below it other processes on the machine decide more than the text."""
 
