@@ -264,23 +264,6 @@ async def test_every_way_to_cancel_has_its_number(open_site: OpenSite) -> None:
         assert (await slurm.job(made.job_id)).state is JobState.CANCELLED
 
 
-@pytest.mark.parametrize("kind", ["batch", "allocation"])
-async def test_a_job_is_cancelled_by_its_owner_and_by_no_other_user(open_site: OpenSite, kind: str) -> None:
-    async with open_site() as site, site.client() as slurm, site.client("alice") as alice, site.client("bob") as bob:
-        if kind == "batch":
-            made = await slurm.submit(a_batch_job(user_id=2001, group_id=2001))
-            await until(lambda: slurm.job(made.job_id), lambda job: job.state is JobState.RUNNING, "it runs")
-        else:
-            made = await slurm.allocate(an_allocation(), as_user="alice")
-        name = (await slurm.job(made.job_id)).name
-        assert [(one.job_id, one.code) for one in await bob.cancel([made.job_id])] == [(made.job_id, 2002)]
-        assert [(one.job_id, one.code) for one in await bob.cancel_by_name(name)] == [(made.job_id, 2002)]
-        assert [one.code for one in await bob.cancel([made.job_id], signal="TERM", flags=["BATCH_JOB"])] == [2002]
-        assert (await slurm.job(made.job_id)).state is JobState.RUNNING
-        assert [one.code for one in await alice.cancel([made.job_id])] == [0]
-        await until(lambda: slurm.job(made.job_id), lambda job: job.state is JobState.CANCELLED, "its end")
-
-
 async def test_an_unknown_job_is_not_found(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as slurm:
         for ask in (slurm.job(999_999), slurm.update_job(999_999, JobDescription(comment="x"))):
