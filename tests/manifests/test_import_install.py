@@ -32,6 +32,7 @@ COMPARING = (
     CORE / "writes-policy.yaml",
     COMPONENTS / "gate-policy" / "policy.yaml",
     COMPONENTS / "gate-policy" / "tolerations.yaml",
+    COMPONENTS / "grace-policy" / "policy.yaml",
 )
 """The files of the base that compare the name of the scheduler."""
 

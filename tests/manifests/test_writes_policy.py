@@ -202,5 +202,5 @@ def test_the_api_server_finds_no_fault_with_the_expressions(cluster: Kubernetes)
     status, answer = cluster.api("GET", path)
     assert status == 200
     found = {one["metadata"]["name"]: one.get("status", {}).get("typeChecking", {}) for one in answer["items"]}
-    assert len(found) == 10
+    assert len(found) == 13
     assert not any(one.get("expressionWarnings") for one in found.values()), found

@@ -25,6 +25,13 @@ _NAMED = (
     ("ValidatingAdmissionPolicy", "slurm-extender-pod-ends", "/spec/validations/0/expression", "oldObject"),
     ("MutatingAdmissionPolicy", "slurm-extender-gate", "/spec/matchConditions/0/expression", "object"),
     ("MutatingAdmissionPolicy", "slurm-extender-tolerations", "/spec/matchConditions/0/expression", "object"),
+    ("ValidatingAdmissionPolicy", "slurm-extender-grace", "/spec/matchConditions/0/expression", "object"),
+    (
+        "ValidatingAdmissionPolicy",
+        "slurm-extender-grace-of-deletions",
+        "/spec/matchConditions/0/expression",
+        "oldObject",
+    ),
 )
 """The expressions of `manifests/base` that compare the scheduler's name: kind, name, path and compared object."""
 
