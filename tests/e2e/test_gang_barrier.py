@@ -13,7 +13,7 @@ import pytest
 from extender.engine.gangs.barrier import BarrierOutcome
 from lab.pods import STOP_IN
 from lab.site import PodRef
-from tests.builders.gang_causes import CAUSES, CPUS_OF_NODE, HELD_S, KNOWN_S, REFUSED_OF, SIZE, refused_binding
+from tests.builders.gang_causes import CAUSES, HELD_S, KNOWN_S, REFUSED_OF, SIZE, refused_binding
 from tests.builders.gang_crashes import voted
 from tests.builders.stage import Stage
 from tests.builders.staged_gangs import (
@@ -95,7 +95,8 @@ def test_no_member_is_bound_while_a_foreign_pod_fills_the_node_of_one_in_back_of
         (job,) = stage.jobs()
         nodes = nodes_of_job(stage, job)
         with site.scheduler.frozen():
-            options = {"scheduler": "another", "nodeName": nodes[0], "cpus": CPUS_OF_NODE - 1}
+            cpus = int(site.kube.api("GET", f"/api/v1/nodes/{nodes[0]}")[1]["status"]["allocatable"]["cpu"])
+            options = {"scheduler": "another", "nodeName": nodes[0], "cpus": cpus - 1}
             slow = {STOP_IN: f"{stop_s:g}s"}
             foreign = site.pod("foreign", stage.namespace, annotations=slow, grace_s=30, **options)
             site.delete(foreign)
