@@ -48,8 +48,7 @@ def go_route(max_body: int, clock: Clock) -> type[APIRoute]:
 
             async def handle(request: Request) -> Response:
                 try:
-                    _check_json(request)
-                    body = await Request(request.scope, _limited(request.receive, max_body)).body()
+                    body = await _json_body(request, max_body)
                     answer: BaseModel = await endpoint(request_model.model_validate_json(body))
                     return Response(answer.model_dump_json(by_alias=True), media_type="application/json")
                 except ValidationError as error:
@@ -85,6 +84,12 @@ def _check_json(request: Request) -> None:
         raise HTTPException(415, f"Content-Type is {named[:80]!r}, not application/json")
 
 
+async def _json_body(request: Request, most: int) -> bytes:
+    """Return the body of a JSON request. Raises `HTTPException`: 415 for another content type, 413 above `most`."""
+    _check_json(request)
+    return await Request(request.scope, _limited(request.receive, most)).body()
+
+
 def limited_route(max_body: int) -> type[APIRoute]:
     """Return the class of routes for others than kube-scheduler: 413 where a request has more than `max_body` bytes.
 
@@ -101,8 +106,7 @@ def limited_route(max_body: int) -> type[APIRoute]:
 
             async def handle(request: Request) -> Response:
                 try:
-                    _check_json(request)
-                    body = await Request(request.scope, _limited(request.receive, max_body)).body()
+                    body = await _json_body(request, max_body)
                     return JSONResponse(await endpoint(request_model.model_validate_json(body)))
                 except ValidationError as error:
                     return JSONResponse({"error": f"malformed request: {_fields(error)}"}, 400)

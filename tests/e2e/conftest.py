@@ -17,6 +17,7 @@ import pytest
 from lab.build_kubernetes import newest_minor, older_minors, proved_minors
 from lab.build_slurm import RELEASES
 from lab.site import Site
+from tests.builders.relays_of_a_site import RelayPair, relays
 from tests.builders.stage import Stage
 
 EXTERNAL_FROM = (25, 5)
@@ -190,3 +191,22 @@ def stage(site: Site, mode: str) -> Iterator[Stage]:
     found = Stage(site, mode, site.namespace(f"e2e-{next(_numbers)}"))
     yield found
     found.finish()
+
+
+@pytest.fixture(scope="module")
+def relay_pair(site: Site) -> Iterator[RelayPair]:
+    """Relays for an extender, or for the replicas, of this site."""
+    with relays(site) as found:
+        yield found
+
+
+@pytest.fixture
+def relayed(stage: Stage, relay_pair: RelayPair) -> Iterator[Stage]:
+    """The site's own extender, behind the relays."""
+    stage.site.reconfigure(relay_pair.settings)
+    try:
+        yield stage
+        stage.finish()
+    finally:
+        relay_pair.disarm()
+        stage.site.reconfigure()

@@ -13,7 +13,7 @@ from lab.site import PodRef, Site
 from tests.builders.actions import CHECK
 from tests.builders.crashes import CRASHES
 from tests.builders.relay import InjectedFault, RequestPhase
-from tests.builders.relays_of_a_site import RelayPair, relays
+from tests.builders.relays_of_a_site import RelayPair
 from tests.builders.stage import Stage
 
 IN_EVERY_RUN = {"SubmitJob", "CancelJob", "Binding", "EndPod", "DrainNode"}
@@ -27,12 +27,11 @@ SETTLED_S = 1.0
 
 
 @pytest.fixture(scope="module")
-def relay_pair(site: Site) -> Iterator[RelayPair]:
-    """Relays between the site's extender and those that it asks."""
-    with relays(site) as found:
-        site.reconfigure(found.settings)
-        yield found
-        site.reconfigure()
+def relay_pair(site: Site, relay_pair: RelayPair) -> Iterator[RelayPair]:
+    """Relays between the site's extender and those that it asks; the extender is behind them in all tests."""
+    site.reconfigure(relay_pair.settings)
+    yield relay_pair
+    site.reconfigure()
 
 
 def cases() -> Iterator[object]:

@@ -15,7 +15,7 @@ from lab.process import Daemon
 from lab.site import Site
 from tests.builders.gang_crashes import SIZE, STEPS, assert_whole, gang_with_fault, voted
 from tests.builders.relay import InjectedFault, RequestPhase
-from tests.builders.relays_of_a_site import NthRequest, RelayPair, relays
+from tests.builders.relays_of_a_site import NthRequest, RelayPair
 from tests.builders.stage import Stage
 from tests.e2e.test_two_replicas import holder, instead_of_its_own, two
 
@@ -31,13 +31,6 @@ class Pair:
     leader: Daemon
     follower: Daemon
     relay_pair: RelayPair
-
-
-@pytest.fixture(scope="module")
-def relay_pair(site: Site) -> Iterator[RelayPair]:
-    """Relays for the replicas of this site."""
-    with relays(site) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -135,9 +135,12 @@ class JobReader:
         if now is None:
             return
         user_submits = self._state.identity.user_submits(now)
-        certain = [
-            job for job in jobs if is_certain(job, recorded=job.job_id == command.job_id, user_submits=user_submits)
-        ]
+        certain = {
+            job.job_id
+            for job in jobs
+            if is_certain(job, recorded=job.job_id == command.job_id, user_submits=user_submits)
+        }
+        own_jobs = [job for job in jobs if job.job_id in certain] or jobs
         live: list[e.JobFound] = []
         ended: list[e.JobEnded] = []
         for job in jobs:
@@ -151,7 +154,9 @@ class JobReader:
                 (found.attempt, found.epoch != epoch, found.request_digests) if found else (0, False, ())
             )
             left = left_by_all(now, job, self._state.deferred.unbound()) if running else ()
-            live.append(e.JobFound(job.job_id, attempt, running, job.excluded, older, digests, job in certain, left))
+            live.append(
+                e.JobFound(job.job_id, attempt, running, job.excluded, older, digests, job.job_id in certain, left)
+            )
         if not live and not ended and self._would_vanish(now, asked_at):
             known = now.job_id or next((m.job_id for m in now.members if m.job_id is not None), None)
             if not self._state.missing_jobs.may_end(now.key, known, now.refs, nodes_unknown=self._nodes_unknown(now)):
@@ -164,7 +169,7 @@ class JobReader:
             return
         if live:
             self._state.missing_jobs.seen(now.key)
-        facts: list[e.Event] = [*self._unrecorded(now, certain or jobs), *(ended if not live else [])]
+        facts: list[e.Event] = [*self._unrecorded(now, own_jobs), *(ended if not live else [])]
         for event in facts:
             self._handle(p.key, event, "probe")
         self._handle(p.key, e.ProbeAnswered(tuple(live), asked_at), "probe")

@@ -71,6 +71,20 @@ def message(site: Site, name: str) -> str:
     return next((one["message"] for one in conditions if one["type"] == "slurm-extender.io/Allocated"), "")
 
 
+async def a_gang_with_a_job(site: Site) -> list[str]:
+    """Create two Pods of a PodGroup, and wait for their job."""
+    add_group(site, 2)
+    names = members(site, range(2))
+    await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+    return names
+
+
+async def a_gang_that_waits(site: Site) -> list[str]:
+    """Create such a gang whose job waits, since every node is drained."""
+    drain_all(site)
+    return await a_gang_with_a_job(site)
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.group)
 async def test_the_pods_of_a_pod_group_are_one_gang(site: Site, kind: Resource) -> None:
     read_groups(site, kind)
@@ -120,10 +134,7 @@ async def test_edge_case_33_a_pod_group_that_is_deleted_while_its_job_waits_take
 ) -> None:
     read_groups(site, COSCHEDULING_POD_GROUPS)
     async with site.running():
-        drain_all(site)
-        add_group(site, 2)
-        names = members(site, range(2))
-        await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+        names = await a_gang_that_waits(site)
         (before,) = site.live_jobs()
         delete_group(site)
         await asyncio.sleep(60)
@@ -136,10 +147,7 @@ async def test_edge_case_33_a_pod_group_that_is_deleted_while_its_job_waits_take
 async def test_a_pod_group_that_was_recreated_starts_its_pods_once_one_is_replaced_after_a_cancel(site: Site) -> None:
     read_groups(site, COSCHEDULING_POD_GROUPS)
     async with site.running():
-        drain_all(site)
-        add_group(site, 2)
-        names = members(site, range(2))
-        await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+        names = await a_gang_that_waits(site)
         delete_group(site)
         add_group(site, 2)
         await asyncio.sleep(10)
@@ -158,10 +166,7 @@ async def test_a_pod_group_that_was_recreated_starts_its_pods_once_one_is_replac
 async def test_edge_case_34_another_minimum_resizes_the_job_that_waits(site: Site) -> None:
     read_groups(site, COSCHEDULING_POD_GROUPS)
     async with site.running():
-        drain_all(site)
-        add_group(site, 2)
-        names = members(site, range(2))
-        await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+        names = await a_gang_that_waits(site)
         (before,) = site.live_jobs()
         change_group(site, 3)
         names += members(site, range(2, 3))
@@ -174,10 +179,7 @@ async def test_edge_case_34_another_minimum_resizes_the_job_that_waits(site: Sit
 async def test_edge_case_34_a_waiting_job_ends_if_the_pods_of_a_larger_minimum_do_not_come(site: Site) -> None:
     read_groups(site, COSCHEDULING_POD_GROUPS)
     async with site.running():
-        drain_all(site)
-        add_group(site, 2)
-        names = members(site, range(2))
-        await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+        names = await a_gang_that_waits(site)
         change_group(site, 3)
         await site.until(lambda: not site.live_jobs(), "the end of a job that is too small")
         await site.until(lambda: message(site, names[0]) == "2 of 3 Pods of PodGroup ring exist.", "the reason")
@@ -250,9 +252,7 @@ async def test_after_a_restart_the_gang_of_a_pod_group_has_the_job_that_it_had(s
     async with site.dying():
         if when == "waiting":
             drain_all(site)
-        add_group(site, 2)
-        names = members(site, range(2))
-        await site.until(lambda: len(site.live_jobs()) == 1, "its job")
+        names = await a_gang_with_a_job(site)
         if when == "bound":
             for name in names:
                 await site.bound(name)

@@ -1,4 +1,4 @@
-"""Authors who create, remove and change Pods as fast as they can delay nobody, and leave nothing in Slurm."""
+"""Authors who create, remove and change Pods as fast as they can delay no other author, and leave nothing in Slurm."""
 
 from __future__ import annotations
 

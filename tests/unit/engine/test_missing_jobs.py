@@ -10,8 +10,8 @@ from extender.runtime.topics import JobMissing
 from tests.builders.services import StillClock
 
 
-class Nobody:
-    """An announcer to whom nobody listens."""
+class NoListener:
+    """An announcer whose announcements are dropped."""
 
     def announce(self, announcement: Announcement) -> None:
         pass
@@ -21,7 +21,7 @@ def test_a_job_that_is_there_again_after_an_administrator_confirmed_is_reported(
     clock, events, told = StillClock(), EventBus(), list[tuple[str, bool]]()
     events.subscribe(JobMissing, lambda event: told.append((event.key, event.missing)))
     mass_deletion_guard = MassDeletionGuard(clock, events, MassDeletionGuardOptions(MassDeletionLimits(least=0)))
-    missing_jobs = MissingJobTracker(clock, Nobody(), mass_deletion_guard, events, lambda: 1)
+    missing_jobs = MissingJobTracker(clock, NoListener(), mass_deletion_guard, events, lambda: 1)
     assert not missing_jobs.may_end("workload", 7, ())
     clock.time += GATHER
     assert not missing_jobs.may_end("workload", 7, ())
