@@ -50,6 +50,17 @@ class ReturnedMembers:
             return False
         return holder.ref.uid != pod.uid and self._cache.get(holder.ref.uid) is None
 
+    @staticmethod
+    def runs_again(uid: str, known: Placeholder | None) -> bool:
+        """Return whether a Pod that has not ended is one whose end was seen: a restored etcd shows it as it was before.
+
+        `known` is its workload: over, or a gang that runs, in which another Pod, or Slurm, may have its node by now.
+        """
+        if known is None or known.state is State.GONE:
+            return True
+        member = known.member(uid)
+        return known.is_gang and known.state not in _OVER and member is not None and member.end is not None
+
     def left(self, uid: str) -> bool:
         """Forget a Pod that is gone. Return whether it waited."""
         waited = uid in self._waiting

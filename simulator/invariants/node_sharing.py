@@ -30,6 +30,7 @@ MODE = f"{OWN_PREFIX}mode"
 """Pod annotation: the mode of its job."""
 
 BESIDE = "with a part of the node that it was given before"
+CAME_AFTER = "which was bound in this window after its job's end, when the nodes of the next one had been checked"
 DISTURBED = "in a disturbance"
 """The only excuse of a job's start where the fence script is installed."""
 
@@ -68,6 +69,9 @@ class NodeSharingChecks:
                 self.checker.windows[BESIDE] += 1
                 continue
             cause = self._excuse(job_id_of(pod), ended, since, now, by_slurm=by_slurm)
+            began = self.checker.job_starts.get(job, now)
+            if not cause and ended and began < self.checker.arrivals[other] and self._is_unseen(ended, now):
+                cause = CAME_AFTER
             if cause == DISTURBED or (cause and not (self.checker.cluster.fence.everywhere and by_slurm)):
                 self.checker.windows[cause] += 1
                 self.checker.event_log.add(
@@ -79,6 +83,10 @@ class NodeSharingChecks:
                 self.checker.violate(
                     Invariant.FENCE, text, pod_subject(name), node_subject(node), job_subject(job_id_of(pod))
                 )
+
+    def _is_unseen(self, ended: JobEnd, now: float) -> bool:
+        """Return whether no poll had to see this end yet."""
+        return not ended.announced and now - ended.at <= WINDOW_S
 
     def check_mode(self, job: SimJob, uid: str) -> None:
         """Check a placeholder job that starts: in mode `auto` it has a script, or each of its nodes the fence script.
@@ -111,7 +119,7 @@ class NodeSharingChecks:
         ):
             return "its job's id was given out again"
         # The extender binds Pods itself, not before Slurm has reported the jobs of the Pods on the node.
-        if by_slurm and now - since <= WINDOW_S and not ended.announced:
+        if by_slurm and self._is_unseen(ended, now):
             return "before any poll could see the end"
         return ""
 

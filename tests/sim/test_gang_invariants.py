@@ -210,6 +210,28 @@ def test_a_gang_of_which_one_member_stays_without_a_node_though_nothing_else_hol
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["", "for a removed Pod"])
+def test_a_gang_of_which_a_restored_etcd_shows_one_member_unbound(kept: bool) -> None:
+    async def act(site: Site, invariants: GangInvariants) -> None:
+        uid = site.pod("ring-1")["metadata"]["uid"]
+        for _ in range(2):
+            if kept:
+                drain_for_removed(site)
+            pod = site.pod("ring-1")
+            invariants.checker.pods[uid] = {**pod, "spec": pod["spec"] | {"nodeName": ""}}
+            invariants.check()
+            await asyncio.sleep(30)
+
+    assert broken_by(act) == (set() if kept else {Invariant.WHOLE_GANGS})
+
+
+def drain_for_removed(site: Site) -> None:
+    """Drain a node of the gang for a Pod that was removed without a report of its kubelet."""
+    node = site.slurm.controller.nodes[job_of(site).nodes[0]]
+    known = removal("uid-1", "default/web", node.name, 60, None)
+    node.drained, node.reason = True, f"{DRAIN_PREFIX} [1] {known.text}"
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["", "for a removed Pod"])
 def test_nodes_that_a_gang_keeps_although_no_member_is_bound(kept: bool) -> None:
     async def act(site: Site, invariants: GangInvariants) -> None:
         def unbind(pod: Json) -> None:
@@ -219,9 +241,7 @@ def test_nodes_that_a_gang_keeps_although_no_member_is_bound(kept: bool) -> None
         for name in NAMES:
             site.kube.change(pod_key("default", name), unbind)
         if kept:
-            node = site.slurm.controller.nodes[job_of(site).nodes[0]]
-            known = removal("uid-1", "default/web", node.name, 60, None)
-            node.drained, node.reason = True, f"{DRAIN_PREFIX} [1] {known.text}"
+            drain_for_removed(site)
         invariants.check()
         await asyncio.sleep(200)
         invariants.check()

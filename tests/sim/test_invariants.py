@@ -249,6 +249,24 @@ def test_a_pod_that_was_over_and_that_a_restored_etcd_shows_running_blocks_no_po
     assert broken_by(act) == set()
 
 
+@pytest.mark.parametrize(("came", "seconds"), [("after", 1.0), ("after", 20.0), ("before", 1.0)])
+def test_a_pod_that_was_bound_after_its_job_was_lost_and_before_any_poll_could_see_that(
+    came: str, seconds: float
+) -> None:
+    async def act(site: Site, checker: InvariantChecker) -> None:
+        await asyncio.sleep(30)
+        (job,), now = site.live_jobs(), asyncio.get_running_loop().time()
+        site.slurm.controller.forget(job.job_id)
+        (end,) = checker.job_ends.values()
+        end.at = now - seconds
+        checker.job_starts[7, "another"] = end.at + 0.1
+        checker.arrivals[site.uid("web")] = end.at + (0.5 if came == "after" else -0.5)
+        NodeSharingChecks(checker).check_start(job.nodes[0], "Pod next", (7, "another"))
+        assert len(checker.windows) == (came == "after" and seconds < 10)
+
+    assert (Invariant.FENCE in broken_by(act)) == (came == "before" or seconds > 10)
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_a_pod_is_no_next_one_where_its_job_began_before_the_other_ended(before: bool) -> None:
     async def act(site: Site, checker: InvariantChecker) -> None:

@@ -93,7 +93,20 @@ def _with_members(p: Placeholder, refs: tuple[e.MemberRef, ...], slots: tuple[in
     gone = (slot in taken if slots else True for slot, _ in p.by_slot)
     stay = (one for one, left in zip(p.members, gone, strict=True) if not ((one.end and left) or one.wanting))
     members = named + tuple(member for member in stay if member.ref.uid not in uids)
-    return p if members == p.members else replace(p, members=members)
+    return p if members == p.members else _without_nodes_of_moved(p, replace(p, members=members))
+
+
+def _without_nodes_of_moved(before: Placeholder, after: Placeholder) -> Placeholder:
+    """Take the nodes from members that wait and have another slot now: the next read gives them those of their slots.
+
+    A member of which a start did not know the slot was counted through the free ones, and may get another one.
+    """
+    if not isinstance(after.payload, GrantedState | BoundState) or not after.is_gang:
+        return after
+    slots = {member.ref.uid: slot for slot, member in before.by_slot}
+    moved = {m.ref.uid for slot, m in after.by_slot if m.wanting and slots.get(m.ref.uid, slot) != slot}
+    kept = tuple(one for one in after.allocation if one[0] not in moved)
+    return after if kept == after.allocation else replace(after, payload=replace(after.payload, allocation=kept))
 
 
 def _with_returned(p: Placeholder, event: e.PodBound, ref: e.MemberRef, slot: int) -> Placeholder:

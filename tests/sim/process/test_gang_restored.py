@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 
 from extender.domain.placeholder import State
-from extender.domain.wellknown import GATE
+from extender.domain.wellknown import GANG, GANG_SIZE, GATE
 from simulator.kube.storage import Snapshot
+from simulator.slurm.records import SimJob
 from tests.builders.gang_pods import a_leader, gang
 from tests.builders.process_site import CONFIG, SITE_KEY, Site
 from tests.builders.triggers import BATCH
@@ -88,6 +90,47 @@ async def test_a_member_that_comes_back_after_its_node_was_returned_is_ended_alo
         await site.gone("ring-1")
         assert site.live_jobs() == [job]
         assert all("deletionTimestamp" not in site.pod(name)["metadata"] for name in ("ring-0", "ring-2"))
+
+
+async def restored_after_success(site: Site, name: str, settings: Mapping[str, str] | None = None) -> SimJob:
+    """Restore an etcd from before a member succeeded; return the job of its gang."""
+    for number in range(3):
+        said = {GANG: "ring", GANG_SIZE: "3", **(settings or {})}
+        site.kube.add_pod(f"ring-{number}", annotations=said)
+    for number in range(3):
+        await site.bound(f"ring-{number}")
+    await asyncio.sleep(5)
+    before, (job,) = site.kube.storage.save(), site.live_jobs()
+    site.edit_pod(name, lambda pod: pod["status"].update(phase="Succeeded", containerStatuses=[]))
+    await asyncio.sleep(60)
+    await site.restore_kube(before)
+    return job
+
+
+async def test_a_member_that_succeeded_and_is_shown_running_again_after_its_node_was_returned_is_ended_alone(
+    site: Site,
+) -> None:
+    async with site.running():
+        job = await restored_after_success(site, "ring-1")
+        assert job.nodes == ("n1", "n3")
+        await site.gone("ring-1", within=120)
+        await asyncio.sleep(60)
+        assert site.live_jobs() == [job]
+        assert site.drained() == []
+        assert all("deletionTimestamp" not in site.pod(name)["metadata"] for name in ("ring-0", "ring-2"))
+
+
+async def test_a_member_that_succeeded_and_is_shown_running_again_has_its_slot_again_while_the_job_has_its_node(
+    site: Site,
+) -> None:
+    async with site.running():
+        job = await restored_after_success(site, "ring-0", BATCH)  # the node of the script stays
+        await asyncio.sleep(60)
+        assert job.nodes == ("n1", "n2", "n3")
+        first = site.placeholder("ring-1").in_slot(0)
+        assert first is not None
+        assert (first.ref.name, first.node, first.end) == ("ring-0", "n1", None)
+        assert "deletionTimestamp" not in site.pod("ring-0")["metadata"]
 
 
 async def test_the_node_of_a_member_that_came_back_is_released_when_another_member_leaves_meanwhile(site: Site) -> None:

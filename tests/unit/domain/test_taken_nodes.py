@@ -60,6 +60,18 @@ def test_one_request_at_a_time_gives_nodes_back() -> None:
     assert shrinking().notify(over(0), e.NodesVacated(("slurm-n1",))).commands == []
 
 
+def test_a_member_that_moves_to_another_slot_before_its_binding_gets_the_node_of_that_slot() -> None:
+    successor = e.MemberRef("uid-9", "team", "ring-1")
+    life = running().notify(over(0), over(1))
+    life.notify(e.PodWanted((successor, REFS[2]), GANG, (0, 2)))
+    life.notify(e.JobGranted(JOB, {"uid-9": "n1", "uid-2": "n3"}, SLOTS, slots=SLOTS), e.AllocationFits())
+    assert (life.state, life.p.node_of("uid-9")) == (State.GRANTED, "n1")
+    life.notify(e.PodWanted((successor, REFS[2]), GANG, (1, 2)))
+    assert (life.p.node_of("uid-9"), life.commands) == ("", [c.ReadJob(JOB)])
+    life.notify(e.JobGranted(JOB, {"uid-9": "n2", "uid-2": "n3"}, SLOTS, slots=SLOTS))
+    assert (life.p.node_of("uid-9"), life.p.node_of("uid-2")) == ("n2", "n3")
+
+
 def test_a_successor_gets_no_node_that_is_being_released() -> None:
     successor = e.MemberRef("uid-9", "team", "ring-1")
     life = shrinking().notify(e.PodWanted((REFS[0], successor, REFS[2]), GANG, (0, 1, 2)))
