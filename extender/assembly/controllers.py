@@ -51,6 +51,7 @@ def _workloads(a: Assembly) -> tuple[Part, ...]:
             (
                 (t.PodChanged, a.gang_barrier.pod_changed),
                 (t.NodeChanged, a.gang_barrier.node_changed),
+                (t.PodFiltered, a.gang_barrier.filtered),
                 (t.PlaceholderChanged, a.gang_barrier.placeholder_changed),
                 (t.PlaceholderForgotten, a.gang_barrier.forgotten),
             ),

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import structlog
 
+from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.lifecycle.granted import needs_check
@@ -39,6 +40,7 @@ from extender.runtime.topics import (
     MembersUnknown,
     PlaceholderChanged,
     PlaceholderForgotten,
+    PodFiltered,
     PolicyChanged,
     SlurmAnswersAgain,
     SnapshotChanged,
@@ -90,6 +92,8 @@ class Engine:
             with_log_context(state.placeholders.get, executor.to_kubernetes),
             state.job_reads,
             ports.announcer,
+            clock=ports.clock,
+            may_wake=self._may_wake,
             nodes_known=lambda: state.snapshot.slurm.known,
             namespace_of=state.placeholders.namespace_of,
             explain=lambda p: self.explain(p).text,
@@ -109,6 +113,7 @@ class Engine:
         """Partitions that are not open to all users, with the reasons; `None`: Slurm was not read yet."""
 
         ports.events.subscribe(JobStatesAnswered, self._job_states_answered)
+        ports.events.subscribe(PodFiltered, self._dispatcher.tried)
         ports.events.subscribe(MembersCovered, self._members_covered)
         ports.events.subscribe(SlurmAnswersAgain, self._slurm_answers_again)
 
@@ -204,6 +209,13 @@ class Engine:
             return ""
         self.handle(p.key, found, "check before the binding")
         return found.text
+
+    def _may_wake(self, key: str, command: c.WakePod) -> bool:
+        """Return whether a Pod that was not woken at once may still have its node. If not, it is checked again soon."""
+        p = self.placeholders.get(key)
+        if p is None or not p.cleared or p.job_id != command.job_id:
+            return False
+        return not self.recheck(p, command.member.uid if p.is_gang else "")
 
     def explain(self, p: Placeholder) -> Why:
         """Return why the Pods of a workload wait now."""

@@ -23,7 +23,7 @@ from extender.engine.gangs.candidates import MemberCandidates
 from extender.engine.placeholders import Placeholders
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.event_bus import EventBus
-from extender.runtime.topics import PlaceholderForgotten, PodRemoved
+from extender.runtime.topics import PlaceholderForgotten, PodFiltered, PodRemoved
 
 NOT_KNOWN = "the extender has not read the Pod yet"
 
@@ -77,7 +77,7 @@ class Scheduling:
             return Unready(UNREADY_TEXT)
         if reason := self._deferred.reason_of(pod.uid):
             return Wait(f"not adopted yet: {reason}")
-        self._barrier.filtered(pod.uid)
+        self._candidates.tried(pod)
         return self._candidates.answer(pod, nodes, full)
 
     async def bind(self, pod: MemberRef, node: str) -> str:
@@ -134,6 +134,7 @@ class FilterCandidates:
         self._members = members
         self._lists = CandidateLists()
         self._unseen: set[str] = set()
+        self._events = events
         events.subscribe(PlaceholderForgotten, self._forgotten)
         events.subscribe(PodRemoved, self._removed)
 
@@ -146,6 +147,10 @@ class FilterCandidates:
 
     def _removed(self, event: PodRemoved) -> None:
         self._full.get(event.workload, set()).discard(event.pod.uid)
+
+    def tried(self, pod: PodView) -> None:
+        """Publish that kube-scheduler tries this Pod."""
+        self._events.publish(PodFiltered(pod.namespace, pod.uid))
 
     def answer(self, pod: PodView, nodes: Collection[str], full: bool) -> FilterVerdict:
         """Answer kube-scheduler, which filters these nodes. `full`: all that passed its filters, not one try-out."""

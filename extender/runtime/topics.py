@@ -53,6 +53,14 @@ class PodRemoved:
 
 
 @dataclass(frozen=True, slots=True)
+class PodFiltered:
+    """kube-scheduler tries to place a Pod, and asks which of its nodes it may use."""
+
+    namespace: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeChanged:
     """The watch brought a change of a Node."""
 

@@ -26,7 +26,7 @@ from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.gangs.bindings import TOO_LATE, MemberBindings
 from extender.runtime.controller import Controller, Requeue
-from extender.runtime.topics import NodeChanged, PlaceholderChanged, PlaceholderForgotten, PodChanged
+from extender.runtime.topics import NodeChanged, PlaceholderChanged, PlaceholderForgotten, PodChanged, PodFiltered
 
 _log = structlog.get_logger(__name__)
 
@@ -161,14 +161,14 @@ class GangBarrier:
             group.create_task(self._deadlines.run(), name="gang deadlines")
             group.create_task(self._absences.run(), name="gangs with nodes and without Pods")
 
-    def filtered(self, uid: str) -> None:
-        """Note that kube-scheduler tries to place this Pod, of a gang or not."""
+    def filtered(self, event: PodFiltered) -> None:
+        """Note that kube-scheduler tries to place a Pod, of a gang or not."""
         self._filtered_at = self._clock.now()
         if not self._offered:
             return
-        key = self._engine.placeholders.workload_of_pod(uid)
+        key = self._engine.placeholders.workload_of_pod(event.uid)
         if key in self._offered:
-            self._reached.setdefault(key, set()).add(uid)
+            self._reached.setdefault(key, set()).add(event.uid)
 
     async def vote(self, p: Placeholder, uid: str, node: str) -> str:
         """Count the vote of a member for its node; "" once it is bound, else a sentence for kube-scheduler."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from extender.domain.wellknown import GATE
+from extender.engine.command_dispatcher import UNTRIED
 from simulator.cluster import simulated_cluster
 from simulator.kube.objects import owner_reference
 from simulator.slurm.records import SimNode, SimPartition
@@ -107,3 +108,37 @@ async def test_the_job_of_a_deleted_pod_is_cancelled_among_the_next_however_many
         ended = {job.job_id: job.end_time for job in site.jobs() if job.job_id in own}
         (innocent,) = (job.job_id for job in site.jobs() if job.job_id in own and job.name.startswith("default/"))
         assert sum(at < ended[innocent] for at in ended.values()) <= 2 * NEXT_FEW
+
+
+def gated(site: Site, names: list[str]) -> int:
+    """Return how many of these Pods have not been woken."""
+    pods = [site.kube.pod(name, FLOOD) for name in names]
+    return sum(bool(pod and pod["spec"].get("schedulingGates")) for pod in pods)
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["", "kept"])
+async def test_pods_with_nodes_wake_a_few_at_a_time_and_not_where_their_node_is_kept_meanwhile(kept: bool) -> None:
+    room = {"n1": {"cpu": "100", "memory": "400Gi", "pods": "250"}}
+    async with simulated_cluster(Site, nodes=[SimNode("n1", cpus=100)], allocatable=room) as site, site.running():
+        site.kube.add_pod("web")
+        await site.bound("web")
+        await asyncio.sleep(5)
+        names = [f"flood-{number}" for number in range(3 * UNTRIED)]
+        site.network.refuse("extender", 8080)  # so that kube-scheduler cannot try them
+        site.network.cut("extender", 8080)
+        for name in names:
+            site.kube.add_pod(name, FLOOD, gates=(GATE,), cpu="1")
+        await site.until(lambda: gated(site, names) <= len(names) - UNTRIED, "the first ones", every=0.001)
+        await asyncio.sleep(0.2)
+        assert gated(site, names) == len(names) - UNTRIED
+        if kept:
+            site.kube.delete_pod("web", grace_s=0)
+        await asyncio.sleep(3)
+        assert gated(site, names) == (len(names) - UNTRIED if kept else 0)
+        site.network.refuse("extender", 8080, refused=False)
+        await site.until(lambda: all(placed(site, name) for name in names), "their Bindings", 600)
+
+
+def placed(site: Site, name: str) -> bool:
+    pod = site.kube.pod(name, FLOOD)
+    return pod is not None and bool(pod["spec"].get("nodeName"))

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 
 import pytest
 
 from extender.assembly.io_context import LoopClock
 from extender.domain import commands as c
+from extender.domain.events import MemberRef
 from extender.domain.jobs.job import JobRequest
+from extender.domain.placeholder import Placeholder
 from extender.domain.ports import Announcement
-from extender.engine.command_dispatcher import CommandDispatcher, Execute
+from extender.engine.command_dispatcher import UNTRIED, UNTRIED_S, CommandDispatcher, Execute
 from extender.engine.jobs.read_versions import JobReadVersions
 from extender.runtime import cooperative_yield
+from extender.runtime.topics import PodFiltered
 from extender.runtime.work_queue import IN_A_ROW
 
 pytestmark = pytest.mark.looptime
@@ -54,13 +58,18 @@ class Silent:
 
 
 def dispatcher(
-    done: Execute, workers: int = 1, namespace_of: Callable[[str], str] = lambda _key: ""
+    done: Execute,
+    workers: int = 1,
+    namespace_of: Callable[[str], str] = lambda _key: "",
+    may_wake: Callable[[str, c.WakePod], bool] = lambda _key, _command: True,
 ) -> CommandDispatcher:
     return CommandDispatcher(
         done,
         done,
         JobReadVersions(LoopClock(), frozenset),
         Silent(),
+        clock=LoopClock(),
+        may_wake=may_wake,
         nodes_known=lambda: True,
         namespace_of=namespace_of,
         explain=lambda _p: "",
@@ -184,3 +193,74 @@ async def test_commands_that_wait_for_nothing_leave_the_loop_its_turns(monkeypat
     task.cancel()
     await asyncio.wait([task])
     assert done.index("another", done.index("0")) < done.index("2")
+
+
+class Woken:
+    """Wake Pods of namespaces through a dispatcher, and record which were woken."""
+
+    def __init__(self, kept: Callable[[str], bool] = lambda _uid: False) -> None:
+        self.uids: list[str] = []
+        self.queues = dispatcher(self._execute, 64, may_wake=lambda _key, command: not kept(command.member.uid))
+
+    async def _execute(self, _key: str, command: c.Command) -> None:
+        assert isinstance(command, c.WakePod)
+        self.uids.append(command.member.uid)
+
+    def grant(self, namespace: str, count: int) -> None:
+        for number in range(count):
+            uid = f"{namespace}-{number}"
+            self.queues.put(Placeholder(uid), c.WakePod(MemberRef(uid, namespace, uid), "n1", number))
+
+    def try_pod(self, uid: str) -> None:
+        self.queues.tried(PodFiltered(uid.partition("-")[0], uid))
+
+    async def settle(self, seconds: float = 0.01) -> list[str]:
+        """Return which Pods were woken since the last call."""
+        before = len(self.uids)
+        await asyncio.sleep(seconds)
+        return self.uids[before:]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Woken]:
+        task = asyncio.create_task(self.queues.run())
+        yield self
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def pods(namespace: str, *numbers: int) -> list[str]:
+    return [f"{namespace}-{number}" for number in numbers]
+
+
+async def test_few_pods_of_a_namespace_wait_for_kube_scheduler_at_a_time_and_each_that_is_tried_wakes_the_next() -> (
+    None
+):
+    async with Woken().running() as woken:
+        woken.grant("flood", 240)
+        assert await woken.settle() == pods("flood", *range(UNTRIED))
+        woken.grant("other", 1)
+        assert await woken.settle() == pods("other", 0)
+        for uid in pods("flood", 3, 0):
+            woken.try_pod(uid)
+        woken.try_pod("flood-100")  # kube-scheduler tries it without having been woken
+        assert await woken.settle() == pods("flood", UNTRIED, UNTRIED + 1)
+
+
+async def test_pods_that_kube_scheduler_does_not_try_in_time_let_the_next_ones_wake() -> None:
+    async with Woken().running() as woken:
+        woken.grant("flood", 3 * UNTRIED)
+        assert len(await woken.settle(UNTRIED_S * 0.9)) == UNTRIED
+        assert len(await woken.settle(UNTRIED_S * 0.2)) == UNTRIED
+        assert len(await woken.settle(UNTRIED_S)) == UNTRIED
+        await woken.settle(2 * UNTRIED_S)
+        assert not woken.queues._wakes._untried
+        assert not woken.queues._wakes._held
+
+
+async def test_a_pod_whose_node_is_kept_before_its_turn_is_not_woken_and_holds_up_no_other() -> None:
+    last = f"flood-{2 * UNTRIED}"
+    async with Woken(kept=lambda uid: uid != last).running() as woken:
+        woken.grant("flood", 2 * UNTRIED + 1)
+        assert await woken.settle() == pods("flood", *range(UNTRIED))  # these were checked a moment ago
+        woken.try_pod("flood-0")
+        assert await woken.settle() == [last]
