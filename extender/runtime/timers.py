@@ -43,15 +43,16 @@ class Timers:
             self._earlier.set()
 
     async def run(self, fire: Callable[[str], None]) -> None:
-        """Call `fire` for each key when it is due, until cancelled."""
+        """Call `fire` for each key when it is due, until cancelled.
+
+        A key that is set to an instant that is over is due a tick later: it leaves the loop its turns.
+        """
         while True:
-            self._earlier.clear()
-            now = self._clock.now()
-            while self._heap and self._heap[0][0] <= now:
-                at, _, key = heapq.heappop(self._heap)
+            for at, key in self._take_due():
                 if self._due.get(key) == at:
                     del self._due[key]
                     fire(key)
+            self._earlier.clear()
             # At least a tick: rounded, an instant may seem to lie ahead although the time-out for it has passed.
             wait = max(self._heap[0][0] - self._clock.now(), TICK) if self._heap else None
             try:
@@ -59,3 +60,11 @@ class Timers:
                     await self._earlier.wait()
             except TimeoutError:
                 continue
+
+    def _take_due(self) -> list[tuple[float, str]]:
+        """Remove and return the entries that are due now, the earliest first. Some may be out of date."""
+        now, entries = self._clock.now(), list[tuple[float, str]]()
+        while self._heap and self._heap[0][0] <= now:
+            at, _, key = heapq.heappop(self._heap)
+            entries.append((at, key))
+        return entries

@@ -184,7 +184,8 @@ def _timer(p: Placeholder, bound: BoundState, _event: e.TimerFired, at: At) -> S
     if not p.job_occupied:
         if p.wants:  # the read that gives them their nodes is repeated
             again = at.now + at.timing.busy
-            kept = replace(bound, kept_until=max(bound.kept_until, again))
+            limit_at = None if bound.limit_at is None else max(bound.limit_at, again)
+            kept = replace(bound, kept_until=max(bound.kept_until, again), limit_at=limit_at)
             return replace(p, payload=kept, wake_at=again), [c.ReadJob(bound.job.job_id)]
         if at.now >= bound.kept_until:
             return release_job(p, "its Pods are over, and no others came", at)

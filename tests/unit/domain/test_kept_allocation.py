@@ -178,6 +178,17 @@ def test_members_that_run_while_a_successor_waits_get_an_event_when_their_time_l
     assert life.state is State.LOST
 
 
+def test_a_time_limit_that_is_near_while_the_next_incarnation_waits_for_its_read_is_no_timer_that_is_always_due() -> (
+    None
+):
+    life = running()
+    life.notify(replace(granted(OLD), due_in=20.0)).notify(*over())
+    life.later(19).notify(e.PodWanted(NEW, KEEPS, (0, 1)))
+    assert life.later(10).asked(c.ReadJob)  # `later` fails where a timer is due without end
+    assert life.p.wake_at is not None
+    assert life.p.wake_at > life.now
+
+
 def shrinking(how: e.PodEnd = e.PodEnd.SUCCEEDED) -> Life:
     """The first member has ended, and its node is being returned."""
     life = running().notify(e.PodGone(OLD[0].uid, how), e.NodesVacated(SLOTS[:1]))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
+import pytest
+
+from extender.assembly.io_context import LoopClock
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.submission import planning
@@ -23,6 +27,41 @@ async def test_an_instant_that_is_changed_indefinitely_leaves_no_old_ones_behind
     assert len(kept._heap) <= timers.SLACK + 2 * 2
     assert kept._due == {"other": 5.0, "pod": 1e9 + 99_999}
     assert min(kept._heap)[2] == "other"
+
+
+@pytest.mark.looptime
+async def test_a_key_that_is_always_due_leaves_the_loop_its_turns() -> None:
+    kept, clock, fired = Timers(LoopClock()), LoopClock(), list[float]()
+
+    def fire(key: str) -> None:
+        fired.append(clock.now())
+        kept.set(key, 0.0)
+
+    kept.set("pod", 0.0)
+    task = asyncio.create_task(kept.run(fire))
+    await asyncio.sleep(10 * timers.TICK)
+    task.cancel()
+    assert 5 <= len(fired) <= 12
+
+
+@pytest.mark.looptime
+async def test_a_key_that_another_one_cancels_in_the_same_instant_is_not_due() -> None:
+    kept, fired = Timers(LoopClock()), list[str]()
+
+    def fire(key: str) -> None:
+        fired.append(key)
+        if key == "first":
+            kept.set("second", None)
+            kept.set("third", 0.5)
+
+    for key in ("first", "second", "third"):
+        kept.set(key, 0.1)
+    task = asyncio.create_task(kept.run(fire))
+    await asyncio.sleep(0.4)
+    assert fired == ["first"]
+    await asyncio.sleep(0.4)
+    task.cancel()
+    assert fired == ["first", "third"]
 
 
 def test_resources_that_no_node_has_are_remembered_up_to_a_bound() -> None:
