@@ -118,8 +118,8 @@ def gated(site: Site, names: list[str]) -> int:
 
 @pytest.mark.parametrize("kept", [False, True], ids=["", "kept"])
 async def test_pods_with_nodes_wake_a_few_at_a_time_and_not_where_their_node_is_kept_meanwhile(kept: bool) -> None:
-    room = {"n1": {"cpu": "100", "memory": "400Gi", "pods": "250"}}
-    async with simulated_cluster(Site, nodes=[SimNode("n1", cpus=100)], allocatable=room) as site, site.running():
+    room = {"n1": {"cpu": "200", "memory": "400Gi", "pods": "250"}}
+    async with simulated_cluster(Site, nodes=[SimNode("n1", cpus=200)], allocatable=room) as site, site.running():
         site.kube.add_pod("web")
         await site.bound("web")
         await asyncio.sleep(5)
