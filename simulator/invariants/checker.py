@@ -77,6 +77,12 @@ class InvariantChecker:
     arrivals: dict[str, float] = field(default_factory=dict)
     """When each Pod came to its node, placed by any scheduler."""
 
+    returned: set[str] = field(default_factory=set)
+    """Pods that had left their node, by a deletion or their end, and that a restored etcd brought back."""
+
+    _left: set[str] = field(default_factory=set)
+    """Pods that have left their node."""
+
     job_starts: dict[tuple[int, str], float] = field(default_factory=dict)
     """When a job was given its part of a node last."""
 
@@ -160,8 +166,7 @@ class InvariantChecker:
     def _on_pod_event(self, event: WatchEvent) -> None:
         if event.resource != PODS:
             return
-        if event.object["spec"].get("nodeName"):
-            self.arrivals.setdefault(event.object["metadata"]["uid"], asyncio.get_running_loop().time())
+        self._note_arrival(event)
         if event.object["spec"]["schedulerName"] != SCHEDULER:
             return
         pod, meta = event.object, event.object["metadata"]
@@ -197,6 +202,18 @@ class InvariantChecker:
             self.pods.pop(uid, None)
         else:
             self.pods[uid] = pod
+
+    def _note_arrival(self, event: WatchEvent) -> None:
+        """Record when a Pod came to its node. One that a restored etcd brings back comes again."""
+        pod, uid = event.object, event.object["metadata"]["uid"]
+        if not pod["spec"].get("nodeName"):
+            return
+        over = pod["status"]["phase"] in OVER or event.type == "DELETED"
+        if not over and uid in self._left:
+            self.returned.add(uid)
+        if uid not in self.arrivals or (not over and uid in self._left):
+            self.arrivals[uid] = asyncio.get_running_loop().time()
+        (self._left.add if over else self._left.discard)(uid)
 
     # Every few seconds.
 

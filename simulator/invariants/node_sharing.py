@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from extender.domain.jobs.job import Mode
 from extender.domain.wellknown import OWN_PREFIX
+from extender.kube.reflector import DOUBT_S
 from simulator.event_log import job_subject, node_subject, pod_subject
 from simulator.invariants.invariant import Invariant
 from simulator.invariants.records import JobEnd, job_id_of, occupies_node
@@ -36,6 +37,9 @@ DISTURBED = "in a disturbance"
 
 KNOWN_AFTER_S = 1.0
 """Undisturbed seconds after which the extender knows other Pods on a node."""
+
+LISTED_AFTER_S = DOUBT_S + 5.0
+"""The same for Pods that a restored etcd brings back: where its versions come again, only the next list shows them."""
 
 
 @dataclass(slots=True)
@@ -139,7 +143,8 @@ class NodeSharingChecks:
             other
             for other in there
             if (each := other["metadata"]["uid"]) == uid
-            or self.checker.quiescence.lasted(self.checker.arrivals.get(each, 0.0)) > KNOWN_AFTER_S
+            or self.checker.quiescence.lasted(self.checker.arrivals.get(each, 0.0))
+            > (LISTED_AFTER_S if each in self.checker.returned else KNOWN_AFTER_S)
         ]
         subjects = pod_subject(pod["metadata"]["name"]), node_subject(self.checker.slurm_node_of(pod))
         if exceeded_resources(node, known):

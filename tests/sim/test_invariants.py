@@ -299,6 +299,31 @@ def test_a_pod_that_is_bound_where_kubelet_has_no_room(late: bool) -> None:
     assert broken_by(act) == ({Invariant.ROOM} if late else set())
 
 
+@pytest.mark.parametrize("seconds", [5.0, 30.0])
+@pytest.mark.parametrize("how", ["removed", "over"])
+def test_a_pod_that_a_restored_etcd_brings_back_is_known_once_the_pods_were_listed_again(
+    how: str, seconds: float
+) -> None:
+    async def act(site: Site, checker: InvariantChecker) -> None:
+        node = site.node_of("web")
+        site.kube.add_pod("daemon", scheduler="other", node=node, cpu="60")
+        await asyncio.sleep(30)
+        saved = site.kube.storage.save()
+        if how == "removed":
+            site.kube.delete_pod("daemon", grace_s=0)
+        else:
+            site.edit_pod("daemon", lambda pod: pod["status"].update(phase="Succeeded", containerStatuses=[]))
+        await asyncio.sleep(5)
+        site.kube.storage.restore(saved, bump=False)
+        await asyncio.sleep(seconds)
+        site.kube.add_pod("next", cpu="8", gates=["held"])
+        key = pod_key("default", "next")
+        site.kube.change(key, lambda pod: pod["spec"].pop("schedulingGates"))
+        pods.bind(site.kube.storage, key, {"metadata": {"name": "next"}, "target": {"name": node}}, 0.0)
+
+    assert (Invariant.ROOM in broken_by(act)) == (seconds > 20)
+
+
 def test_a_pod_of_another_scheduler_that_slurm_holds_nothing_for() -> None:
     async def act(site: Site, checker: InvariantChecker) -> None:
         node = next(name for name in NAMES if name != site.node_of("web"))
