@@ -82,6 +82,9 @@ class ReturnedMembers:
         gang, p = record.gang_on(pod.node_name), self._gang(pod, record)
         if p is None or record.gang is None:
             return gang
+        own = self._engine.placeholders.get(pod.uid)
+        if own is not None and own.state is not State.GONE:
+            return pod.uid  # it came back before, without a slot, and that is not settled yet
         seat = (e.MemberRef.of(pod), record.gang.rank)
         self._engine.handle(gang, e.PodBound(pod.uid, pod.node_name, record.job_id, record.slurm_node, seat), "watch")
         after = self._engine.placeholders.get(gang)

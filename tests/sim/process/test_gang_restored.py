@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from extender.domain import events as e
 from extender.domain.placeholder import State
 from extender.domain.wellknown import GANG, GANG_SIZE, GATE
 from simulator.kube.storage import Snapshot
@@ -131,6 +132,31 @@ async def test_a_member_that_succeeded_and_is_shown_running_again_has_its_slot_a
         assert first is not None
         assert (first.ref.name, first.node, first.end) == ("ring-0", "n1", None)
         assert "deletionTimestamp" not in site.pod("ring-0")["metadata"]
+
+
+async def test_a_member_that_comes_back_twice_while_slurm_is_away_belongs_to_one_workload(site: Site) -> None:
+    async with site.running():
+        before = await running_gang(site)
+        (job,), uid = site.live_jobs(), site.uid("ring-1")
+        site.network.stall("slurm", 6820)  # the return of its node is under way
+        site.edit_pod("ring-1", lambda pod: pod["status"].update(phase="Succeeded", containerStatuses=[]))
+        await asyncio.sleep(2)
+        await site.restore_kube(before)
+        await asyncio.sleep(10)
+        site.kube.delete_pod("ring-1", grace_s=1)
+        await site.gone("ring-1")
+        site.slurm.restd.slurmctld_up = False
+        site.network.resume("slurm", 6820)
+        kept = e.ShrinkAnswered(job.job_id, False, "Slurm does not return the node.")
+        site.extender.engine.handle(site.placeholder("ring-0").key, kept, "test")
+        await site.restore_kube(before)
+        for second in range(60):
+            await asyncio.sleep(1)
+            site.slurm.restd.slurmctld_up = second > 20
+            own = site.extender.engine.placeholders.get(uid)
+            member = site.placeholder("ring-0").member(uid)
+            seated = member is not None and member.end is None
+            assert not (seated and own is not None and own.state is not State.GONE)
 
 
 async def test_the_node_of_a_member_that_came_back_is_released_when_another_member_leaves_meanwhile(site: Site) -> None:
