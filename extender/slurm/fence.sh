@@ -162,11 +162,11 @@ done
 # Answered when slurmctld has taken the drain, or there is no such Pod any more.
 [[ $(post_to "nodes/$SLURMD_NODENAME/drain" "$LAST") == 20[02] ]] && exit 0
 
-# A node that is drained already keeps its reason, which may be an administrator's.
+# A node that is drained or called FAIL keeps its reason, which may be an administrator's: Slurm allocates nothing there.
 node=$(scontrol --oneliner show node "$SLURMD_NODENAME" 2>/dev/null)
 node_state='' owner='' before=''
 [[ $node =~ \ State=([^\ ]+) ]] && node_state=${BASH_REMATCH[1]} # of several the first: reasons come after it
-[[ $node_state == *DRAIN* ]] && exit 0
+[[ $node_state == *DRAIN* || $node_state == *FAIL* ]] && exit 0
 # The owner of a job must not drain a node in the extender's name by text in `extra`. If slurmctld does not report the
 # user of the job, Slurm holds the node, because this Epilog fails.
 prove

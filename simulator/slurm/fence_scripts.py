@@ -63,7 +63,7 @@ class FenceScripts:
                 return 0
             if status != 202:
                 await asyncio.sleep(1.0)
-        if await self._post_hook(f"nodes/{node}/drain") not in {200, 202} and not self.controller().nodes[node].drained:
+        if await self._post_hook(f"nodes/{node}/drain") not in {200, 202} and not self._allocates_nothing(node):
             match self._proven(job.job_id):
                 case False:
                     return 0
@@ -76,6 +76,10 @@ class FenceScripts:
             earlier_reason = now.reason if now.down and not now.reason.startswith(DRAIN_PREFIX) else ""
             self.controller().drain(node, with_earlier_reason(reason(owner, [said]), earlier_reason))
         return 0
+
+    def _allocates_nothing(self, node: str) -> bool:
+        known = self.controller().nodes[node]
+        return known.drained or known.failing
 
     async def _epilog_slurmctld(self, job: SimJob) -> int:
         if MARK in job.extra:
