@@ -141,7 +141,7 @@ class UnboundAllocationController:
         for _, name in p.allocation:
             if why := _unusable(nodes.get(name)) or renamed(p, name, self._engine.snapshot.node_map):
                 return name, why
-        return p.allocation[0][1], ""
+        return next((name for _, name in p.allocation), ""), ""
 
 
 def _unusable(node: NodeView | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Protocol
 
 from extender.domain import commands as c
@@ -78,6 +79,7 @@ class WakePacing:
         """Wake a Pod now, or when it is its turn."""
         namespace, uid = command.member.namespace, command.member.uid
         untried = self._untried.setdefault(namespace, {})
+        untried.pop(uid, None)
         if len(untried) < UNTRIED and namespace not in self._held:
             untried[uid] = self._clock.now()
             self._wake(key, command)
@@ -100,14 +102,18 @@ class WakePacing:
         return None if oldest is None else Requeue(max(oldest + UNTRIED_S - now, TICK))
 
     def _release(self, namespace: str) -> None:
-        """Wake as many Pods as may be."""
+        """Wake as many Pods as may be. Of many that may not be woken, the rest has its turn later."""
         held, untried = self._held.get(namespace, {}), self._untried.setdefault(namespace, {})
-        while held and len(untried) < UNTRIED:
-            uid = next(iter(held))
+        for uid in list(islice(held, 2 * UNTRIED)):
+            if len(untried) >= UNTRIED:
+                break
             key, command = held.pop(uid)
+            untried.pop(uid, None)
             if self._may_wake(key, command):
                 untried[uid] = self._clock.now()
                 self._wake(key, command)
+        if held and len(untried) < UNTRIED:
+            self._expiry.add(namespace)
         if not held:
             self._held.pop(namespace, None)
         if not untried:

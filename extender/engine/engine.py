@@ -211,11 +211,22 @@ class Engine:
         return found.text
 
     def _may_wake(self, key: str, command: c.WakePod) -> bool:
-        """Return whether a Pod that was not woken at once may still have its node. If not, it is checked again soon."""
-        p = self.placeholders.get(key)
-        if p is None or not p.cleared or p.job_id != command.job_id:
+        """Return whether a Pod that was not woken at once may still have its node, and wants it.
+
+        If not, a timer or a read of the job leads to another check, and that to another wake-up. Where the check leads
+        to none, as for a member beside others that run, the Pod is woken: `/bind` checks its node again.
+        """
+        p, uid = self.placeholders.get(key), command.member.uid
+        member = None if p is None else p.member(uid)
+        if p is None or member is None or not self._is_granted(key, command):
             return False
-        return not self.recheck(p, command.member.uid if p.is_gang else "")
+        if not member.wanting or p.node_of(uid) != command.node:
+            return False
+        return not self.recheck(p, uid if p.is_gang else "") or self._is_granted(key, command)
+
+    def _is_granted(self, key: str, command: c.WakePod) -> bool:
+        p = self.placeholders.get(key)
+        return p is not None and p.cleared and p.job_id == command.job_id
 
     def explain(self, p: Placeholder) -> Why:
         """Return why the Pods of a workload wait now."""

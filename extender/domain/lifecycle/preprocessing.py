@@ -87,7 +87,8 @@ def _with_members(p: Placeholder, refs: tuple[e.MemberRef, ...], slots: tuple[in
         return p  # Pods that come now are another workload, which has the same key once this one is forgotten
     known = {member.ref.uid: member for member in p.members}
     named = tuple(known.get(ref.uid) or Member(ref) for ref in refs)
-    if slots:
+    if slots:  # a slot is for a Pod that is there: one that had ended is back, of an etcd that was restored
+        named = tuple(Member(member.ref) if member.end else member for member in named)
         named = tuple(replace(member, slot=slot) for member, slot in zip(named, slots, strict=True))
     uids, taken = {ref.uid for ref in refs}, set(slots)
     gone = (slot in taken if slots else True for slot, _ in p.by_slot)

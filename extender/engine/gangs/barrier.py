@@ -423,6 +423,8 @@ class GangBarrier:
         awaited = self._awaited(p)
         if not ballot.is_complete(awaited, self._clock.now()) or self._absent(p):
             return
+        if not all(map(p.node_of, awaited)):
+            return  # a member has another slot now, and the job is being read
         # kube-scheduler keeps no room for members that voted earlier and are in its back-off now.
         if busy := self._engine.recheck(p):
             self.outcomes[BarrierOutcome.NODE_BUSY] += 1

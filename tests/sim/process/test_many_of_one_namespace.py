@@ -12,6 +12,7 @@ from extender.engine.command_dispatcher import UNTRIED
 from simulator.cluster import simulated_cluster
 from simulator.kube.objects import owner_reference
 from simulator.slurm.records import SimNode, SimPartition
+from tests.builders.gang_pods import gang
 from tests.builders.process_site import UNHURRIED, Site
 
 pytestmark = pytest.mark.looptime
@@ -142,3 +143,24 @@ async def test_pods_with_nodes_wake_a_few_at_a_time_and_not_where_their_node_is_
 def placed(site: Site, name: str) -> bool:
     pod = site.kube.pod(name, FLOOD)
     return pod is not None and bool(pod["spec"].get("nodeName"))
+
+
+async def test_a_successor_whose_wake_up_is_held_while_its_node_is_full_is_placed_when_there_is_room(
+    site: Site,
+) -> None:
+    async with site.running():
+        for name in gang(site, range(3), 3):
+            await site.bound(name)
+        await asyncio.sleep(1)
+        site.kube.delete_pod("ring-1", grace_s=1)
+        await site.gone("ring-1")
+        engine = site.extender.engine
+        untried = {f"other-{number}": engine._clock.now() for number in range(UNTRIED)}
+        engine._dispatcher._wakes._untried["default"] = untried  # as if these had been woken just now
+        gang(site, range(1, 2), 3, gates=(GATE,))
+        await site.until(lambda: site.placeholder("ring-0").cleared, "its grant", every=0.002)
+        site.kube.add_pod("foreign", scheduler="another", node="n2", cpu="64")
+        await asyncio.sleep(4)
+        assert not site.node_of("ring-1")
+        site.kube.delete_pod("foreign", grace_s=1)
+        await site.bound("ring-1", within=200)

@@ -12,6 +12,7 @@ from extender.domain.gangs.vacancies import Vacancy, batch_host, unused_nodes, v
 from extender.domain.jobs.job import Mode
 from extender.domain.lifecycle.machine import adopted
 from extender.domain.placeholder import Member, Placeholder, State
+from extender.domain.verdict import WAITING_TEXT, Wait
 from tests.builders.placeholders import JOB, NODES, REQUEST, TIMING, Life
 
 REFS = tuple(e.MemberRef(f"uid-{number}", "team", f"ring-{number}") for number in range(3))
@@ -70,6 +71,22 @@ def test_a_member_that_moves_to_another_slot_before_its_binding_gets_the_node_of
     assert (life.p.node_of("uid-9"), life.commands) == ("", [c.ReadJob(JOB)])
     life.notify(e.JobGranted(JOB, {"uid-9": "n2", "uid-2": "n3"}, SLOTS, slots=SLOTS))
     assert (life.p.node_of("uid-9"), life.p.node_of("uid-2")) == ("n2", "n3")
+
+
+def test_a_member_that_had_ended_and_is_back_is_bound_to_no_node_that_the_job_does_not_have() -> None:
+    life = shrinking().notify(e.ShrinkAnswered(JOB, True), granted("slurm-n1", "slurm-n3", without=(1,)))
+    assert life.verdict(uid=REFS[1].uid) == Wait(WAITING_TEXT)
+    assert "has ended before" in life.bind_refusal("n2", REFS[1].uid)
+
+
+def test_a_member_that_had_ended_and_gets_a_slot_again_wants_its_node() -> None:
+    life = running().notify(over(1))
+    life.notify(e.PodWanted(REFS, GANG, (0, 1, 2)))
+    member = life.p.member(REFS[1].uid)
+    assert member is not None
+    assert member.wanting
+    life.notify(granted(), e.AllocationFits())
+    assert life.one(c.WakePod).member == REFS[1]
 
 
 def test_a_successor_gets_no_node_that_is_being_released() -> None:

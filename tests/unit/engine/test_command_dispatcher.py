@@ -264,3 +264,14 @@ async def test_a_pod_whose_node_is_kept_before_its_turn_is_not_woken_and_holds_u
         assert await woken.settle() == pods("flood", *range(UNTRIED))  # these were checked a moment ago
         woken.try_pod("flood-0")
         assert await woken.settle() == [last]
+
+
+async def test_many_pods_that_may_not_be_woken_are_checked_in_turns() -> None:
+    seen: list[str] = []
+    async with Woken(kept=lambda uid: not seen.append(uid)).running() as woken:  # type: ignore[func-returns-value]
+        woken.grant("flood", 10 * UNTRIED)
+        await woken.settle()
+        woken.try_pod("flood-0")
+        assert 0 < len(seen) <= 2 * UNTRIED
+        await woken.settle()
+        assert len(seen) == 9 * UNTRIED

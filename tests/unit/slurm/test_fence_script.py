@@ -164,7 +164,9 @@ async def test_without_a_listener_the_epilog_drains_too(script: Script) -> None:
     assert [told.split()[0] for told in (await script(NOBODY)).said] == ["--oneliner", "squeue", "update"]
 
 
-@pytest.mark.parametrize("state", ["IDLE+DRAIN", "DOWN+DRAIN+NOT_RESPONDING", "DRAINING", "FAIL", "MIXED+FAIL", "FAILING*"])
+@pytest.mark.parametrize(
+    "state", ["IDLE+DRAIN", "DOWN+DRAIN+NOT_RESPONDING", "DRAINING", "FAIL", "MIXED+FAIL", "FAILING*"]
+)
 async def test_a_drain_that_is_there_keeps_its_reason(script: Script, state: str) -> None:
     assert await script(NOBODY, state=state) == Run(0, ["--oneliner show node node-1"])
 
