@@ -85,6 +85,8 @@ class UnboundAllocationController:
         """Return the node that is to be released, and why; `None`: kube-scheduler may use it still."""
         if self._sees_since is None:
             self._sees_since = now
+        if not p.allocation:  # members of a gang have other slots now, and the job is being read
+            return None
         offered = p.payload.offered_at if isinstance(p.payload, GrantedState) else None
         timing, offered_at = self._timing, offered or 0.0
         node, why = self._problem(p)
@@ -141,7 +143,7 @@ class UnboundAllocationController:
         for _, name in p.allocation:
             if why := _unusable(nodes.get(name)) or renamed(p, name, self._engine.snapshot.node_map):
                 return name, why
-        return next((name for _, name in p.allocation), ""), ""
+        return p.allocation[0][1], ""
 
 
 def _unusable(node: NodeView | None) -> str:

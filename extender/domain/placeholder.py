@@ -415,7 +415,7 @@ def validate(p: Placeholder) -> None:
     reads_again = isinstance(payload, WaitingState) and (payload.doubted_since is not None or payload.unread)
     if (timed or reads_again or p.duplicate_jobs) and p.wake_at is None:
         raise AssertionError(f"{p.key}: {p.state} without a timer")
-    if isinstance(payload, GrantedState) and not payload.allocation:
+    if isinstance(payload, GrantedState) and not payload.allocation and not p.is_gang:  # a gang may await a read
         raise AssertionError(f"{p.key}: GRANTED without an allocation")
     if isinstance(payload, GoneState) and not p.is_finished:
         raise AssertionError(f"{p.key}: GONE with a live member")
