@@ -361,15 +361,16 @@ class PodController:
     def _notified(self, old: PodView | None, new: PodView) -> None:
         if self.adoption.stays_deferred(new) or (new.uid not in self._asked and new.ended):
             return
-        known = self._engine.placeholders.get(self._workloads.key_of(new))
+        key = self._workloads.key_of(new)
+        known = self._engine.placeholders.get(key)
         if new.uid in self._asked and not new.ended and self._returned.runs_again(new.uid, known):
             self._asked.discard(new.uid)
             if known is not None and known.state is not State.GONE:
                 self._gangs.left(new.uid)  # it may be a workload of its own by now
+                key = self._workloads.key_of(new)
+                known = self._engine.placeholders.get(key)
         if new.uid not in self._asked and self._returned.must_wait(new, self._record_of(new)):
             return
-        key = self._workloads.key_of(new)
-        known = self._engine.placeholders.get(key)
         over = known is not None and known.state is State.GONE
         if new.uid not in self._asked and (over or _is_bound_with_record(new, self._record_of(new))):
             # On a node when it is seen first: it could not be read before, and its job is not known here. Or its

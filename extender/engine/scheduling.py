@@ -77,7 +77,6 @@ class Scheduling:
             return Unready(UNREADY_TEXT)
         if reason := self._deferred.reason_of(pod.uid):
             return Wait(f"not adopted yet: {reason}")
-        self._candidates.tried(pod)
         return self._candidates.answer(pod, nodes, full)
 
     async def bind(self, pod: MemberRef, node: str) -> str:
@@ -148,12 +147,9 @@ class FilterCandidates:
     def _removed(self, event: PodRemoved) -> None:
         self._full.get(event.workload, set()).discard(event.pod.uid)
 
-    def tried(self, pod: PodView) -> None:
-        """Publish that kube-scheduler tries this Pod."""
-        self._events.publish(PodFiltered(pod.namespace, pod.uid))
-
     def answer(self, pod: PodView, nodes: Collection[str], full: bool) -> FilterVerdict:
         """Answer kube-scheduler, which filters these nodes. `full`: all that passed its filters, not one try-out."""
+        self._events.publish(PodFiltered(pod.namespace, pod.uid))
         key = self._workloads.key_of(pod)
         if full and nodes:
             self._engine.meet(key, [e.MemberRef.of(pod)])

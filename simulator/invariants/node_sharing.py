@@ -67,15 +67,12 @@ class NodeSharingChecks:
                 continue
             ended, name = self.checker.job_ends.get((job_id_of(pod), own)), pod["metadata"]["name"]
             since = ended.at if ended else now
-            if (
-                self.checker.job_starts.get(job, now) < since
-            ):  # not the next one: both had their parts of the node at one time
+            began = self.checker.job_starts.get(job, now)
+            if began < since:  # not the next one: both had their parts of the node at one time
                 self.checker.windows[BESIDE] += 1
                 continue
-            cause = self._excuse(job_id_of(pod), ended, since, now, by_slurm=by_slurm)
-            began = self.checker.job_starts.get(job, now)
-            if not cause and ended and began < self.checker.arrivals[other] and self._is_unseen(ended, now):
-                cause = CAME_AFTER
+            came_after = began < self.checker.arrivals.get(other, 0.0)
+            cause = self._excuse(job_id_of(pod), ended, since, now, by_slurm=by_slurm, came_after=came_after)
             if cause == DISTURBED or (cause and not (self.checker.cluster.fence.everywhere and by_slurm)):
                 self.checker.windows[cause] += 1
                 self.checker.event_log.add(
@@ -108,8 +105,13 @@ class NodeSharingChecks:
             text = f"job {job.job_id} of mode auto has no script, and {', '.join(with_slurmd)} no fence"
             self.checker.violate(Invariant.FENCE, text, job_subject(job.job_id), *map(node_subject, with_slurmd))
 
-    def _excuse(self, job_id: int, ended: JobEnd | None, since: float, now: float, *, by_slurm: bool) -> str:
-        """Return why the node could not have been held; "": it should have been held."""
+    def _excuse(
+        self, job_id: int, ended: JobEnd | None, since: float, now: float, *, by_slurm: bool, came_after: bool
+    ) -> str:
+        """Return why the node could not have been held; "": it should have been held.
+
+        `came_after`: the Pod there was bound when the next job had its nodes already.
+        """
         if ended is None:
             return "bound without a job"
         if self.checker.quiescence.lasted(since) < now - since or not self.checker.quiescence.lasted(since):
@@ -125,6 +127,8 @@ class NodeSharingChecks:
         # The extender binds Pods itself, not before Slurm has reported the jobs of the Pods on the node.
         if by_slurm and self._is_unseen(ended, now):
             return "before any poll could see the end"
+        if came_after and self._is_unseen(ended, now):
+            return CAME_AFTER
         return ""
 
     def check_room(self, pod: Json) -> None:

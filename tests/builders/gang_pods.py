@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from extender.domain.gangs.labels import JOB_INDEX
@@ -14,10 +15,12 @@ JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 LEADER_WORKER_SETS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet")
 
 
-def gang(site: Site, numbers: range, size: int, name: str = "ring", **fields: Any) -> list[str]:
+def gang(
+    site: Site, numbers: range, size: int, name: str = "ring", settings: Mapping[str, str] | None = None, **fields: Any
+) -> list[str]:
     names = [f"{name}-{number}" for number in numbers]
     for one in names:
-        site.kube.add_pod(one, annotations={GANG: name, GANG_SIZE: str(size)}, **fields)
+        site.kube.add_pod(one, annotations={GANG: name, GANG_SIZE: str(size), **(settings or {})}, **fields)
     return names
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from extender.domain import events as e
 from extender.domain.placeholder import State
-from extender.domain.wellknown import GANG, GANG_SIZE, GATE
+from extender.domain.wellknown import GATE
 from simulator.kube.storage import Snapshot
 from simulator.slurm.records import SimJob
 from tests.builders.gang_pods import a_leader, gang
@@ -95,11 +95,8 @@ async def test_a_member_that_comes_back_after_its_node_was_returned_is_ended_alo
 
 async def restored_after_success(site: Site, name: str, settings: Mapping[str, str] | None = None) -> SimJob:
     """Restore an etcd from before a member succeeded; return the job of its gang."""
-    for number in range(3):
-        said = {GANG: "ring", GANG_SIZE: "3", **(settings or {})}
-        site.kube.add_pod(f"ring-{number}", annotations=said)
-    for number in range(3):
-        await site.bound(f"ring-{number}")
+    for each in gang(site, range(3), 3, settings=settings):
+        await site.bound(each)
     await asyncio.sleep(5)
     before, (job,) = site.kube.storage.save(), site.live_jobs()
     site.edit_pod(name, lambda pod: pod["status"].update(phase="Succeeded", containerStatuses=[]))
