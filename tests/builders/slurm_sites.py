@@ -74,6 +74,14 @@ class Site(Protocol):
     def suspend(self, job_id: int) -> None: ...
     def requeue(self, job_id: int) -> None: ...
 
+    async def script_runs(self, job_id: int) -> None:
+        """Wait until the batch script of a running job has started on its node.
+
+        Slurm calls a job running before that, and a signal that comes earlier finds no process and is not repeated
+        (slurmd req.c, `_rpc_terminate_tasks`).
+        """
+        ...
+
     def install_prolog(self) -> None:
         """Make PrologSlurmctld hold every job from now on, until it is opened."""
         ...
@@ -156,6 +164,9 @@ class SimSite:
 
     def requeue(self, job_id: int) -> None:
         self.sim.controller.requeue(job_id)
+
+    async def script_runs(self, job_id: int) -> None:
+        """Return at once: a simulated script starts with its job."""
 
     def install_prolog(self) -> None:
         opened = self._prolog_opened = asyncio.Event()
@@ -242,6 +253,14 @@ class LabSite:
         # Placeholders ask never to be requeued; their owner may change that.
         self.slurm.run("scontrol", "update", f"jobid={job_id}", "requeue=1")
         self.slurm.run("scontrol", "requeue", str(job_id))
+
+    async def script_runs(self, job_id: int) -> None:
+        script = f"/job{job_id:05d}/slurm_script"
+
+        async def processes() -> str:
+            return self.slurm.run("ps", "-e", "-o", "args=")
+
+        await until(processes, lambda text: script in text, f"the script of job {job_id} runs")
 
     def install_prolog(self) -> None:
         (self.slurm.home / "run" / HELD).touch()

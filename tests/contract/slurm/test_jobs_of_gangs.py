@@ -57,6 +57,8 @@ async def test_a_job_that_may_lose_nodes_runs_on_without_one_that_is_down(
         jobs = jobs_of(client)
         job_id, nodes = await running(jobs, spread(mode, OnNodeFailure.KEEP))
         assert len(nodes) == len(NODES)
+        if mode is Mode.BATCH:
+            await site.script_runs(job_id)
         site.set_down(nodes[lost])
         if mode is Mode.BATCH and lost == 0 and site.release < (26, 5):  # its script was there
             assert (await observed(jobs, job_id, Ended)).kind is EndKind.FAILED
