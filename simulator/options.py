@@ -35,8 +35,8 @@ MEANINGS = {
     FaultClass.NETWORK: "connections cut, cut in the middle of an answer, refused and stalled; slow links",
     FaultClass.SLURM: "requests lost before and after they were carried out, errors, half answers, slow ones; "
     "slurmctld down; slurmrestd down for minutes; a slurmctld that forgets its last jobs and gives their ids out again",
-    FaultClass.KUBERNETES: "requests lost before and after, 500, 504, 429, slow; watches closed, history compacted "
-    "(410); the API server down for minutes; kubelets that fall silent and come back",
+    FaultClass.KUBERNETES: "requests lost before and after, 500, 504, 429, slow; Bindings refused (403, 409); watches "
+    "closed, history compacted (410); the API server down for minutes; kubelets that fall silent and come back",
     FaultClass.CRASHES: "the extender killed at any instant, or ended in good order, and started again",
     FaultClass.OPERATORS: "scontrol hold, release, requeue, suspend, TimeLimit; scancel; nodes drained, resumed, DOWN "
     "and back, FAIL, under maintenance; Nodes cordoned",

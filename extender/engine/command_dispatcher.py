@@ -53,6 +53,8 @@ class PendingCommands(Protocol):
 class WakePacing:
     """Wake the Pods of a namespace a few at a time, as kube-scheduler tries them, so that its queue stays short.
 
+    A gang is woken as a whole: none of its members is bound before all were tried.
+
     `may_wake` returns whether a Pod that was held may still have its node: what came in between may keep the node.
     `wake` executes a command. What is held is at most one command for each Pod that Slurm has given a node.
     """
@@ -69,6 +71,9 @@ class WakePacing:
         self._untried: dict[str, dict[str, float]] = {}
         """When each Pod was woken that kube-scheduler has not tried yet, by namespace and UID."""
 
+        self._last: dict[str, str] = {}
+        """The workload of the Pod that was woken last, by namespace, while others are untried or held."""
+
         self._expiry = Controller("held wake-ups", self._expire, keep_early=True)
 
     async def run(self) -> None:
@@ -80,9 +85,8 @@ class WakePacing:
         namespace, uid = command.member.namespace, command.member.uid
         untried = self._untried.setdefault(namespace, {})
         untried.pop(uid, None)
-        if len(untried) < UNTRIED and namespace not in self._held:
-            untried[uid] = self._clock.now()
-            self._wake(key, command)
+        if namespace not in self._held and self._has_turn(key, namespace):
+            self._wake_now(key, command)
         else:
             self._held.setdefault(namespace, {})[uid] = (key, command)
         self._expiry.add(namespace, after=UNTRIED_S)
@@ -101,23 +105,34 @@ class WakePacing:
         oldest = next(iter(self._untried.get(namespace, {}).values()), None)
         return None if oldest is None else Requeue(max(oldest + UNTRIED_S - now, TICK))
 
+    def _has_turn(self, key: str, namespace: str) -> bool:
+        untried = self._untried[namespace]
+        return len(untried) < UNTRIED or (bool(untried) and self._last.get(namespace) == key)
+
+    def _wake_now(self, key: str, command: c.WakePod) -> None:
+        namespace = command.member.namespace
+        self._untried[namespace][command.member.uid] = self._clock.now()
+        self._last[namespace] = key
+        self._wake(key, command)
+
     def _release(self, namespace: str) -> None:
         """Wake as many Pods as may be. Of many that may not be woken, the rest has its turn later."""
         held, untried = self._held.get(namespace, {}), self._untried.setdefault(namespace, {})
         for uid in list(islice(held, 2 * UNTRIED)):
-            if len(untried) >= UNTRIED:
+            key, command = held[uid]
+            if not self._has_turn(key, namespace):
                 break
-            key, command = held.pop(uid)
+            del held[uid]
             untried.pop(uid, None)
             if self._may_wake(key, command):
-                untried[uid] = self._clock.now()
-                self._wake(key, command)
+                self._wake_now(key, command)
         if held and len(untried) < UNTRIED:
             self._expiry.add(namespace)
         if not held:
             self._held.pop(namespace, None)
         if not untried:
             self._untried.pop(namespace, None)
+            self._last.pop(namespace, None)
 
 
 class CommandDispatcher:

@@ -206,10 +206,11 @@ class Woken:
         assert isinstance(command, c.WakePod)
         self.uids.append(command.member.uid)
 
-    def grant(self, namespace: str, count: int) -> None:
+    def grant(self, namespace: str, count: int, gang: str = "") -> None:
+        """Wake so many Pods, or members of a gang."""
         for number in range(count):
-            uid = f"{namespace}-{number}"
-            self.queues.put(Placeholder(uid), c.WakePod(MemberRef(uid, namespace, uid), "n1", number))
+            uid = f"{namespace}-{gang}{number}"
+            self.queues.put(Placeholder(gang or uid), c.WakePod(MemberRef(uid, namespace, uid), "n1", number))
 
     def try_pod(self, uid: str) -> None:
         self.queues.tried(PodFiltered(uid.partition("-")[0], uid))
@@ -244,6 +245,24 @@ async def test_few_pods_of_a_namespace_wait_for_kube_scheduler_at_a_time_and_eac
             woken.try_pod(uid)
         woken.try_pod("flood-100")  # kube-scheduler tries it without having been woken
         assert await woken.settle() == pods("flood", UNTRIED, UNTRIED + 1)
+
+
+async def test_a_gang_is_woken_as_a_whole_when_it_has_its_turn() -> None:
+    async with Woken().running() as woken:
+        woken.grant("flood", UNTRIED - 1)
+        woken.grant("flood", 4 * UNTRIED, "a")
+        woken.grant("flood", 4 * UNTRIED, "b")
+        woken.grant("flood", 1, "c")
+        assert len(await woken.settle()) == UNTRIED - 1 + 4 * UNTRIED
+        for uid in woken.uids[: 4 * UNTRIED - 1]:
+            woken.try_pod(uid)
+        assert await woken.settle() == []
+        for uid in woken.uids[4 * UNTRIED - 1 : 4 * UNTRIED + 4]:
+            woken.try_pod(uid)
+        assert await woken.settle() == [f"flood-b{number}" for number in range(4 * UNTRIED)]
+        await woken.settle(2 * UNTRIED_S)
+        assert woken.uids[-1] == "flood-c0"
+        assert not woken.queues._wakes._last
 
 
 async def test_pods_that_kube_scheduler_does_not_try_in_time_let_the_next_ones_wake() -> None:
