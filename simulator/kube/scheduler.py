@@ -222,10 +222,12 @@ class SimScheduler:
         if pod is None or pod["metadata"]["uid"] != queued.uid:
             self._queue.pop(queued.uid, None)
             return
-        names, why = self._judged(pod, self._feasible(pod))
+        names, reasons = self._judged(pod, self._feasible(pod))
         if not names:  # The extender is not asked where the built-in filters leave nothing.
             self._post_filter(pod)
-            self._reject(queued, f"0 nodes are available{why}")
+            self._reject(
+                queued, f"0 nodes are available: {', '.join(reasons)}." if reasons else "0 nodes are available"
+            )
             return
         try:
             chosen, why = await self._filter(pod, names)
@@ -234,7 +236,8 @@ class SimScheduler:
             return
         if not chosen:
             self._post_filter(pod)
-            self._reject(queued, f"0/{len(names)} nodes are available: {why}.")
+            # The message has the reasons of all filters and extenders (FitError.Error, schedule_one.go).
+            self._reject(queued, f"0/{len(names)} nodes are available: {', '.join((why, *reasons))}.")
             return
         self._assumed.add(queued.uid)
         self._queue.pop(queued.uid, None)
@@ -255,14 +258,15 @@ class SimScheduler:
         self._nodes = {uid: self._nodes[uid] for uid in nodes}
         return [node.name for node in self._nodes.values() if node.ready and wanted.met_by(node)]
 
-    def _judged(self, pod: Json, names: list[str]) -> tuple[list[str], str]:
+    def _judged(self, pod: Json, names: list[str]) -> tuple[list[str], list[str]]:
+        """Return the Nodes that the other filters pass, and why they reject the rest."""
         judges = [self.judge] if self.judge is not None else []
         judges += [self.dynamic_resources.why_not] if self.dynamic_resources is not None else []
         if not judges:
-            return names, ""
+            return names, []
         found = {name: next((why for judge in judges if (why := judge(pod, name))), "") for name in names}
         reasons = sorted({why for why in found.values() if why})
-        return [name for name, why in found.items() if not why], f": {', '.join(reasons)}." if reasons else ""
+        return [name for name, why in found.items() if not why], reasons
 
     def _post_filter(self, pod: Json) -> None:
         if self.dynamic_resources is not None:

@@ -248,6 +248,8 @@ async def test_edge_case_29_a_rule_between_members_that_no_nodes_meet_releases_t
         await site.until(lambda: any(said in note for name in names for note in site.notes(name)), "the count", 120)
         assert bound(site, names) == 0
         assert site.live_jobs() == []
+        rule = "didn't match pod affinity rules"
+        await site.until(lambda: any(rule in note for note in site.notes("ring-1")), "the rule in an Event", 120)
         site.scheduler.judge = None
         for name in names:
             await site.bound(name)

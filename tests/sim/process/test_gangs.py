@@ -45,6 +45,15 @@ async def test_a_gang_gets_one_job_and_its_members_are_bound_in_the_order_of_its
         await site.until(lambda: not site.live_jobs(), "the end of its job")
 
 
+async def test_members_of_different_sizes_get_equal_nodes_for_the_largest_and_an_event_says_so(site: Site) -> None:
+    async with site.running():
+        names = [*gang(site, range(1), 2, cpu="2"), *gang(site, range(1, 2), 2, cpu="5")]
+        assert sorted([await site.bound(name) for name in names]) == ["n1", "n2"]
+        (job,) = site.live_jobs()
+        assert job.cpus_per_node == 5
+        assert sum(site.events(name).count("GangMembersDiffer") for name in names) == 1
+
+
 async def test_edge_case_1_no_job_exists_before_all_pods_do_and_each_says_how_many_are_missing(site: Site) -> None:
     async with site.running():
         names = gang(site, range(2), 3)

@@ -82,6 +82,18 @@ async def test_a_statement_about_a_node_that_cannot_be_true_is_reported_once_eve
     assert not site.events("n1")
 
 
+async def test_both_nodes_have_an_event_when_one_states_the_slurm_name_of_the_other(site: Site) -> None:
+    def state_slurm_node(node: dict[str, object]) -> None:
+        node["metadata"]["labels"]["slurm-extender.io/slurm-node"] = "n1"  # type: ignore[index]
+
+    async with site.running():
+        site.kube.change(ObjectKey(NODES, "", "n2"), state_slurm_node)
+        await site.until(lambda: "SlurmNodeMappingConflict" in site.events("n1"), "an Event on n1")
+        await site.until(lambda: "SlurmNodeMappingConflict" in site.events("n2"), "an Event on n2")
+        site.kube.add_pod("web", cpu="1")
+        assert await site.bound("web") == "n3"
+
+
 async def test_holds_are_shown_while_a_pod_outlives_its_job(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", grace_s=60)
