@@ -102,7 +102,7 @@ def node_event(site: Site, node: str, words: str) -> str:
     return next((item["note"] for item in about if words in item["note"]), "")
 
 
-def test_a_pod_that_asks_slurm_for_less_than_it_takes_is_refused(stage: Stage) -> None:
+def test_a_pod_that_requests_less_of_slurm_than_it_takes_is_refused(stage: Stage) -> None:
     site = stage.site
     small = stage.pod("small", cpus=60, memory="100Gi", annotations={OWN + "cpus-per-task": "1m"})
     assert "less than the 60 CPUs" in site.event(small, "InvalidSlurmSettings")

@@ -95,7 +95,7 @@ def secured(site: Site) -> Iterator[Secured]:
 
 @pytest.mark.every_kubernetes
 @pytest.mark.modes(slow=("24.11", "older"))
-def test_pods_are_bound_over_mutual_tls_and_go_on_when_every_certificate_is_renewed(site: Site) -> None:
+def test_pods_are_bound_with_mutual_tls_and_go_on_when_every_certificate_is_renewed(site: Site) -> None:
     namespace = site.namespace("mutual-tls")
     with secured(site) as found:
         first = site.pod("before", namespace)

@@ -129,7 +129,7 @@ def test_a_maintenance_reservation_stands_on_the_node_for_as_long_as_it_lasts(st
 
 
 @pytest.mark.modes("batch", slow=("24.11",))
-def test_a_fail_stands_on_the_node_and_a_cordon_writes_nothing_over_it(stage: Stage) -> None:
+def test_a_fail_stands_on_the_node_and_a_cordon_does_not_overwrite_it(stage: Stage) -> None:
     site, node = stage.site, stage.family.nodes[-1]
     site.slurm.run("scontrol", "update", f"nodename={node}", "state=fail", "reason=bad fan")
     try:

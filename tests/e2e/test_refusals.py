@@ -84,7 +84,7 @@ def test_a_key_that_the_site_does_not_allow_is_refused(stage: Stage) -> None:
         assert site.bound(bad)
 
 
-def test_slurms_final_no_is_passed_on_and_not_asked_again(stage: Stage) -> None:
+def test_slurms_final_no_is_passed_on_and_not_retried(stage: Stage) -> None:
     site = stage.site
     bad = stage.pod("lost", partition="no-such-partition")
     text = site.event(bad, "SlurmJobRejected")

@@ -197,7 +197,7 @@ def counted_up(stage: Stage) -> bool:
     return any((one.verb, one.resource, one.namespace) == ("patch", "events", stage.namespace) for one in said)
 
 
-def test_every_right_of_the_extender_is_used_and_it_asks_for_no_other(stage: Stage) -> None:
+def test_every_right_of_the_extender_is_used_and_it_needs_no_other(stage: Stage) -> None:
     site = stage.site
     with asking(site, EXTENDER) as asked, everything_wanted(site):
         reported_twice(stage)

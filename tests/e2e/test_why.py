@@ -78,7 +78,7 @@ def test_drain_and_resume_reach_slurm_with_nothing_but_the_api_server(stage: Sta
 
 
 @pytest.mark.modes("batch", slow=("24.11",))
-def test_a_viewer_can_ask_everything_and_change_nothing(stage: Stage) -> None:
+def test_a_viewer_can_read_everything_and_change_nothing(stage: Stage) -> None:
     site = stage.site
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -112,7 +112,7 @@ async def placed(url: str) -> str:
         return names[0]
 
 
-async def test_a_call_reaches_a_leader_that_asks_for_a_certificate(tmp_path: Path) -> None:
+async def test_a_call_reaches_a_leader_that_requires_a_certificate(tmp_path: Path) -> None:
     authority = trustme.CA()
     tls = files(authority, tmp_path)
     async with two_replicas(tls, CallerTls(tls.client_ca_file, tls)) as url:

@@ -42,7 +42,7 @@ async def test_a_start_without_a_token_is_still_a_hint() -> None:
 
 
 @pytest.mark.parametrize(("asked", "waits"), [("", 0.0), ("?wait=3", 3.0), ("?wait=2.5", 2.5), ("?wait=600", LONGEST)])
-async def test_a_teardown_waits_no_longer_than_asked_and_allowed(asked: str, waits: float) -> None:
+async def test_a_teardown_waits_no_longer_than_requested_and_allowed(asked: str, waits: float) -> None:
     hooks = FakeHooks()
     reply = await post(hooks, f"/hooks/jobs/7/teardown{asked}")
     assert reply.status_code == 200
@@ -87,7 +87,7 @@ async def test_an_answer_without_content_has_none() -> None:
     assert "content-length" not in reply.headers
 
 
-async def test_a_caller_without_a_token_is_asked_for_one() -> None:
+async def test_a_caller_without_a_token_is_challenged_for_one() -> None:
     reply = await post(
         FakeHooks(HookAnswer(403, {"error": "the token is not this job's"})), "/hooks/jobs/7/teardown", token=None
     )
@@ -177,7 +177,7 @@ async def test_a_release_of_a_node_by_an_administrator_is_passed_on_with_the_key
 
 @given(query=st.dictionaries(st.sampled_from(["wait", "jobs", "limit", ""]), st.text(max_size=40), max_size=4))
 @settings(max_examples=100, deadline=None)
-async def test_whatever_a_clearance_is_asked_with_is_understood_or_refused(query: dict[str, str]) -> None:
+async def test_whatever_a_clearance_is_requested_with_is_understood_or_refused(query: dict[str, str]) -> None:
     hooks = FakeHooks(HookAnswer(202))
     reply = await post(hooks, f"/hooks/nodes/n1/clear?{urlencode(query)}")
     assert (reply.status_code, len(hooks.calls)) in {(202, 1), (400, 0)}

@@ -78,7 +78,7 @@ async def test_ready_is_who_knows_the_cluster_whatever_slurm_does() -> None:
     assert verbose.text == "[+]pods ok\n[-]slurm no poll for 70 s (for information)\nreadyz check passed\n"
 
 
-async def test_what_is_not_ready_says_why_unasked() -> None:
+async def test_what_is_not_ready_says_why_by_itself() -> None:
     async with client(probes(False, Check("pods", False), Check("nodes", True))) as http:
         reply = await http.get("/readyz")
     assert reply.status_code == 503

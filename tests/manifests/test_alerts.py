@@ -131,7 +131,7 @@ def test_templates_of_alerts_name_labels_that_are_left() -> None:
         assert used <= groupings(alert["expr"]), alert["alert"]
 
 
-def test_the_panels_do_not_lie_over_each_other() -> None:
+def test_the_panels_do_not_overlap() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         at = panel["gridPos"]

@@ -118,7 +118,7 @@ def test_a_drain_for_want_of_room_that_stays_when_there_is_room(full: bool) -> N
     assert (Invariant.NO_DRAIN_LEFT in broken_by(act)) is not full
 
 
-def test_a_word_about_a_failing_node_that_a_client_writes_over() -> None:
+def test_a_word_about_a_failing_node_that_a_client_overwrites() -> None:
     async def act(site: Site, checker: InvariantChecker) -> None:
         upkeep = MaintenanceOperators(site, random.Random(1), checker, 1.0)
         upkeep.begin()
@@ -234,7 +234,7 @@ def test_a_job_that_starts_beside_a_pod_whose_job_was_given_up_long_ago() -> Non
     assert Invariant.FENCE in broken_by(act)
 
 
-def test_a_pod_that_was_over_and_that_a_restored_etcd_shows_running_blocks_no_pod() -> None:
+def test_a_pod_that_had_ended_and_that_a_restored_etcd_shows_running_blocks_no_pod() -> None:
     async def act(site: Site, checker: InvariantChecker) -> None:
         saved = site.kube.storage.save()
         job = site.live_jobs()[0]

@@ -161,7 +161,7 @@ async def test_a_budget_refuses_evictions_but_not_deletions(open_site: OpenSite)
         assert await caller.code("POST", f"{caller.pods}/p/eviction", an_eviction("p", site.namespace)) == (201, "")
 
 
-async def test_a_budget_says_when_to_ask_again_only_before_it_was_counted(open_site: OpenSite) -> None:
+async def test_a_budget_says_when_to_retry_only_before_it_was_counted(open_site: OpenSite) -> None:
     async with open_site() as site:
         caller = Caller(site)
         await caller.running_pod("p", labels={"app": "x"}, grace_s=20)

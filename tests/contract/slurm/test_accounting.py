@@ -113,7 +113,7 @@ async def test_shares_are_read_for_accounts_and_users(slurm: Slurm) -> None:
     assert (alice.is_user, alice.shares, alice.shares_normalized) == (True, 3, 0.75)
 
 
-async def test_a_job_has_the_account_and_the_qos_that_it_asked_for_or_the_default_ones(slurm: Slurm) -> None:
+async def test_a_job_has_the_account_and_the_qos_that_it_requested_or_the_default_ones(slurm: Slurm) -> None:
     async with client(slurm) as asking:
         for ask, description in ((asking.allocate, SOME_CPUS), (asking.submit, QUEUED)):
             said = await asking.job((await ask(replace(description, account="physics", qos="normal"))).job_id)
@@ -222,7 +222,7 @@ async def test_a_qos_that_denies_at_its_limit_is_no_final_answer_either(slurm: S
             assert raised.value.slurm_errno == 2050
 
 
-async def test_without_slurmdbd_any_account_is_taken_and_no_server_can_be_asked(open_site: OpenSite) -> None:
+async def test_without_slurmdbd_any_account_is_taken_and_no_server_can_be_queried(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as asking:
         made = await asking.allocate(replace(SOME_CPUS, account="nobody", qos="nothing"))
         job = await asking.job(made.job_id)

@@ -51,7 +51,7 @@ async def test_a_job_that_is_held_has_its_node_and_starts_there_when_it_is_let_g
         assert (await read(jobs, job_id)).nodes == before.nodes
 
 
-async def test_a_job_that_is_cancelled_while_it_is_held_is_over_at_once(open_site: OpenSite) -> None:
+async def test_a_job_that_is_cancelled_while_it_is_held_has_ended_at_once(open_site: OpenSite) -> None:
     async with held(open_site) as (site, jobs):
         job_id = await accepted(jobs, an_order(excluded=NODES[1:]))
         await starting(jobs, job_id)

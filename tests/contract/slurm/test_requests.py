@@ -287,7 +287,7 @@ async def test_the_probe_finds_live_jobs_of_exactly_one_name_and_kills_none(open
         assert await slurm.find_jobs_by_name("team/nothing") == ()
 
 
-async def test_the_probe_asks_no_node_about_jobs_without_a_script(open_site: OpenSite) -> None:
+async def test_the_probe_sends_no_node_a_message_about_jobs_without_a_script(open_site: OpenSite) -> None:
     """Nodes without slurmd cannot answer, and are lost to Slurm for it."""
     async with open_site() as site, site.client() as slurm:
         late = site.release >= (26, 5)

@@ -117,7 +117,7 @@ def test_one_that_the_server_ends_is_not_used_again(
         assert server.connections == 2
 
 
-def test_a_server_that_was_started_again_is_asked_over_a_new_one(
+def test_a_server_that_was_started_again_is_called_on_a_new_one(
     connections: Connections, authority: trustme.CA, ca_file: Path
 ) -> None:
     with serving(authority) as server:

@@ -161,7 +161,7 @@ async def test_a_node_without_room_is_drained_and_reported_and_lifted_when_room_
         assert await site.metric('foreign_pods{state="reserved"}') == 1
 
 
-async def test_a_node_that_is_cleaned_up_for_minutes_is_asked_once_and_gives_its_room_when_it_is_done() -> None:
+async def test_a_node_that_is_cleaned_up_for_minutes_is_requested_once_and_gives_its_room_when_it_is_done() -> None:
     async with a_site() as site, site.running():
         asked: list[int] = []
         site.slurm.controller.reconfigure(Scripts(epilog=_five_minutes))
@@ -200,7 +200,7 @@ async def test_room_that_comes_back_goes_to_the_pod_that_runs_and_not_to_who_wai
         await site.until(lambda: next_.running, "the next", 60)
 
 
-async def test_a_pod_whose_job_is_refused_as_such_keeps_no_drain_that_another_asked_for() -> None:
+async def test_a_pod_whose_job_is_refused_as_such_keeps_no_drain_that_another_requested() -> None:
     async with a_site() as site, site.running():
         await asyncio.sleep(5)
         site.slurm.restd.faults.add(SlurmFault.REFUSE, "POST", "/job/allocate", number=2050, times=1)

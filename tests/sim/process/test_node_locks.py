@@ -84,7 +84,7 @@ async def test_a_job_without_a_reported_prolog_locks_its_node_too(site: Site) ->
 
 
 @pytest.mark.parametrize("lives", [True, False])
-async def test_a_restart_keeps_the_lock_of_a_job_that_lives_and_takes_away_that_of_one_that_is_over(
+async def test_a_restart_keeps_the_lock_of_a_job_that_lives_and_takes_away_that_of_one_that_has_ended(
     keyed: Site, lives: bool
 ) -> None:
     async with keyed.running(changed=LOCK):

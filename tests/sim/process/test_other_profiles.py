@@ -30,7 +30,7 @@ async def test_a_pod_of_another_scheduler_is_not_bound_for_any_caller(site: Site
         assert site.node_of("other") == ""
 
 
-async def test_pods_of_the_profiles_that_are_listed_are_bound_as_asked_and_outside_of_slurm(site: Site) -> None:
+async def test_pods_of_the_profiles_that_are_listed_are_bound_as_requested_and_outside_of_slurm(site: Site) -> None:
     async with site.running(changed=LISTED):
         site.kube.add_pod("other", scheduler=OTHER)
         site.kube.add_pod("third", scheduler="third")

@@ -249,7 +249,7 @@ async def test_a_node_of_which_its_slurmd_is_known_is_not_registered_again() -> 
             assert set(site.slurm.controller.nodes) == set(NAMES)
 
 
-async def test_a_slurm_that_cannot_make_a_node_again_is_not_asked_to_and_that_is_said() -> None:
+async def test_a_slurm_that_cannot_make_a_node_again_gets_no_request_and_that_is_said() -> None:
     async with unhurried_site(nodes=(), release="25.11.8") as site:
         add(site)
         async with site.running(changed=REGISTERING):
@@ -271,7 +271,7 @@ async def test_a_slurm_that_cannot_make_a_node_again_is_not_asked_to_and_that_is
             await site.until(lambda: not site.drained(), "the end of the drain", within=30)
 
 
-async def test_a_slurm_without_external_nodes_is_not_asked_for_any_and_that_is_said() -> None:
+async def test_a_slurm_without_external_nodes_gets_no_request_for_any_and_that_is_said() -> None:
     async with unhurried_site(release="25.05.9") as site:
         add(site)
         async with site.running(changed=REGISTERING):
@@ -413,7 +413,7 @@ async def test_a_refusal_is_reported_with_what_to_do_and_tried_again_less_and_le
             await site.until(lambda: there(site) is not None, "room for it", within=400)
 
 
-async def test_what_slurm_refuses_of_many_nodes_is_asked_for_by_one_and_then_they_all_are_there() -> None:
+async def test_what_slurm_refuses_of_many_nodes_is_requested_by_one_and_then_they_all_are_there() -> None:
     names = [f"k{number}" for number in range(12)]
     async with unhurried_site(nodes=()) as site:
         for name in names:

@@ -116,7 +116,7 @@ async def test_it_is_live_and_says_what_it_lacks_while_the_api_server_is_away(si
         assert "[+]cluster" in (await site.get(8081, "/readyz?verbose")).text
 
 
-async def test_kube_scheduler_is_asked_to_retry_while_the_cluster_is_not_identified(site: Site) -> None:
+async def test_kube_scheduler_has_to_retry_while_the_cluster_is_not_identified(site: Site) -> None:
     site.kube.faults.add(KubeFault("GET", "namespaces/kube-system", code=503, times=None))
     async with serving(site):
         await asyncio.sleep(10)

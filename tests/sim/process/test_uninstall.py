@@ -164,7 +164,7 @@ async def test_gates_can_be_kept_for_the_next_installation(site: Site) -> None:
     assert gated(site)
 
 
-async def test_running_pods_are_evicted_before_their_jobs_are_cancelled_where_that_is_asked(site: Site) -> None:
+async def test_running_pods_are_evicted_before_their_jobs_are_cancelled_where_that_is_requested(site: Site) -> None:
     await crowded(site)
     clean, _ = await handed_back(site, cancel_running=True)
     assert not clean

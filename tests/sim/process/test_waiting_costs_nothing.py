@@ -77,7 +77,7 @@ def _beat(second: int, pod: Json) -> None:
 
 @HOW_TO_WAIT
 @pytest.mark.parametrize("count", [5, 40])
-async def test_slurm_is_asked_within_the_budget_and_the_api_server_nothing_however_many_wait(
+async def test_slurm_is_queried_within_the_budget_and_the_api_server_nothing_however_many_wait(
     site: Site, count: int, gates: Sequence[str]
 ) -> None:
     asked = await asked_while_waiting(site, count, gates)

@@ -41,7 +41,7 @@ class Slow:
 
 
 @pytest.mark.parametrize("refusals", [0, 2])
-async def test_what_is_under_way_is_not_asked_for_again_and_what_was_refused_is_soon(refusals: int) -> None:
+async def test_what_is_under_way_is_not_requested_again_and_what_was_refused_is_soon(refusals: int) -> None:
     slurm = Slow(refusals)
     drains = Drains(cast(SlurmNodes, slurm), LoopClock(), "", EventBus())
     async with running(drains.run()):

@@ -81,7 +81,7 @@ async def test_an_end_that_cannot_be_written_is_dropped(answer: Recorded | PortE
 
 
 @pytest.mark.parametrize("answer", [Recorded.NOT_SERVED, Recorded.REFUSED])
-async def test_a_slurm_without_records_is_asked_about_one_job_alone(answer: Recorded) -> None:
+async def test_a_slurm_without_records_is_queried_about_one_job_alone(answer: Recorded) -> None:
     records = Records(answer)
     async with running(records) as controller:
         controller.job_ended(ended(7))

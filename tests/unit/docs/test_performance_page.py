@@ -61,7 +61,7 @@ def test_a_resource_claim_may_cost_30_ms(later: float, met: str) -> None:
 
 
 @pytest.mark.parametrize(("ratio", "met"), [(1.5, "| yes |"), (1.51, "| **no** |")])
-def test_a_ratio_over_its_goal_at_p50_or_p99_is_reported(ratio: float, met: str) -> None:
+def test_a_ratio_above_its_goal_at_p50_or_p99_is_reported(ratio: float, met: str) -> None:
     found = {"ours_s": summary(0.045, 0.15), "bare_s": summary(0.03, 0.1), "ratio_p50": 1.0, "ratio_p99": ratio}
     line = row_of("placing-external", found)
     assert line.endswith(met)

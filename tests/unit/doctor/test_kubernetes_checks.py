@@ -105,7 +105,7 @@ async def test_what_answers_in_the_place_of_the_api_server_is_not_taken_for_it(b
     assert (one.verdict, "is not the answer of an API server" in one.seen) == (ERROR, True)
 
 
-def test_the_rights_asked_for_are_those_of_the_shipped_manifests() -> None:
+def test_the_reviewed_rights_are_those_of_the_shipped_manifests() -> None:
     shipped = set()
     for document in yaml.safe_load_all((CORE / "rbac-extender.yaml").read_text()):
         if document["kind"] not in {"Role", "ClusterRole"}:
@@ -159,7 +159,7 @@ def test_a_right_that_is_missing_is_named_with_what_it_is_for() -> None:
     assert "me may not create pods/binding: no Pod is bound" in one.seen
 
 
-def test_rights_that_cannot_be_asked_about_are_not_judged() -> None:
+def test_rights_that_cannot_be_reviewed_are_not_judged() -> None:
     assert verdicts(rights(None, "me", "403")) == [SKIPPED]
 
 

@@ -94,7 +94,7 @@ def test_a_refused_change_is_said_once_and_the_job_stays() -> None:
     assert updates(wants(life, AGAIN))
 
 
-def test_a_change_of_unknown_outcome_is_asked_again() -> None:
+def test_a_change_of_unknown_outcome_is_sent_again() -> None:
     life = wants(waiting(), MOVED).notify(e.UpdateAnswered(JOB, MOVED, None))
     assert not updates(life)
     assert [one.request for one in updates(life.later(3))] == [MOVED]
@@ -172,7 +172,7 @@ def test_a_running_job_that_slurm_does_not_change_continues_and_that_is_reported
     assert not read(wants(life, SHORTER)).commands
 
 
-def test_a_change_of_a_running_job_of_unknown_outcome_is_asked_again_with_the_next_reading() -> None:
+def test_a_change_of_a_running_job_of_unknown_outcome_is_sent_again_with_the_next_reading() -> None:
     life = wants(running(), SHORTER).notify(e.UpdateAnswered(JOB, SHORTER, None))
     assert not updates(life)
     assert [one.request for one in updates(read(life))] == [SHORTER]

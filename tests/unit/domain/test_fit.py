@@ -73,7 +73,7 @@ def test_finished_pods_and_the_pod_itself_hold_nothing() -> None:
     assert fit(pod, a_node(cpu="8", memory="32Gi", pods="1"), [pod, *done]) == Fits()
 
 
-def test_the_number_of_pods_is_limited_even_for_those_that_ask_for_nothing() -> None:
+def test_the_number_of_pods_is_limited_even_for_those_that_request_nothing() -> None:
     best_effort = a_pod("", "")
     assert fit(best_effort, a_node(pods="2"), [other()]) == Fits()
     assert isinstance(fit(best_effort, a_node(pods="1"), [other()]), Misfits)
@@ -85,7 +85,7 @@ def test_a_node_that_does_not_say_how_many_pods_it_takes_takes_none() -> None:
     assert isinstance(fit(a_pod(), replace(a_node(), allocatable={"cpu": "8", "memory": "32Gi"}), []), Misfits)
 
 
-def test_a_pod_that_asks_for_nothing_fits_on_an_overcommitted_node() -> None:
+def test_a_pod_that_requests_nothing_fits_on_an_overcommitted_node() -> None:
     assert fit(a_pod("", ""), a_node(cpu="1"), [other("4")]) == Fits()
 
 

@@ -129,7 +129,7 @@ def test_a_gang_with_a_member_that_needs_a_whole_node_gets_whole_nodes() -> None
     assert (said.request.cpus, said.request.memory_mb, said.request.whole_node) == (4, 0, True)
 
 
-def test_a_gang_asks_for_as_many_nodes_as_it_has_members() -> None:
+def test_a_gang_requests_as_many_nodes_as_it_has_members() -> None:
     said = agreed("team/ring", [asked(0), asked(1)], 2)
     assert isinstance(said, Agreed)
     assert said.request == replace(REQUEST, title="team/ring", members=2)
@@ -145,7 +145,7 @@ def test_a_job_name_of_the_members_is_kept_and_must_be_the_same() -> None:
     assert isinstance(agreed("team/ring", [asked(0), asked(1, title="mine")], 2), Disagreed)
 
 
-def test_members_that_do_not_exist_yet_ask_as_the_others_do() -> None:
+def test_members_that_do_not_exist_yet_request_as_the_others_do() -> None:
     said = agreed("team/ring", [asked(0)], 4)
     assert isinstance(said, Agreed)
     assert said.request.members == 4

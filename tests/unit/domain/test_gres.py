@@ -52,7 +52,7 @@ def test_a_resource_that_the_map_does_not_name_is_no_gres_and_is_named() -> None
     assert unknown.startswith("rdma/hca: no line")
 
 
-def test_none_of_a_resource_asks_for_nothing() -> None:
+def test_none_of_a_resource_requests_nothing() -> None:
     reading = to_gres({"rdma/hca": 0, "nvidia.com/gpu": 0}, TranslationPolicy())
     assert (reading.gres, reading.faults, reading.unknown) == ({}, (), ())
 
@@ -112,7 +112,7 @@ def test_a_rule_that_cannot_work_is_refused_when_it_is_made(resource: str, gres:
         (a_pod(required_terms=(NodeTerm((Requirement("gpu.nvidia.com/class", "NotIn", ("NVIDIA_L4",)),)),)), ""),
     ],
 )
-def test_exactly_one_allowed_type_is_asked_for_and_several_leave_it_to_the_candidates(
+def test_exactly_one_allowed_type_is_requested_and_several_leave_it_to_the_candidates(
     pod: PodView, expected: str
 ) -> None:
     assert gpu_type(pod, TYPES).name == expected

@@ -61,7 +61,7 @@ def test_the_job_runs_on_without_members_and_the_next_incarnation_gets_its_nodes
     assert life.p.payload.kept_until == 0.0
 
 
-def test_without_another_incarnation_the_job_is_released_when_the_time_is_over() -> None:
+def test_without_another_incarnation_the_job_is_released_when_the_time_has_passed() -> None:
     life = running().notify(*over())
     life.later(TIMING.replace - 1)
     kept = life.state
@@ -237,7 +237,7 @@ def test_a_kept_job_whose_node_left_kubernetes_is_released_after_a_time() -> Non
     assert "slurm-n2, for which Kubernetes has no Node" in life.one(c.Announce).text
 
 
-def test_a_kept_job_whose_node_returns_to_kubernetes_is_taken_over() -> None:
+def test_a_kept_job_whose_node_returns_to_kubernetes_is_adopted() -> None:
     life = without_a_node().later(TIMING.doubt + 1)
     assert life.notify(granted(NEW)).state is State.GRANTED
 

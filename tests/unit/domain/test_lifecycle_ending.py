@@ -37,7 +37,7 @@ def test_an_accepted_cancel_is_no_end_yet() -> None:
 
 
 @pytest.mark.parametrize("seen", [e.CancelAnswered(JOB, job_ended=True), e.JobEnded(JOB, e.EndKind.CANCELLED)])
-def test_the_end_of_the_job_of_a_pod_that_is_over_ends_the_workload(seen: e.Event) -> None:
+def test_the_end_of_the_job_of_a_pod_that_has_ended_ends_the_workload(seen: e.Event) -> None:
     assert releasing().notify(seen).state is State.GONE
 
 
@@ -57,7 +57,7 @@ def test_a_job_that_is_only_requeued_by_its_cancel_is_cancelled_further() -> Non
     assert life.timer().one(c.CancelJob).job_id == JOB
 
 
-def test_a_wish_during_the_release_is_followed_when_the_job_is_over() -> None:
+def test_a_wish_during_the_release_is_followed_when_the_job_has_ended() -> None:
     life = waiting().notify(wanted(request=OTHER_REQUEST), e.CandidatesChanged(frozenset({"n2"})))
     assert life.state is State.RELEASING
     life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED))
@@ -69,7 +69,7 @@ def test_a_pod_that_leaves_during_a_release_is_not_submitted_again() -> None:
     assert life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.GONE
 
 
-def test_what_is_over_stays_over_until_it_is_forgotten() -> None:
+def test_what_has_ended_stays_ended_until_it_is_forgotten() -> None:
     life = gone()
     assert life.p.wake_at == life.now + TIMING.forget
     life.notify(wanted(), e.CandidatesChanged(NODES), e.PodBound(POD.uid, "n1", JOB), e.PodEnding(POD.uid))
@@ -77,7 +77,7 @@ def test_what_is_over_stays_over_until_it_is_forgotten() -> None:
     assert life.commands == []
 
 
-def test_a_workload_that_is_over_is_forgotten_after_its_second_search() -> None:
+def test_a_workload_that_has_ended_is_forgotten_after_its_second_search() -> None:
     life = unsure().notify(e.PodGone(POD.uid, e.PodEnd.REMOVED)).later(TIMING.settle)
     life.notify(e.ProbeAnswered(()), e.ProbeAnswered(()))
     assert life.state is State.GONE
@@ -116,7 +116,7 @@ def test_a_second_job_is_cancelled_in_every_state_until_its_end_is_seen(state: S
     assert life.notify(e.JobEnded(99, e.EndKind.CANCELLED)).p.duplicate_jobs == frozenset()
 
 
-def test_a_second_job_of_a_workload_that_is_over_is_cancelled_before_the_workload_is_forgotten() -> None:
+def test_a_second_job_of_a_workload_that_has_ended_is_cancelled_before_the_workload_is_forgotten() -> None:
     life = gone().notify(grant("n1", job_id=99))
     assert life.timer().one(c.CancelJob).job_id == 99
     life.notify(e.CancelAnswered(99, job_ended=True))
@@ -124,7 +124,7 @@ def test_a_second_job_of_a_workload_that_is_over_is_cancelled_before_the_workloa
 
 
 @pytest.mark.parametrize("life", [submitting, unsure])
-def test_an_unknown_job_is_left_alone_while_it_may_be_the_one_asked_for(life: Callable[[], Life]) -> None:
+def test_an_unknown_job_is_left_alone_while_it_may_be_the_one_requested(life: Callable[[], Life]) -> None:
     found = life().notify(grant("n1", job_id=99))
     assert found.commands == []
     assert found.p.duplicate_jobs == frozenset()

@@ -239,7 +239,7 @@ def test_a_job_that_moves_under_one_of_two_pods_ends_it() -> None:
     assert [end.member for end in life.asked(c.EndPod)] == [POD]
 
 
-def test_a_binding_is_not_begun_for_a_pod_that_is_over() -> None:
+def test_a_binding_is_not_begun_for_a_pod_that_has_ended() -> None:
     life = waiting(POD, SECOND).notify(grant("n1", "n2"), e.AllocationFits(), e.PodGone(POD.uid, e.PodEnd.FAILED))
     life.notify(e.BindStarted(POD.uid, "n1"), e.PodEnding(SECOND.uid))
     assert life.one(c.CancelJob).job_id == JOB

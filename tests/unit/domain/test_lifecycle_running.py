@@ -29,7 +29,7 @@ def both_bound() -> Life:
     return life.notify(e.PodBound(POD.uid, "n1", JOB), e.PodBound(SECOND.uid, "n2", JOB))
 
 
-def test_a_bound_pod_asks_for_nothing_and_owes_nothing() -> None:
+def test_a_bound_pod_requests_nothing_and_owes_nothing() -> None:
     life = bound()
     assert life.state is State.BOUND
     assert life.later(86400).commands == []
@@ -106,14 +106,14 @@ def test_a_running_pod_is_not_ended_because_its_node_is_called_otherwise_now() -
     assert life.state is State.BOUND
 
 
-def test_one_of_two_pods_that_is_over_does_not_move_the_other() -> None:
+def test_one_of_two_pods_that_has_ended_does_not_move_the_other() -> None:
     life = both_bound().notify(e.PodGone(POD.uid, e.PodEnd.SUCCEEDED))
     life.notify(e.JobGranted(JOB, {SECOND.uid: "n2"}, ("slurm-n1", "slurm-n2")))
     assert life.state is State.BOUND
     assert life.commands == []
 
 
-def test_the_end_is_asked_for_again_until_the_pod_is_gone_and_less_often_once_it_is_ending() -> None:
+def test_the_end_is_requested_again_until_the_pod_is_gone_and_less_often_once_it_is_ending() -> None:
     life = lost().notify(e.EvictAnswered(POD.uid, accepted=False, text="time-out"))
     assert life.later(TIMING.end_retry).one(c.EndPod).member == POD
     life.notify(e.PodEnding(POD.uid))
@@ -122,7 +122,7 @@ def test_the_end_is_asked_for_again_until_the_pod_is_gone_and_less_often_once_it
     assert life.state is State.LOST
 
 
-def test_a_pod_that_is_ending_already_is_asked_to_end_for_its_lost_job() -> None:
+def test_a_pod_that_is_ending_already_is_requested_to_end_for_its_lost_job() -> None:
     life = bound().notify(e.PodEnding(POD.uid), e.JobEnded(JOB, e.EndKind.PREEMPTED))
     assert life.one(c.EndPod).member == POD
 
@@ -134,7 +134,7 @@ def test_a_cancel_by_a_user_respects_disruption_budgets_for_a_while() -> None:
     assert [end.voluntary for end in ends] == [True] * 5 + [False]
 
 
-def test_a_lost_pod_that_is_over_takes_the_workload_with_it() -> None:
+def test_a_lost_pod_that_has_ended_takes_the_workload_with_it() -> None:
     life = lost().notify(e.PodGone(POD.uid, e.PodEnd.REMOVED))
     assert life.state is State.GONE
     assert not life.asked(c.CancelJob)

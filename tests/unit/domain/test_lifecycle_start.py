@@ -28,7 +28,7 @@ RUNNING = e.JobFound(JOB, 3, running=True)
 PENDING = e.JobFound(JOB, 3, running=False, excluded=("slurm-n9",))
 
 
-def test_slurm_is_asked_at_once_and_nothing_is_submitted_before_it_answers() -> None:
+def test_slurm_is_queried_at_once_and_nothing_is_submitted_before_it_answers() -> None:
     life = started().notify(wanted(), e.CandidatesChanged(NODES))
     assert life.state is State.UNSURE
     assert life.timer().commands == [c.ProbeJob("team/train", None)]
@@ -68,7 +68,7 @@ def test_a_found_job_follows_the_first_list_of_nodes() -> None:
     assert life.one(c.FollowCandidates).excluded_sent == ("slurm-n9",)
 
 
-def test_a_found_job_is_taken_to_ask_what_the_pod_asks_and_replaced_when_that_changes() -> None:
+def test_a_found_job_is_taken_to_request_what_the_pod_requests_and_replaced_when_that_changes() -> None:
     life = started().notify(wanted(), e.ProbeAnswered((PENDING,)), wanted())
     assert life.state is State.WAITING
     assert life.notify(wanted(request=OTHER_REQUEST)).one(c.CancelJob).job_id == JOB
@@ -118,7 +118,7 @@ def test_a_bound_pod_is_kept_although_its_node_has_no_name_in_kubernetes_just_no
     assert life.p.node_of(POD.uid) == "n1"
 
 
-def test_a_bound_pod_that_asks_for_more_than_its_job_holds_is_kept() -> None:
+def test_a_bound_pod_that_requests_more_than_its_job_holds_is_kept() -> None:
     life = started("n1", JOB).notify(wanted(request=OTHER_REQUEST), e.ProbeAnswered((RUNNING,)))
     life.notify(e.JobGranted(JOB, {POD.uid: "n1"}, ("slurm-n1",), lacking="Slurm job 7 holds 4 CPUs, 8 are needed."))
     assert life.state is State.BOUND

@@ -62,7 +62,7 @@ def test_settings_put_right_are_submitted_even_when_they_are_those_of_before() -
     assert life.notify(wanted()).state is State.SUBMITTING
 
 
-def test_a_pod_that_leaves_before_anything_was_asked_is_over_at_once() -> None:
+def test_a_pod_that_leaves_before_anything_was_requested_has_ended_at_once() -> None:
     life = absent().notify(e.PodEnding(POD.uid), e.PodGone(POD.uid, e.PodEnd.REMOVED))
     assert life.state is State.GONE
     assert life.commands == []
@@ -84,7 +84,7 @@ def test_a_pod_that_was_bound_for_an_unknown_job_is_adopted_when_that_runs() -> 
     assert not life.asked(c.CancelJob)
 
 
-def test_a_pod_that_the_extender_bound_for_a_job_that_is_over_is_ended_when_slurm_has_said_so() -> None:
+def test_a_pod_that_the_extender_bound_for_a_job_that_has_ended_is_ended_when_slurm_has_said_so() -> None:
     life = absent().notify(e.PodBound(POD.uid, "n1", JOB))
     assert not life.asked(c.EndPod)
     life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED))
@@ -163,7 +163,7 @@ def test_a_binding_of_before_that_arrives_while_a_job_is_made_leaves_one_job_and
 
 
 @pytest.mark.parametrize("permanent", [True, False])
-def test_a_binding_of_before_that_arrives_while_a_job_is_refused_ends_the_pod_if_its_job_is_over(
+def test_a_binding_of_before_that_arrives_while_a_job_is_refused_ends_the_pod_if_its_job_has_ended(
     permanent: bool,
 ) -> None:
     life = submitting().notify(e.PodBound(POD.uid, "n1", 3), e.SubmitRefused(1, permanent, "no"))
@@ -178,7 +178,7 @@ def test_an_immediate_try_that_found_nothing_free_is_queued_without_delay() -> N
     assert life.one(c.SubmitJob) == c.SubmitJob(2, REQUEST, NODES, queue=True)
 
 
-def test_a_queued_submission_that_is_asked_to_queue_again_backs_off() -> None:
+def test_a_queued_submission_that_has_to_queue_again_backs_off() -> None:
     busy = [e.SubmitRefused(attempt, permanent=False, text="busy", queue=True) for attempt in (1, 2)]
     life = submitting().notify(*busy)
     assert life.state is State.ABSENT
@@ -202,7 +202,7 @@ def test_the_time_to_wait_is_not_cut_short_by_other_news() -> None:
     assert life.commands == []
 
 
-def test_a_permanent_refusal_is_not_tried_again_until_the_pod_asks_for_something_else() -> None:
+def test_a_permanent_refusal_is_not_tried_again_until_the_pod_requests_something_else() -> None:
     life = submitting().notify(e.SubmitRefused(1, permanent=True, text="Invalid account."))
     assert life.state is State.REFUSED
     assert life.one(c.Announce).text == "Invalid account."
@@ -211,7 +211,7 @@ def test_a_permanent_refusal_is_not_tried_again_until_the_pod_asks_for_something
     assert life.notify(wanted(request=OTHER_REQUEST)).one(c.SubmitJob).request == OTHER_REQUEST
 
 
-def test_a_refusal_of_what_the_pod_no_longer_asks_refuses_nothing() -> None:
+def test_a_refusal_of_what_the_pod_no_longer_requests_refuses_nothing() -> None:
     life = submitting().notify(wanted(request=OTHER_REQUEST), e.SubmitRefused(1, permanent=True, text="Invalid."))
     assert life.state is State.SUBMITTING
     assert life.one(c.SubmitJob).request == OTHER_REQUEST
@@ -220,13 +220,13 @@ def test_a_refusal_of_what_the_pod_no_longer_asks_refuses_nothing() -> None:
 @pytest.mark.parametrize(
     "late", [e.SubmitRefused(1, permanent=True, text="no"), e.SubmitUnknown(1, "reset")], ids=["refused", "unknown"]
 )
-def test_late_answers_to_an_attempt_that_is_over_mean_nothing(late: e.Event) -> None:
+def test_late_answers_to_an_attempt_that_has_ended_mean_nothing(late: e.Event) -> None:
     life = submitting().notify(e.SubmitRefused(1, permanent=False, text="busy", queue=True))
     before = life.p
     assert life.notify(late).p == before
 
 
-def test_after_a_lost_answer_nothing_is_sent_before_slurm_has_been_asked_for_the_job() -> None:
+def test_after_a_lost_answer_nothing_is_sent_before_slurm_was_searched_for_the_job() -> None:
     life = unsure()
     assert life.state is State.UNSURE
     assert life.commands == []
@@ -346,7 +346,7 @@ def test_settings_changed_while_the_job_was_searched_for_replace_it() -> None:
     assert life.one(c.SubmitJob).request == OTHER_REQUEST
 
 
-def test_a_pod_that_left_while_its_job_was_searched_for_is_over_when_the_job_is() -> None:
+def test_a_pod_that_left_while_its_job_was_searched_for_has_ended_when_the_job_has() -> None:
     life = unsure().notify(e.PodGone(POD.uid, e.PodEnd.REMOVED))
     assert life.state is State.UNSURE
     life.notify(e.ProbeAnswered((e.JobFound(JOB, 1, running=False),)))
@@ -354,7 +354,7 @@ def test_a_pod_that_left_while_its_job_was_searched_for_is_over_when_the_job_is(
     assert life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.GONE
 
 
-def test_a_pod_that_is_translated_after_its_job_was_found_has_the_job_changed_to_what_it_asks_now() -> None:
+def test_a_pod_that_is_translated_after_its_job_was_found_has_the_job_changed_to_what_it_requests_now() -> None:
     p = adopted(POD.uid, [Member(POD)], title=REQUEST.title, job_id=None, now=1000.0, timing=TIMING)
     old = replace(REQUEST, comment="old")
     life = Life(p).notify(e.CandidatesChanged(NODES))

@@ -82,7 +82,7 @@ def test_no_other_key_of_an_owner_names_a_partition(prefix: str) -> None:
     assert not result.request.partition
 
 
-def test_what_the_site_gives_unasked_may_be_named() -> None:
+def test_what_the_site_gives_by_default_may_be_named() -> None:
     policy = replace(CLOSED, defaults=job_defaults(account="physics", partition="closed", qos="normal,long"))
     assert not faults(policy, {OWN + "account": "physics", OWN + "partition": "closed", OWN + "qos": "long"})
 

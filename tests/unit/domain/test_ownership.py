@@ -88,7 +88,7 @@ ASKED = JobRequest("web", 2, 100)
 MADE = encode_mark(replace(OURS, request_digests=request_digests(ASKED)))
 
 
-def test_a_job_that_was_requested_as_no_other_user_shows_as_which_user_the_extender_asks() -> None:
+def test_a_job_that_was_requested_as_no_other_user_shows_as_which_user_the_extender_submits() -> None:
     assert caller_shown_by(a_job(admin=MADE), ASKED) == OWNER
 
 

@@ -29,7 +29,7 @@ def test_a_grace_is_cut_to_the_time_that_there_is(own: int, most: float, asked: 
 
 
 @pytest.mark.parametrize("most", [None, 10.0, -1.0])
-def test_a_pod_that_asks_for_no_grace_is_not_deleted_by_force(most: float | None) -> None:
+def test_a_pod_that_requests_no_grace_is_not_deleted_by_force(most: float | None) -> None:
     assert grace_of_new_end(0, most, WHY) == Grace(1)
 
 
@@ -63,7 +63,7 @@ def test_slurms_kill_wait_is_the_deadline_where_another_job_gets_the_node(kind: 
     assert [one.by for one in life.later(20).asked(c.EndPod)] in ([begun + TIMING.kill_wait] * 4, [0.0] * 4)
 
 
-def test_a_budget_is_asked_again_when_the_api_server_says_and_at_the_deadline_it_is_asked_no_more() -> None:
+def test_an_eviction_is_retried_when_the_api_server_says_and_at_the_deadline_no_more() -> None:
     life = lost(e.EndKind.CANCELLED)
     begun, held = life.now, e.EvictAnswered(POD.uid, False, "429", budget=True, retry_after_s=12.0)
     assert life.notify(held).reasons() == ["EvictionBlockedByPDB"]

@@ -7,7 +7,7 @@ from extender.domain.nodes.refusals import ASK_EVERY, NodeRefusal, askers, cause
 NOBODY = "POST /new/node: Invalid user id"
 
 
-def test_one_of_many_asks_who_has_waited_longest_and_they_take_turns() -> None:
+def test_one_of_many_retries_that_has_waited_longest_and_they_take_turns() -> None:
     waiting = {name: NodeRefusal(NOBODY, at) for name, at in (("a", 3.0), ("b", 1.0), ("c", 2.0))}
     assert askers(waiting, 3.0 + ASK_EVERY - 0.1) == []
     assert askers(waiting, 3.0 + ASK_EVERY) == ["b"]

@@ -58,7 +58,7 @@ def test_a_lease_that_could_not_be_read_says_nothing() -> None:
     assert watch.see(renewed="2").known.words == 1
 
 
-def test_a_kubelet_that_died_before_the_grace_was_over_has_proved_nothing() -> None:
+def test_a_kubelet_that_died_before_the_grace_had_passed_has_proved_nothing() -> None:
     watch = removed().see(renewed="1").see(renewed="2", after=10)
     assert not watch.see(renewed="5", after=HEARS_S + GRACE_S).see(renewed="5", after=86400).proven
 

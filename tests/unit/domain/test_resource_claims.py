@@ -56,7 +56,7 @@ def test_a_resource_claim_that_comes_from_a_template_is_not_for_the_user_to_crea
     assert text in said
 
 
-def test_an_entry_that_needs_no_resource_claim_is_passed_over() -> None:
+def test_an_entry_that_needs_no_resource_claim_is_skipped() -> None:
     pod = replace(a_pod(), resource_claims=(PodResourceClaim("t", needless=True),))
     assert read(pod) == ResourceClaimReading()
 

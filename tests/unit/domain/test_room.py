@@ -50,7 +50,7 @@ def test_kubelet_s_units_are_those_of_its_own_sums() -> None:
     assert room.lacks(asked, room.of_kubelet(a_node(cpu="1", more={"hugepages-2Mi": "4Mi"}), asked)) == ["cpu"]
 
 
-def test_what_is_on_no_node_is_asked_of_none() -> None:
+def test_what_is_on_no_node_is_required_of_none() -> None:
     assert room.of_pod(a_pod("1", "", {"x.io/licence": "1"}), "x.io/licence".__eq__) == {"cpu": 1000}
     assert room.of_pod(a_pod("lots"), nowhere) == {}
 

@@ -182,7 +182,7 @@ def test_a_forgotten_job_is_external_if_only_nodes_without_slurmd_were_left_to_i
     assert mode_of(replace(REQUEST, mode=Mode.EXTERNAL), world, ["b"]) is Mode.EXTERNAL
 
 
-def test_a_script_asked_for_by_name_is_never_tried_at_once() -> None:
+def test_a_script_requested_by_name_is_never_tried_at_once() -> None:
     assert planned(snapshot(BATCH_PARTITION), replace(REQUEST, mode=Mode.BATCH)) == SubmissionPlan(
         Mode.BATCH, False, ()
     )

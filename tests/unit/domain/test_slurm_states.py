@@ -114,7 +114,7 @@ def test_no_reason_is_listed_twice() -> None:
         (("COMPLETED", "STAGE_OUT"), EndKind.FAILED),
     ],
 )
-def test_a_job_that_is_over_is_over_for_good(words: tuple[str, ...], kind: EndKind) -> None:
+def test_a_job_that_has_ended_has_ended_for_good(words: tuple[str, ...], kind: EndKind) -> None:
     seen = observe(a_job(*words))
     assert isinstance(seen, Ended)
     assert (seen.kind, seen.alive) == (kind, False)
@@ -237,7 +237,7 @@ def test_unknown_words_prove_nothing(words: tuple[str, ...]) -> None:
     assert polled_state(frozenset(words)) is PolledState.UNKNOWN
 
 
-def test_an_unknown_flag_does_not_hide_that_a_job_is_over() -> None:
+def test_an_unknown_flag_does_not_hide_that_a_job_has_ended() -> None:
     assert polled_state(frozenset({"CANCELLED", "HIBERNATING"})) is PolledState.OVER
 
 

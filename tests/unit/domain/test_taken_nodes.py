@@ -117,7 +117,7 @@ def test_an_unknown_answer_lets_the_nodes_be_offered_again() -> None:
     assert life.notify(e.NodesVacated(("slurm-n2",))).one(c.ShrinkJob).kept == ("slurm-n1", "slurm-n3")
 
 
-def test_a_slurm_that_says_yes_and_keeps_the_node_is_not_asked_again() -> None:
+def test_a_slurm_that_says_yes_and_keeps_the_node_gets_no_second_request() -> None:
     life = shrinking().notify(e.ShrinkAnswered(JOB, True), granted(without=(1,)))
     assert life.notify(e.NodesVacated(("slurm-n2",))).commands == []
 
@@ -179,7 +179,7 @@ def test_the_end_of_such_a_job_is_requested_again_until_slurm_has_ended_it() -> 
     assert life.one(c.EndPod).kind is e.EndKind.NODE_FAILURE
 
 
-def test_the_workload_is_over_once_the_stuck_pod_is_gone() -> None:
+def test_the_workload_has_ended_once_the_stuck_pod_is_gone() -> None:
     assert stuck().notify(e.JobEnded(JOB, e.EndKind.CANCELLED), over(2, e.PodEnd.REMOVED)).state is State.GONE
     assert stuck().notify(over(2, e.PodEnd.REMOVED)).state is State.RELEASING
 

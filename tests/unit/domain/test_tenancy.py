@@ -93,7 +93,7 @@ def test_each_name_of_a_list_has_to_be_allowed(what: str) -> None:
 
 
 @pytest.mark.parametrize("what", BOUNDS)
-def test_a_pod_that_asks_for_more_is_refused_with_the_rule_the_value_and_what_is_allowed(what: str) -> None:
+def test_a_pod_that_requests_more_is_refused_with_the_rule_the_value_and_what_is_allowed(what: str) -> None:
     allowed, within, beyond, ends = BOUNDS[what]
     least = {"partition": {"partition": "a"}, "qos": {"qos": "low"}}.get(what, {})
     policy = allowing(**allowed)
@@ -121,7 +121,7 @@ def test_an_unnamed_value_is_slurms_choice_and_is_held_to_the_rule(setting: str)
     job(a_pod(), allowing(defaults=job_defaults(**{setting: default}), **one))
 
 
-def test_a_default_needs_no_permission_also_when_it_is_asked_for() -> None:
+def test_a_default_needs_no_permission_also_when_it_is_requested() -> None:
     policy = allowing(defaults=job_defaults(partition="site", priority=9), partition=(), priority=Range(at_most=1))
     assert job(asking(partition="site", priority="9"), policy).partition == "site"
 
@@ -155,7 +155,7 @@ def test_any_user_may_be_allowed() -> None:
     assert job(asking(user_id="7", group_id="8"), allowing(user_id=("*",), group_id=("*",))).run_as == RunAs(7, 8)
 
 
-def test_without_a_time_limit_the_longest_that_is_allowed_is_asked_for() -> None:
+def test_without_a_time_limit_the_longest_that_is_allowed_is_requested() -> None:
     policy = allowing(time_limit_minutes=Range(at_most=60))
     assert job(a_pod(), policy).time_limit_minutes == 60
     assert job(a_pod(active_deadline_s=60), policy).time_limit_minutes == 3  # its own, and the room around it
@@ -328,7 +328,7 @@ ASKED = st.fixed_dictionaries(
 
 
 @given(ALLOWED, DEFAULTS, ASKED)
-def test_no_job_has_what_neither_its_rule_allows_nor_the_site_gives_unasked(
+def test_no_job_has_what_neither_its_rule_allows_nor_the_site_gives_by_default(
     allowed: Allowed, defaults: JobDefaults, asked: dict[str, str]
 ) -> None:
     policy = with_rules(TenancyRule("one", defaults=defaults, allowed=allowed))

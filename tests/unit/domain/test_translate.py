@@ -28,7 +28,7 @@ STRICT = TranslationPolicy(strict_grace=True, unknown_resources=UnknownResources
 WARNING = replace(FREE, under_accounting=UnderAccounting.WARN)
 
 
-def test_a_pod_without_annotations_asks_for_its_size_and_nothing_else() -> None:
+def test_a_pod_without_annotations_requests_its_size_and_nothing_else() -> None:
     assert request(a_pod(cpu="1500m", memory="1G")) == JobRequest(title="team/web", cpus=2, memory_mb=954)
 
 
@@ -79,7 +79,7 @@ def test_every_setting_reaches_its_field_of_the_job() -> None:
     assert {field: job[field] for _, field, _ in REACHES.values()} == {f: wanted for _, f, wanted in REACHES.values()}
 
 
-def test_gpus_are_asked_for_with_the_type_that_affinity_names() -> None:
+def test_gpus_are_requested_with_the_type_that_affinity_names() -> None:
     policy = replace(FREE, gpu_types={"NVIDIA_L4": "l4"})
     pod = a_pod(more={"nvidia.com/gpu": "2"}, required_terms=(term(gpu_class=("NVIDIA_L4",)),))
     assert request(pod, policy=policy).gres == {"gpu:l4": 2}
@@ -141,7 +141,7 @@ def test_amounts_of_the_site_stand_in_for_missing_requests_alone() -> None:
 
 
 @pytest.mark.parametrize(("cpu", "memory", "missing"), [("", "1Gi", "cpu"), ("0", "1Gi", "cpu"), ("1", "", "memory")])
-def test_a_pod_that_asks_for_no_cpu_or_memory_is_refused(cpu: str, memory: str, missing: str) -> None:
+def test_a_pod_that_requests_no_cpu_or_memory_is_refused(cpu: str, memory: str, missing: str) -> None:
     (sentence,) = faults(a_pod(cpu, memory))
     assert sentence.startswith(f"Pod team/web requests no {missing};")
     assert "above 0" in sentence
@@ -291,7 +291,7 @@ def _begin(pod: PodView, now: float) -> int | str | None:
     return result.request.begin if isinstance(result, Translated) else None
 
 
-def test_begin_counts_from_the_creation_of_the_pod_so_that_asking_again_asks_for_the_same() -> None:
+def test_begin_counts_from_the_creation_of_the_pod_so_that_a_second_request_is_the_same() -> None:
     pod = a_pod(annotations=own(begin="now+60"))
     results = {_begin(pod, now) for now in (NOW, NOW + 900)}
     assert results == {1_000_060}
@@ -392,7 +392,7 @@ def test_a_member_without_a_deadline_leaves_the_job_without_one() -> None:
     assert request(a_pod(active_deadline_s=60), replace(other, active_deadline_s=600)).time_limit_minutes == 12
 
 
-def test_members_of_different_gpu_types_ask_for_none() -> None:
+def test_members_of_different_gpu_types_request_none() -> None:
     policy = replace(FREE, gpu_types={"A": "a", "B": "b"})
     one, two = (
         a_pod(more={"nvidia.com/gpu": "1"}, uid=kind, name=kind, node_selector={"gpu.nvidia.com/class": kind})

@@ -39,7 +39,7 @@ def test_what_pods_wait_for_is_added_up_and_refused_pods_wait_for_nothing() -> N
     assert demand.allocated_gpus == {}
 
 
-def test_a_gang_waits_for_what_all_its_members_ask() -> None:
+def test_a_gang_waits_for_what_all_its_members_request() -> None:
     demand = demand_of([placed(State.WAITING, replace(ASKED, members=3))], OFF)
     assert (demand.pending_cpus[()], demand.pending_gpus["h100",]) == (12, 6)
 

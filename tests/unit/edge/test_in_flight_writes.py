@@ -29,7 +29,7 @@ async def test_every_caller_gets_the_answer_or_the_fault() -> None:
     assert await in_flight_writes.answered(0.0) == 0
 
 
-async def test_a_request_outlives_who_asked_and_its_answer_is_waited_for() -> None:
+async def test_a_request_outlives_its_caller_and_its_answer_is_waited_for() -> None:
     in_flight_writes, done = InFlightWrites(), list[float]()
     asked = [asyncio.create_task(in_flight_writes.shield(answer(after_s, done))) for after_s in (1.0, 3.0, 9.0)]
     await asyncio.sleep(0.5)

@@ -74,7 +74,7 @@ def test_who_stopped_for_long_finds_out_in_the_first_write(watch: Watch, shared:
     assert not shared.may_write()
 
 
-def test_what_is_given_up_is_over_at_once(shared: WriteGate) -> None:
+def test_what_is_given_up_has_ended_at_once(shared: WriteGate) -> None:
     shared.renewed(100.0, 1)
     shared.give_up()
     assert (shared.may_write(), shared.held, shared.left_s) == (False, False, 0.0)

@@ -50,7 +50,7 @@ def planned(
     return planner.plan(there, (), nodes, wishes, queue=False, waiting=QueuedPlaceholders())
 
 
-def test_pods_of_the_same_wishes_are_planned_with_one_pass_over_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pods_of_the_same_wishes_are_planned_with_one_pass_of_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
 
     def counted(*asked: Any) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ async def test_a_request_brings_status_headers_and_bytes() -> None:
         assert json.loads(answer.body)["metadata"]["name"] == "p"
 
 
-async def test_a_body_is_sent_with_the_content_type_asked_for() -> None:
+async def test_a_body_is_sent_with_the_content_type_requested() -> None:
     async with fake_api() as api:
         api.server.add_pod("p")
         patch = {"metadata": {"labels": {"a": "b"}}}

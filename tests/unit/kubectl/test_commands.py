@@ -25,7 +25,7 @@ def test_why_says_the_sentence_that_stands_on_the_pod(api: PlainApi) -> None:
     assert said.stdout == f"default/web: {SENTENCE}\n"
 
 
-def test_why_asks_the_leader_where_it_may(api: PlainApi) -> None:
+def test_why_queries_the_leader_where_it_may(api: PlainApi) -> None:
     api.pods = [a_pod("web", why="An older word.")]
     api.lease = {"spec": {"holderIdentity": "slurm-extender-abc_00ff"}}
     api.debug = {"placeholders/uid-web": {"why": SENTENCE}}
@@ -215,7 +215,7 @@ def test_commands_pods_and_nodes_are_offered_to_the_shell(api: PlainApi) -> None
     assert offered(["-n", "there", "why"], "w") == []
 
 
-def test_nothing_is_offered_where_nothing_can_be_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nothing_is_offered_where_nothing_can_be_queried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.setenv("HOME", str(tmp_path))
     assert offered(["why"], "") == []

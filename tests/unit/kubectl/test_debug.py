@@ -101,7 +101,7 @@ def test_a_missing_leader_is_reported(api: PlainApi) -> None:
     assert "which Pod of the extender leads cannot be read in namespace slurm-extender" in said.stderr
 
 
-def test_debug_is_asked_at_a_url_that_is_given(api: PlainApi) -> None:
+def test_debug_is_read_at_a_url_that_is_given(api: PlainApi) -> None:
     api.debug = {"orphans": NO_ORPHAN}
     said = asked("orphans", "--debug-url", api.url)
     assert said.exit_code == 0
@@ -186,7 +186,7 @@ def test_a_single_replica_works_beside_a_lease_that_was_released_before(api: Pla
 
 
 @pytest.mark.parametrize("debug", [{"checks": [_check("cluster"), _check("lease", text="nobody leads")]}, {}, None])
-def test_no_replica_leads_where_replicas_stand_for_election_or_none_can_be_asked(
+def test_no_replica_leads_where_replicas_stand_for_election_or_none_can_be_queried(
     api: PlainApi, debug: Json | None
 ) -> None:
     api.pods, api.lease = [a_replica("slurm-extender-abc", "True")], {"spec": {"holderIdentity": ""}}
@@ -201,7 +201,7 @@ def test_no_replica_leads_where_replicas_stand_for_election_or_none_can_be_asked
     }
 
 
-def test_what_a_newer_extender_adds_is_passed_over(api: PlainApi) -> None:
+def test_what_a_newer_extender_adds_is_skipped(api: PlainApi) -> None:
     api.nodes, api.lease = [a_node("n1")], LEASE
     api.debug = {"nodes": {"slurm": [{"kubernetes": "n1", "name": "c1", "state": "IDLE", "new": 1}, "x"], "more": {}}}
     (row,) = json.loads(asked("nodes", "-o", "json").stdout)

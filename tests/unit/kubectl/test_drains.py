@@ -44,7 +44,7 @@ def test_drain_again_gives_another_reason(api: PlainApi) -> None:
     assert api.patches[0][1]["metadata"]["annotations"] == {REASON: "new disk"}
 
 
-def test_the_cordon_of_another_is_neither_taken_over_nor_lifted(api: PlainApi) -> None:
+def test_the_cordon_of_another_is_neither_adopted_nor_lifted(api: PlainApi) -> None:
     api.nodes = [a_node("n1", cordoned=True)]
     assert "resume will leave that alone" in asked("drain", "n1", "--reason", "mine").stdout
     said = asked("resume", "n1")
@@ -53,7 +53,7 @@ def test_the_cordon_of_another_is_neither_taken_over_nor_lifted(api: PlainApi) -
     assert not api.patches
 
 
-def test_a_reason_that_is_left_over_does_not_make_a_later_cordon_the_extenders(api: PlainApi) -> None:
+def test_a_reason_that_remains_does_not_make_a_later_cordon_the_extenders(api: PlainApi) -> None:
     api.nodes = [a_node("n1", annotations={REASON: "bad disk"})]
     said = asked("resume", "n1")
     assert said.exit_code == 0

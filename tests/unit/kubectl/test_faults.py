@@ -144,7 +144,7 @@ def test_an_interrupt_ends_it_quietly(api: PlainApi, monkeypatch: pytest.MonkeyP
     assert said.output == ""
 
 
-def test_a_list_that_became_too_old_between_two_pages_is_asked_for_once_more(api: PlainApi) -> None:
+def test_a_list_that_became_too_old_between_two_pages_is_requested_once_more(api: PlainApi) -> None:
     api.pods, api.expire = [a_pod(f"p{number}") for number in range(501)], 1
     assert len(asked("jobs", "--no-headers").stdout.splitlines()) == 501
     api.expire = 2
@@ -174,7 +174,7 @@ def test_a_list_that_became_too_old_between_two_pages_is_asked_for_once_more(api
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_can_be_no_name_and_no_address_is_not_asked_for(
+def test_what_can_be_no_name_and_no_address_is_not_requested(
     api: PlainApi, words: tuple[str, ...], code: int, text: str
 ) -> None:
     said = asked(*words)
@@ -206,7 +206,7 @@ def by_plugin(api: PlainApi, folder: Path, program: str) -> str:
     return a_kubeconfig(folder, {"server": api.url}, {"exec": said})
 
 
-def test_a_credential_plugin_is_asked_for_the_token(api: PlainApi, tmp_path: Path) -> None:
+def test_a_credential_plugin_provides_the_token(api: PlainApi, tmp_path: Path) -> None:
     answer = (
         '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "of-plugin"}}'
     )

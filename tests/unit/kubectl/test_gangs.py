@@ -139,7 +139,7 @@ def test_answers_of_another_version_are_shown_as_far_as_they_go(api: PlainApi) -
     assert "size not known" in said.stdout
 
 
-def test_why_of_a_pod_beyond_the_size_of_its_gang_asks_for_its_gang(api: PlainApi) -> None:
+def test_why_of_a_pod_beyond_the_size_of_its_gang_reads_its_gang(api: PlainApi) -> None:
     api.lease, api.pods = LEASE, [a_pod("train-2")]
     api.debug = {"gangs/uid-train-2": {**WHOLE, "why": "Job train has all of its Pods."}}
     assert asked("why", "train-2").stdout == "default/train-2: Job train has all of its Pods.\n"

@@ -82,7 +82,7 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     assert done.returncode == 1
 
 
-def test_nothing_heavy_is_imported_before_a_question_is_asked() -> None:
+def test_nothing_heavy_is_imported_before_a_request_is_made() -> None:
     code = f"import sys, kubectl_slurm.program; print([one for one in {HEAVY!r} if one in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=GENEROUS_S, check=True)
     assert done.stdout == "[]\n"

@@ -35,7 +35,7 @@ def test_memory_and_the_ban_on_requeuing_are_never_left_out() -> None:
         assert (description.memory_per_node_mb, description.requeue) == (512, False)
 
 
-def test_everything_a_pod_can_ask_for_is_sent() -> None:
+def test_everything_a_pod_can_request_is_sent() -> None:
     request = JobRequest(
         title="team/pod",
         cpus=4,
@@ -183,7 +183,7 @@ def test_only_a_queued_batch_placeholder_has_a_script() -> None:
         assert described(order).external is (True if order.mode is Mode.EXTERNAL else None)
 
 
-def test_a_warning_is_for_the_script_alone_so_that_no_node_is_asked_about_an_external_job() -> None:
+def test_a_warning_is_for_the_script_alone_so_that_no_node_gets_a_message_for_an_external_job() -> None:
     for mode, immediate in ((Mode.BATCH, False), (Mode.EXTERNAL, False), (Mode.EXTERNAL, True)):
         description = described(an_order(mode=mode, immediate=immediate))
         assert (description.kill_warning_signal, description.kill_warning_flags) == ("USR1", ("BATCH_JOB",))

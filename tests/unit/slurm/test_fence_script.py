@@ -127,7 +127,7 @@ async def test_a_job_of_which_the_extender_knows_nothing_is_let_go(script: Scrip
 
 
 @pytest.mark.parametrize("answer", [200, 202])
-async def test_a_pod_that_stays_is_handed_over_to_a_drain_by_the_extender(script: Script, answer: int) -> None:
+async def test_a_pod_that_stays_is_handed_to_a_drain_by_the_extender(script: Script, answer: int) -> None:
     async with hooks(teardown=[202], drain=[answer]) as server:
         assert await script(server.url) == Run(0, [])
         targets = [server.requests.get_nowait() for _ in range(server.requests.qsize())]
@@ -263,7 +263,7 @@ async def test_without_an_answer_a_job_starts_beside_placeholders_that_slurm_say
     assert script.notes == ["node-1:5"]
 
 
-async def test_without_an_answer_a_job_waits_for_a_placeholder_that_is_over(script: Script) -> None:
+async def test_without_an_answer_a_job_waits_for_a_placeholder_that_has_ended(script: Script) -> None:
     script.leave("node-1:5")
     async with hooks(clear=[503, 503, 200]) as server:
         run = await script(server.url, PROLOG, extra="", job="NODE_FAIL")
@@ -310,7 +310,7 @@ async def test_as_prolog_of_a_node_it_holds_nothing(script: Script) -> None:
     assert script.notes == ["node-1:5"]
 
 
-async def test_the_note_goes_when_the_job_is_over_and_the_node_is_clear(script: Script) -> None:
+async def test_the_note_goes_when_the_job_has_ended_and_the_node_is_clear(script: Script) -> None:
     script.leave("node-1:17", "node-1:5")
     async with hooks(teardown=[200], clear=[200]) as server:
         assert await script(server.url, "epilog_slurmctld") == Run(0, [])
@@ -351,7 +351,7 @@ async def test_where_slurm_does_not_say_whose_job_it_was_the_epilog_fails_and_dr
 
 
 @pytest.mark.parametrize("name", ["node-1:", "node-1:x", "node-1:5;rm", "node-1:$(id)"])
-async def test_a_note_that_names_no_job_is_passed_over(script: Script, name: str) -> None:
+async def test_a_note_that_names_no_job_is_skipped(script: Script, name: str) -> None:
     script.leave(name)
     async with hooks() as server:
         assert await script(server.url, PROLOG, extra="") == Run(0, [])
@@ -400,7 +400,7 @@ async def with_log_context(script: Script, recorded: Recorded, job: int, url: st
         "a job that runs again and says it never did",
     ],
 )
-async def test_no_name_makes_a_job_that_is_over_appear_running(script: Script, name: str) -> None:
+async def test_no_name_makes_a_job_that_has_ended_appear_running(script: Script, name: str) -> None:
     script.leave("node-1:5")
     async with hooks(clear=[503, 503, 200]) as server:
         assert await with_log_context(script, RECORDED[name], 5, server.url, PROLOG, "") == 0
@@ -410,7 +410,7 @@ async def test_no_name_makes_a_job_that_is_over_appear_running(script: Script, n
 @pytest.mark.parametrize(
     "name", ["a running job that says it is cancelled", "a running job that says it is cancelled, in lines"]
 )
-async def test_no_name_makes_a_job_that_runs_appear_over(script: Script, name: str) -> None:
+async def test_no_name_makes_a_job_that_runs_appear_ended(script: Script, name: str) -> None:
     script.leave("node-1:5")
     assert await with_log_context(script, RECORDED[name], 5, NOBODY, PROLOG, "") == 0
     assert script.notes == ["node-1:5"]

@@ -22,7 +22,7 @@ def order(**fields: object) -> ForeignPodOrder:
     return ForeignPodOrder(FOREIGN_POD, **given)  # type: ignore[arg-type]
 
 
-def test_a_foreign_pod_asks_for_its_node_without_a_limit_and_is_never_started_again() -> None:
+def test_a_foreign_pod_requests_its_node_without_a_limit_and_is_never_started_again() -> None:
     asked = describe_foreign_pod(order(options=ForeignPodOptions("foreign", "q", "a", "r", 7)))
     assert asked.required_nodes == ("node-1",)
     assert (asked.cpus_per_task, asked.memory_per_node_mb, asked.tres_per_node) == (2, 512, "gres/gpu:1")

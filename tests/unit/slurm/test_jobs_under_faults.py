@@ -84,7 +84,7 @@ async def test_a_slurmrestd_that_is_away_refuses_for_now() -> None:
     assert (event.permanent, event.queue) == (False, False)
 
 
-async def test_nothing_is_concluded_about_a_job_while_slurm_cannot_be_asked() -> None:
+async def test_nothing_is_concluded_about_a_job_while_slurm_cannot_be_queried() -> None:
     async with a_slurm() as (jobs, site):
         (event,) = await jobs.submit(an_allocation())
         assert isinstance(event, SubmitAccepted)
@@ -119,7 +119,7 @@ async def test_a_full_queue_refuses_for_now_and_is_not_sent_to_the_queue() -> No
         assert (event.permanent, event.queue) == (False, False)
 
 
-async def test_a_cancel_whose_answer_was_lost_is_not_over_and_harmless_again() -> None:
+async def test_a_cancel_whose_answer_was_lost_is_not_final_and_harmless_again() -> None:
     async with a_slurm() as (jobs, site):
         (event,) = await jobs.submit(an_allocation())
         assert isinstance(event, SubmitAccepted)
@@ -174,7 +174,7 @@ async def test_without_a_mark_the_name_identifies_a_job_where_its_id_or_its_user
         assert await jobs.probe("team/web-0123456789", "workload-1", 1) == []
 
 
-async def test_an_order_that_cannot_be_written_is_refused_without_asking_slurm() -> None:
+async def test_an_order_that_cannot_be_written_is_refused_without_a_call_to_slurm() -> None:
     async with a_slurm() as (jobs, site):
         asked = len(site.sim.restd.requests)
         for order, said in (

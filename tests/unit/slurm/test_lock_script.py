@@ -50,19 +50,19 @@ def asked(server: HookServer) -> list[str]:
 @pytest.mark.parametrize(
     ("context", "word"), [("prolog_slurmd", "lock"), ("epilog_slurmd", "unlock"), ("prolog_slurmctld", "lock")]
 )
-async def test_it_asks_for_the_node_of_the_job(tmp_path: Path, context: str, word: str) -> None:
+async def test_it_calls_for_the_node_of_the_job(tmp_path: Path, context: str, word: str) -> None:
     async with hooks() as server:
         assert await run(tmp_path, server.url, context) == 0
         assert asked(server) == [f"node-1/{word}?job=17"]
 
 
-async def test_on_slurmctld_s_machine_it_asks_for_every_node(tmp_path: Path) -> None:
+async def test_on_slurmctld_s_machine_it_calls_for_every_node(tmp_path: Path) -> None:
     async with hooks() as server:
         assert await run(tmp_path, server.url, "epilog_slurmctld", nodes="node-[1-2]") == 0
         assert asked(server) == ["node-1/unlock?job=17", "node-2/unlock?job=17"]
 
 
-async def test_it_asks_again_until_it_is_answered(tmp_path: Path) -> None:
+async def test_it_calls_again_until_it_is_answered(tmp_path: Path) -> None:
     async with hooks(lock=[503, 200]) as server:
         assert await run(tmp_path, server.url, "prolog_slurmd") == 0
         assert len(asked(server)) == 2

@@ -85,7 +85,7 @@ async def test_unrequested_bytes_close_the_connection(connection: Connection, wi
     assert not connection.usable
 
 
-async def test_an_answer_that_announces_another_is_passed_over(connection: Connection) -> None:
+async def test_an_answer_that_announces_another_is_skipped(connection: Connection) -> None:
     task = await exchange(connection)
     connection.data_received(b"HTTP/1.1 100 Continue\r\nContent-Type: text/plain\r\n\r\n")
     connection.data_received(HEAD + b"{}")
@@ -184,7 +184,7 @@ async def test_an_answer_that_comes_before_its_request_is_out_costs_the_connecti
 
 
 @pytest.mark.parametrize("ended", ["closing", "said something", "said its last", "lost"])
-async def test_what_was_over_before_anything_was_sent_took_nothing(
+async def test_what_had_ended_before_anything_was_sent_took_nothing(
     connection: Connection, wire: Wire, ended: str
 ) -> None:
     match ended:

@@ -245,7 +245,7 @@ async def test_a_cancelled_request_gives_its_connection_back() -> None:
         assert (await transport.send(GET, HEADERS, soon())).status == 200
 
 
-async def test_a_whole_client_works_over_bytes_in_memory() -> None:
+async def test_a_whole_client_works_on_bytes_in_memory() -> None:
     ping = json.dumps({"pings": [], "meta": meta(45, "26.05.5"), "errors": [], "warnings": []}).encode()
     made = json.dumps({"job_id": 7, "meta": meta(45, "26.05.5"), "errors": [], "warnings": []}).encode()
     server = ByteServer(ok(ping), ok(made))

@@ -212,7 +212,7 @@ def test_a_required_affinity_without_terms_differs_from_none() -> None:
     assert read_pod(a_pod(affinity={"nodeAffinity": {}})).required_terms is None
 
 
-def test_an_exit_code_counts_only_once_the_pod_is_over() -> None:
+def test_an_exit_code_counts_only_once_the_pod_has_ended() -> None:
     pod = a_pod() | {
         "status": {"phase": "Running", "containerStatuses": [{"state": {"terminated": {"exitCode": 1}}}]},
     }
