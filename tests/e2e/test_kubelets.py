@@ -190,8 +190,8 @@ def test_processes_outlive_a_forced_deletion_and_their_node_is_held(real: Kubele
     arena.execute(end, pod, arena.job(pod))
     assert real.read(pod) is None
     assert real.nodes[node].processes(pod.uid), "kubelet does not shorten a grace that began"
-    over = wait_no_process(real, node, pod.uid, within_s=30)
-    assert over - began >= 7
+    ended_at = wait_no_process(real, node, pod.uid, within_s=30)
+    assert ended_at - began >= 7
     reasons = real.slurm.run("sinfo", "-h", "-R", "-n", node, "-o", "%E").strip()
     assert reasons.startswith("slurm-extender:") or str(job) in real.slurm.run("squeue", "-h", "-o", "%i")
     real.wait_for(

@@ -261,9 +261,9 @@ def test_the_lock_is_there_before_the_first_line_of_a_job_and_for_no_placeholder
 ) -> None:
     site, node = stage.site, stage.family.nodes[-1]
     told = site.slurm.home / "run" / "first-line.json"
-    ask = f"curl -sk -H 'Authorization: Bearer {site.kube.token()}' {site.kube.url}/api/v1/nodes/{node}"
+    curl = f"curl -sk -H 'Authorization: Bearer {site.kube.token()}' {site.kube.url}/api/v1/nodes/{node}"
     into = f"{HOME}/run/{told.name}"
-    first = f"{ask} > {into}.new; mv {into}.new {into}"
+    first = f"{curl} > {into}.new; mv {into}.new {into}"
     with wishing(site, places):
         site.wait_for(lambda: MANAGED_TAINT in taints(stage, node), "the Nodes of Slurm are tainted")
         selector, tolerations = {"kubernetes.io/hostname": node}, [{"operator": "Exists"}]

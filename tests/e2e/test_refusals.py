@@ -125,7 +125,7 @@ def test_a_waiting_job_that_a_user_cancels_is_not_submitted_again(stage: Stage) 
     assert "Re-create or change" in text
     site.delete(first)
     site.gone(first)
-    stage.job_over(second)
+    stage.wait_job_ended(second)
     assert len(stage.made(second)) == 1
     assert site.node_of(second) == ""
     site.kill_extender()
@@ -139,7 +139,7 @@ def test_a_waiting_job_that_a_user_cancels_is_not_submitted_again(stage: Stage) 
 @pytest.mark.parametrize("path", ["filter", "bind"])
 @pytest.mark.parametrize("body", [None, [], {}, {"Pod": 3}, {"PodName": {}, "Node": 7}, "text"])
 def test_a_malformed_question_is_answered_with_an_error(site: Site, path: str, body: object) -> None:
-    status, answer = site.ask_extender(path, body)
+    status, answer = site.post_to_extender(path, body)
     assert status == 200
     assert answer["Error"]
 
@@ -147,7 +147,7 @@ def test_a_malformed_question_is_answered_with_an_error(site: Site, path: str, b
 def test_a_pod_of_another_scheduler_passes_unchanged(site: Site) -> None:
     stranger = pod("stranger", "default", scheduler="default-scheduler")
     stranger["metadata"]["uid"] = "5d1a2c1e-0000-4000-8000-000000000001"
-    status, answer = site.ask_extender("filter", {"Pod": stranger, "NodeNames": ["b", "a"], "Nodes": None})
+    status, answer = site.post_to_extender("filter", {"Pod": stranger, "NodeNames": ["b", "a"], "Nodes": None})
     assert status == 200
     assert answer["NodeNames"] == ["b", "a"]
 

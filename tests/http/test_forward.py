@@ -189,17 +189,17 @@ async def test_an_address_in_the_lease_that_is_none_is_answered_like_a_leader_th
 
 
 async def test_hooks_that_wait_at_the_leader_keep_no_call_of_kube_scheduler_from_it() -> None:
-    waiting, over = asyncio.Semaphore(0), asyncio.Event()
+    waiting, released = asyncio.Semaphore(0), asyncio.Event()
     routes = APIRouter()
 
     @routes.post("/hooks/wait")
     async def wait() -> str:
         waiting.release()
-        await over.wait()
-        return "over"
+        await released.wait()
+        return "released"
 
     @routes.post("/scheduler/ask")
-    async def ask() -> str:
+    async def forward_one() -> str:
         return "there"
 
     many = ListenerLimits(connections=1000, per_address=1000)
@@ -209,9 +209,9 @@ async def test_hooks_that_wait_at_the_leader_keep_no_call_of_kube_scheduler_from
         for _ in range(POOL_OF_HTTPX):
             await waiting.acquire()
         answer = await http.post("/scheduler/ask")
-        over.set()
+        released.set()
         assert (answer.status_code, answer.text) == (200, '"there"')
-        assert {(await hook).text for hook in hooks} == {'"over"'}
+        assert {(await hook).text for hook in hooks} == {'"released"'}
 
 
 @asynccontextmanager

@@ -169,9 +169,9 @@ def test_the_files_that_the_configuration_names_are_keys_of_the_secret() -> None
 
 def test_probes_call_routes_on_the_health_port() -> None:
     for probe, path in (("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
-        asked = container("slurm-extender")[probe]
-        assert isinstance(asked, dict)
-        assert (asked["httpGet"]["path"], asked["httpGet"]["port"]) == (path, "health")
+        probed = container("slurm-extender")[probe]
+        assert isinstance(probed, dict)
+        assert (probed["httpGet"]["path"], probed["httpGet"]["port"]) == (path, "health")
 
 
 def test_the_pod_is_given_longer_than_the_program_takes_to_stop() -> None:

@@ -583,11 +583,11 @@ async def test_a_refused_token_is_said_plainly(open_site: OpenSite) -> None:
         assert isinstance(event, SubmitRefused)
         assert (event.permanent, event.queue) == (False, False)
         assert not (await jobs.cancel(1)).job_ended
-        for ask in (
+        for call in (
             jobs.read(1),
             jobs.states(),
             jobs.probe("x", "y", None),
             SlurmrestdNodes(client, LoopClock()).snapshot(),
         ):
             with pytest.raises(PortError, match="token"):
-                await ask
+                await call

@@ -56,6 +56,6 @@ async def test_a_job_that_is_cancelled_while_it_is_held_has_ended_at_once(open_s
         job_id = await accepted(jobs, an_order(excluded=NODES[1:]))
         await starting(jobs, job_id)
         await jobs.cancel(job_id)
-        over = await until(lambda: read(jobs, job_id), lambda job: job.state == "CANCELLED", "its end")
-        assert not isinstance(observe(over), Starting)
+        ended = await until(lambda: read(jobs, job_id), lambda job: job.state == "CANCELLED", "its end")
+        assert not isinstance(observe(ended), Starting)
         site.open_prolog()

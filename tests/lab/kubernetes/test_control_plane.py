@@ -176,8 +176,8 @@ def test_users_and_the_audit_log_are_the_callers_choice(tmp_path: Path) -> None:
         kube.add_node("node-1")
         kube.wait_nodes_ready()
         assert kube.api("GET", "/api/v1/nodes", user="auditor")[0] == 200
-        asked = [event for event in kube.audit_events() if event["user"]["username"] == "auditor"]
-        assert [event["verb"] for event in asked] == ["list"]
+        requests = [event for event in kube.audit_events() if event["user"]["username"] == "auditor"]
+        assert [event["verb"] for event in requests] == ["list"]
 
 
 def test_without_an_audit_log_reading_it_is_an_error(kubernetes: Kubernetes) -> None:

@@ -80,8 +80,8 @@ async def test_all_who_wait_for_a_pod_are_answered_when_it_is_gone(site: Site) -
         site.kubelets.stop_s = 5.0
         site.slurm.controller.end(job.job_id, "TIMEOUT")
         path = f"/hooks/jobs/{job.job_id}/teardown"
-        asks = [asyncio.create_task(site.post(f"{path}?wait={wait}", token_of(job))) for wait in (60, 60, 2, 0)]
-        answers = [await ask for ask in asks]
+        calls = [asyncio.create_task(site.post(f"{path}?wait={wait}", token_of(job))) for wait in (60, 60, 2, 0)]
+        answers = [await call for call in calls]
         assert [answer.status_code for answer in answers] == [200, 200, 202, 202]
         assert [answer.json()["gone"] for answer in answers] == [True, True, False, False]
         assert answers[2].json()["pods"] == ["default/web"]
@@ -378,10 +378,10 @@ async def test_a_pod_that_leaves_while_its_neighbour_is_queried_in_slurm_leaves_
         await keyed.until(lambda: "deletionTimestamp" in keyed.pod("first")["metadata"], "its end is asked for")
         await asyncio.sleep(9)
         keyed.slurm.restd.faults.add(SlurmFault.DELAY, "GET", f"/job/{second.job_id}", seconds=2.5)
-        ask = asyncio.create_task(keyed.post(f"/hooks/nodes/{first.nodes[0]}/drain", SITE_KEY))
+        call = asyncio.create_task(keyed.post(f"/hooks/nodes/{first.nodes[0]}/drain", SITE_KEY))
         await keyed.gone("first", within=2)
-        assert not ask.done()
-        answer = await ask
+        assert not call.done()
+        answer = await call
         assert (answer.status_code, answer.json()["held"]) == (200, False)
         await keyed.until(lambda: not keyed.drained(), "no drain", within=5)
         await asyncio.sleep(10)

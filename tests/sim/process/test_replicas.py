@@ -311,8 +311,8 @@ async def test_a_call_without_a_leader_is_held_and_then_answered_so_that_it_is_r
         pod["spec"]["schedulerName"] = "slurm"
         began = loop.time()
         async with site.client() as client:
-            asked = {"Pod": pod, "NodeNames": ["n1"]}
-            answer = await client.post(f"http://{second.name}:8080/scheduler/filter", json=asked)
+            arguments = {"Pod": pod, "NodeNames": ["n1"]}
+            answer = await client.post(f"http://{second.name}:8080/scheduler/filter", json=arguments)
         assert 3.9 <= loop.time() - began <= 4.5
         assert answer.json()["Error"]
 

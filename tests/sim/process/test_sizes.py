@@ -150,9 +150,9 @@ async def test_what_slurm_itself_says_no_to_is_requested_again_when_nodes_change
     async with site.running():
         site.kube.add_pod("web", annotations={OURS + "constraints": "nvme"})
         await site.until(lambda: "SlurmJobRejected" in site.events("web"), "Slurm's no")
-        asked = len(site.slurm.controller.jobs)
+        submitted = len(site.slurm.controller.jobs)
         await asyncio.sleep(300)
-        assert len(site.slurm.controller.jobs) <= asked
+        assert len(site.slurm.controller.jobs) <= submitted
         site.slurm.controller.nodes["n2"].features = ("nvme",)
         assert await site.bound("web") == "n2"
 

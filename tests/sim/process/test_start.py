@@ -121,11 +121,11 @@ async def test_kube_scheduler_has_to_retry_while_the_cluster_is_not_identified(s
     async with serving(site):
         await asyncio.sleep(10)
         pod = args("n1")
-        assert (await site.ask("/scheduler/filter", pod))["Error"] == UNREADY_TEXT
+        assert (await site.post_to_extender("/scheduler/filter", pod))["Error"] == UNREADY_TEXT
         pod["Pod"]["spec"]["schedulerName"] = "default-scheduler"
-        assert (await site.ask("/scheduler/filter", pod))["NodeNames"] == ["n1"]
+        assert (await site.post_to_extender("/scheduler/filter", pod))["NodeNames"] == ["n1"]
         binding = {"PodName": "p", "PodNamespace": "ns", "PodUID": "u1", "Node": "n1"}
-        assert (await site.ask("/scheduler/bind", binding))["Error"] == UNREADY_TEXT
+        assert (await site.post_to_extender("/scheduler/bind", binding))["Error"] == UNREADY_TEXT
         site.kube.add_pod("web")
         await asyncio.sleep(10)
         site.kube.faults.clear()

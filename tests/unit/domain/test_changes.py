@@ -186,7 +186,7 @@ def test_a_change_that_comes_before_the_pod_runs_is_followed_then() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "has", "asks", "told"),
+    ("state", "has", "limit", "told"),
     [
         ("RUNNING", 5, 6, "timelimit=6"),
         ("RUNNING", 5, 5, ""),
@@ -196,9 +196,9 @@ def test_a_change_that_comes_before_the_pod_runs_is_followed_then() -> None:
     ],
 )
 def test_more_time_is_an_operators_to_give_to_a_job_that_runs(
-    state: str, has: int | None, asks: int, told: str
+    state: str, has: int | None, limit: int, told: str
 ) -> None:
-    said = raises_limit(JobView(JOB, "x", state, time_limit_minutes=has), replace(REQUEST, time_limit_minutes=asks))
+    said = raises_limit(JobView(JOB, "x", state, time_limit_minutes=has), replace(REQUEST, time_limit_minutes=limit))
     assert told in said
     assert bool(said) is bool(told)
 

@@ -138,15 +138,15 @@ _cpu = st.integers(0, 9)
 
 
 @given(_cpu, _cpu, st.lists(st.tuples(_cpu, st.booleans())))
-def test_the_verdict_is_the_arithmetic_of_the_node(asked: int, room: int, present: list[tuple[int, bool]]) -> None:
+def test_the_verdict_is_the_arithmetic_of_the_node(requested: int, room: int, present: list[tuple[int, bool]]) -> None:
     pods = [
         other(str(cpu), "0", name=str(n), deleted_at=ENDING if ending else None)
         for n, (cpu, ending) in enumerate(present)
     ]
     staying = sum(cpu for cpu, ending in present if not ending)
     everything = sum(cpu for cpu, _ in present)
-    verdict = fit(a_pod(str(asked), "0"), a_node(cpu=str(room)), pods)
-    if asked == 0 or asked + everything <= room:
+    verdict = fit(a_pod(str(requested), "0"), a_node(cpu=str(room)), pods)
+    if requested == 0 or requested + everything <= room:
         assert verdict == Fits()
     else:
-        assert isinstance(verdict, Busy if asked + staying <= room else Misfits)
+        assert isinstance(verdict, Busy if requested + staying <= room else Misfits)

@@ -153,14 +153,14 @@ def test_a_leader_worker_set_whose_pod_group_requests_the_leader_alone_is_a_gang
 
 
 def test_a_group_is_found_by_source_and_namespace() -> None:
-    asked: list[GroupRef] = []
+    queried: list[GroupRef] = []
 
     def group(ref: GroupRef) -> GroupView | None:
-        asked.append(ref)
+        queried.append(ref)
         return None
 
     recognise(a_pod(labels={labels.COSCHEDULING_GROUP: "four"}), GangContext(group=group, groups_read=POD_GROUPS))
-    assert asked == [GroupRef(GangSource.COSCHEDULING, "team", "four")]
+    assert queried == [GroupRef(GangSource.COSCHEDULING, "team", "four")]
 
 
 def test_a_kueue_group_has_its_size_and_index_from_the_pod() -> None:
@@ -239,9 +239,9 @@ def test_the_site_says_which_jobs_are_gangs_without_saying_so(jobs: JobGangs, in
 
 
 def test_a_job_or_its_pods_may_request_a_gang_or_refuse_to_be_one() -> None:
-    asks = {GANG: "true"}
+    wishes = {GANG: "true"}
     assert found(job_pod(), of_job(gang="true")).expected == 4
-    assert found(job_pod(2, annotations=asks), of_job()).order.index == (2,)
+    assert found(job_pod(2, annotations=wishes), of_job()).order.index == (2,)
     assert recognise(job_pod(annotations={GANG: "false"}), replace(of_job(), jobs=JobGangs.ALL)) is None
     assert "must be true or false" in refused(job_pod(), of_job(gang="perhaps"))
 

@@ -108,8 +108,8 @@ STATES: dict[State, Callable[[], Life]] = {
 def test_a_second_job_is_cancelled_in_every_state_until_its_end_is_seen(state: State, seen: e.Event) -> None:
     life = STATES[state]().notify(seen)
     assert life.state is state
-    assert [cancel.job_id for cancel in life.asked(c.CancelJob)] == [99]
-    again = [cancel for cancel in life.later(2 * TIMING.cancel_retry).asked(c.CancelJob) if cancel.job_id == 99]
+    assert [cancel.job_id for cancel in life.commands_of(c.CancelJob)] == [99]
+    again = [cancel for cancel in life.later(2 * TIMING.cancel_retry).commands_of(c.CancelJob) if cancel.job_id == 99]
     assert state is State.GONE or again
     life.notify(e.CancelAnswered(99, job_ended=False))
     assert life.p.duplicate_jobs == {99}
@@ -146,7 +146,7 @@ def test_a_probe_during_a_submission_spares_the_attempt_under_way_alone() -> Non
 def test_an_id_that_slurm_gives_out_again_is_no_duplicate_any_more() -> None:
     life = submitting().notify(e.SubmitAccepted(0, JOB), e.SubmitAccepted(1, JOB))
     assert life.p.job_id == JOB
-    assert not [cancel for cancel in life.later(60).asked(c.CancelJob) if cancel.job_id == JOB]
+    assert not [cancel for cancel in life.later(60).commands_of(c.CancelJob) if cancel.job_id == JOB]
 
 
 def test_a_cancelled_job_that_comes_to_life_again_is_cancelled_again() -> None:

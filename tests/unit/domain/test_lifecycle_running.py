@@ -117,8 +117,8 @@ def test_the_end_is_requested_again_until_the_pod_is_gone_and_less_often_once_it
     life = lost().notify(e.EvictAnswered(POD.uid, accepted=False, text="time-out"))
     assert life.later(TIMING.end_retry).one(c.EndPod).member == POD
     life.notify(e.PodEnding(POD.uid))
-    assert len(life.later(100).asked(c.EndPod)) == 4
-    assert len(life.later(10 * TIMING.end_retry_most).asked(c.EndPod)) == 10
+    assert len(life.later(100).commands_of(c.EndPod)) == 4
+    assert len(life.later(10 * TIMING.end_retry_most).commands_of(c.EndPod)) == 10
     assert life.state is State.LOST
 
 
@@ -130,19 +130,19 @@ def test_a_pod_that_is_ending_already_is_requested_to_end_for_its_lost_job() -> 
 def test_a_cancel_by_a_user_respects_disruption_budgets_for_a_while() -> None:
     life = lost(e.EndKind.CANCELLED)
     assert life.one(c.EndPod).voluntary is True
-    ends = life.later(TIMING.eviction_deadline).asked(c.EndPod)
+    ends = life.later(TIMING.eviction_deadline).commands_of(c.EndPod)
     assert [end.voluntary for end in ends] == [True] * 5 + [False]
 
 
 def test_a_lost_pod_that_has_ended_takes_the_workload_with_it() -> None:
     life = lost().notify(e.PodGone(POD.uid, e.PodEnd.REMOVED))
     assert life.state is State.GONE
-    assert not life.asked(c.CancelJob)
+    assert not life.commands_of(c.CancelJob)
 
 
 def test_a_job_that_still_lives_is_ended_after_its_pod_and_not_before() -> None:
     life = bound().notify(e.JobEnding(JOB, e.EndKind.PREEMPTED, 40.0))
-    assert not life.later(20).asked(c.CancelJob)
+    assert not life.later(20).commands_of(c.CancelJob)
     life.notify(e.PodGone(POD.uid, e.PodEnd.REMOVED))
     assert life.state is State.RELEASING
     assert life.one(c.CancelJob).job_id == JOB
@@ -155,8 +155,8 @@ def test_a_warned_job_that_ends_by_itself_needs_no_cancel() -> None:
 
 def test_two_lost_pods_are_both_ended_and_the_job_waits_for_both() -> None:
     life = both_bound().notify(e.JobEnded(JOB, e.EndKind.REQUEUED, alive=True))
-    assert [end.member for end in life.asked(c.EndPod)] == [POD, SECOND]
-    assert not life.notify(e.PodGone(POD.uid, e.PodEnd.REMOVED)).asked(c.CancelJob)
+    assert [end.member for end in life.commands_of(c.EndPod)] == [POD, SECOND]
+    assert not life.notify(e.PodGone(POD.uid, e.PodEnd.REMOVED)).commands_of(c.CancelJob)
     assert life.notify(e.PodGone(SECOND.uid, e.PodEnd.REMOVED)).one(c.CancelJob).job_id == JOB
 
 

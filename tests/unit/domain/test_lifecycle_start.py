@@ -158,13 +158,13 @@ def test_a_pod_is_not_ended_while_slurm_does_not_answer() -> None:
     for _ in range(100):
         life.timer().notify(e.ProbeFailed("connection refused"))
         assert life.state is State.UNSURE
-        assert not life.asked(c.EndPod)
+        assert not life.commands_of(c.EndPod)
 
 
 def test_a_pod_that_another_client_bound_is_left_alone() -> None:
     life = started("n1", None).notify(e.ProbeAnswered(())).later(TIMING.settle_at_start).notify(e.ProbeAnswered(()))
     assert life.state is State.REFUSED
-    assert not life.later(3600).asked(c.EndPod)
+    assert not life.later(3600).commands_of(c.EndPod)
 
 
 def test_a_job_found_for_a_pod_that_another_client_bound_is_ended() -> None:
@@ -200,7 +200,7 @@ def test_what_a_user_cancelled_is_not_submitted_again_but_a_changed_request_is()
     life.notify(e.ProbeAnswered(()), e.ProbeAnswered(()))
     assert life.state is State.REFUSED
     assert life.reasons() == ["SlurmJobCancelled"]
-    assert not life.asked(c.NoteCancelled)
+    assert not life.commands_of(c.NoteCancelled)
     life.notify(wanted(request=OTHER_REQUEST))
     assert life.one(c.SubmitJob).request == OTHER_REQUEST
 
@@ -212,11 +212,11 @@ def test_what_a_user_cancelled_is_refused_also_where_it_is_translated_late() -> 
     assert str(life.state) == "ABSENT"
     life.notify(wanted(), e.CandidatesChanged(NODES))
     assert str(life.state) == "REFUSED"
-    assert not life.asked(c.SubmitJob)
+    assert not life.commands_of(c.SubmitJob)
 
 
 def test_a_job_that_lives_is_younger_than_a_cancel_that_is_written_on_its_pod() -> None:
     life = started(cancelled=Cancelled(JOB - 1, digest(REQUEST))).notify(wanted(), e.ProbeAnswered((PENDING,)))
     assert life.state is State.WAITING
     life.notify(e.JobEnded(JOB, e.EndKind.NODE_FAILURE), e.CandidatesChanged(NODES)).timer()
-    assert life.asked(c.SubmitJob)
+    assert life.commands_of(c.SubmitJob)

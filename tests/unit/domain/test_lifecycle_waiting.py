@@ -129,7 +129,7 @@ def test_a_job_that_slurm_says_for_a_while_can_never_run_is_ended_and_refused() 
     life = waiting().notify(IMPOSSIBLE)
     assert life.one(c.Announce).text == "Slurm job 7 waits: No node is so large."
     assert not life.notify(IMPOSSIBLE).commands
-    assert life.later(TIMING.doubt).asked(c.ReadJob)
+    assert life.later(TIMING.doubt).commands_of(c.ReadJob)
     assert life.notify(IMPOSSIBLE).one(c.CancelJob).job_id == JOB
     life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED))
     assert life.state is State.REFUSED
@@ -166,7 +166,7 @@ def test_a_binding_for_an_older_job_ends_the_new_one_that_waits_if_the_older_one
     life.notify(e.ProbeAnswered((e.JobFound(JOB - 1, 1, True), e.JobFound(JOB, 2, False))))
     assert life.one(c.CancelJob).job_id == JOB
     assert life.notify(e.JobGranted(JOB - 1, {POD.uid: "n1"}, ("n1",))).state is State.BOUND
-    assert not life.asked(c.EndPod)
+    assert not life.commands_of(c.EndPod)
 
 
 def test_a_binding_for_an_older_job_ends_the_pod_if_that_job_has_ended() -> None:
@@ -194,9 +194,9 @@ def test_a_manual_cancel_is_written_on_the_pod_until_that_is_done() -> None:
     note = life.one(c.NoteCancelled)
     assert (note.member, note.cancelled.job_id) == (POD, JOB)
     assert life.notify(e.CancelNoted(POD.uid, False)).later(TIMING.cancel_retry_most).one(c.NoteCancelled) == note
-    assert not life.notify(e.CancelNoted(POD.uid, True)).later(600).asked(c.NoteCancelled)
+    assert not life.notify(e.CancelNoted(POD.uid, True)).later(600).commands_of(c.NoteCancelled)
 
 
 def test_a_cancel_of_what_is_not_requested_any_more_is_not_written() -> None:
     life = refused().notify(e.CancelNoted(POD.uid, False), wanted(request=OTHER_REQUEST))
-    assert not life.later(600).asked(c.NoteCancelled)
+    assert not life.later(600).commands_of(c.NoteCancelled)

@@ -40,7 +40,7 @@ class Hold:
         return self
 
     def hold(self, cause: str = "uid-1", text: str = "Pod team/train outlives its job 7") -> Hold:
-        return self.notify(n.HoldAsked(cause, text))
+        return self.notify(n.HoldRequested(cause, text))
 
 
 def drained() -> Hold:

@@ -115,8 +115,8 @@ def test_more_devices_than_an_allocation_can_have_are_refused() -> None:
 
 def test_extended_resources_of_known_classes_are_requests() -> None:
     offered = {"example.com/gpu": DRIVER}
-    asked = {"example.com/gpu": "2", "rdma/ib": "1", f"deviceclass.resource.kubernetes.io/{DRIVER}": "1"}
-    found = extended_requests(a_pod(more=asked), lambda name: offered.get(name, ""), GPUS)
+    requested = {"example.com/gpu": "2", "rdma/ib": "1", f"deviceclass.resource.kubernetes.io/{DRIVER}": "1"}
+    found = extended_requests(a_pod(more=requested), lambda name: offered.get(name, ""), GPUS)
     assert sorted((one.device_class, one.count) for one in found) == [(DRIVER, 1), (DRIVER, 2)]
 
 

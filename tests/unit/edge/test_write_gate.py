@@ -89,7 +89,7 @@ def test_an_answer_is_of_use_until_another_one_may_write(watch: Watch, shared: W
 
 async def test_the_end_is_reported_to_the_waiter(watch: Watch, shared: WriteGate) -> None:
     shared.renewed(100.0, 1)
-    waiting = asyncio.create_task(shared.until_over())
+    waiting = asyncio.create_task(shared.wait_closed())
     await asyncio.sleep(0)
     watch.now = 110.0
     assert not shared.may_write()

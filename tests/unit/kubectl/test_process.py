@@ -37,10 +37,10 @@ def test_an_interrupt_while_it_waits_for_the_api_server_ends_it_quietly() -> Non
         silent.settimeout(GENEROUS_S)
         server = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with subprocess.Popen([PROGRAM, "jobs", "--server", server], stderr=subprocess.PIPE, text=True) as process:
-            asked, _ = silent.accept()
-            with asked:
-                asked.settimeout(GENEROUS_S)
-                assert asked.recv(3) == b"GET"
+            connection, _ = silent.accept()
+            with connection:
+                connection.settimeout(GENEROUS_S)
+                assert connection.recv(3) == b"GET"
                 process.send_signal(signal.SIGINT)
                 _, said = process.communicate(timeout=GENEROUS_S)
     assert (process.returncode, said) == (INTERRUPTED, "")

@@ -132,7 +132,7 @@ def test_a_whole_node_is_all_of_its_memory_and_shared_with_no_job() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "sent"),
+    ("requested", "sent"),
     [
         ({"gres": {}}, None),
         ({"gres": {"gpu": 0}}, None),
@@ -142,8 +142,8 @@ def test_a_whole_node_is_all_of_its_memory_and_shared_with_no_job() -> None:
         ({"tres_per_node": "gres:gpu:1"}, "gres:gpu:1"),
     ],
 )
-def test_gres_are_named_in_the_form_that_every_release_takes(asked: dict[str, object], sent: str | None) -> None:
-    assert described(an_order(**asked)).tres_per_node == sent  # type: ignore[arg-type]  # fields of the request
+def test_gres_are_named_in_the_form_that_every_release_takes(requested: dict[str, object], sent: str | None) -> None:
+    assert described(an_order(**requested)).tres_per_node == sent  # type: ignore[arg-type]  # fields of the request
 
 
 def test_each_member_gets_its_cpus_on_one_node() -> None:

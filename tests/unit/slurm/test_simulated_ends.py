@@ -170,10 +170,10 @@ async def test_a_failed_epilog_drains_its_node() -> None:
 
 
 async def test_a_lost_node_runs_no_epilog_and_its_job_has_ended_at_once() -> None:
-    asked: list[str] = []
+    messaged: list[str] = []
 
     async def epilog(job: SimJob, node: str) -> int:
-        asked.append(node)
+        messaged.append(node)
         return 0
 
     async with a_controller(epilog=epilog) as controller:
@@ -181,7 +181,7 @@ async def test_a_lost_node_runs_no_epilog_and_its_job_has_ended_at_once() -> Non
         controller.set_down("node-1")
         assert (job.state, job.flags) == ("NODE_FAIL", set())
         await asyncio.sleep(60.0)
-        assert asked == []
+        assert messaged == []
 
 
 async def test_a_slow_end_costs_a_further_victim_every_quarter_of_a_minute() -> None:
