@@ -51,7 +51,7 @@ def test_a_row_without_a_measurement_says_so() -> None:
 
 
 def test_a_result_of_an_older_bench_is_no_figure() -> None:
-    assert "older bench" in row_of("cost", {"at_once": {"asked_per_pod": 2.0}})
+    assert "older bench" in row_of("cost", {"at_once": {"requests_per_pod": 2.0}})
 
 
 @pytest.mark.parametrize(("later", "met"), [(0.03, "| +30 ms | yes |"), (0.031, "| +31 ms | **no** |")])
@@ -100,7 +100,7 @@ def test_a_cost_that_grows_with_the_crowd_is_reported_and_drawn() -> None:
     ("size", "cpu_s", "met"), [(8, 3.5, "| 1.17 | yes |"), (8, 3.7, "| 1.23 | **no** |"), (2, 3.0, "| 1.00 | - |")]
 )
 def test_waiting_gangs_of_another_size_meet_no_goal(size: int, cpu_s: float, met: str) -> None:
-    single = {"asked": 600, "filters": 0, "cpu_s": 3.0, "seconds": 60.0}
+    single = {"requests": 600, "filters": 0, "cpu_s": 3.0, "seconds": 60.0}
     found = {"size": size, "gangs": single | {"cpu_s": cpu_s}, "single": single}
     assert row_of("gangs-waiting", found).endswith(met)
 
