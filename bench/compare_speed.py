@@ -38,26 +38,43 @@ class Figure:
     inverse: bool = False
     """Larger is better: its reciprocal is compared."""
 
+    older: str = ""
+    """The keys in results of older checkouts, if they have others."""
+
     def of(self, result: Mapping[str, Any]) -> float:
         """Return the number. Raises `KeyError` if the result lacks it."""
-        value: Any = result
-        for key in self.path.split("."):
-            value = value[key]
-        return 1.0 / float(value) if self.inverse else float(value)
+        try:
+            value = _at(result, self.path)
+        except KeyError:
+            if not self.older:
+                raise
+            value = _at(result, self.older)
+        return 1.0 / value if self.inverse else value
+
+
+def _at(result: Mapping[str, Any], path: str) -> float:
+    value: Any = result
+    for key in path.split("."):
+        value = value[key]
+    return float(value)
 
 
 FIGURES: Mapping[str, tuple[Figure, ...]] = {
     "cost": (
         Figure("at_once.cpu_ms_per_pod", CPU),
-        Figure("at_once.asked_per_pod", CPU),
+        Figure("at_once.requests_per_pod", CPU, older="at_once.asked_per_pod"),
         Figure("at_once.writes_per_pod", CPU),
         Figure("waited.cpu_ms_per_pod", CPU),
-        Figure("waited.asked_per_pod", CPU),
+        Figure("waited.requests_per_pod", CPU, older="waited.asked_per_pod"),
     ),
     "placing-external": (Figure("ratio_p50", TIME),),
     "placing-allocation": (Figure("ratio_p50", TIME),),
     "burst-300": (Figure("median_per_s.slurm", TIME, inverse=True),),
-    "waiting": (Figure("gated.cpu_s", CPU), Figure("ungated.cpu_s", CPU), Figure("gated.asked", CPU)),
+    "waiting": (
+        Figure("gated.cpu_s", CPU),
+        Figure("ungated.cpu_s", CPU),
+        Figure("gated.requests", CPU, older="gated.asked"),
+    ),
     "crowded": (Figure("filter_s.p99", TIME), Figure("rss_mb", CPU), Figure("ready_s", TIME)),
     "flat": (Figure("most_to_least", TIME),),
 }
@@ -114,13 +131,13 @@ def main() -> None:
     parser.add_argument("changed", type=Path)
     parser.add_argument("names", nargs="*", metavar="NAME", default=list(FIGURES), help=f"of {', '.join(FIGURES)}")
     parser.add_argument("--pairs", type=int, default=10)
-    asked = parser.parse_intermixed_args()
-    if unknown := set(asked.names) - FIGURES.keys():
+    options = parser.parse_intermixed_args()
+    if unknown := set(options.names) - FIGURES.keys():
         parser.error(f"no measurement {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}")
     missed = False
     print("| measurement | figure | changed / baseline | 95 % interval | bound | held |\n|---|---|---|---|---|---|")
-    for name in asked.names:
-        ratios = compare((asked.baseline.resolve(), asked.changed.resolve()), name, asked.pairs)
+    for name in options.names:
+        ratios = compare((options.baseline.resolve(), options.changed.resolve()), name, options.pairs)
         for figure, found in ratios.items():
             middle, low, high = interval(found, random.Random(0))
             missed |= high > figure.bound

@@ -52,11 +52,11 @@ class Recorder:
             if scope["type"] != "http" or scope["method"] not in WRITES:
                 await app(scope, receive, send)
                 return
-            asked, answered = bytearray(), bytearray()
+            sent, answered = bytearray(), bytearray()
 
             async def receive_body() -> Any:
                 message = await receive()
-                asked.extend(message.get("body", b""))
+                sent.extend(message.get("body", b""))
                 return message
 
             async def send_body(message: Any) -> None:
@@ -66,7 +66,7 @@ class Recorder:
             try:
                 await app(scope, receive_body, send_body)
             finally:
-                self._record(scope["method"], scope["path"], _parsed(asked), _parsed(answered))
+                self._record(scope["method"], scope["path"], _parsed(sent), _parsed(answered))
 
         return recording
 

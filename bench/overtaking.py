@@ -116,7 +116,7 @@ def _wishes(name: str, partition: str, cpus: int, minutes: int) -> dict[str, Any
 async def one_round(client: SlurmClient, partition: str, nice: int, arm: Arm) -> dict[str, Any]:
     """Seconds for which the large job waited, and what became of the small ones."""
     now = Round(client, partition)
-    asked: set[asyncio.Task[None]] = set()
+    requests: set[asyncio.Task[None]] = set()
     watch = asyncio.create_task(now.watch())
     began, queued = time.perf_counter(), 0.0
     try:
@@ -126,13 +126,13 @@ async def one_round(client: SlurmClient, partition: str, nice: int, arm: Arm) ->
                 large = JobDescription(**wishes, script=SCRIPT, environment=ENVIRONMENT)
                 queued = time.perf_counter()
                 now.large_id = (await client.submit(large)).job_id
-            asked.add(asyncio.create_task(_as_coroutine(arm, now)))
+            requests.add(asyncio.create_task(_as_coroutine(arm, now)))
             await asyncio.sleep(EVERY)
             if watch.done():
                 await watch
         waited = (now.started - queued) if now.started is not None else LONGEST
     finally:
-        await asyncio.gather(*asked)
+        await asyncio.gather(*requests)
         watch.cancel()
         await asyncio.wait([watch])
         await _clear(client, [*now.ours, now.large_id])

@@ -11,7 +11,7 @@ import click
 from extender.domain.printable import printable
 from kubectl_slurm import pods as of_pods
 from kubectl_slurm.api import Api, Away, NotAllowed, NotThere
-from kubectl_slurm.asking import asking
+from kubectl_slurm.command_sources import command_sources
 from kubectl_slurm.completion import pod_names
 from kubectl_slurm.flags import Common, DryRun, common, dry_run_option, selector
 from kubectl_slurm.group import PluginCommand
@@ -54,17 +54,17 @@ def cancel(given: Common, names: tuple[str, ...], selector: str, dry_run: str) -
     if bool(names) == bool(selector):
         raise click.UsageError("specify Pod names or a label selector (-l), not both")
     dry, failed, rows = DryRun(dry_run), False, []
-    with asking(given) as ask:
+    with command_sources(given) as sources:
         found = (
-            of_pods.pods_of(ask.api, given.scheduler, ask.namespace, selector)
+            of_pods.pods_of(sources.api, given.scheduler, sources.namespace, selector)
             if selector
-            else [ask.pod(name) for name in names]
+            else [sources.pod(name) for name in names]
         )
         if not found:
             raise click.ClickException(f"no Pod of the scheduler {given.scheduler} has the labels {selector}")
         for pod in found:
             try:
-                done = _cancel(ask.api, pod, dry)
+                done = _cancel(sources.api, pod, dry)
             except (NotThere, Away) as error:
                 failed = True
                 click.echo(printable(f"Error: {error}"), err=True)
@@ -77,7 +77,7 @@ def cancel(given: Common, names: tuple[str, ...], selector: str, dry_run: str) -
                     tried = "" if dry is DryRun.NONE else f" ({'server ' if dry is DryRun.SERVER else ''}dry run)"
                     click.echo(printable(f"pod/{done.name} {done.result}{tried}: {done.message}"))
         if given.form not in {Form.TABLE, Form.WIDE}:
-            ask.show(rows, [], "pod")
+            sources.show(rows, [], "pod")
     if failed:
         sys.exit(1)
 

@@ -11,7 +11,7 @@ import click
 from extender.domain.printable import printable
 from extender.domain.wellknown import GANG_MEMBERS, GANG_RANK
 from kubectl_slurm import pods as of_pods
-from kubectl_slurm.asking import Asking, asking, remark
+from kubectl_slurm.command_sources import CommandSources, command_sources, remark
 from kubectl_slurm.completion import pod_names
 from kubectl_slurm.debug import Unreached, objects
 from kubectl_slurm.flags import Common, common
@@ -56,30 +56,30 @@ def gangs(given: Common, pod: str | None) -> None:
       kubectl slurm gangs -A
       kubectl slurm gangs train-0-x7k2p
     """
-    with asking(given) as ask:
+    with command_sources(given) as sources:
         if pod is None:
-            _list(ask)
+            _list(sources)
         else:
-            _members(ask, ask.pod(pod))
+            _members(sources, sources.pod(pod))
 
 
-def _list(ask: Asking) -> None:
-    query = urllib.parse.urlencode({"namespace": ask.namespace}) if ask.namespace else ""
+def _list(sources: CommandSources) -> None:
+    query = urllib.parse.urlencode({"namespace": sources.namespace}) if sources.namespace else ""
     try:
-        found = ask.debug.items(f"gangs?{query}" if query else "gangs")
+        found = sources.debug.items(f"gangs?{query}" if query else "gangs")
     except Unreached as error:
         raise click.ClickException(f"only the extender knows which Pods are gangs, and {error}") from error
     rows = [_gang(one) for one in found]
     rows.sort(key=lambda row: (row["namespace"], row["name"]))
-    where = f"in namespace {ask.namespace}" if ask.namespace else "in any namespace"
-    namespaces = [Column("NAMESPACE", "namespace")] if ask.given.everywhere else []
-    ask.show(rows, [*namespaces, *GANGS], "gang", f"no gang {where}")
+    where = f"in namespace {sources.namespace}" if sources.namespace else "in any namespace"
+    namespaces = [Column("NAMESPACE", "namespace")] if sources.given.everywhere else []
+    sources.show(rows, [*namespaces, *GANGS], "gang", f"no gang {where}")
 
 
-def _members(ask: Asking, pod: Json) -> None:
+def _members(sources: CommandSources, pod: Json) -> None:
     name = f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
     try:
-        record = ask.debug.find(f"gangs/{pod['metadata']['uid']}")
+        record = sources.debug.find(f"gangs/{pod['metadata']['uid']}")
         if record is None:
             raise click.ClickException(f"Pod {name} is a member of no gang; `kubectl slurm why` shows why it waits")
         gang: Mapping[str, Any] = {**_gang(record), "why": str(record.get("why", ""))}
@@ -87,21 +87,21 @@ def _members(ask: Asking, pod: Json) -> None:
         left_out = record.get("membersLeftOut")
     except Unreached as error:
         remark(error, "the bound members are read from their Pods")
-        gang, members, left_out = _from_pods(ask, pod), _bound_members(ask, pod), 0
+        gang, members, left_out = _from_pods(sources, pod), _bound_members(sources, pod), 0
         if not members:
             text = f"Pod {name} has no record of a gang; see its condition"
             raise click.ClickException(text) from None
-    if ask.given.form in {Form.JSON, Form.YAML}:
-        ask.show([{**gang, "members": members}], [], "gang", one=True)
+    if sources.given.form in {Form.JSON, Form.YAML}:
+        sources.show([{**gang, "members": members}], [], "gang", one=True)
         return
-    if ask.given.form is Form.NAME:
-        ask.show([{"name": one["pod"].rpartition("/")[2]} for one in members], [], "pod")
+    if sources.given.form is Form.NAME:
+        sources.show([{"name": one["pod"].rpartition("/")[2]} for one in members], [], "pod")
         return
     job = f"Slurm job {gang['job']}" if gang["job"] else "no Slurm job"
     click.echo(printable(f"{gang['namespace']}/{gang['name']}: {gang['state']}, {job}, {_counted(gang)}"))
     for text in dict.fromkeys(text for text in (gang["missing"], gang["why"]) if text):
         click.echo(printable(text))
-    ask.show(members, list(MEMBERS), "pod")
+    sources.show(members, list(MEMBERS), "pod")
     if isinstance(left_out, int) and left_out > 0:
         click.echo(f"and {left_out} more", err=True)
 
@@ -129,7 +129,7 @@ def _member(one: Json) -> Json:
     return {key: one.get(key) if key == "rank" else str(one.get(key, "")) for key in keys}
 
 
-def _from_pods(ask: Asking, pod: Json) -> Json:
+def _from_pods(sources: CommandSources, pod: Json) -> Json:
     row = of_pods.row_of(pod)
     size = (pod["metadata"].get("annotations") or {}).get(GANG_MEMBERS, "")
     return {
@@ -139,7 +139,7 @@ def _from_pods(ask: Asking, pod: Json) -> Json:
         "job": row["job"],
         "size": _number(size),
         "pods": None,
-        "bound": len(_bound_members(ask, pod)),
+        "bound": len(_bound_members(sources, pod)),
         "source": "",
         "missing": "",
         "why": "",
@@ -151,13 +151,13 @@ def _number(text: str) -> int | None:
     return int(text) if text.isdecimal() and text.isascii() and len(text) < 10 else None
 
 
-def _bound_members(ask: Asking, pod: Json) -> list[Json]:
+def _bound_members(sources: CommandSources, pod: Json) -> list[Json]:
     """Return the Pods that name the same Slurm job as this one, by the ranks that stand on them."""
     job, namespace = of_pods.row_of(pod)["job"], pod["metadata"].get("namespace", "")
     if job is None or GANG_RANK not in (pod["metadata"].get("annotations") or {}):
         return []
     members = []
-    for one in of_pods.pods_of(ask.api, ask.given.scheduler, namespace):
+    for one in of_pods.pods_of(sources.api, sources.given.scheduler, namespace):
         row, rank = of_pods.row_of(one), _number((one["metadata"].get("annotations") or {}).get(GANG_RANK, ""))
         if row["job"] == job and rank is not None:
             phase = str((one.get("status") or {}).get("phase", ""))

@@ -14,7 +14,7 @@ from extender.domain.printable import printable
 from kubectl_slurm import drains
 from kubectl_slurm import nodes as of_nodes
 from kubectl_slurm.api import Api, Away, NotAllowed
-from kubectl_slurm.asking import Asking, asking, node_name, remark
+from kubectl_slurm.command_sources import CommandSources, command_sources, node_name, remark
 from kubectl_slurm.completion import node_names
 from kubectl_slurm.debug import Unreached
 from kubectl_slurm.drains import Done, NotResumed
@@ -41,11 +41,11 @@ def list_nodes(given: Common, names: tuple[str, ...], selector: str) -> None:
     """
     if names and selector:
         raise click.UsageError("specify Node names or a label selector (-l), not both")
-    with asking(given) as ask:
-        found = [ask.node(name) for name in names] if names else of_nodes.nodes_of(ask.api, selector)
+    with command_sources(given) as sources:
+        found = [sources.node(name) for name in names] if names else of_nodes.nodes_of(sources.api, selector)
         rows = [of_nodes.row_of(node) for node in found]
         try:
-            rows = of_nodes.with_slurm(rows, ask.debug.get("nodes"))
+            rows = of_nodes.with_slurm(rows, sources.debug.get("nodes"))
         except Unreached as error:
             remark(error, "the states in Slurm are left out")
         columns = [
@@ -62,7 +62,7 @@ def list_nodes(given: Common, names: tuple[str, ...], selector: str) -> None:
             Column("PARTITIONS", "partitions", wide=True),
             Column("NATIVE-JOBS", "nativeJobs", wide=True),
         ]
-        ask.show(rows, columns, "node", "no Node")
+        sources.show(rows, columns, "node", "no Node")
 
 
 @click.command(cls=NodeCommand, short_help="Cordon Nodes and drain them in Slurm")
@@ -122,9 +122,9 @@ def _each_node(
     if bool(names) == bool(selector):
         raise click.UsageError("specify Node names or a label selector (-l), not both")
     rows, failed = [], False
-    with asking(given) as ask:
+    with command_sources(given) as sources:
         found = (
-            [node["metadata"]["name"] for node in of_nodes.nodes_of(ask.api, selector)]
+            [node["metadata"]["name"] for node in of_nodes.nodes_of(sources.api, selector)]
             if selector
             else [*map(node_name, names)]
         )
@@ -132,7 +132,7 @@ def _each_node(
             raise click.ClickException(f"no Node has the labels {selector}")
         for name in found:
             try:
-                done = act(ask.api, ask.node(name))
+                done = act(sources.api, sources.node(name))
             except (NotResumed, Away, click.ClickException) as error:
                 failed = True
                 error_text = error.message if isinstance(error, click.ClickException) else error
@@ -144,7 +144,7 @@ def _each_node(
                 rows.append({"name": done.node, **{key: one for key, one in asdict(done).items() if key != "node"}})
                 if given.form in {Form.TABLE, Form.WIDE}:
                     click.echo(printable(_sentence(done, dry)))
-        _print(ask, rows)
+        _print(sources, rows)
     if failed:
         sys.exit(1)
 
@@ -154,6 +154,6 @@ def _sentence(done: Done, dry: DryRun) -> str:
     return f"node/{done.node} {done.result}{tried}: {done.message}"
 
 
-def _print(ask: Asking, rows: list[Json]) -> None:
-    if ask.given.form not in {Form.TABLE, Form.WIDE}:
-        ask.show(rows, [], "node")
+def _print(sources: CommandSources, rows: list[Json]) -> None:
+    if sources.given.form not in {Form.TABLE, Form.WIDE}:
+        sources.show(rows, [], "node")

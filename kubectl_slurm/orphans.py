@@ -35,8 +35,8 @@ def rows_of(orphans: Json) -> list[Json]:
 
 def _of_job(one: Json) -> Json:
     job, state, seconds = one.get("jobId"), str(one.get("said", "")), one.get("seconds")
-    over = bool(one.get("podFinished")) and state != "would_be_ended"
-    todo = _OF_FINISHED if over else _OF_JOBS.get(state, _UNKNOWN)
+    pod_finished = bool(one.get("podFinished")) and state != "would_be_ended"
+    todo = _OF_FINISHED if pod_finished else _OF_JOBS.get(state, _UNKNOWN)
     return {
         "name": f"job-{job}",
         "kind": "job",

@@ -11,7 +11,7 @@ from extender.domain.printable import printable
 from kubectl_slurm import pods as of_pods
 from kubectl_slurm import timeline
 from kubectl_slurm.api import NotThere
-from kubectl_slurm.asking import Asking, asking, remark
+from kubectl_slurm.command_sources import CommandSources, command_sources, remark
 from kubectl_slurm.completion import pod_names
 from kubectl_slurm.debug import Unreached
 from kubectl_slurm.flags import Common, common, selector
@@ -40,27 +40,27 @@ def why(given: Common, names: tuple[str, ...], selector: str, watch: bool) -> No
     """
     if names and selector:
         raise click.UsageError("specify Pod names or a label selector (-l), not both")
-    with asking(given) as ask:
-        repeated(watch, lambda: _explain(ask.renewed(), names, selector))
+    with command_sources(given) as sources:
+        repeated(watch, lambda: _explain(sources.renewed(), names, selector))
 
 
-def _explain(ask: Asking, names: tuple[str, ...], selector: str) -> None:
-    given = ask.given
+def _explain(sources: CommandSources, names: tuple[str, ...], selector: str) -> None:
+    given = sources.given
     if names:
-        found = [ask.pod(name) for name in names]
+        found = [sources.pod(name) for name in names]
     else:
-        found = of_pods.pods_of(ask.api, given.scheduler, ask.namespace, selector)
+        found = of_pods.pods_of(sources.api, given.scheduler, sources.namespace, selector)
         found = found if selector else [pod for pod in found if of_pods.waits(pod)]
     rows = []
     for pod in found:
         row = of_pods.row_of(pod)
-        why, source = _why(ask, pod, row, one=len(found) == 1)
+        why, source = _why(sources, pod, row, one=len(found) == 1)
         rows.append({**row, "why": why, "source": source})
     if given.form in {Form.JSON, Form.YAML, Form.NAME}:
-        ask.show(rows, [], "pod", one=len(names) == 1)
+        sources.show(rows, [], "pod", one=len(names) == 1)
         return
     if not rows:
-        where = f"in namespace {ask.namespace}" if ask.namespace else "in any namespace"
+        where = f"in namespace {sources.namespace}" if sources.namespace else "in any namespace"
         scheduler = f"of the scheduler {given.scheduler}"
         none = f"no Pod {scheduler} has these labels" if selector else f"no Pod {scheduler} waits {where}"
         click.echo(none, err=True)
@@ -85,13 +85,13 @@ def jobs(given: Common, selector: str, watch: bool) -> None:
       kubectl slurm jobs -A -o wide
       kubectl slurm jobs -w
     """
-    with asking(given) as ask:
-        repeated(watch, lambda: _list_jobs(ask, selector))
+    with command_sources(given) as sources:
+        repeated(watch, lambda: _list_jobs(sources, selector))
 
 
-def _list_jobs(ask: Asking, selector: str) -> None:
-    given = ask.given
-    rows = [of_pods.row_of(pod) for pod in of_pods.pods_of(ask.api, given.scheduler, ask.namespace, selector)]
+def _list_jobs(sources: CommandSources, selector: str) -> None:
+    given = sources.given
+    rows = [of_pods.row_of(pod) for pod in of_pods.pods_of(sources.api, given.scheduler, sources.namespace, selector)]
     rows.sort(key=lambda row: (row["namespace"], row["name"]))
     columns = [
         *([Column("NAMESPACE", "namespace")] if given.everywhere else []),
@@ -105,8 +105,8 @@ def _list_jobs(ask: Asking, selector: str) -> None:
         Column("DEVICES", "devices", wide=True),
         Column("WHY", "why", wide=True),
     ]
-    where = f"in namespace {ask.namespace}" if ask.namespace else "in any namespace"
-    ask.show(rows, columns, "pod", f"no Pod of the scheduler {given.scheduler} {where}")
+    where = f"in namespace {sources.namespace}" if sources.namespace else "in any namespace"
+    sources.show(rows, columns, "pod", f"no Pod of the scheduler {given.scheduler} {where}")
 
 
 @click.command(cls=PluginCommand, short_help="Show what happened to a Pod")
@@ -121,28 +121,28 @@ def history(given: Common, pod: str) -> None:
     Example:
       kubectl slurm history web
     """
-    with asking(given) as ask:
-        found, events = _with_events(ask, pod)
+    with command_sources(given) as sources:
+        found, events = _with_events(sources, pod)
         uid = found["metadata"]["uid"]
         rows = [*timeline.of_pod(found), *timeline.of_events(events)]
         try:
-            rows += timeline.of_extender(ask.debug.find(f"placeholders/{uid}") or {})
+            rows += timeline.of_extender(sources.debug.find(f"placeholders/{uid}") or {})
         except Unreached as error:
             remark(error, "the extender's own steps are left out")
         named = [{"name": found["metadata"]["name"], **row} for row in timeline.in_order(rows)]
         columns = [Column("TIME", "time"), Column("SOURCE", "source"), Column("MESSAGE", "message")]
         if given.form is Form.NAME:
             del named[1:]
-        ask.show(named, columns, "pod", f"there is no record of {pod}")
+        sources.show(named, columns, "pod", f"there is no record of {pod}")
 
 
-def _with_events(ask: Asking, name: str) -> tuple[Json, list[Json]]:
+def _with_events(sources: CommandSources, name: str) -> tuple[Json, list[Json]]:
     """Return the Pod and its Events; of one that is gone no more than name and UID."""
-    where, bare = ask.place(name)
+    where, bare = sources.place(name)
     try:
-        found = ask.api.get(f"/api/v1/namespaces/{where}/pods/{bare}")
+        found = sources.api.get(f"/api/v1/namespaces/{where}/pods/{bare}")
     except NotThere:
-        events = of_pods.events_of_name(ask.api, where, bare)
+        events = of_pods.events_of_name(sources.api, where, bare)
         uid = next(
             (found_uid for one in reversed(events) if (found_uid := (one.get("regarding") or {}).get("uid"))), ""
         )
@@ -152,18 +152,18 @@ def _with_events(ask: Asking, name: str) -> tuple[Json, list[Json]]:
         return {"metadata": {"name": bare, "namespace": where, "uid": uid}}, [
             one for one in events if (one.get("regarding") or {}).get("uid") == uid
         ]
-    ask.judge(found)
-    return found, of_pods.events_of(ask.api, found)
+    sources.judge(found)
+    return found, of_pods.events_of(sources.api, found)
 
 
-def _why(ask: Asking, pod: Json, row: Mapping[str, Any], *, one: bool) -> tuple[str, str]:
+def _why(sources: CommandSources, pod: Json, row: Mapping[str, Any], *, one: bool) -> tuple[str, str]:
     """Return the sentence and its source. The condition is behind by seconds, the leader is not."""
     if row["state"] in {"Succeeded", "Failed", "Ending"}:
         return f"It does not wait: it is {row['state'].lower()}.", "the Pod"
     if one:
         try:
             # A Pod beyond the size of its gang has no placeholder.
-            record = ask.debug.find(f"placeholders/{row['uid']}") or ask.debug.find(f"gangs/{row['uid']}") or {}
+            record = sources.debug.find(f"placeholders/{row['uid']}") or sources.debug.find(f"gangs/{row['uid']}") or {}
         except Unreached as error:
             remark(error, "the status on the Pod is shown")
             record = {}
@@ -175,5 +175,5 @@ def _why(ask: Asking, pod: Json, row: Mapping[str, Any], *, one: bool) -> tuple[
     if row["why"]:
         return str(row["why"]), "its condition"
     return of_pods.without_condition(
-        pod, of_pods.events_of(ask.api, pod) if one else []
+        pod, of_pods.events_of(sources.api, pod) if one else []
     ), "its Events" if one else "the Pod"

@@ -10,7 +10,7 @@ from extender import __version__
 from kubectl_slurm import cancel_command, doctor_command, gang_commands, node_commands, pod_commands, queue_commands
 from kubectl_slurm import status as of_status
 from kubectl_slurm import ui_command as of_ui
-from kubectl_slurm.asking import asking
+from kubectl_slurm.command_sources import command_sources
 from kubectl_slurm.debug import Unreached
 from kubectl_slurm.flags import Common, common
 from kubectl_slurm.group import OptionsCommand, Plugin, flags_help
@@ -46,11 +46,13 @@ def status(given: Common, watch: bool) -> None:
 
     def show() -> None:
         nonlocal failed
-        rows = of_status.rows(ask.api, ask.renewed().debug, given)
-        ask.show(rows, [Column("CHECK", "name"), Column("STATUS", "status"), Column("MESSAGE", "message")], "status")
+        rows = of_status.rows(sources.api, sources.renewed().debug, given)
+        sources.show(
+            rows, [Column("CHECK", "name"), Column("STATUS", "status"), Column("MESSAGE", "message")], "status"
+        )
         failed = any(row["failed"] for row in rows)
 
-    with asking(given) as ask:
+    with command_sources(given) as sources:
         repeated(watch, show)
     if failed:
         sys.exit(1)
@@ -65,9 +67,9 @@ def orphans(given: Common) -> None:
     Example:
       kubectl slurm orphans
     """
-    with asking(given) as ask:
+    with command_sources(given) as sources:
         try:
-            rows = rows_of(ask.debug.get("orphans"))
+            rows = rows_of(sources.debug.get("orphans"))
         except Unreached as error:
             raise click.ClickException(f"only the extender lists orphans: {error}") from error
         columns = [
@@ -79,7 +81,7 @@ def orphans(given: Common) -> None:
             Column("POD-UID", "podUid", wide=True),
             Column("ACTION", "action"),
         ]
-        ask.show(rows, columns, "orphan", "no orphan")
+        sources.show(rows, columns, "orphan", "no orphan")
 
 
 @click.command(cls=OptionsCommand, short_help="List the flags that every command takes")

@@ -11,7 +11,7 @@ import click
 
 from extender.domain.wellknown import BRIDGE_PREFIX, OWN_PREFIX, SUNK_PREFIX
 from kubectl_slurm import pods as of_pods
-from kubectl_slurm.asking import Asking, asking, remark
+from kubectl_slurm.command_sources import CommandSources, command_sources, remark
 from kubectl_slurm.debug import Unreached, objects
 from kubectl_slurm.flags import Common, common
 from kubectl_slurm.group import NodeCommand, PluginCommand
@@ -69,8 +69,8 @@ def queue(given: Common, watch: bool) -> None:
       kubectl slurm queue
       kubectl slurm queue -w
     """
-    with asking(given) as ask:
-        repeated(watch, lambda: _show(ask, _queue(ask.renewed()), QUEUE, "partition", "no partition"))
+    with command_sources(given) as sources:
+        repeated(watch, lambda: _show(sources, _queue(sources.renewed()), QUEUE, "partition", "no partition"))
 
 
 @click.command(cls=NodeCommand, short_help="Show fair shares and limits of accounts")
@@ -87,18 +87,18 @@ def shares(given: Common, accounts: tuple[str, ...], watch: bool) -> None:
       kubectl slurm shares
       kubectl slurm shares physics -o wide
     """
-    with asking(given) as ask:
-        repeated(watch, lambda: _show_shares(ask.renewed(), accounts))
+    with command_sources(given) as sources:
+        repeated(watch, lambda: _show_shares(sources.renewed(), accounts))
 
 
-def _queue(ask: Asking) -> list[Json]:
+def _queue(sources: CommandSources) -> list[Json]:
     try:
-        return [_partition(one) for one in objects(ask.debug.get("queue").get("partitions"))]
+        return [_partition(one) for one in objects(sources.debug.get("queue").get("partitions"))]
     except Unreached as error:
-        where = f"namespace {ask.namespace}" if ask.namespace else "all namespaces"
+        where = f"namespace {sources.namespace}" if sources.namespace else "all namespaces"
         remark(error, f"the Pods of {where} are counted, without nodes and GPUs")
     lines: dict[str, tuple[Counter[str], Counter[str]]] = {}
-    for pod in of_pods.pods_of(ask.api, ask.given.scheduler, ask.namespace):
+    for pod in of_pods.pods_of(sources.api, sources.given.scheduler, sources.namespace):
         row = of_pods.row_of(pod)
         states, reasons = lines.setdefault(_named_partition(pod), (Counter(), Counter()))
         states[row["state"]] += 1
@@ -140,10 +140,10 @@ def _counted(counts: Iterable[tuple[str, Any]]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in counts)
 
 
-def _show_shares(ask: Asking, accounts: tuple[str, ...]) -> None:
+def _show_shares(sources: CommandSources, accounts: tuple[str, ...]) -> None:
     query = urllib.parse.urlencode([("account", one) for one in accounts])
     try:
-        answer = ask.debug.get(f"shares?{query}" if query else "shares")
+        answer = sources.debug.get(f"shares?{query}" if query else "shares")
     except Unreached as error:
         raise click.ClickException(f"fair shares are read by the extender, and {error}") from error
     rows = [_share(one) for one in objects(answer.get("shares"))]
@@ -152,14 +152,14 @@ def _show_shares(ask: Asking, accounts: tuple[str, ...]) -> None:
     if left_out := answer.get("leftOut"):
         click.echo(f"{left_out} more lines are left out; name accounts", err=True)
     nothing = f"Slurm has no account {', '.join(accounts)}" if accounts else "Slurm has no account"
-    _show(ask, rows, SHARES, "account", nothing)
+    _show(sources, rows, SHARES, "account", nothing)
 
 
-def _show(ask: Asking, rows: list[Json], columns: tuple[Column, ...], kind: str, nothing: str) -> None:
+def _show(sources: CommandSources, rows: list[Json], columns: tuple[Column, ...], kind: str, nothing: str) -> None:
     """Print rows; texts for the cells of a table are left out of what programs read."""
-    if ask.given.form not in {Form.TABLE, Form.WIDE}:
+    if sources.given.form not in {Form.TABLE, Form.WIDE}:
         rows = [{key: value for key, value in row.items() if not key.endswith(SHOWN)} for row in rows]
-    ask.show(rows, list(columns), kind, nothing)
+    sources.show(rows, list(columns), kind, nothing)
 
 
 def _share(share: Json) -> Json:

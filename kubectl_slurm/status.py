@@ -15,7 +15,7 @@ from kubectl_slurm.leader import holder, lease_of
 
 Json = dict[str, Any]
 
-UNASKED = "checks"
+ALL_CHECKS = "checks"
 """The row that stands for the checks if they cannot be read."""
 
 STANDS_FOR_ELECTION = "lease"
@@ -45,12 +45,12 @@ def _leader(api: Api, given: Common, checks: list[Json]) -> list[Json]:
         return [_row("leader", "unknown", str(error))]
     if not (leads := holder(lease)):
         names = {one["name"] for one in checks}
-        if names != {UNASKED} and STANDS_FOR_ELECTION not in names:
+        if names != {ALL_CHECKS} and STANDS_FOR_ELECTION not in names:
             return [_row("leader", "unneeded", f"a single replica needs no Lease; Lease {where} is unused")]
         return [_row("leader", "none", "no replica leads now", failed=True)]
     silent_s = _silent_s(lease, api.now)
     # A replica that answers with its checks is alive, whatever its clock shows.
-    if silent_s is not None and {one["name"] for one in checks} == {UNASKED}:
+    if silent_s is not None and {one["name"] for one in checks} == {ALL_CHECKS}:
         gone = f"has not renewed the Lease {where} for {span(silent_s)}: it is gone, or its clock is wrong"
         return [_row("leader", leads, gone, failed=True)]
     return [_row("leader", leads, f"renewed at {lease.get('renewTime', 'no time')}")]
@@ -68,7 +68,7 @@ def _checks(debug: Debug) -> list[Json]:
     try:
         found = debug.items("checks")
     except Unreached as error:
-        return [_row(UNASKED, "unknown", str(error))]
+        return [_row(ALL_CHECKS, "unknown", str(error))]
     return [
         _row(
             str(one.get("name", "")),

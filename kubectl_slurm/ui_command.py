@@ -9,7 +9,7 @@ import click
 
 from extender.domain.printable import printable
 from kubectl_slurm.api import Away
-from kubectl_slurm.asking import Asking, asking
+from kubectl_slurm.command_sources import CommandSources, command_sources
 from kubectl_slurm.flags import Common, common
 from kubectl_slurm.group import OptionsCommand
 from kubectl_slurm.leader import leader_of
@@ -38,16 +38,18 @@ def ui(given: Common, port: int, opened: bool) -> None:
       kubectl slurm ui
       kubectl slurm ui --port 8083 --open
     """
-    with asking(given) as ask:
+    with command_sources(given) as sources:
         if given.debug_url:
             _print_address(f"{given.debug_url.rstrip('/')}{PATH}", opened)
             return
-        with ask.api.listener(given.extender_namespace, _leader(ask), given.debug_port, port, report) as listener:
+        with sources.api.listener(
+            given.extender_namespace, _leader(sources), given.debug_port, port, report
+        ) as listener:
             _print_address(f"http://localhost:{listener.port}{PATH}", opened)
             while True:
-                ask.api.wait(FOLLOW_S)
+                sources.api.wait(FOLLOW_S)
                 try:
-                    leader = leader_of(ask.api, given)
+                    leader = leader_of(sources.api, given)
                 except Away as error:
                     report(f"{error}; the page stays with the Pod that it had")
                 else:
@@ -66,11 +68,11 @@ def _print_address(address: str, opened: bool) -> None:
         click.echo("no browser can be opened here; open the address by hand", err=True)
 
 
-def _leader(ask: Asking) -> str:
-    leader = leader_of(ask.api, ask.given)
+def _leader(sources: CommandSources) -> str:
+    leader = leader_of(sources.api, sources.given)
     if not leader:
         raise click.ClickException(
-            f"which Pod of the extender leads cannot be read in namespace {ask.given.extender_namespace} "
+            f"which Pod of the extender leads cannot be read in namespace {sources.given.extender_namespace} "
             "(--extender-namespace, --lease)"
         )
     return leader

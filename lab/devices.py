@@ -89,7 +89,7 @@ def free(site: Site, path: str) -> None:
     site.kube.api("DELETE", path)
 
 
-def asking(more: dict[str, str]) -> dict[str, Any]:
+def requesting(more: dict[str, str]) -> dict[str, Any]:
     """Return a container that requests these resources."""
     requests = {"cpu": "1", "memory": "1Gi", **more}
     return {"name": "main", "image": "lab/nothing", "resources": {"requests": requests, "limits": requests}}

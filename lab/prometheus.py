@@ -39,7 +39,7 @@ class Prometheus:
         series: list[dict[str, Any]] = found["data"]["result"]
         return series
 
-    def over_time(self, expression: str, began: float, ended: float, step_s: float) -> list[dict[str, Any]]:
+    def query_range(self, expression: str, began: float, ended: float, step_s: float) -> list[dict[str, Any]]:
         """Return the series of a range query between two Unix times; raises LabError where Prometheus refuses it."""
         wanted = {"query": expression, "start": began, "end": ended, "step": step_s}
         return self._series("query_range", expression, wanted)

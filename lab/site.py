@@ -269,7 +269,7 @@ class Site(ManagedService):
         """Send SIGUSR1: an administrator confirms that what is missing is really gone."""
         os.kill(self.extender.pid, signal.SIGUSR1)
 
-    def ask_extender(self, path: str, body: object) -> tuple[int, Any]:
+    def post_to_extender(self, path: str, body: object) -> tuple[int, Any]:
         """POST to the scheduling routes as kube-scheduler does; returns the status and the decoded answer."""
         status, answer = request("POST", f"http://127.0.0.1:{self.addresses.scheduling}/scheduler/{path}", body=body)
         return status, decoded(answer)

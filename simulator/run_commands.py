@@ -69,10 +69,10 @@ def run_many(
     **_: object,
 ) -> bool:
     """Run the seeds `FROM:TO` and return whether every invariant held. Raises ValueError."""
-    asked = re.fullmatch(r"(\d+):(\d+)", seeds)
-    if asked is None or int(asked[1]) >= int(asked[2]):
+    bounds = re.fullmatch(r"(\d+):(\d+)", seeds)
+    if bounds is None or int(bounds[1]) >= int(bounds[2]):
         raise ValueError(f"seeds: {seeds!r} is not FROM:TO, two whole numbers of which the first is the smaller")
-    chosen = range(int(asked[1]), int(asked[2]))
+    chosen = range(int(bounds[1]), int(bounds[2]))
 
     def options(seed: int) -> Options:
         kinds, release, naming = read_faults(faults, seed), read_release(slurm, seed), read_naming(names, seed)

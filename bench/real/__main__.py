@@ -118,17 +118,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=0, help="rounds of each arm in place of the usual 1 to 5")
     parser.add_argument("--print", action="store_true", help="print the figures, and write nothing")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MEASUREMENTS)}; none: all")
-    asked = parser.parse_args()
-    unknown = set(asked.names) - MEASUREMENTS.keys()
+    options = parser.parse_args()
+    unknown = set(options.names) - MEASUREMENTS.keys()
     if unknown:
         parser.error(f"no measurement {', '.join(sorted(unknown))}; there are {', '.join(MEASUREMENTS)}")
-    if asked.rounds < 0:
-        parser.error(f"--rounds {asked.rounds}: a number of rounds, 1 or more")
+    if options.rounds < 0:
+        parser.error(f"--rounds {options.rounds}: a number of rounds, 1 or more")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # in order: no process is left
-    names = [one for one in MEASUREMENTS if not asked.names or one in asked.names]
-    counts = Counts(asked.quick, asked.rounds)
-    failed = _measure_all([one for one in names if one not in WIDE], counts, EXTERNAL_NODES, only_print=asked.print)
-    failed += _measure_all([one for one in names if one in WIDE], counts, WIDE_NODES, only_print=asked.print)
+    names = [one for one in MEASUREMENTS if not options.names or one in options.names]
+    counts = Counts(options.quick, options.rounds)
+    failed = _measure_all([one for one in names if one not in WIDE], counts, EXTERNAL_NODES, only_print=options.print)
+    failed += _measure_all([one for one in names if one in WIDE], counts, WIDE_NODES, only_print=options.print)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

@@ -33,7 +33,7 @@ from slurmclient.wire.description import write_description
 PODS = "/api/v1/pods"
 OWN = {"fieldSelector": f"spec.schedulerName={BARE}"}
 AGAIN_S = 0.01
-"""Before a watch that broke is asked for again."""
+"""Seconds before a watch that broke is opened again."""
 
 Json = dict[str, Any]
 
@@ -49,17 +49,17 @@ class Slurm:
     async def allocate(self, wishes: JobDescription) -> int:
         """The id of the job."""
         body = write_description(wishes) | ({"flags": ["EXTERNAL_JOB"]} if wishes.external else {})
-        return int((await self._ask("POST", "/job/allocate", {"job": body}))["job_id"])
+        return int((await self._send("POST", "/job/allocate", {"job": body}))["job_id"])
 
     async def nodes_of(self, job_id: int) -> tuple[str, ...]:
         """The nodes of a job, in the order of Slurm's node table."""
-        return expand(str((await self._ask("GET", f"/job/{job_id}"))["jobs"][0]["nodes"]))
+        return expand(str((await self._send("GET", f"/job/{job_id}"))["jobs"][0]["nodes"]))
 
     async def cancel(self, job_id: int) -> None:
         """End it."""
-        await self._ask("DELETE", "/jobs", {"jobs": [str(job_id)]})
+        await self._send("DELETE", "/jobs", {"jobs": [str(job_id)]})
 
-    async def _ask(self, method: str, path: str, body: Json | None = None) -> Json:
+    async def _send(self, method: str, path: str, body: Json | None = None) -> Json:
         async with self._session.request(method, self._url + path, json=body) as answer:
             said: Json = json.loads(await answer.read())
         if said["errors"]:
@@ -148,15 +148,15 @@ class Pipeline:
             await self._slurm.cancel(job_id)
         return job_id
 
-    async def answer(self, path: str, asked: Json) -> Json:
+    async def answer(self, path: str, arguments: Json) -> Json:
         """What kube-scheduler asks."""
         if path.endswith("/filter"):
-            node = self._nodes.get(asked["Pod"]["metadata"]["uid"])
+            node = self._nodes.get(arguments["Pod"]["metadata"]["uid"])
             return {"NodeNames": [] if node is None else [node], "Error": ""}
-        target = {"apiVersion": "v1", "kind": "Node", "name": asked["Node"]}
-        meta = {"name": asked["PodName"], "uid": asked["PodUID"]}
+        target = {"apiVersion": "v1", "kind": "Node", "name": arguments["Node"]}
+        meta = {"name": arguments["PodName"], "uid": arguments["PodUID"]}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
-        await self._kube.request("POST", f"{_path(asked['PodNamespace'], asked['PodName'])}/binding", body=body)
+        await self._kube.request("POST", f"{_path(arguments['PodNamespace'], arguments['PodName'])}/binding", body=body)
         return {"Error": ""}
 
 

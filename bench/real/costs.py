@@ -80,7 +80,7 @@ async def _cost(load: Load, site: Site, begin: Callable[[], Awaitable[None]]) ->
     return cost | {
         "pods": count,
         "writes": {" ".join(key).strip(): number for key, number in writes.items()},
-        "asked_per_pod": int(str(cost["asked"])) / count,
+        "requests_per_pod": int(str(cost["requests"])) / count,
         "writes_per_pod": ours / count,
         "idle_cpu_share": idle_share,
         "cpu_ms_per_pod": 1000 * cpu_s / count,

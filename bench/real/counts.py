@@ -37,12 +37,12 @@ class Look:
         return (self.slurm["states"] - before.slurm["states"]) / (self.at - before.at)
 
     def since(self, before: Look) -> dict[str, object]:
-        """The differences. `asked` leaves out what is asked at intervals anyway."""
+        """The differences. `requests` leaves out those that are sent at intervals anyway."""
         slurm = self.slurm - before.slurm
         return {
             "seconds": self.at - before.at,
             "slurm": dict(slurm),
-            "asked": sum(count for what, count in slurm.items() if what not in _BY_ITSELF),
+            "requests": sum(count for what, count in slurm.items() if what not in _BY_ITSELF),
             "filters": self.filters - before.filters,
             "barriers": dict(self.barriers - before.barriers),
             "cpu_s": self.cpu_s - before.cpu_s,

@@ -122,7 +122,7 @@ async def _bare_cancels(load: Load, slurm: SlurmClient, count: int) -> float:
     began, slots = now(), asyncio.Semaphore(AT_ONCE)
 
     async def finish(name: str, job: int) -> None:
-        await load.lives[name].over
+        await load.lives[name].finished
         async with slots:
             await slurm.job(job)
             await slurm.update_job(job, JobDescription(comment="Pod Succeeded"))

@@ -21,7 +21,7 @@ from lab.clock import now
 PODS = "/api/v1/pods"
 UNGATING = {"spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
 AGAIN_S = 0.01
-"""Before a watch that broke is asked for again."""
+"""Seconds before a watch that broke is opened again."""
 
 CREATING = 16
 """Pods that are being created at a time."""
@@ -47,7 +47,7 @@ class Life:
     ending: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     """When its deletion was seen to be asked for."""
 
-    over: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    finished: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     """When it was seen to have finished."""
 
     gone: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -166,7 +166,7 @@ class Load:
             (bool(pod["spec"].get("nodeName")), life.bound),
             (life.job_id > 0, life.named),
             ("deletionTimestamp" in pod["metadata"], life.ending),
-            (pod["status"].get("phase") in {"Succeeded", "Failed"}, life.over),
+            (pod["status"].get("phase") in {"Succeeded", "Failed"}, life.finished),
             (kind == "DELETED", life.gone),
         ):
             if seen and not future.done():

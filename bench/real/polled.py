@@ -20,7 +20,7 @@ Json = dict[str, Any]
 BEGIN = "now+10days"
 """slurmctld passes such a job over when it looks at the queue."""
 
-ASKED = ("slurmctld", "slurmrestd", "extender")
+MEASURED = ("slurmctld", "slurmrestd", "extender")
 
 
 async def measure_polled(
@@ -35,18 +35,18 @@ async def measure_polled(
     await asyncio.sleep(SETTLED_S)
     before, began = spent(parts), check(site)
     await asyncio.sleep(seconds)
-    polling, asked = spent(parts).since(before), check(site).since(began)
+    polling, counted = spent(parts).since(before), check(site).since(began)
     with site.extender.frozen():
         before = spent(parts)
         await asyncio.sleep(seconds)
         still = spent(parts).since(before)
     await load.clear()
     await slurm.cancel(full)
-    polls = asked["slurm"]["states"]  # type: ignore[index]
-    cpu: Json = {name: _cpu(polling, name) - _cpu(still, name) for name in ASKED}
+    polls = counted["slurm"]["states"]  # type: ignore[index]
+    cpu: Json = {name: _cpu(polling, name) - _cpu(still, name) for name in MEASURED}
     return {
         "jobs": jobs,
-        "polls_per_s": polls / asked["seconds"],
+        "polls_per_s": polls / counted["seconds"],
         "cpu_ms_per_poll": {name: 1000 * spent_s / polls for name, spent_s in cpu.items()},
         "cpu_share": {name: spent_s / seconds for name, spent_s in cpu.items()},
     }

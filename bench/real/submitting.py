@@ -70,16 +70,16 @@ async def _beside(slurm: SlurmClient, rounds: int, *, ours: Arm, plain: Arm) -> 
 
 
 async def _plain_external(slurm: SlurmClient, site: Site, count: int) -> list[float]:
-    asked: dict[int, float] = {}
+    submitted: dict[int, float] = {}
     for _ in range(count):
         await asyncio.sleep(random.uniform(0, REST_S))
         began = now()
         job = (await slurm.submit(a_job("plain", READ.urgent, external=True))).job_id
-        asked[job] = began
+        submitted[job] = began
         await until(slurm, partial(_runs, job), f"job {job} is not RUNNING")
-    await slurm.cancel(list(asked))
+    await slurm.cancel(list(submitted))
     given = slurm_instants(site.slurm.daemon("slurmctld").log).given
-    return [given[job] - began for job, began in asked.items()]
+    return [given[job] - began for job, began in submitted.items()]
 
 
 def _runs(job: int, states: Mapping[int, Any]) -> bool:

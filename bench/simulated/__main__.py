@@ -34,17 +34,17 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small: shows that it runs, and writes nothing")
     parser.add_argument("--rounds", type=int, default=0, help="of `flat`, in place of the usual 2")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MEASUREMENTS)}; none: all")
-    asked = parser.parse_args()
-    unknown = set(asked.names) - MEASUREMENTS.keys()
+    options = parser.parse_args()
+    unknown = set(options.names) - MEASUREMENTS.keys()
     if unknown:
         parser.error(f"no measurement {', '.join(sorted(unknown))}; there are {', '.join(MEASUREMENTS)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # in order: no process is left
-    for name in [one for one in MEASUREMENTS if not asked.names or one in asked.names]:
+    for name in [one for one in MEASUREMENTS if not options.names or one in options.names]:
         began = elapsed()
-        result: Json = asyncio.run(MEASUREMENTS[name](asked.quick, asked.rounds))
+        result: Json = asyncio.run(MEASUREMENTS[name](options.quick, options.rounds))
         result |= {"took_s": round(elapsed() - began), "command": f"python -m bench.simulated {name}"}
         result |= {"parts": "simulated Slurm and API server"}
-        print(name, result if asked.quick else write(name, result), flush=True)
+        print(name, result if options.quick else write(name, result), flush=True)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ async def measure_crowded(nodes: int, foreign: int, waiting: int, seconds: float
         await asyncio.sleep(SETTLED_S)
         after = await stage.longest_steps()
         before, counted = stage.cpu_s, stage.filters()
-        answers = await _ask(stage, nodes, seconds)
+        answers = await _send_queries(stage, nodes, seconds)
         within = stage.filters() - counted
         cpu = stage.cpu_s - before
         under_calls = await stage.longest_steps()
@@ -53,7 +53,7 @@ async def measure_crowded(nodes: int, foreign: int, waiting: int, seconds: float
         }
 
 
-async def _ask(stage: Stage, nodes: int, seconds: float) -> list[float]:
+async def _send_queries(stage: Stage, nodes: int, seconds: float) -> list[float]:
     """Seconds of each `/filter` with the names of all nodes, for waiting Pods in turn; from the time of its turn."""
     listed = json.loads(
         (await stage.kube.request("GET", "/api/v1/namespaces/default/pods", query={"limit": "200"})).body
@@ -66,7 +66,7 @@ async def _ask(stage: Stage, nodes: int, seconds: float) -> list[float]:
     seconds_each: list[float] = []
     async with aiohttp.ClientSession() as session:
 
-        async def ask(body: bytes) -> None:
+        async def send(body: bytes) -> None:
             began = elapsed()
             async with session.post(url, data=body, headers=headers) as answer:
                 said = json.loads(await answer.read())
@@ -78,7 +78,7 @@ async def _ask(stage: Stage, nodes: int, seconds: float) -> list[float]:
         async with asyncio.TaskGroup() as group:
             for number in range(int(seconds * CALLS_PER_S)):
                 await asyncio.sleep(max(0.0, began + number / CALLS_PER_S - elapsed()))
-                group.create_task(ask(bodies[number % len(bodies)]))
+                group.create_task(send(bodies[number % len(bodies)]))
     return seconds_each
 
 

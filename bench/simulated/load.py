@@ -106,7 +106,7 @@ async def run_load_test(strain: Callable[[SimCluster], None], new: int, old: int
             for number in range(old):
                 cluster.kube.delete_pod(f"old-{number}", grace_s=1)
             _add(cluster, "new", new)
-            await cluster.until(lambda: watch.over, "all is done", LONGEST_S, 1.0)
+            await cluster.until(lambda: watch.finished, "all is done", LONGEST_S, 1.0)
         await asyncio.sleep(SETTLE_S)
         return watch.measured()
 
@@ -129,7 +129,7 @@ class _LoadMonitor:
         self._placed_by_then = 0
 
     @property
-    def over(self) -> bool:
+    def finished(self) -> bool:
         """Return whether all new Pods are bound and all old jobs have ended."""
         return bool(self._placed_at and self._ended_at)
 
@@ -140,7 +140,7 @@ class _LoadMonitor:
             for _ in range(10):
                 await asyncio.sleep(0.02)
                 self._connections = max(self._connections, self._cluster.network.connections("slurm", 6820))
-            if self.over:
+            if self.finished:
                 continue
             live = self._cluster.live_jobs()
             olds = sum(job.name.startswith("default/old-") for job in live)

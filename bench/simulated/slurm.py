@@ -97,20 +97,18 @@ class CrowdedSlurmrestd(Slurmrestd):
         super().__init__(controller)
         self._shown: dict[int, list[Json]] = {}
 
-    def _handled(self, route: Route, asked: RestCall) -> RestReply:
+    def _handled(self, route: Route, call: RestCall) -> RestReply:
         if route.path == "/nodes" and route.method == "GET":
-            return RestReply(
-                {"nodes": self._nodes(asked.version), "last_update": number(self.controller.timers.wall())}
-            )
-        name = asked.content.get("job_name") if route.method == "DELETE" else None
+            return RestReply({"nodes": self._nodes(call.version), "last_update": number(self.controller.timers.wall())})
+        name = call.content.get("job_name") if route.method == "DELETE" else None
         if name is None:
-            return super()._handled(route, asked)
+            return super()._handled(route, call)
         jobs = (self.controller.job(job_id) for job_id in self.controller.by_name.get(name, ()))
         live = [str(job.job_id) for job in jobs if job is not None and not job.ended]
         if not live:
             return RestReply({"status": []})
-        body = {key: value for key, value in asked.content.items() if key != "job_name"} | {"jobs": live}
-        return super()._handled(route, replace(asked, body=body))
+        body = {key: value for key, value in call.content.items() if key != "job_name"} | {"jobs": live}
+        return super()._handled(route, replace(call, body=body))
 
     def _nodes(self, version: int) -> list[Json]:
         if version not in self._shown:

@@ -107,8 +107,8 @@ def _waits(key: str) -> Callable[[Json], Shown]:
         calls = 0 if one["gated"] else one["pods"] * (1 + one["seconds"] / 60)
         earlier = one.get("filters_before", 0)
         before = f" ({earlier / one['pods']:.1f} each while they came)" if earlier else ""
-        figure = f"{one['asked']} requests, {one['filters']} `/filter`{before}, {share:.1%} of a core"
-        met = one["asked"] <= one["budget"] and one["filters"] <= calls and share <= 0.05
+        figure = f"{one['requests']} requests, {one['filters']} `/filter`{before}, {share:.1%} of a core"
+        met = one["requests"] <= one["budget"] and one["filters"] <= calls and share <= 0.05
         return Shown(figure, f"{one['budget']:.0f} reads in turn", "", met)
 
     return show
@@ -141,13 +141,12 @@ def _drained(found: Json) -> Shown:
     return Shown(_pair(ours), _pair(bare), f"{ours['p99'] / bare['p99']:.2f}", ours["p99"] <= 0.5)
 
 
-def _cost(key: str, asked: float, writes: float) -> Callable[[Json], Shown]:
+def _cost(key: str, most_requests: float, writes: float) -> Callable[[Json], Shown]:
     def show(found: Json) -> Shown:
         one = found[key]
-        figure = (
-            f"{one['asked_per_pod']:.1f} requests, {one['writes_per_pod']:.1f} writes, {one['cpu_ms_per_pod']:.1f} ms"
-        )
-        met = one["asked_per_pod"] <= asked and one["writes_per_pod"] <= writes and one["cpu_ms_per_pod"] <= 5
+        requests, written, cpu_ms = one["requests_per_pod"], one["writes_per_pod"], one["cpu_ms_per_pod"]
+        figure = f"{requests:.1f} requests, {written:.1f} writes, {cpu_ms:.1f} ms"
+        met = requests <= most_requests and written <= writes and cpu_ms <= 5
         return Shown(figure, "", "", met)
 
     return show
@@ -216,8 +215,8 @@ def _waiting_gangs(found: Json) -> Shown:
         return float(found[arm]["cpu_s"] / found[arm]["seconds"])
 
     gangs, single = share("gangs"), share("single")
-    figure = f"{found['gangs']['asked']} requests, {found['gangs']['filters']} `/filter`, {gangs:.1%} of a core"
-    floor = f"{found['single']['asked']} requests, {single:.1%} of a core"
+    figure = f"{found['gangs']['requests']} requests, {found['gangs']['filters']} `/filter`, {gangs:.1%} of a core"
+    floor = f"{found['single']['requests']} requests, {single:.1%} of a core"
     met: bool | None = gangs <= 1.2 * single and not found["gangs"]["filters"]
     if found["size"] != WAITING_MEMBERS:  # an older bench measured smaller gangs
         figure, met = f"gangs of {found['size']}: {figure}", None

@@ -415,7 +415,7 @@ class Assembly:
     async def _namespaces_known(self) -> None:
         """Wait for the labels that the policy needs, with a limit: running Pods have to be adopted."""
         policy = self.policy_file.policy
-        if policy is not None and policy.pods.asks_of_namespaces:
+        if policy is not None and policy.pods.needs_namespace_labels:
             with suppress(TimeoutError):
                 async with asyncio.timeout(NAMESPACES_WITHIN):
                     await self.informers.namespaces.wait_synced()
@@ -424,7 +424,7 @@ class Assembly:
         """Translate the waiting Pods of a Namespace again whose labels changed, where the policy reads labels."""
         old, new = event.old, event.new
         policy = self.policy_file.policy
-        if new is None or policy is None or not policy.pods.asks_of_namespaces:
+        if new is None or policy is None or not policy.pods.needs_namespace_labels:
             return
         if old is None or old.labels != new.labels:
             self.pod_controller.reconsider(new.name)

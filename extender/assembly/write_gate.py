@@ -74,6 +74,6 @@ class WriteGate:
             self._closed.set()
         return False
 
-    async def until_over(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait until the loss of the Lease was noticed."""
         await self._closed.wait()

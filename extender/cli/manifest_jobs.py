@@ -110,7 +110,7 @@ def grouped(found: Sequence[ManifestPod], site: Site) -> list[ManifestWorkload]:
 
 def job_of(workload: ManifestWorkload, site: Site) -> tuple[Translated | TranslationRefused, tuple[str, ...]]:
     """Return the job of a workload, or why it gets none, and what was rounded."""
-    asked: list[MemberRequest] = []
+    requests: list[MemberRequest] = []
     faults: list[str] = []
     rounded: list[str] = []
     notices: list[Notice] = []
@@ -125,13 +125,13 @@ def job_of(workload: ManifestWorkload, site: Site) -> tuple[Translated | Transla
         if isinstance(outcome, TranslationRefused):
             faults += outcome.faults
             continue
-        asked.append(MemberRequest(one.pod.full_name, outcome.request))
+        requests.append(MemberRequest(one.pod.full_name, outcome.request))
         notices += outcome.notices
         rounded += roundings(one.pod, outcome.request, deadline_s)
     request: JobRequest | None = None
-    if asked and not faults:
+    if requests and not faults:
         size = workload.size
-        together = agreed(_title(workload), asked, size or 1)
+        together = agreed(_title(workload), requests, size or 1)
         if isinstance(together, Disagreed):
             faults += together.faults
         else:

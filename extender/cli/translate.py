@@ -85,7 +85,7 @@ def translate_manifests(  # noqa: PLR0917 - click names them
     if malformed := [label for label in labels if "=" not in label]:
         raise click.UsageError(f"--namespace-label {malformed[0]}: it must read key=value")
     of_namespace = dict(label.split("=", 1) for label in labels)
-    if translation_policy.pods.asks_of_namespaces and not labels:
+    if translation_policy.pods.needs_namespace_labels and not labels:
         click.echo("# the policy asks for labels of Namespaces; without --namespace-label they have none here")
     now = time.time()  # noqa: TID251 - a command has no other clock; it only decides whether a deadline has passed
     read = [one for file in files for one in _objects(file.name, file, namespace)]

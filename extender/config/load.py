@@ -92,7 +92,7 @@ def from_settings(settings: Iterable[str]) -> Overrides:
     return Overrides(tuple(values), tuple(faults))
 
 
-def laid_over(document: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
+def with_overrides(document: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
     """Return a copy of `document` with the overrides in it. A value where a group should be gives way."""
     result = dict(document)
     for override in overrides.values:
@@ -188,7 +188,7 @@ def held_to(
 
     Raises ConfigError.
     """
-    whole = laid_over(document, overrides)
+    whole = with_overrides(document, overrides)
     sources: Mapping[tuple[str | int, ...], str] = {tuple(one.path): one.source for one in overrides.values}
     places = Origin(origin.file, origin.lines, sources)
     try:

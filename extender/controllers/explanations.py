@@ -36,7 +36,7 @@ WITHOUT_EVENT = frozenset(
 )
 """Causes without an Event of their own: all others follow from a step of the workload, which writes one."""
 
-OVER = frozenset({Cause.POD_TERMINATING, Cause.ALLOCATION_ENDING, Cause.BOUND_WITHOUT_SLURM})
+NOT_WAITING = frozenset({Cause.POD_TERMINATING, Cause.ALLOCATION_ENDING, Cause.BOUND_WITHOUT_SLURM})
 """Causes with which the Pod does not wait. They are written only if the condition still names another cause."""
 
 AGE_S = 1.0
@@ -135,7 +135,7 @@ class Explanations:
             (key, str(first.cause))
             for key, members in self._notified.items()
             if (first := next(iter(members.values()), None)) is not None
-            if first.cause not in {*OVER, Cause.ALLOCATED}
+            if first.cause not in {*NOT_WAITING, Cause.ALLOCATED}
         )
 
     async def run(self) -> None:
@@ -189,7 +189,7 @@ class Explanations:
 
     def _is_due(self, pod: PodView, found: Why, last: _Notified, now: float) -> bool:
         stands = _status_on(pod, last)
-        if stands is None and (found.allocated or found.cause in OVER):
+        if stands is None and (found.allocated or found.cause in NOT_WAITING):
             return False
         if _text_on(pod, last) == (found.cause, found.text) and stands is found.allocated:
             return False

@@ -106,13 +106,13 @@ class GangVacancies:
         since = self._since[key] = {one: known.get(one, now) for one in vacant}
         due = {one: since[one] + self._kept_for(key, one) for one in vacant}
         due |= {one: max(due[one], now + RETRY) for one in vacant if self._is_held(one.slurm_node)}
-        over = unused_nodes(p, (one for one in vacant if due[one] <= now and not self._may_come(key, one)))
+        unused = unused_nodes(p, (one for one in vacant if due[one] <= now and not self._may_come(key, one)))
         self._report_empty(p, [one for one in vacant if due[one] <= now and self._may_come(key, one)])
-        self._return(p, over)
+        self._return(p, unused)
         later = [at for at in due.values() if at > now]
-        if not later and not over:
+        if not later and not unused:
             return None
-        return Requeue(max(min([*(at - now for at in later), *([RETRY] if over else [])]), SOON))
+        return Requeue(max(min([*(at - now for at in later), *([RETRY] if unused else [])]), SOON))
 
     def _kept_for(self, key: str, vacancy: Vacancy) -> float:
         if self._may_come(key, vacancy):

@@ -144,7 +144,7 @@ class GateController:
         if pod.gates != (GATE,):
             return  # the others have their say first
         key = pod.uid
-        if old is not None and _asked(old) == _asked(pod) and key in self._demands:
+        if old is not None and _constraints(old) == _constraints(pod) and key in self._demands:
             return
         judged = self._as_judged(pod)
         if judged is None:
@@ -222,7 +222,7 @@ class GateController:
         return None
 
 
-def _asked(pod: PodView) -> tuple[object, ...]:
+def _constraints(pod: PodView) -> tuple[object, ...]:
     """Return the parts of a Pod that can change while it waits and that matter here."""
     return (pod.gates, pod.labels, pod.node_selector, pod.required_terms, pod.tolerations)
 

@@ -59,10 +59,10 @@ class HookReads:
         self._began[job_id] = now
         self._began.move_to_end(job_id)
         answer.set_result(await self._engine.read_job(job_id, "hook"))
-        if self._is_over(job_id) and (later := self._awaited.pop(job_id, None)) is not None:
+        if self._has_ended(job_id) and (later := self._awaited.pop(job_id, None)) is not None:
             later.set_result(True)  # an end is final
 
-    def _is_over(self, job_id: int) -> bool:
+    def _has_ended(self, job_id: int) -> bool:
         return all(p.state is State.LOST for p in self._engine.placeholders.all_by_job(job_id))
 
     def _namespace_of(self, job_id: int) -> str:

@@ -56,7 +56,7 @@ POLL = "poll"
 AT_ONCE, IN_TURN = 0, 1
 """Ranks of reads."""
 
-_OVER, _ALIVE = {PolledState.OVER, PolledState.TAKEN}, {PolledState.RUNNING, PolledState.STARTING}
+_ENDED, _ALIVE = {PolledState.ENDED, PolledState.TAKEN}, {PolledState.RUNNING, PolledState.STARTING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +117,11 @@ class JobController:
         self._co_located_jobs: dict[int, float] = {}
         """Jobs of which it is to be known at once whether they live, and since when."""
 
-        self._states_asked_at = 0.0
+        self._states_read_at = 0.0
         """When states were asked for last, of all jobs or of some."""
 
         self._polls = Controller("job poll", self._poll_once, resync=Resync(lambda: (_ALL,)))
-        self._state_reads = Controller("co-located jobs", self._ask_states)
+        self._state_reads = Controller("co-located jobs", self._read_wanted_states)
         self._tries: deque[int] = deque()
         self._without_polls = Controller("job refresh without polls", self._try_to_read, resync=Resync(lambda: (_ALL,)))
         self._reads = Controller(
@@ -162,11 +162,11 @@ class JobController:
 
     async def poll(self) -> None:
         """Poll the states of all jobs once. Raises `PortError`."""
-        asked_at, asked_of = self._clock.now(), set(self._engine.placeholders.jobs)
-        self._states_asked_at = asked_at
+        requested_at, requested_jobs = self._clock.now(), set(self._engine.placeholders.jobs)
+        self._states_read_at = requested_at
         states = await self._jobs.states()
         turns, jobs = CooperativeYield(), self._engine.placeholders.jobs
-        for job_id in jobs & asked_of:  # of one that was made meanwhile the answer may be silent
+        for job_id in jobs & requested_jobs:  # of one that was made meanwhile the answer may be silent
             await turns.maybe_yield()
             if job_id not in jobs:
                 continue
@@ -175,12 +175,12 @@ class JobController:
                 self._job_states.doubt(job_id)
             if states_of_job is None or states_of_job != self._seen.get(job_id):
                 seen = PolledState.UNKNOWN if states_of_job is None else polled_state(states_of_job)
-                if seen in _OVER:
+                if seen in _ENDED:
                     self._events.publish(JobEndSeen(job_id))
                 if seen is PolledState.WAITING and self._job_states.read_later(job_id):
                     continue
                 self._seen[job_id] = states_of_job
-                if seen is PolledState.OVER and self._job_states.handle_end(job_id):
+                if seen is PolledState.ENDED and self._job_states.handle_end(job_id):
                     continue
                 if states_of_job is None and self._job_states.end_known(job_id):
                     continue  # MinJobAge is over, and its Pods are still ending
@@ -190,8 +190,8 @@ class JobController:
             del self._seen[job_id]
         await turns.maybe_yield()
         living, wanted = _living(jobs, states), self._co_located_jobs
-        self._co_located_jobs = {job: at for job, at in wanted.items() if at > asked_at or job not in living}
-        self._events.publish(JobStatesAnswered(asked_at, living, every=True))
+        self._co_located_jobs = {job: at for job, at in wanted.items() if at > requested_at or job not in living}
+        self._events.publish(JobStatesAnswered(requested_at, living, every=True))
         await self._events.publish_in_turns(JobStatesPolled(states), turns.maybe_yield)
 
     async def _poll_once(self, _all: str) -> Requeue:
@@ -249,23 +249,23 @@ class JobController:
         """
         now = self._clock.now()
         self._co_located_jobs |= dict.fromkeys(event.jobs, now)
-        due = self._states_asked_at + self._options.least if self._engine.placeholders.many_being_placed() else now
+        due = self._states_read_at + self._options.least if self._engine.placeholders.many_being_placed() else now
         self._state_reads.add(_ALL, after=due - now)
 
-    async def _ask_states(self, _all: str) -> None:
+    async def _read_wanted_states(self, _all: str) -> None:
         """Read the states of the wanted jobs before the next poll. While Slurm does not answer, wait."""
         await self._health.answers.wait()
         wanted, self._co_located_jobs = self._co_located_jobs.keys(), {}
         if not wanted:
             return
-        asked_at = self._states_asked_at = self._clock.now()
+        requested_at = self._states_read_at = self._clock.now()
         try:
             states = await self._jobs.states(sorted(wanted))
         except PortError as error:
             _log.info("jobs_not_read", jobs=sorted(wanted), error=str(error))
             return  # the next poll has the answer
         living = _living(wanted, states)
-        self._events.publish(JobStatesAnswered(asked_at, living, every=False))
+        self._events.publish(JobStatesAnswered(requested_at, living, every=False))
         for job_id in wanted - living:
             self._read_soon(job_id, "allocation check")
 

@@ -25,7 +25,7 @@ class OrphanedJob:
     logged: str = ""
     """The last state in the log."""
 
-    asked: int = 0
+    end_requests: int = 0
     """How often its end was asked."""
 
     namespace: str = ""

@@ -29,7 +29,7 @@ from extender.domain.job_outcomes.workload_end import wait_status_of
 from extender.domain.jobs.checkpoint import Checkpoint, PodAbsence
 from extender.domain.jobs.identity import decode_mark
 from extender.domain.jobs.job import JobView, Mark
-from extender.domain.lifecycle.releasing import ASKED_TWICE
+from extender.domain.lifecycle.releasing import SOFT_TRIES
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.ports import Clock, PodReads, PortError, SlurmJobs
@@ -363,10 +363,10 @@ class OrphanController:
             if pod is None and not await self._is_explained(job, orphan):
                 return True
         if (pod is None or (orphan.left and not pod.stopped)) and not self._left_behind(job, mark):
-            orphan.asked = 0
+            orphan.end_requests = 0
             return False
         self._log_and_count(job_id, orphan, "ended", pod_finished=orphan.finished)
-        again, orphan.asked = orphan.asked >= ASKED_TWICE, orphan.asked + 1
+        again, orphan.end_requests = orphan.end_requests >= SOFT_TRIES, orphan.end_requests + 1
         note, exit_code = ("", None) if again or pod is None else _outcome(pod)
         status = None if pod is None else wait_status_of([pod])
         if (await self._terminator.end(proved, note=note, exit_code=exit_code, wait_status=status)).job_ended:
@@ -434,8 +434,8 @@ class OrphanController:
 
         Its Pods are new to this process: a restored etcd lacked them when it started, and has them again.
         """
-        over = self._mass_deletion_guard.judge(orphan.since, why=PodAbsence.RESTORED).lasted
-        return p.state is State.ABSENT and p.attempt == 0 and not over
+        expired = self._mass_deletion_guard.judge(orphan.since, why=PodAbsence.RESTORED).lasted
+        return p.state is State.ABSENT and p.attempt == 0 and not expired
 
 
 def _checkpoint_of(job: JobView) -> Checkpoint | None:

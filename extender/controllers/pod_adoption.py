@@ -29,7 +29,7 @@ from extender.runtime.cooperative_yield import CooperativeYield
 _log = structlog.get_logger(__name__)
 
 OWNER_RETRY = 2.0
-"""Seconds before the owner of a Pod is asked for again."""
+"""Seconds before the owner of a Pod is read again."""
 
 OWNERS_WITHIN = 20.0
 """Seconds for which a start waits for owners that cannot be read, while the API server answers otherwise."""

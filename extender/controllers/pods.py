@@ -103,7 +103,7 @@ class PodController:
         self._events = events
         self.missing = missing
         self._waiting = TranslationQueue(
-            owners, cache, is_wanted=lambda uid: uid in self._asked, translate=self._translate
+            owners, cache, is_wanted=lambda uid: uid in self._requested, translate=self._translate
         )
         self.adoption = PodAdoption(
             engine,
@@ -125,7 +125,7 @@ class PodController:
         self._binding_since: dict[str, float] = {}
         """Since when the answer to the Binding of each Pod is awaited."""
 
-        self._asked: set[str] = set()
+        self._requested: set[str] = set()
         self._meanwhile: dict[str, PodView | None] = {}
         """Pods that changed during adoption, by UID, as they were when it began."""
 
@@ -172,7 +172,7 @@ class PodController:
                     self._meanwhile.setdefault(pod.uid, pod)
                     self._left_as[pod.uid] = pod
             return
-        handled = [pod for pod in pods if pod.uid in self._asked or pod.uid in self._deferred]
+        handled = [pod for pod in pods if pod.uid in self._requested or pod.uid in self._deferred]
         if handled:
             self.missing.keep(handled)
             self._gangs.changed(*(pod.uid for pod in handled))
@@ -192,7 +192,7 @@ class PodController:
         self.adoption.reconsidered = True
         if not self.ready:
             return
-        for uid in sorted(self._asked):
+        for uid in sorted(self._requested):
             pod = self._cache.get(uid)
             if pod is None or pod.ended or namespace not in {None, pod.namespace}:
                 continue
@@ -220,7 +220,7 @@ class PodController:
     def _recognise_again(self, uids: Sequence[str]) -> None:
         for uid in uids:
             pod = self._cache.get(uid)
-            if uid in self._asked and pod is not None and not pod.node_name and not pod.ended:
+            if uid in self._requested and pod is not None and not pod.node_name and not pod.ended:
                 self._waiting.put(pod)
 
     async def adopt(self, there: Collection[PodView]) -> None:
@@ -229,7 +229,7 @@ class PodController:
         pods = []
         for pod in there:
             await turns.maybe_yield()
-            if self.is_managed(pod) and not pod.ended and pod.uid not in self._asked:
+            if self.is_managed(pod) and not pod.ended and pod.uid not in self._requested:
                 self._report_foreign_record(pod)
                 pods.append(pod)
         for key, found in (await self.adoption.at_start(pods)).items():
@@ -295,7 +295,7 @@ class PodController:
         cancelled = next((cancel for cancel in map(recorded_cancel, pods) if cancel is not None), None)
         self._engine.adopt(key, [self._member(pod) for pod in pods], title, job_id, cancelled)
         # Only now may anything have them translated: a gang that requests a job before its own is known loses it.
-        self._asked.update(pod.uid for pod in pods)
+        self._requested.update(pod.uid for pod in pods)
         for pod, controllers in found:
             if controllers is None:
                 self._waiting.put(pod)
@@ -355,33 +355,33 @@ class PodController:
                     self._waiting.put(unread)
             for again in self._returned.take_waiting():
                 self._notified(None, again)
-            self._candidates.drop_unseen(lambda uid: uid in self._asked or self._cache.get(uid) is not None)
+            self._candidates.drop_unseen(lambda uid: uid in self._requested or self._cache.get(uid) is not None)
         return Requeue(SETTLE_EVERY)
 
     def _notified(self, old: PodView | None, new: PodView) -> None:
-        if self.adoption.stays_deferred(new) or (new.uid not in self._asked and new.ended):
+        if self.adoption.stays_deferred(new) or (new.uid not in self._requested and new.ended):
             return
         key = self._workloads.key_of(new)
         known = self._engine.placeholders.get(key)
-        if new.uid in self._asked and not new.ended and self._returned.runs_again(new.uid, known):
-            self._asked.discard(new.uid)
+        if new.uid in self._requested and not new.ended and self._returned.runs_again(new.uid, known):
+            self._requested.discard(new.uid)
             if known is not None and known.state is not State.GONE:
                 self._gangs.left(new.uid)  # it may be a workload of its own by now
                 key = self._workloads.key_of(new)
                 known = self._engine.placeholders.get(key)
-        if new.uid not in self._asked and self._returned.must_wait(new, self._record_of(new)):
+        if new.uid not in self._requested and self._returned.must_wait(new, self._record_of(new)):
             return
-        over = known is not None and known.state is State.GONE
-        if new.uid not in self._asked and (over or _is_bound_with_record(new, self._record_of(new))):
+        gone = known is not None and known.state is State.GONE
+        if new.uid not in self._requested and (gone or _is_bound_with_record(new, self._record_of(new))):
             # On a node when it is seen first: it could not be read before, and its job is not known here. Or its
             # deletion was undone, by an etcd that was restored.
             key = self._returned.workload_of(new, self._record_of(new)) or key
             job_id = self._record_of(new).job_id
             self._engine.adopt(key, [self._member(new)], new.full_name, job_id, recorded_cancel(new))
         self._engine.meet(key, [e.MemberRef.of(new)])
-        if new.uid not in self._asked:
+        if new.uid not in self._requested:
             self._report_foreign_record(new)
-        if new.uid not in self._asked or (old is not None and requests_changed(old, new)):
+        if new.uid not in self._requested or (old is not None and requests_changed(old, new)):
             self._wish(new)
         if new.node_name and not (old and old.node_name):
             record = self._record_of(new)
@@ -405,14 +405,14 @@ class PodController:
             self._recognise_again(self._gangs.with_shared_name(after.key))  # they may move to another gang only now
         if after.state is State.GONE and before.state is not State.GONE:
             for ref in after.refs:
-                if ref.uid in self._asked:
+                if ref.uid in self._requested:
                     asyncio.get_running_loop().call_soon(self._begin_again, ref.uid)
 
     def _begin_again(self, uid: str) -> None:
         """Adopt a Pod once more whose deletion a restored etcd undid, while its job was still sought or ended."""
         pod, known = self._cache.get(uid), self._engine.placeholders.by_pod(uid)
         if pod is not None and not pod.ended and known is not None and known.state is State.GONE:
-            self._asked.discard(uid)
+            self._requested.discard(uid)
             self._notified(None, pod)
 
     def _report_foreign_record(self, pod: PodView) -> None:
@@ -444,14 +444,14 @@ class PodController:
             self._deferred.drop(old.uid)
         if old is not None and self._returned.left(old.uid):
             self._events.publish(PodRemoved("", old))
-        elif old is not None and old.uid in self._asked:
-            self._asked.discard(old.uid)
+        elif old is not None and old.uid in self._requested:
+            self._requested.discard(old.uid)
             self._events.publish(PodRemoved(self._workloads.key_of(old), old))
             self._gangs.left(old.uid)
 
     def _wish(self, pod: PodView) -> None:
-        first = pod.uid not in self._asked
-        self._asked.add(pod.uid)
+        first = pod.uid not in self._requested
+        self._requested.add(pod.uid)
         if first and pod.owner is None:
             self._translate(pod, ())
         else:

@@ -72,8 +72,8 @@ def warned(placeholders: Iterable[Placeholder], slurm: SlurmSnapshot) -> Preempt
     for p in placeholders:
         if p.state not in {State.GRANTED, State.BOUND} or p.job_id is None:
             continue
-        asked = p.submitted_request.partition if p.submitted_request is not None else ""
-        found = [graces[name] for name in slurm.partition_names(asked) if name in graces]
+        requested = p.submitted_request.partition if p.submitted_request is not None else ""
+        found = [graces[name] for name in slurm.partition_names(requested) if name in graces]
         if found:
             jobs.append(p.job_id)
             signalled = p.mode is Mode.BATCH and slurm.features.send_user_signal

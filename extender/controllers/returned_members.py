@@ -11,7 +11,7 @@ from extender.domain.ports import PodCache
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
 
-_OVER = frozenset({State.LOST, State.RELEASING})
+_ENDED = frozenset({State.LOST, State.RELEASING})
 """States of a gang whose job has ended, or is being ended."""
 
 
@@ -41,7 +41,7 @@ class ReturnedMembers:
 
     def _is_taken(self, pod: PodView, record: AllocationRecord) -> bool:
         p = self._gang(pod, record)
-        if p is None or record.gang is None or p.job_id != record.job_id or p.state in _OVER:
+        if p is None or record.gang is None or p.job_id != record.job_id or p.state in _ENDED:
             return False
         if not p.has_node_for(record.gang.rank):
             return False  # there is no slot to wait for
@@ -59,7 +59,7 @@ class ReturnedMembers:
         if known is None or known.state is State.GONE:
             return True
         member = known.member(uid)
-        return known.is_gang and known.state not in _OVER and member is not None and member.end is not None
+        return known.is_gang and known.state not in _ENDED and member is not None and member.end is not None
 
     def left(self, uid: str) -> bool:
         """Forget a Pod that is gone. Return whether it waited."""

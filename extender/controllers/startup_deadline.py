@@ -160,7 +160,7 @@ class StartupDeadlineController:
         if policy is None:
             return None
         labels: Mapping[str, str] | None = {}
-        if policy.pods.asks_of_namespaces:
+        if policy.pods.needs_namespace_labels:
             labels = self._namespace_labels(pod.namespace)
         if labels is None:
             return None

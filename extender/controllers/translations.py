@@ -51,7 +51,7 @@ class Translations:
         policy = self._policy()
         if policy is None:
             return None
-        labels = self._namespace_labels(pod.namespace) if policy.pods.asks_of_namespaces else _NOTHING
+        labels = self._namespace_labels(pod.namespace) if policy.pods.needs_namespace_labels else _NOTHING
         restricted, roots = self._restricted(), root_annotations(controllers)
         if labels is None or (restricted is None and names_partition(pod, roots, policy)):
             return None

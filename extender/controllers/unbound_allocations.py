@@ -24,7 +24,7 @@ CHECK_EVERY = 1.0
 UNUSABLE_AFTER = 10.0
 """Seconds for which a granted Node may be cordoned or not Ready, and not offered, before it counts as refused."""
 
-_STILL_ASKED = (WAITING_TEXT, REFUSED_TEXT, ENDING_TEXT)
+_FILTER_ANSWERS = (WAITING_TEXT, REFUSED_TEXT, ENDING_TEXT)
 """Said by `/filter` itself: a try that was under way when the grant came. Such a Pod comes back after its back-off."""
 
 
@@ -135,7 +135,7 @@ class UnboundAllocationController:
         unschedulable = self._unschedulable(p)
         if before is None or unschedulable == before:
             return ""
-        return next((text for text in unschedulable if text and not any(asked in text for asked in _STILL_ASKED)), "")
+        return next((text for text in unschedulable if text and not any(own in text for own in _FILTER_ANSWERS)), "")
 
     def _problem(self, p: Placeholder) -> tuple[str, str]:
         """Return a granted node, and why kube-scheduler will hardly offer it ("": nothing is known against it)."""

@@ -14,20 +14,20 @@ from extender.doctor.checks import cpus, devices, extender, files, gangs, kubern
 from extender.doctor.facts import ExpectedProfile, Facts, KubeFacts, ProbeResult, SchedulerConfigFile, SlurmFacts
 from extender.doctor.finding import Finding
 from extender.doctor.gather.deployments import (
-    ask_configuration,
-    ask_deployments,
-    ask_mounts,
-    ask_schedulers,
-    ask_services,
+    gather_configuration,
+    gather_deployments,
+    gather_mounts,
+    gather_schedulers,
+    gather_services,
     scheduler_documents,
 )
-from extender.doctor.gather.devices import ask_devices
+from extender.doctor.gather.devices import gather_devices
 from extender.doctor.gather.fences import read_fence_keys
 from extender.doctor.gather.files import named_files, named_paths, own_names, read_certificates, read_policy
-from extender.doctor.gather.kubernetes import ask_kubernetes
-from extender.doctor.gather.probe import ask_fence, submit_probe
-from extender.doctor.gather.process import ask_hooks, ask_process
-from extender.doctor.gather.slurm import ask_slurm
+from extender.doctor.gather.kubernetes import gather_kubernetes
+from extender.doctor.gather.probe import gather_fence, submit_probe
+from extender.doctor.gather.process import gather_hooks, gather_process
+from extender.doctor.gather.slurm import gather_slurm
 from extender.doctor.slurm_conf import read_text
 from extender.doctor.tools import Tools, real_tools
 from extender.domain.verdict import REJECTIONS
@@ -88,17 +88,17 @@ async def examine(
 async def gather(config: ExtenderConfiguration, tools: Tools, inputs: ExaminationInputs) -> Facts:
     """Fetch all facts. Raises YamlFault for an unreadable file."""
     documents = [(name, scheduler_documents(text)) for name, text in inputs.scheduler_configs]
-    found = await ask_slurm(config, tools)
-    kube = await ask_kubernetes(config, tools)
+    found = await gather_slurm(config, tools)
+    kube = await gather_kubernetes(config, tools)
     # A given configuration replaces those of the cluster: kube-scheduler's may be a file.
     configured: Sequence[SchedulerConfigFile] | None = [
         SchedulerConfigFile(name, one) for name, ones in documents for one in ones
     ]
     mounted = None
-    deployments = None if kube.server.error else await ask_deployments(tools.kubernetes)
+    deployments = None if kube.server.error else await gather_deployments(tools.kubernetes)
     if deployments is not None and tools.kubernetes is not None:
-        configured = configured or await ask_schedulers(tools.kubernetes, deployments)
-        mounted = await ask_mounts(tools.kubernetes, deployments, config.leader_election.namespace)
+        configured = configured or await gather_schedulers(tools.kubernetes, deployments)
+        mounted = await gather_mounts(tools.kubernetes, deployments, config.leader_election.namespace)
     elif not configured:
         configured = None
     wanted = expected_profile(config, kube)
@@ -120,17 +120,17 @@ async def gather(config: ExtenderConfiguration, tools: Tools, inputs: Examinatio
         schedulers=configured,
         expected=wanted,
         empty_files=[name for name, ones in documents if not ones],
-        services=await ask_services(tools.kubernetes, named) if reachable and tools.kubernetes else (),
+        services=await gather_services(tools.kubernetes, named) if reachable and tools.kubernetes else (),
         mounts=mounted or None,
         paths=named_paths(config),
         in_cluster=bool(mounted) or tools.in_a_pod,
         files=named_files(config, tools),
         policy=read_policy(config, tools),
         certificates=read_certificates(config, tools, names),
-        process=await ask_process(config, tools, waiting),
-        hooks=await ask_hooks(config, tools),
+        process=await gather_process(config, tools, waiting),
+        hooks=await gather_hooks(config, tools),
         fence_reader=await read_fence_keys(tools.kubernetes, config) if reachable else None,
-        devices=await ask_devices(tools.kubernetes, config, kube),
+        devices=await gather_devices(tools.kubernetes, config, kube),
         probe=await _probed(config, found, tools, inputs) if inputs.probe else None,
     )
 
@@ -169,7 +169,7 @@ async def _configuration(namespace: str, flags: Overrides) -> ExtenderConfigurat
     except (CredentialsError, OSError) as error:
         raise NotInstalled(str(error)) from error
     try:
-        found = await ask_configuration(connection, namespace)
+        found = await gather_configuration(connection, namespace)
     except (LookupError, ApiError) as error:
         raise NotInstalled(str(error)) from error
     finally:
@@ -188,7 +188,7 @@ async def _probed(
         return ProbeResult("", error="hooks.url is not set, so the job has nothing to call")
     partition, timeout_s = inputs.probe_partition, inputs.probe_timeout_s
     probed = await submit_probe(config, tools, url, partition, timeout_s, ahead_s=slurm.ahead_s or 0.0)
-    return replace(probed, fence=await ask_fence(config, tools, probed))
+    return replace(probed, fence=await gather_fence(config, tools, probed))
 
 
 def _waits(pod: PodView, scheduler: str) -> bool:

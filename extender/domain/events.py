@@ -235,7 +235,7 @@ class ProbeAnswered:
     """Every live job of the workload's name that carries its mark; empty: Slurm had none."""
 
     jobs: tuple[JobFound, ...]
-    asked_at: float | None = field(default=None, compare=False)
+    requested_at: float | None = field(default=None, compare=False)
     """When Slurm was asked, on the clock of the steps; `None`: just now. An answer may take long."""
 
 

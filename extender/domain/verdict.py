@@ -62,7 +62,7 @@ def filter_verdict(p: Placeholder | None, uid: str, offered: Collection[str]) ->
         return Wait(p.cancelled.text if p.cancelled is not None else REFUSED_TEXT)
     if p.state in {State.LOST, State.GONE}:
         return Wait(ENDING_TEXT)
-    node = "" if _is_over(p, uid) else p.node_of(uid)
+    node = "" if _has_ended(p, uid) else p.node_of(uid)
     if not node or not (p.state is State.BOUND or (p.state is State.GRANTED and p.cleared)):
         return Wait(WAITING_TEXT)
     return Place(node) if node in offered else Wait(NOT_OFFERED_TEXT)
@@ -72,7 +72,7 @@ def bind_refusal(p: Placeholder | None, uid: str, node: str) -> str:
     """Return why this member may not be bound to `node` now; "" if it may."""
     if p is None or p.state not in {State.GRANTED, State.BOUND}:
         return "Slurm has no allocation for this Pod"
-    if _is_over(p, uid):
+    if _has_ended(p, uid):
         return "this Pod has ended before: a restored etcd shows it without a node"
     if p.node_of(uid) != node:
         return f"Slurm allocated {p.node_of(uid) or 'no node'} to this Pod, not {node}"
@@ -81,7 +81,7 @@ def bind_refusal(p: Placeholder | None, uid: str, node: str) -> str:
     return ""
 
 
-def _is_over(p: Placeholder, uid: str) -> bool:
+def _has_ended(p: Placeholder, uid: str) -> bool:
     """Return whether the end of this member was seen. Where it comes back, its slot is found out first."""
     member = p.member(uid)
     return member is not None and member.end is not None

@@ -210,7 +210,7 @@ class Reason(StrEnum):
     """The Pod requests no CPU or no memory, and the site gives such a Pod a node for itself."""
 
     NO_SUITABLE_NODE = "NoSuitableNode"
-    """No node that there is could ever hold the Pod; it is asked for again when nodes change."""
+    """No node that there is could ever hold the Pod; it is submitted again when nodes change."""
 
     UNKNOWN_GPU_TYPE = "UnknownGpuType"
     JOB_UPDATED = "SlurmJobUpdated"

@@ -98,7 +98,7 @@ class AllocationChecker:
 
     def states_answered(self, event: JobStatesAnswered) -> list[Placeholder]:
         """Take note of which jobs live, and return the workloads whose allocation can be checked now."""
-        self._co_located_jobs.seen_living(event.asked_at, event.living, event.every)
+        self._co_located_jobs.seen_living(event.requested_at, event.living, event.every)
         ready = self._co_located_jobs.known_now(self._state.placeholders.get)
         return [p for p in ready if p.state is State.GRANTED and not p.cleared]
 
@@ -203,9 +203,9 @@ class CoLocatedJobChecks:
             self._events.publish(JobStatesWanted(unknown))
         return bool(unknown)
 
-    def seen_living(self, asked_at: float, living: Iterable[int], every: bool) -> None:
+    def seen_living(self, requested_at: float, living: Iterable[int], every: bool) -> None:
         """Record which jobs lived at that instant. `every`: the request covered all placeholder jobs."""
-        lived_at = dict.fromkeys(living, asked_at)
+        lived_at = dict.fromkeys(living, requested_at)
         self._lived_at = lived_at if every else self._lived_at | lived_at
 
     def known_now(self, workloads: Callable[[str], Placeholder | None]) -> list[Placeholder]:

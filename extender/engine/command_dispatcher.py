@@ -176,7 +176,7 @@ class CommandDispatcher:
 
         self._slurm = queue("slurm", to_slurm)
         self._kubernetes = queue("kubernetes", to_kubernetes)
-        self._wakes = WakePacing(clock, may_wake, self._ask_kubernetes)
+        self._wakes = WakePacing(clock, may_wake, self._put_for_kubernetes)
         self._job_reads = readings
         self._announcer = announcer
         self._nodes_known = nodes_known
@@ -210,21 +210,21 @@ class CommandDispatcher:
             case c.WakePod():
                 self._wakes.add(p.key, command)
             case c.NoteCancelled() | c.EndPod():
-                self._ask_kubernetes(p.key, command)
+                self._put_for_kubernetes(p.key, command)
             case c.SubmitJob() if not self._nodes_known():
                 self._unsent[p.key] = command
                 self._announce(c.Announce(p.refs, Reason.RETRYING, SLURM_UNREAD, True))
             case _:
-                self.ask_slurm(p.key, command)
+                self.put_for_slurm(p.key, command)
 
     def tried(self, event: PodFiltered) -> None:
         """Note that kube-scheduler tries to place a Pod."""
         self._wakes.tried(event)
 
-    def _ask_kubernetes(self, key: str, command: c.Command) -> None:
+    def _put_for_kubernetes(self, key: str, command: c.Command) -> None:
         self._kubernetes.add((key, command), rank(command))
 
-    def ask_slurm(self, key: str, command: c.Command) -> None:
+    def put_for_slurm(self, key: str, command: c.Command) -> None:
         """Queue a command for Slurm."""
         if self._slurm.add((key, command), rank(command)) and isinstance(command, c.ReadJob):
             self._job_reads.want(key, command.job_id)
@@ -233,7 +233,7 @@ class CommandDispatcher:
         """Send the commands that were held back, since Slurm's nodes are known now."""
         unsent, self._unsent = self._unsent, {}
         for key, command in unsent.items():
-            self.ask_slurm(key, command)
+            self.put_for_slurm(key, command)
 
     def _announce(self, command: c.Announce) -> None:
         text = " ".join((command.text, *command.details))

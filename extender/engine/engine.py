@@ -103,7 +103,7 @@ class Engine:
         """The commands that wait for their turn, to be read."""
 
         self._node_changes = NodeChangeNotifier(
-            ports.clock, state.placeholders, self.handle, self._dispatcher.ask_slurm
+            ports.clock, state.placeholders, self.handle, self._dispatcher.put_for_slurm
         )
         self._timers = Timers(ports.clock)
         self._inbox: deque[tuple[str, e.Event, str]] = deque()

@@ -147,7 +147,7 @@ def _line(before: Placeholder, after: Placeholder, event: e.Event) -> tuple[str,
             return "pod_refused", {"reason": after.reason}
         case State.GONE:
             ends = sorted({str(m.end) for m in after.members if m.end})
-            return "pod_over", {"ends": ends}
+            return "pod_finished", {"ends": ends}
         case State.ABSENT if isinstance(event, e.SubmitRefused | e.JobEnded | e.ProbeAnswered) and after.reason:
             return "retrying_later", {"reason": after.reason, "failures": after.failures}
         case _:

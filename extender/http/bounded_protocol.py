@@ -90,7 +90,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse, within the bounds."""
-        if self._known is None or self._known.over or self.transport.is_closing():
+        if self._known is None or self._known.ended or self.transport.is_closing():
             return
         if self._known.phase in {ConnectionPhase.SILENT, ConnectionPhase.IDLE}:
             self._enter(ConnectionPhase.HEAD)
@@ -174,7 +174,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _check_what_arrived(self, size: int) -> None:
         """Limit what the parser buffers: the beginning of a line, and chunks with all that is about them."""
-        if self._known is None or self._known.over:
+        if self._known is None or self._known.ended:
             return
         if self._known.phase is ConnectionPhase.BODY:
             too_long = self._body > self._bounds.body_bytes + LINGER

@@ -97,7 +97,7 @@ class ServedConnection:
     phase: ConnectionPhase = ConnectionPhase.SILENT
     since: float = 0.0
     held: int = 0
-    over: bool = False
+    ended: bool = False
 
     def end_by(self, end: Callable[[], None]) -> None:
         """Cut it off by this function from now on."""
@@ -169,7 +169,7 @@ class ListenerConnections:
 
     def enter(self, connection: ServedConnection, phase: ConnectionPhase) -> None:
         """Record that the connection waits for something else now."""
-        if connection.over or connection.phase is phase:
+        if connection.ended or connection.phase is phase:
             return
         for queues in self._queues(connection):
             del queues.of[connection.phase][connection]
@@ -180,7 +180,7 @@ class ListenerConnections:
 
     def hold(self, connection: ServedConnection, size: int) -> bool:
         """Count bytes that a request has brought. False: there is no room, and the connection has been ended."""
-        if connection.over:
+        if connection.ended:
             return False
         connection.held += size
         self._held += size
@@ -199,9 +199,9 @@ class ListenerConnections:
 
     def closed(self, connection: ServedConnection) -> None:
         """Forget a connection that is closed."""
-        if connection.over:
+        if connection.ended:
             return
-        connection.over = True
+        connection.ended = True
         self.release(connection)
         for queues in self._queues(connection):
             del queues.of[connection.phase][connection]

@@ -141,7 +141,9 @@ class HookService:
         self._state.job_reads.doubt(job_id)  # the answer may be that no Pod is there, and the script ends
         if wait_s <= 0 and self._is_site(token):
             self._hold_nodes_of_ended_job(job_id)  # EpilogSlurmctld holds nothing: the node may be given away now
-        gone = await self._waited(self._drain_waiters.until_over(job_id, min(max(wait_s, 0.0), LONGEST_WAIT))) or False
+        gone = (
+            await self._waited(self._drain_waiters.wait_drained(job_id, min(max(wait_s, 0.0), LONGEST_WAIT))) or False
+        )
         p = self._engine.placeholders.by_job(job_id) or p
         pods = [] if gone else [m.ref.full_name for m in p.members if m.placed]
         return HookAnswer(200 if gone else 202, {"job": job_id, "gone": gone, "placeholder": True, "pods": pods})

@@ -22,7 +22,7 @@ class PodDrainWaiters:
         if before.placed and not after.placed and (left := self._left.pop(after.key, None)) is not None:
             left.set()
 
-    async def until_over(self, job_id: int, wait: float) -> bool:
+    async def wait_drained(self, job_id: int, wait: float) -> bool:
         """Wait until no Pod of this job's workload is on a node any more. False: some still is after `wait` seconds."""
         p = self._placeholders.by_job(job_id)
         if p is None or not p.placed:

@@ -91,7 +91,7 @@ class TlsListener:
             self._connections.closed(known)
             raise
         finally:
-            if known.over:
+            if known.ended:
                 accepted.close()
 
     @staticmethod

@@ -64,7 +64,7 @@ class NodeWriter:
             if own is None:
                 return False
             if not own:
-                _log.info("cordon_taken_over", node=node.name)
+                _log.info("cordon_adopted_by_others", node=node.name)
                 change = replace(change, unschedulable=None)
         operations: list[dict[str, Any]] = [
             {"op": "test", "path": "/metadata/uid", "value": node.uid},

@@ -51,7 +51,7 @@ DOUBTED_FOR_S = 60.0
 """Seconds for which one failure counts for all owners of an API version: each is requested once, by patient callers."""
 
 KINDS_TTL_S = 600.0
-"""How long the kinds of an API version are remembered; one that is missing is asked for again after `TTL_S`."""
+"""How long the kinds of an API version are remembered; one that is missing is read again after `TTL_S`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,12 +218,12 @@ class OwnerReader:
         lock = self._locks.setdefault(f"kinds {version}", asyncio.Lock())
         self._failed_versions.check(version, under_way=lock.locked())
         async with lock:
-            asked_at, kinds = self._kinds.get(version, (float("-inf"), {}))
+            read_at, kinds = self._kinds.get(version, (float("-inf"), {}))
             ttl = KINDS_TTL_S if owner.kind in kinds else TTL_S
-            if asked_at + ttl <= _now():
+            if read_at + ttl <= _now():
                 self._failed_versions.check(version, under_way=False)
                 try:
-                    kinds = await self._ask_kinds(version)
+                    kinds = await self._read_kinds(version)
                 except ApiUnavailable as error:
                     self._failed_versions.put(version, str(error))
                     self._doubted.put(version, str(error))
@@ -235,7 +235,7 @@ class OwnerReader:
                     self._kinds.popitem(last=False)
             return kinds.get(owner.kind)
 
-    async def _ask_kinds(self, api_version: str) -> dict[str, _Kind]:
+    async def _read_kinds(self, api_version: str) -> dict[str, _Kind]:
         path = _root(api_version)
         try:
             answer = await self._get(path)

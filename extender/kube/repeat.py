@@ -37,9 +37,9 @@ async def repeated(
 
     def wait(state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
-        asked = error.retry_after_s if isinstance(error, Throttled) else 0.0
+        retry_after_s = error.retry_after_s if isinstance(error, Throttled) else 0.0
         longest = Backoff(FIRST_WAIT_S, LONGEST_WAIT_S).after(state.attempt_number)
-        return asked + rng.uniform(0, longest)
+        return retry_after_s + rng.uniform(0, longest)
 
     def past_deadline(state: RetryCallState) -> bool:
         return loop.time() + state.upcoming_sleep >= deadline

@@ -184,7 +184,7 @@ class PodWriter:
         try:
             if evicts:
                 await self._evict(member, grace)
-            elif not ending or grace.asked is not None:
+            elif not ending or grace.requested is not None:
                 await self._delete(member, grace)
         except NotFound:
             return EvictAnswered(member.uid, accepted=True, text="the Pod is gone")
@@ -348,7 +348,7 @@ def _metadata(member: MemberRef, annotations: Mapping[str, str]) -> dict[str, An
 
 def _delete_options(member: MemberRef, grace: Grace) -> dict[str, Any]:
     options: dict[str, Any] = {"preconditions": {"uid": member.uid}}
-    return options if grace.asked is None else options | {"gracePeriodSeconds": grace.asked}
+    return options if grace.requested is None else options | {"gracePeriodSeconds": grace.requested}
 
 
 _POD_WRITER_IS_PODS: type[Pods] = PodWriter

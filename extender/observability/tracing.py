@@ -28,7 +28,7 @@ CLOSE_WITHIN_S = 3.0
 _PHASES = {State.SUBMITTING: "submit", State.WAITING: "wait", State.GRANTED: "bind"}
 """What begins with coming to a state."""
 
-_OVER = {State.REFUSED, State.GONE, State.RELEASING, State.LOST}
+_ENDED = {State.REFUSED, State.GONE, State.RELEASING, State.LOST}
 
 
 class TracingUnusable(Exception):
@@ -64,14 +64,14 @@ class Traces:
         entries = self._history(after.key).entries
         entry = entries[-1] if entries else None
         now = int(self._clock.wall() * 1e9)
-        asked = entry is not None and isinstance(entry.event, CandidatesChanged)
-        begins = before.state is State.ABSENT and (asked or after.state is State.SUBMITTING)
+        filtered = entry is not None and isinstance(entry.event, CandidatesChanged)
+        begins = before.state is State.ABSENT and (filtered or after.state is State.SUBMITTING)
         one = self._tries.get(after.key)
         if one is None and begins:
             one = self._tries[after.key] = self._begin(after, now)
         if one is None:
             return
-        if asked and entry is not None:
+        if filtered and entry is not None:
             self._filtered(one, after, entry, now)
         if after.state is not before.state:
             self._turned(one, after, entry.cause if entry is not None else "", now)
@@ -113,7 +113,7 @@ class Traces:
         elif p.state is State.BOUND:
             one.whole.set_attribute("k8s.node.name", ", ".join(sorted({m.node for m in p.members if m.node})))
             self._end(p.key, now, Status(StatusCode.OK))
-        elif p.state in _OVER or p.state is State.ABSENT:
+        elif p.state in _ENDED or p.state is State.ABSENT:
             self._end(p.key, now, Status(StatusCode.ERROR, f"{p.state}: {p.reason}"))
 
     def _part(self, one: _Try, name: str, now: int, attributes: dict[str, str | int]) -> Span:

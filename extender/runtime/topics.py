@@ -169,9 +169,9 @@ class JobEndSeen:
 
 @dataclass(frozen=True, slots=True)
 class JobStatesAnswered:
-    """Slurm returned which placeholder jobs lived at `asked_at`. `every`: the request covered all of them."""
+    """Slurm returned which placeholder jobs lived at `requested_at`. `every`: the request covered all of them."""
 
-    asked_at: float
+    requested_at: float
     living: Set[int]
     every: bool
 

@@ -52,7 +52,7 @@ async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = Fals
         frontend.io_context,
         cluster,
         parts=parts,
-        observe_request=metrics.slurm_asked,
+        observe_request=metrics.slurm_requested,
         observe_poll=metrics.polled,
         validate=validate,
     )

@@ -26,7 +26,7 @@ _log = structlog.get_logger(__name__)
 async def dry_running(frontend: HttpFrontend, cluster: str) -> AsyncIterator[Assembly]:
     """Run a dry run behind the listeners while inside: read the state, and log the requests that would be sent."""
     config, metrics, io_context = frontend.config, frontend.metrics, frontend.io_context
-    assembly = Assembly(config, io_context, cluster, parts=parts, observe_request=metrics.slurm_asked)
+    assembly = Assembly(config, io_context, cluster, parts=parts, observe_request=metrics.slurm_requested)
     dry_run = DryRun(
         assembly.informers.pods.all,
         assembly.informers.pods,

@@ -128,7 +128,7 @@ class Election:
         while True:
             pause = self._timing.retry * (0.5 if failed else self._rng.uniform(1.0, election.JITTER))
             pause = TICK_S if doubted else pause
-            await self._unless_over(min(pause, max(TICK_S, self._write_gate.left_s)))
+            await self._wait_while_held(min(pause, max(TICK_S, self._write_gate.left_s)))
             try:
                 await self._renew()
             except ApiError as error:
@@ -227,11 +227,11 @@ class Election:
             _log.warning("lease_unreachable", error=str(error))
         self.trouble = str(error)
 
-    async def _unless_over(self, seconds: float) -> None:
+    async def _wait_while_held(self, seconds: float) -> None:
         """Wait for so many seconds. Raises Deposed as soon as the right to write is over."""
         try:
             async with asyncio.timeout(seconds):
-                await self._write_gate.until_over()
+                await self._write_gate.wait_closed()
         except TimeoutError:
             pass
         if not self._write_gate.may_write():

@@ -44,8 +44,8 @@ class SlurmrestdForeignPods:
             description = describe_foreign_pod(order)
             what = "allocate" if order.immediate else "submit"
             async with timed(what, self._clock, self._observe):
-                ask = self._client.allocate if order.immediate else self._client.submit
-                return ForeignPodJobAnswer(ForeignPodJobResult.MADE, (await ask(description)).job_id)
+                create = self._client.allocate if order.immediate else self._client.submit
+                return ForeignPodJobAnswer(ForeignPodJobResult.MADE, (await create(description)).job_id)
         except SlurmError as error:
             return _failed(error)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from extender.domain.gangs.layout import shared_places
 from extender.domain.jobs.devices import Cores, Device
 from extender.domain.jobs.job import JobView
-from extender.domain.translation.gres import asked_gres
+from extender.domain.translation.gres import requested_gres
 from slurmclient import Gres, Infinite, Job, JobState, NodeAllocation
 
 
@@ -87,8 +87,8 @@ def task_places(job: Job) -> Mapping[str, int]:
     if not isinstance(job.memory_per_cpu_mb, int) or (job.tasks or 0) < 2 or not job.nodes:
         return {}
     cpus = {one.node: one.cpus // max(job.cpus_per_task or 1, 1) for one in job.allocations}
-    asked = asked_gres(job.tres_per_task)
-    counted = [(name, count) for name, count in asked.items() if count]
+    requested = requested_gres(job.tres_per_task)
+    counted = [(name, count) for name, count in requested.items() if count]
     room = {
         node: min([cpus.get(node, 1), *(_held(name, there) // count for name, count in counted if there)])
         for node, there in zip(job.nodes, _gres_by_node(job), strict=True)
@@ -96,8 +96,8 @@ def task_places(job: Job) -> Mapping[str, int]:
     return shared_places(job.nodes, job.tasks or 0, room)
 
 
-def _held(asked: str, there: tuple[Gres, ...]) -> int:
-    return sum(one.count for one in there if asked in (one.name, _name(one)))
+def _held(requested: str, there: tuple[Gres, ...]) -> int:
+    return sum(one.count for one in there if requested in (one.name, _name(one)))
 
 
 def _name(gres: Gres) -> str:

@@ -18,7 +18,7 @@ from simulator.event_log import node_subject
 from simulator.invariants.checker import READ_BEFORE_S, InvariantChecker
 from simulator.invariants.invariant import Invariant
 from simulator.kube.objects import Json
-from simulator.kube.pods import OVER
+from simulator.kube.pods import FINISHED_PHASES
 from simulator.kube.resources import NODES, PODS
 from simulator.kube.storage import ObjectKey
 from simulator.slurm.records import SimNode
@@ -118,7 +118,9 @@ class ExternalNodeChanges:
 
     def _pods_on(self, name: str) -> list[Json]:
         pods = self.cluster.kube.storage.of(PODS)
-        return [pod for pod in pods if pod["spec"].get("nodeName") == name and pod["status"]["phase"] not in OVER]
+        return [
+            pod for pod in pods if pod["spec"].get("nodeName") == name and pod["status"]["phase"] not in FINISHED_PHASES
+        ]
 
     def _deleted(self, node: SimNode) -> None:
         """Check the deletion of a Slurm node by a client."""

@@ -16,7 +16,7 @@ from simulator.cluster import SimCluster
 from simulator.event_log import EventLog, node_subject, pod_subject
 from simulator.kube.kubelet import RUN_FOR, STOP_FOR
 from simulator.kube.objects import Json
-from simulator.kube.pods import OVER
+from simulator.kube.pods import FINISHED_PHASES
 from simulator.kube.resources import NODES, PODS
 from simulator.kube.status_errors import StatusError
 from simulator.node_names import SLURMD_LABEL
@@ -37,21 +37,21 @@ def without_room(cluster: SimCluster, slurm_node: str) -> bool:
     node, holders = cluster.slurm.controller.nodes[slurm_node], cluster.slurm.controller.cluster.holders(slurm_node)
     marks = [decode_foreign_pod_mark(job.admin_comment) for job in holders if job.running]
     held = {mark.uid for mark in marks if mark is not None}
-    asked = [
+    requested = [
         pod_requests(read_pod(pod))
         for pod in foreign_pods(cluster)
         if cluster.names.slurm(pod["spec"]["nodeName"]) == slurm_node
-        and pod["status"]["phase"] not in OVER
+        and pod["status"]["phase"] not in FINISHED_PHASES
         and pod["metadata"]["uid"] not in held
     ]
-    cpus = sum(quantity.cpus_up(one.get(CPU, 0)) for one in asked)
+    cpus = sum(quantity.cpus_up(one.get(CPU, 0)) for one in requested)
     cpus += sum(job.cpus_per_node * job.times(slurm_node) for job in holders)
-    memory = sum(quantity.mebibytes_up(one.get(MEMORY, 0)) for one in asked)
+    memory = sum(quantity.mebibytes_up(one.get(MEMORY, 0)) for one in requested)
     each = ((job, node.memory_mb if job.memory_mb is None else job.memory_mb) for job in holders)
     memory += sum(amount * job.times(slurm_node) for job, amount in each)
     # A node that an Epilog holds takes no Pod.
     completing = any(slurm_node in job.completing_on for job in holders)
-    return bool(asked) and (completing or cpus > node.cpus or memory > node.memory_mb)
+    return bool(requested) and (completing or cpus > node.cpus or memory > node.memory_mb)
 
 
 @dataclass(slots=True)
@@ -128,12 +128,12 @@ class ForeignPodScheduler:
         has = node["status"]["allocatable"]
         cpus, bytes_ = quantity.parse(has["cpu"]), quantity.parse(has["memory"])
         for pod in self._on(node["metadata"]["name"]):
-            asked = pod_requests(read_pod(pod))
-            cpus -= asked.get(CPU, 0)
-            bytes_ -= asked.get(MEMORY, 0)
+            requested = pod_requests(read_pod(pod))
+            cpus -= requested.get(CPU, 0)
+            bytes_ -= requested.get(MEMORY, 0)
         return cpus, bytes_
 
     def _on(self, node: str) -> Iterator[Json]:
         for pod in self.cluster.kube.storage.of(PODS):
-            if pod["spec"].get("nodeName") == node and pod["status"]["phase"] not in OVER:
+            if pod["spec"].get("nodeName") == node and pod["status"]["phase"] not in FINISHED_PHASES:
                 yield pod

@@ -30,7 +30,7 @@ from simulator.kube import rbac
 from simulator.kube.kubelet import FAIL_AFTER, RUN_FOR, STOP_FOR
 from simulator.kube.kubelet_admission import exceeded_resources
 from simulator.kube.objects import Json, a_pod, owner_reference
-from simulator.kube.pods import OVER, pod_key
+from simulator.kube.pods import FINISHED_PHASES, pod_key
 from simulator.kube.resources import (
     COSCHEDULING_POD_GROUPS,
     JOBS,
@@ -192,7 +192,7 @@ class GangControllers:
         for pod in pods:
             if is_gated(pod) and self._may_open(gang, pods) and self.rng.random() < 0.1:
                 self._open_gate(pod)
-            elif pod["status"]["phase"] in OVER and self.rng.random() < 0.02:
+            elif pod["status"]["phase"] in FINISHED_PHASES and self.rng.random() < 0.02:
                 self._delete(pod)
 
     def _may_open(self, gang: Gang, pods: list[Json]) -> bool:
@@ -301,7 +301,7 @@ class GangControllers:
         if isinstance(found, Membership):
             tenant = TENANT if found.source in SHARED_NAMES else ()
             key = self.keys[pod["metadata"]["uid"]] = found.key(tenant)
-            if gang.is_taken_over:
+            if gang.keeps_allocation:
                 self.kept.add(key)
         self.event_log.add(f"created as member {index} of {gang.name}, generation {gang.attempt}", pod_subject(name))
 
@@ -395,7 +395,7 @@ def _key_of(owner: Json) -> ObjectKey:
 
 
 def _is_live(pod: Json) -> bool:
-    return "deletionTimestamp" not in pod["metadata"] and pod["status"]["phase"] not in OVER
+    return "deletionTimestamp" not in pod["metadata"] and pod["status"]["phase"] not in FINISHED_PHASES
 
 
 def is_gated(pod: Json) -> bool:

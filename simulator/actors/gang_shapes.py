@@ -89,7 +89,7 @@ class Gang:
         return GANG_LAYOUT in self.fields["annotations"]
 
     @property
-    def is_taken_over(self) -> bool:
+    def keeps_allocation(self) -> bool:
         """Return whether a new incarnation takes over the job of the one before."""
         return self.kind in RESTARTED and GANG_RESTART in self.fields["annotations"]
 

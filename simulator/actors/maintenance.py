@@ -83,14 +83,14 @@ class MaintenanceOperators:
             if node is None or not node.failing:  # recreated, or an older state is back
                 del self.checker.operators.failing[name]
                 continue
-            since = self.cluster.slurm.controller.drained_over.get(name, -1.0) - self._failed_at[name]
-            over = node.reason.startswith(DRAIN_PREFIX)
-            if over and 0.0 <= since <= READ_BEFORE_S:
+            since = self.cluster.slurm.controller.foreign_redrained_at.get(name, -1.0) - self._failed_at[name]
+            overwritten = node.reason.startswith(DRAIN_PREFIX)
+            if overwritten and 0.0 <= since <= READ_BEFORE_S:
                 self.checker.windows["a drain of the extender over one that came after its read of the node"] += 1
                 del self.checker.operators.failing[name]
                 continue
             text = f"{reason!r} became {node.reason!r}"
-            self.checker.hold(Invariant.FOREIGN_DRAINS, f"{name} failing", over, text, node_subject(name))
+            self.checker.hold(Invariant.FOREIGN_DRAINS, f"{name} failing", overwritten, text, node_subject(name))
 
     def _later(self, act: Callable[[], None]) -> None:
         def unless_healed() -> None:

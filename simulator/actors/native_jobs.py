@@ -75,8 +75,8 @@ class NativeJobUsers:
         began = job.start_time
         self.event_log.add("another user's job starts", job_subject(job.job_id), *map(node_subject, job.nodes))
 
-        def over() -> None:
+        def finish() -> None:
             if self.cluster.slurm.controller.job(job.job_id) is job and job.running and job.start_time == began:
                 self.cluster.slurm.controller.end(job.job_id, "COMPLETED")
 
-        self.cluster.slurm.controller.timers.after(self.rng.expovariate(1 / 120.0) + 1.0, over)
+        self.cluster.slurm.controller.timers.after(self.rng.expovariate(1 / 120.0) + 1.0, finish)

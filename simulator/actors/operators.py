@@ -143,7 +143,7 @@ class Operators:
         self.cluster.slurm.controller.drain(node, reason)
         self._later(node, self.drains, self._resume)
 
-    def take_over(self, node: str, reason: str) -> None:
+    def adopt_drain(self, node: str, reason: str) -> None:
         """Take over a drain that Slurm set, and resume the node after a time."""
         self.done[reason] += 1
         self.drains[node], self.drained_at[node] = reason, self.cluster.slurm.controller.timers.wall()

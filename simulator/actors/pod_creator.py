@@ -14,7 +14,7 @@ from simulator.cluster import SimCluster
 from simulator.event_log import EventLog, pod_subject
 from simulator.kube.kubelet import FAIL_AFTER, RUN_FOR, STOP_FOR
 from simulator.kube.objects import Json
-from simulator.kube.pods import OVER, pod_key
+from simulator.kube.pods import FINISHED_PHASES, pod_key
 from simulator.kube.resources import PODS
 from simulator.kube.status_errors import StatusError
 from simulator.kube.storage import WatchEvent
@@ -94,7 +94,7 @@ class PodCreator:
             pod = self.rng.choice(pods)
             name = pod["metadata"]["name"]
             if not pod["spec"].get("nodeName") and self.rng.random() < 0.5:
-                self._ask_for_something_else(name)
+                self._change_request(name)
             else:
                 grace = self.rng.choice([None, None, 0, 5, 60])
                 self.event_log.add(f"a user deletes it, grace {grace}", pod_subject(name))
@@ -146,12 +146,12 @@ class PodCreator:
         self.made += 1
         line.made += 1
         line.current = pod["metadata"]["uid"]
-        asked = {key.removeprefix(SETTING): value for key, value in line.fields["annotations"].items()}
+        requested = {key.removeprefix(SETTING): value for key, value in line.fields["annotations"].items()}
         self.event_log.add(
-            f"created, {line.fields['cpu']} CPUs, {line.fields['gpus']} GPUs, {asked}", pod_subject(name)
+            f"created, {line.fields['cpu']} CPUs, {line.fields['gpus']} GPUs, {requested}", pod_subject(name)
         )
 
-    def _ask_for_something_else(self, name: str) -> None:
+    def _change_request(self, name: str) -> None:
         partition = self.rng.choice(PARTITIONS[1:])
 
         def edit(pod: Json) -> None:
@@ -168,19 +168,19 @@ class PodCreator:
         line = self._lines.get((meta.get("labels") or {}).get("line", ""))
         if line is None or line.current != meta["uid"]:
             return
-        over, gone = pod["status"]["phase"] in OVER, event.type == "DELETED"
+        finished, gone = pod["status"]["phase"] in FINISHED_PHASES, event.type == "DELETED"
         failed = gone or pod["status"]["phase"] == "Failed"
         again = {
             OwnerKind.PLAIN: False,
             OwnerKind.TASK: failed,
-            OwnerKind.REPLICA: over or "deletionTimestamp" in meta,
+            OwnerKind.REPLICA: finished or "deletionTimestamp" in meta,
             OwnerKind.STATEFUL: gone,
         }[line.kind]
         loop = asyncio.get_running_loop()
         if again:
             line.current = ""
             loop.call_later(self.rng.uniform(0.01, 5.0), self._make, line)
-        if over and meta["uid"] not in self._finished:
+        if finished and meta["uid"] not in self._finished:
             self._finished.add(meta["uid"])
             loop.call_later(self.rng.uniform(5.0, 300.0), self._tidy, meta["name"], meta["uid"])
 

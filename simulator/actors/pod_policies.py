@@ -32,19 +32,19 @@ class PolicyVariant:
     """One text of the policy. `allows` returns whether it admits a Pod with these settings."""
 
     text: str
-    allows: Callable[[Mapping[str, str]], bool] = lambda _asked: True
+    allows: Callable[[Mapping[str, str]], bool] = lambda _requested: True
 
 
-def _small(asked: Mapping[str, str]) -> bool:
-    return asked.get("partition", "batch") == "batch"
+def _small(requested: Mapping[str, str]) -> bool:
+    return requested.get("partition", "batch") == "batch"
 
 
-def _scripted(asked: Mapping[str, str]) -> bool:
-    return asked.get("mode", "auto") in {"auto", "batch"}
+def _scripted(requested: Mapping[str, str]) -> bool:
+    return requested.get("mode", "auto") in {"auto", "batch"}
 
 
-def _short(asked: Mapping[str, str]) -> bool:
-    return int(asked.get("time-limit", "0")) <= 5
+def _short(requested: Mapping[str, str]) -> bool:
+    return int(requested.get("time-limit", "0")) <= 5
 
 
 OPEN = PolicyVariant("rules: []\n")
@@ -58,7 +58,7 @@ VARIANTS = (
         _scripted,
     ),
     PolicyVariant("rules: [{name: short, allow: {timeLimitMinutes: {atMost: 5}}}]\n", _short),
-    PolicyVariant("rules: [{name: none, allow: {partition: [], mode: []}}]\n", lambda _asked: False),
+    PolicyVariant("rules: [{name: none, allow: {partition: [], mode: []}}]\n", lambda _requested: False),
 )
 BROKEN = ("rules: {\n", "rules: [{name: 5}]\n", "rules: [{name: all, defaults: {qos: 'a b'}}]\n", None)
 """Invalid policies; `None`: the file is missing."""
@@ -145,8 +145,8 @@ class PolicyEditor:
         if p is None or pod["spec"].get("nodeName") or "deletionTimestamp" in meta:
             return
         settings = meta.get("annotations") or {}
-        asked = {key.removeprefix(SETTING): value for key, value in settings.items() if key.startswith(SETTING)}
-        allowed, about, key = self._last.allows(asked), pod_subject(meta["name"]), f"{meta['uid']} {self._since}"
+        requested = {key.removeprefix(SETTING): value for key, value in settings.items() if key.startswith(SETTING)}
+        allowed, about, key = self._last.allows(requested), pod_subject(meta["name"]), f"{meta['uid']} {self._since}"
         job = waiting.get(p.key)
         text = f"job {job} waits for it, which the policy does not allow"
         self.checker.hold(Invariant.POLICY, f"{key} has", not allowed and job is not None, text, about)

@@ -32,11 +32,11 @@ def _of(rng: random.Random, node: SimNode) -> Mapping[str, str]:
 
 def demands(rng: random.Random) -> dict[str, Any]:
     """Draw further requests of a Pod, as arguments of `objects.a_pod`, which Slurm does not count."""
-    asked: dict[str, str] = {}
+    requested: dict[str, str] = {}
     if rng.random() < 0.4:
-        asked["ephemeral-storage"] = rng.choice(["500M", "10Gi", "30G"])
+        requested["ephemeral-storage"] = rng.choice(["500M", "10Gi", "30G"])
     if rng.random() < 0.3:
-        asked["hugepages-2Mi"] = rng.choice(["64Mi", "200Mi"])
+        requested["hugepages-2Mi"] = rng.choice(["64Mi", "200Mi"])
     more: dict[str, Any] = {}
     if rng.random() < 0.2:
         init = {"requests": {"cpu": rng.choice(["100m", "3"]), "memory": "2Gi"}}
@@ -47,4 +47,4 @@ def demands(rng: random.Random) -> dict[str, Any]:
         more["initContainers"] = [sidecar, *more.get("initContainers", [])]
     if rng.random() < 0.1:
         more["overhead"] = {"cpu": "250m", "memory": "120Mi"}
-    return {"more": asked, "spec_more": more}
+    return {"more": requested, "spec_more": more}

@@ -60,7 +60,7 @@ class Epilogs:
             case "fails" if not self.stopped and rng.random() < FAILS:
                 operators.event_log.add("its Epilog fails", node_subject(node), job_subject(job.job_id))
                 if not operators.cluster.slurm.controller.nodes[node].drained:
-                    operators.take_over(node, EPILOG_ERROR)
+                    operators.adopt_drain(node, EPILOG_ERROR)
                 return 1
         return 0
 

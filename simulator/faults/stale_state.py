@@ -22,13 +22,13 @@ def stale(source: FaultSource) -> None:
         caches.stand_still(lambda: rng.random() < share)
         compacted = rng.random() < 0.5
 
-        def ask_again() -> None:
+        def relist() -> None:
             """Close all watches: clients list again, and may reach the stopped cache."""
             if compacted:
                 cluster.kube.storage.forget_history()
             cluster.api.drop_watches()
 
-        cluster.slurm.controller.timers.after(rng.uniform(0.0, seconds), ask_again)
+        cluster.slurm.controller.timers.after(rng.uniform(0.0, seconds), relist)
         what = "a cache stands still, " + ("compacted" if compacted else "watches closed")
     else:
         disorder = rng.choice(list(WatchDisorder))

@@ -26,7 +26,7 @@ from simulator.invariants.node_sharing import NodeSharingChecks
 from simulator.invariants.records import JobEnd, job_id_of, occupies_node, workload_of
 from simulator.kube.kubelet import LEASE_S
 from simulator.kube.objects import Json
-from simulator.kube.pods import OVER
+from simulator.kube.pods import FINISHED_PHASES
 from simulator.kube.resources import PODS
 from simulator.kube.storage import WatchEvent
 from simulator.quiescence import QuiescenceTracker
@@ -176,7 +176,7 @@ class InvariantChecker:
         self._created.setdefault(uid, now)
         ending = "deletionTimestamp" in meta or event.type == "DELETED"
         if ending and before is not None and "deletionTimestamp" not in before["metadata"]:
-            self.fates[pod["status"]["phase"] if pod["status"]["phase"] in OVER else "deleted"] += 1
+            self.fates[pod["status"]["phase"] if pod["status"]["phase"] in FINISHED_PHASES else "deleted"] += 1
             self._endings.check_deletion(before)
         if before is not None and not before["spec"].get("nodeName") and pod["spec"].get("nodeName"):
             self.waits.append(now - self._created[uid])
@@ -195,7 +195,7 @@ class InvariantChecker:
             and old != job_id_of(pod)
         ):
             self._endings.check_second_grant(pod, old)
-        if pod["status"]["phase"] in OVER:
+        if pod["status"]["phase"] in FINISHED_PHASES:
             self.stopped_pods.add(uid)
         if event.type == "DELETED":
             self.event_log.add("gone", pod_subject(name))
@@ -208,12 +208,12 @@ class InvariantChecker:
         pod, uid = event.object, event.object["metadata"]["uid"]
         if not pod["spec"].get("nodeName"):
             return
-        over = pod["status"]["phase"] in OVER or event.type == "DELETED"
-        if not over and uid in self._left:
+        finished = pod["status"]["phase"] in FINISHED_PHASES or event.type == "DELETED"
+        if not finished and uid in self._left:
             self.returned.add(uid)
-        if uid not in self.arrivals or (not over and uid in self._left):
+        if uid not in self.arrivals or (not finished and uid in self._left):
             self.arrivals[uid] = asyncio.get_running_loop().time()
-        (self._left.add if over else self._left.discard)(uid)
+        (self._left.add if finished else self._left.discard)(uid)
 
     # Every few seconds.
 
@@ -234,7 +234,7 @@ class InvariantChecker:
             why, more_s = self._why_stuck(pod, jobs), self._kept_slots_s(uid)
             self.hold(Invariant.PROGRESS, uid, self._stuck(pod, jobs), why, *subjects, more_s=more_s)
         for uid, jobs in live.items():
-            lonely = all(pod["status"]["phase"] in OVER for pod in self.pods_of(uid))
+            lonely = all(pod["status"]["phase"] in FINISHED_PHASES for pod in self.pods_of(uid))
             subjects = tuple(job_subject(job.job_id) for job in jobs)
             self.hold(Invariant.NO_ORPHAN, uid, lonely, f"workload {uid} has no Pod", *subjects)
             proven = lonely and self._deletion_is_proven(jobs)
@@ -296,7 +296,7 @@ class InvariantChecker:
     def _drained_at_once(self, node: str) -> bool:
         """Return whether a drain came between a read of the node and the extender's drain, which overwrites it."""
         since = self.operators.drained_at.get(node, 0.0)
-        return 0.0 <= self.cluster.slurm.controller.drained_over.get(node, -1.0) - since <= READ_BEFORE_S
+        return 0.0 <= self.cluster.slurm.controller.foreign_redrained_at.get(node, -1.0) - since <= READ_BEFORE_S
 
     def hold(self, invariant: Invariant, key: str, wrong: bool, text: str, *subjects: str, more_s: float = 0.0) -> None:
         """Record a violation if the invariant was wrong for more than its bound of undisturbed seconds."""

@@ -11,7 +11,7 @@ from simulator.event_log import job_subject, node_subject, pod_subject
 from simulator.invariants.checker import InvariantChecker
 from simulator.invariants.invariant import Invariant
 from simulator.kube.objects import Json
-from simulator.kube.pods import OVER
+from simulator.kube.pods import FINISHED_PHASES
 from simulator.slurm.records import SimJob
 
 
@@ -33,7 +33,7 @@ class ForeignPodInvariants:
         """Check that each foreign Pod has a job or that its node takes no jobs."""
         if self.cluster.slurm.controller.release.knows_external:
             for pod in foreign_pods(self.cluster):
-                if pod["status"]["phase"] not in OVER:
+                if pod["status"]["phase"] not in FINISHED_PHASES:
                     self._check_one(pod)
 
     def _check_one(self, pod: Json) -> None:
@@ -48,18 +48,18 @@ class ForeignPodInvariants:
         mark = decode_foreign_pod_mark(job.admin_comment)
         if mark is None:
             return
-        asks = self.cluster.slurm.controller.in_client_request
+        by_client = self.cluster.slurm.controller.in_client_request
         about = job_subject(job.job_id), node_subject(mark.node), pod_subject(mark.pod.partition("/")[2])
-        by = " by a client" if asks else ""
+        by = " by a client" if by_client else ""
         self.checker.event_log.add(f"what is held for a Pod of others: {what}{by}, {job.state} {job.reason}", *about)
         if what in {"started", "resumed"}:
             self._holds.add(job.job_id)
         elif what in {"suspended", "requeued"}:
             self._holds.discard(job.job_id)
-        if what != "ended" or not asks or job.job_id not in self._holds:
+        if what != "ended" or not by_client or job.job_id not in self._holds:
             return
         self.checker.checked[Invariant.TRUTH] += 1
-        there = [pod for pod in foreign_pods(self.cluster) if pod["status"]["phase"] not in OVER]
+        there = [pod for pod in foreign_pods(self.cluster) if pod["status"]["phase"] not in FINISHED_PHASES]
         if any(pod["metadata"]["uid"] == mark.uid for pod in there) and not self._is_held(mark.uid, mark.node):
             self.checker.violate(Invariant.TRUTH, "what is held for it was given up while it runs", *about)
 

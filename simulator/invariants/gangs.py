@@ -16,7 +16,7 @@ from simulator.invariants.invariant import Invariant
 from simulator.invariants.records import job_id_of, occupies_node, workload_of
 from simulator.kube.kubelet_admission import exceeded_resources
 from simulator.kube.objects import Json
-from simulator.kube.pods import OVER
+from simulator.kube.pods import FINISHED_PHASES
 from simulator.kube.resources import PODS
 from simulator.kube.storage import WatchEvent
 from simulator.slurm.records import SimJob
@@ -144,7 +144,7 @@ class GangInvariants:
         """Expect all members of a new incarnation to be bound to the job of the one before, once one of them is."""
         gang, number = self.controllers.gang_of(pod), job_id_of(pod)
         grant, there = self._grants.get(number), {one["metadata"]["uid"]: one for one in self.checker.pods_of(key)}
-        if gang is None or not gang.is_taken_over or grant is None:
+        if gang is None or not gang.keeps_allocation or grant is None:
             return
         if any(uid in there and _is_live(there[uid]) for uid in grant.members):
             return
@@ -209,4 +209,4 @@ class GangInvariants:
 
 
 def _is_live(pod: Json) -> bool:
-    return "deletionTimestamp" not in pod["metadata"] and pod["status"]["phase"] not in OVER
+    return "deletionTimestamp" not in pod["metadata"] and pod["status"]["phase"] not in FINISHED_PHASES

@@ -79,8 +79,8 @@ class NodeSharingChecks:
                     f"{what} starts beside Pod {name}, {cause}", pod_subject(name), node_subject(node)
                 )
             else:
-                over = f"was {ended.state if ended else 'gone'} {now - since:.1f} s ago"
-                text = f"{what} starts while Pod {name} is there, whose job {job_id_of(pod)} {over}"
+                job_end = f"was {ended.state if ended else 'gone'} {now - since:.1f} s ago"
+                text = f"{what} starts while Pod {name} is there, whose job {job_id_of(pod)} {job_end}"
                 self.checker.violate(
                     Invariant.FENCE, text, pod_subject(name), node_subject(node), job_subject(job_id_of(pod))
                 )
@@ -141,7 +141,7 @@ class NodeSharingChecks:
             for other in self.checker.cluster.kube.storage.of(PODS)
             if other["spec"].get("nodeName") == name and occupies_node(other)
         ]
-        if node is None or not (over := exceeded_resources(node, there)):
+        if node is None or not (exceeded := exceeded_resources(node, there)):
             return
         known = [
             other
@@ -152,7 +152,7 @@ class NodeSharingChecks:
         ]
         subjects = pod_subject(pod["metadata"]["name"]), node_subject(self.checker.slurm_node_of(pod))
         if exceeded_resources(node, known):
-            self.checker.violate(Invariant.ROOM, "; ".join(over), *subjects)
+            self.checker.violate(Invariant.ROOM, "; ".join(exceeded), *subjects)
         else:
             self.checker.windows["on a node to which others just came"] += 1
-            self.checker.event_log.add(f"more than the node has, others just came: {'; '.join(over)}", *subjects)
+            self.checker.event_log.add(f"more than the node has, others just came: {'; '.join(exceeded)}", *subjects)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from extender.domain.jobs.identity import decode_mark
 from extender.domain.wellknown import JOB_ID
 from simulator.kube.objects import Json
-from simulator.kube.pods import OVER
+from simulator.kube.pods import FINISHED_PHASES
 from simulator.slurm.records import SimJob
 
 
@@ -35,4 +35,4 @@ def job_id_of(pod: Json) -> int:
 
 def occupies_node(pod: Json) -> bool:
     """Return whether a Pod is bound and its containers may run."""
-    return bool(pod["spec"].get("nodeName")) and pod["status"]["phase"] not in OVER
+    return bool(pod["spec"].get("nodeName")) and pod["status"]["phase"] not in FINISHED_PHASES

@@ -141,20 +141,22 @@ class ApiServerApp:
         first, continues = self._begin(request, target, concerns, queue)
         moves = asyncio.create_task(continues, name="cache moves")
         stop_listening = server.storage.listen(lambda each: queue.put_nowait(each) if concerns(each) else None)
-        over = loop.time() + float(request.query.get("timeoutSeconds") or 1800)
+        deadline = loop.time() + float(request.query.get("timeoutSeconds") or 1800)
         begun = int(request.query.get("resourceVersion") or 0)
         bookmarks = request.query.get("allowWatchBookmarks") in {"1", "true"}
         dropping = asyncio.create_task(self._dropping.wait(), name="watch dropped")
-        next_bookmark = _next_bookmark(loop.time(), over)
+        next_bookmark = _next_bookmark(loop.time(), deadline)
         self.watches += 1
         self.watched.set()
         try:
             await _start(send, 200)
             await _send_body(send, first, more=True)
-            await asyncio.wait([moves, gone, dropping], timeout=over - loop.time(), return_when=asyncio.FIRST_COMPLETED)
-            while loop.time() < over and not gone.done() and not dropping.done():
+            await asyncio.wait(
+                [moves, gone, dropping], timeout=deadline - loop.time(), return_when=asyncio.FIRST_COMPLETED
+            )
+            while loop.time() < deadline and not gone.done() and not dropping.done():
                 coming = asyncio.create_task(queue.get(), name="next change")
-                until = min(over, next_bookmark) if bookmarks else over
+                until = min(deadline, next_bookmark) if bookmarks else deadline
                 try:
                     await asyncio.wait(
                         [coming, gone, dropping],
@@ -180,7 +182,7 @@ class ApiServerApp:
                     if server.storage.latest(target.resource) > begun:
                         bookmark = _bookmark(target.resource, server.storage.latest(target.resource))
                         await _send_body(send, bookmark, more=True)
-                    next_bookmark = _next_bookmark(loop.time(), over)
+                    next_bookmark = _next_bookmark(loop.time(), deadline)
             await _send_body(send, b"", more=False)
         finally:
             self.watches -= 1
@@ -237,8 +239,8 @@ def _error(status: Json) -> bytes:
     return watch_line("ERROR", status)
 
 
-def _next_bookmark(now: float, over: float) -> float:
-    coming = min(now + BOOKMARK_EVERY_S, over - LAST_BOOKMARK_S)
+def _next_bookmark(now: float, deadline: float) -> float:
+    coming = min(now + BOOKMARK_EVERY_S, deadline - LAST_BOOKMARK_S)
     return coming if coming > now else math.inf
 
 

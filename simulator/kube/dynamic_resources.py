@@ -23,7 +23,7 @@ OF_CLASS = "deviceclass.resource.kubernetes.io/"
 CPU_DRIVER, CPU_DEVICE = "dra.cpu", "cpudevmachine"
 """dra-driver-cpu, and its one device of a Node."""
 
-OVER = {"Succeeded", "Failed"}
+FINISHED_PHASES = {"Succeeded", "Failed"}
 
 DeviceKey = tuple[str, str, str]
 """Driver, pool and name of a device."""
@@ -237,7 +237,7 @@ class DynamicResources:
     def _follow(self, event: WatchEvent) -> None:
         """Do what follows from a change of a Pod, once all have been notified of it."""
         pod, meta = event.object, event.object["metadata"]
-        if event.type == "DELETED" or pod["status"]["phase"] in OVER:
+        if event.type == "DELETED" or pod["status"]["phase"] in FINISHED_PHASES:
             self._forget(pod, deleted=event.type == "DELETED")
             return
         if pod["spec"].get("nodeName"):

@@ -202,7 +202,7 @@ class Kubelets:
     def _finish(self, key: ObjectKey, uid: str, exit_code: int) -> None:
         """Report that the containers have ended, then forget the Pod, as kubelet does with a delete of no grace."""
         pod = self._server.storage.get(key)
-        if pod is not None and pod["metadata"]["uid"] == uid and pod["status"]["phase"] not in pods.OVER:
+        if pod is not None and pod["metadata"]["uid"] == uid and pod["status"]["phase"] not in pods.FINISHED_PHASES:
             self._change(key, uid, lambda one: self._end(one, "Failed", exit_code))
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
         with suppress(StatusError):

@@ -26,14 +26,14 @@ FOR_THE_WHOLE_POD = ("cpu", "memory", "hugepages-")
 def exceeded_resources(node: Json, pods: Iterable[Json]) -> list[str]:
     """Return the resources of which these Pods together request more than is allocatable; `pods` is their number."""
     there = list(pods)
-    asked: dict[str, int] = {"pods": len(there)}
+    totals: dict[str, int] = {"pods": len(there)}
     for pod in there:
         for name, amount in requested(pod).items():
             # kubelet keeps thousandths of CPUs and whole units of all else, rounded up for each Pod.
-            asked[name] = asked.get(name, 0) + ceil(amount * 1000 if name == "cpu" else amount)
+            totals[name] = totals.get(name, 0) + ceil(amount * 1000 if name == "cpu" else amount)
     has = {name: quantity(text) for name, text in node["status"]["allocatable"].items()}
     exceeded = []
-    for name, total in sorted(asked.items()):
+    for name, total in sorted(totals.items()):
         most = has.get(name, Fraction(0)) * (1000 if name == "cpu" else 1)
         if total > most:
             exceeded.append(f"{name}: {total} of {most}")
@@ -72,8 +72,8 @@ def quantity(text: str) -> Fraction:
 
 def _of_container(container: Json) -> dict[str, Fraction]:
     resources: dict[str, Any] = container.get("resources") or {}
-    asked = (resources.get("limits") or {}) | (resources.get("requests") or {})
-    return {name: quantity(text) for name, text in asked.items()}
+    amounts = (resources.get("limits") or {}) | (resources.get("requests") or {})
+    return {name: quantity(text) for name, text in amounts.items()}
 
 
 def _sum(one: dict[str, Fraction], other: dict[str, Fraction]) -> dict[str, Fraction]:

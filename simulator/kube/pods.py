@@ -14,7 +14,7 @@ from simulator.kube.status_errors import StatusError, bad_request, conflict, inv
 from simulator.kube.storage import ObjectKey, Storage
 
 DEFAULT_GRACE_S = 30
-OVER = {"Succeeded", "Failed"}
+FINISHED_PHASES = {"Succeeded", "Failed"}
 
 
 def admit_pod(pod: Json, now: float) -> None:
@@ -121,19 +121,19 @@ def delete_pod(storage: Storage, key: ObjectKey, options: Json, now: float) -> J
         raise not_found("pods", key.name)
     check_uid(pod, options)
     ending = deepcopy(pod)
-    meta, asked = ending["metadata"], options.get("gracePeriodSeconds")
+    meta, requested = ending["metadata"], options.get("gracePeriodSeconds")
     if "deletionTimestamp" not in meta:
-        grace = pod["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE_S) if asked is None else asked
-        if not pod["spec"].get("nodeName") or pod["status"]["phase"] in OVER:
+        grace = pod["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE_S) if requested is None else requested
+        if not pod["spec"].get("nodeName") or pod["status"]["phase"] in FINISHED_PHASES:
             grace = 0  # No kubelet has anything to stop.
         until = now + grace
     elif meta["deletionGracePeriodSeconds"] == 0:
         grace, until = 0, parse_timestamp(meta["deletionTimestamp"])
-    elif asked is None or asked >= meta["deletionGracePeriodSeconds"]:
+    elif requested is None or requested >= meta["deletionGracePeriodSeconds"]:
         return pod  # A grace can only be shortened.
     else:
-        until = parse_timestamp(meta["deletionTimestamp"]) - meta["deletionGracePeriodSeconds"] + asked
-        grace = asked if until >= now or asked == 0 else 1
+        until = parse_timestamp(meta["deletionTimestamp"]) - meta["deletionGracePeriodSeconds"] + requested
+        grace = requested if until >= now or requested == 0 else 1
         until = max(until, now)
     meta |= {"deletionTimestamp": timestamp(until), "deletionGracePeriodSeconds": grace}
     ending = storage.put(key, ending)

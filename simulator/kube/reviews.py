@@ -30,10 +30,10 @@ def answer_review(server: FakeApiServer, request: ApiRequest) -> tuple[int, Json
     return 201, {**request.body, "status": {"allowed": rights is None or _allowed(rights, spec["resourceAttributes"])}}
 
 
-def _allowed(rights: Rbac, asked: Json) -> bool:
-    resource = "/".join(filter(None, (asked["resource"], asked.get("subresource"))))
-    permission = Permission(asked["verb"], asked.get("group", ""), resource)
-    return rights.allows(permission, asked.get("namespace", ""), asked.get("name", ""))
+def _allowed(rights: Rbac, attributes: Json) -> bool:
+    resource = "/".join(filter(None, (attributes["resource"], attributes.get("subresource"))))
+    permission = Permission(attributes["verb"], attributes.get("group", ""), resource)
+    return rights.allows(permission, attributes.get("namespace", ""), attributes.get("name", ""))
 
 
 def _who(rights: Rbac | None) -> str:

@@ -307,11 +307,11 @@ class SimScheduler:
 
     async def _call(self, verb: str, body: Mapping[str, Any]) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
-        asked = loop.time()
+        began = loop.time()
         try:
             response = await self._client.post(f"{self._url}/{verb}", json=body)
         finally:
-            self.status.slowest_s = max(self.status.slowest_s, loop.time() - asked)
+            self.status.slowest_s = max(self.status.slowest_s, loop.time() - began)
         if response.status_code != 200:
             raise ExtenderCallFailed(
                 f"failed {verb} with extender at URL {self._url}/{verb}, code {response.status_code}"

@@ -77,12 +77,12 @@ def error(code: int, text: str, source: str) -> Json:
     return {"description": text, "error_number": code, "error": text, "source": source}
 
 
-def _diag(asked: RestCall) -> RestReply:
+def _diag(call: RestCall) -> RestReply:
     return RestReply({"statistics": {"server_thread_count": 1, "jobs_pending": 0}})
 
 
-def _conf(asked: RestCall) -> RestReply:
-    config = asked.controller.config
+def _conf(call: RestCall) -> RestReply:
+    config = call.controller.config
     return RestReply(
         {
             "slurm_conf": {
@@ -95,14 +95,14 @@ def _conf(asked: RestCall) -> RestReply:
 
 
 def _none_of(noun: str) -> Handler:
-    return lambda asked: _listed(asked, noun, [])
+    return lambda call: _listed(call, noun, [])
 
 
-def _submit(asked: RestCall) -> RestReply:
-    job = _read_job(asked, allocation=False)
-    warnings = asked.controller.submit(job)
+def _submit(call: RestCall) -> RestReply:
+    job = _read_job(call, allocation=False)
+    warnings = call.controller.submit(job)
     return _made(
-        asked,
+        call,
         job,
         tuple(
             {"description": f"{prefix}{TEXTS[code]}", "source": source}
@@ -112,81 +112,81 @@ def _submit(asked: RestCall) -> RestReply:
     )
 
 
-def _allocate(asked: RestCall) -> RestReply:
-    job = _read_job(asked, allocation=True)
-    if not asked.content["job"].get("immediate"):
+def _allocate(call: RestCall) -> RestReply:
+    job = _read_job(call, allocation=True)
+    if not call.content["job"].get("immediate"):
         raise SlurmRefusal(-1, text="a blocking allocation is not simulated: no client should request one")
-    asked.controller.allocate(job)
-    return _made(asked, job)
+    call.controller.allocate(job)
+    return _made(call, job)
 
 
-def _read_job(asked: RestCall, *, allocation: bool) -> SimJob:
-    raw = asked.content.get("job")
+def _read_job(call: RestCall, *, allocation: bool) -> SimJob:
+    raw = call.content.get("job")
     if not isinstance(raw, dict):
         raise SlurmRefusal(9000, status=422)
     context = SubmitContext(
-        release=asked.controller.release,
-        version=asked.version,
-        now=asked.controller.timers.wall(),
-        caller=(asked.caller, *USERS[asked.caller]),
+        release=call.controller.release,
+        version=call.version,
+        now=call.controller.timers.wall(),
+        caller=(call.caller, *USERS[call.caller]),
         allocation=allocation,
-        nodes=asked.controller.nodes,
-        partitions=asked.controller.partitions,
+        nodes=call.controller.nodes,
+        partitions=call.controller.partitions,
     )
     return parse_job(raw, context)
 
 
-def _made(asked: RestCall, job: SimJob, warnings: tuple[Json, ...] = ()) -> RestReply:
+def _made(call: RestCall, job: SimJob, warnings: tuple[Json, ...] = ()) -> RestReply:
     payload: Json = {"job_id": job.job_id, "step_id": "batch", "job_submit_user_msg": ""}
-    if asked.version <= 41:
+    if call.version <= 41:
         payload["result"] = {"job_id": job.job_id, "error_code": 0, "error": "No error"}
-    flags = asked.content["job"].get("flags") or ()
-    if "EXTERNAL_JOB" in flags and asked.version < 43:
+    flags = call.content["job"].get("flags") or ()
+    if "EXTERNAL_JOB" in flags and call.version < 43:
         # Slurm makes the job without the flag that it does not know, and answers with an error beside the job's id.
         unknown = error(9207, 'Unknown flag "EXTERNAL_JOB"', "#/job/flags[0]/")
         raise SlurmRefusal(9207, unknown["source"], text=unknown["description"], status=500, beside=payload)
     return RestReply(payload, warnings)
 
 
-def _job(asked: RestCall) -> RestReply:
-    job = asked.controller.job(_id(asked.argument))
+def _job(call: RestCall) -> RestReply:
+    job = call.controller.job(_id(call.argument))
     if job is None:
         raise SlurmRefusal(2017, "_handle_job_get", status=404, beside={"jobs": []})
-    return _listed(asked, "jobs", [show_job(job, asked.controller, asked.version)])
+    return _listed(call, "jobs", [show_job(job, call.controller, call.version)])
 
 
-def _update_job(asked: RestCall) -> RestReply:
-    job = asked.controller.job(_id(asked.argument))
+def _update_job(call: RestCall) -> RestReply:
+    job = call.controller.job(_id(call.argument))
     if job is None:
         raise SlurmRefusal(2017, "slurm_update_job2()", status=404)
-    if asked.caller not in OPERATORS:
-        if job.user_id != USERS[asked.caller][0]:
+    if call.caller not in OPERATORS:
+        if job.user_id != USERS[call.caller][0]:
             raise SlurmRefusal(2010, "slurm_update_job2()")
-        if "admin_comment" in asked.content:
+        if "admin_comment" in call.content:
             raise SlurmRefusal(2002, "slurm_update_job2()")
-    update_job(job, asked.content, asked.controller.nodes, asked.controller.partitions)
-    if job.running and (kept := node_names(asked.content.get("required_nodes"), asked.controller.nodes)):
-        asked.controller.shrink(job.job_id, kept)
-    asked.controller.changed()
+    update_job(job, call.content, call.controller.nodes, call.controller.partitions)
+    if job.running and (kept := node_names(call.content.get("required_nodes"), call.controller.nodes)):
+        call.controller.shrink(job.job_id, kept)
+    call.controller.changed()
     return RestReply({"results": None})
 
 
-def _states(asked: RestCall) -> RestReply:
-    wanted = asked.query.get("job_id")
-    jobs = [job for job in asked.controller.known_jobs() if not wanted or str(job.job_id) in wanted]
+def _states(call: RestCall) -> RestReply:
+    wanted = call.query.get("job_id")
+    jobs = [job for job in call.controller.known_jobs() if not wanted or str(job.job_id) in wanted]
     return RestReply({"jobs": [{"job_id": str(job.job_id), "state": job.words} for job in jobs]})
 
 
-def _kill(asked: RestCall) -> RestReply:
+def _kill(call: RestCall) -> RestReply:
     """Serve a kill by id and by name; with signal 0 a probe that ends nothing. Failures alone unless VERBOSE."""
-    body = asked.content
+    body = call.content
     ids = [int(one) for one in body.get("jobs") or ()]
     if name := body.get("job_name"):
-        ids += [job.job_id for job in asked.controller.known_jobs() if job.name == name and not job.ended]
+        ids += [job.job_id for job in call.controller.known_jobs() if job.name == name and not job.ended]
     elif not ids:
         raise SlurmRefusal(2173, "slurm_kill_jobs()", beside={"status": []})
     signal, flags = str(body.get("signal", "KILL")), body.get("flags") or ()
-    codes = [(job_id, _kill_one(asked.controller, job_id, signal, script="BATCH_JOB" in flags)) for job_id in ids]
+    codes = [(job_id, _kill_one(call.controller, job_id, signal, script="BATCH_JOB" in flags)) for job_id in ids]
     verbose = "VERBOSE" in flags
     return RestReply({"status": [_status(job_id, code) for job_id, code in codes if code or verbose]})
 
@@ -203,7 +203,7 @@ def _kill_one(controller: Slurmctld, job_id: int, signal: str, script: bool) -> 
     if script and job.script is None:
         return 2009
     if not script:
-        controller.ask_nodes(job)
+        controller.message_nodes(job)
     else:
         controller.signal_script(job_id, signal)
     return 0
@@ -219,39 +219,39 @@ def _status(job_id: int, code: int) -> Json:
     }
 
 
-def _nodes(asked: RestCall) -> RestReply:
-    nodes = asked.controller.nodes.values()
-    return _listed(asked, "nodes", [show_node(node, asked.controller, asked.version) for node in nodes])
+def _nodes(call: RestCall) -> RestReply:
+    nodes = call.controller.nodes.values()
+    return _listed(call, "nodes", [show_node(node, call.controller, call.version) for node in nodes])
 
 
-def _node(asked: RestCall) -> RestReply:
-    node = asked.controller.nodes.get(asked.argument)
+def _node(call: RestCall) -> RestReply:
+    node = call.controller.nodes.get(call.argument)
     if node is None:  # HTTP 200 with an error numbered 0 is how every release says so
         return RestReply({}, errors=(error(0, "No error", "_dump_nodes"),))
-    return _listed(asked, "nodes", [show_node(node, asked.controller, asked.version)])
+    return _listed(call, "nodes", [show_node(node, call.controller, call.version)])
 
 
-def _update_node(asked: RestCall) -> RestReply:
-    return _set_nodes(asked, [asked.argument])
+def _update_node(call: RestCall) -> RestReply:
+    return _set_nodes(call, [call.argument])
 
 
-def _update_nodes(asked: RestCall) -> RestReply:
-    return _set_nodes(asked, list(asked.content.get("name") or []))
+def _update_nodes(call: RestCall) -> RestReply:
+    return _set_nodes(call, list(call.content.get("name") or []))
 
 
-def _set_nodes(asked: RestCall, names: list[str]) -> RestReply:
-    if asked.caller not in OPERATORS:
+def _set_nodes(call: RestCall, names: list[str]) -> RestReply:
+    if call.caller not in OPERATORS:
         raise SlurmRefusal(2010, "_update_node")
     try:
-        node_names(names, asked.controller.nodes)
+        node_names(names, call.controller.nodes)
     except SlurmRefusal as refusal:
         refusal.source = "_update_node"
         raise
-    words = asked.content.get("state") or []
+    words = call.content.get("state") or []
     for name in names:
-        edit_node(asked.controller.nodes[name], asked.content, asked.version)
+        edit_node(call.controller.nodes[name], call.content, call.version)
         for word in [words] if isinstance(words, str) else words:
-            _set_node(asked.controller, name, word, str(asked.content.get("reason") or ""))
+            _set_node(call.controller, name, word, str(call.content.get("reason") or ""))
     return RestReply()
 
 
@@ -273,29 +273,29 @@ def _set_node(controller: Slurmctld, name: str, word: str, reason: str) -> None:
             raise SlurmRefusal(2028, "_update_node")
 
 
-def _new_node(asked: RestCall) -> RestReply:
-    if asked.caller not in OPERATORS:
+def _new_node(call: RestCall) -> RestReply:
+    if call.caller not in OPERATORS:
         raise SlurmRefusal(2010, "slurm_create_node")
-    node = read_new_node(str(asked.content.get("node_conf") or ""), asked.controller)
-    asked.controller.nodes[node.name] = node
-    asked.controller.changed()
+    node = read_new_node(str(call.content.get("node_conf") or ""), call.controller)
+    call.controller.nodes[node.name] = node
+    call.controller.changed()
     return RestReply()
 
 
-def _delete_node(asked: RestCall) -> RestReply:
-    if asked.caller not in OPERATORS:
+def _delete_node(call: RestCall) -> RestReply:
+    if call.caller not in OPERATORS:
         raise SlurmRefusal(2010, "slurm_delete_node")
-    delete_node(asked.argument, asked.controller)
+    delete_node(call.argument, call.controller)
     return RestReply()
 
 
-def _partitions(asked: RestCall) -> RestReply:
-    partitions = asked.controller.partitions.values()
-    return _listed(asked, "partitions", [show_partition(one, asked.controller, asked.version) for one in partitions])
+def _partitions(call: RestCall) -> RestReply:
+    partitions = call.controller.partitions.values()
+    return _listed(call, "partitions", [show_partition(one, call.controller, call.version) for one in partitions])
 
 
-def _listed(asked: RestCall, noun: str, items: list[Json]) -> RestReply:
-    return RestReply({noun: items, "last_update": number(asked.controller.timers.wall())})
+def _listed(call: RestCall, noun: str, items: list[Json]) -> RestReply:
+    return RestReply({noun: items, "last_update": number(call.controller.timers.wall())})
 
 
 def _id(text: str) -> int:

@@ -18,7 +18,7 @@ MARK = '{"slurm-extender":1,'
 """How the mark of a placeholder begins. In `extra` it is a hint, in `admin_comment` the proof."""
 
 HOLD_S, LAST_S = 8.0, 3.0
-ASKED_S = 10
+REQUEST_S = 10
 """Seconds that one request may take."""
 
 
@@ -100,7 +100,7 @@ class FenceScripts:
     async def _wait_until_clear(self, job: SimJob, node: str, own: set[tuple[str, int]]) -> None:
         while others := sorted(note for note in self.notes if note[0] == node and note not in own):
             named = ",".join(str(job_id) for _, job_id in others)
-            status = await self._post_hook(f"nodes/{node}/clear?wait={ASKED_S}&jobs={named}")
+            status = await self._post_hook(f"nodes/{node}/clear?wait={REQUEST_S}&jobs={named}")
             if status == 200:
                 self.notes -= {note for note in others if note[1] != job.job_id}
             if status in {200, 204} or 400 <= status < 500:
@@ -135,7 +135,7 @@ class FenceScripts:
     async def _until_settled(self, job_id: int) -> None:
         settled = False
         while not settled:
-            settled = await self._settle(job_id, ASKED_S)
+            settled = await self._settle(job_id, REQUEST_S)
             await asyncio.sleep(5.0)
 
     async def _post_hook(self, path: str) -> int:

@@ -131,10 +131,10 @@ def _owner(raw: Mapping[str, Any], context: SubmitContext) -> tuple[str, int, in
         if uid != 0 and raw.get("admin_comment"):
             raise SlurmRefusal(2002)
         return name, uid, gid
-    asked_uid, asked_gid = int(raw["user_id"]), int(raw.get("group_id", gid))
-    if uid != 0 and (asked_uid, asked_gid) != (uid, gid):
+    requested_uid, requested_gid = int(raw["user_id"]), int(raw.get("group_id", gid))
+    if uid != 0 and (requested_uid, requested_gid) != (uid, gid):
         raise SlurmRefusal(2010)
-    return name if asked_uid == uid else f"user{asked_uid}", asked_uid, asked_gid
+    return name if requested_uid == uid else f"user{requested_uid}", requested_uid, requested_gid
 
 
 def _partition(raw: Mapping[str, Any], partitions: Mapping[str, SimPartition]) -> str:

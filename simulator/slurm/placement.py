@@ -48,7 +48,7 @@ def wanted_nodes(cluster: PlacementState, job: SimJob, partition: SimPartition) 
     ]
 
 
-def asks_too_many_cpus(cluster: PlacementState, job: SimJob) -> bool:
+def requests_too_many_cpus(cluster: PlacementState, job: SimJob) -> bool:
     """Return whether no node of the job's partitions has so many CPUs."""
     nodes = [node for partition in cluster.partitions_of(job) for node in cluster.nodes_of(partition)]
     return all(job.cpus_per_node > node.cpus for node in nodes)

@@ -16,12 +16,12 @@ from simulator.slurm.job_lifecycle import JobLifecycle, JobListener, Scripts, Si
 from simulator.slurm.placement import (
     PlacementState,
     all_unavailable,
-    asks_too_many_cpus,
     can_ever_run,
     free_cores,
     free_devices,
     goes_before,
     nodes_available_now,
+    requests_too_many_cpus,
     tasks_by_node,
     victims,
 )
@@ -75,7 +75,7 @@ class Slurmctld:
         self.in_client_request = False
         """A request of a client is being carried out, rather than something that the simulation does."""
 
-        self.drained_over: dict[str, float] = {}
+        self.foreign_redrained_at: dict[str, float] = {}
         """When a client last drained a node that others had drained already, or called failing."""
 
         self._lives = JobLifecycle(
@@ -112,7 +112,7 @@ class Slurmctld:
         if job.held_by:
             return []
         if not can_ever_run(self.cluster, job):
-            if self.release.too_many_cpus_wait and asks_too_many_cpus(self.cluster, job):
+            if self.release.too_many_cpus_wait and requests_too_many_cpus(self.cluster, job):
                 job.reason = "PartitionConfig"
                 return [(2015, _SUBMIT)]
             self._lives.fail(job, "BadConstraints")
@@ -130,7 +130,7 @@ class Slurmctld:
         if number:
             self._lives.fail(job, "None")
             raise SlurmRefusal(number, _ALLOCATE)
-        if self._over_limit(job):
+        if self._exceeds_limit(job):
             job.reason = "PartitionTimeLimit"
             return
         place = nodes_available_now(self.cluster, job)
@@ -180,7 +180,7 @@ class Slurmctld:
         """Drain a node. A reason takes the place of the one before, none leaves it (`update_node` in `node_mgr.c`)."""
         before = self.nodes[node]
         if self.in_client_request and (before.drained or before.failing) and not before.reason.startswith(DRAIN_PREFIX):
-            self.drained_over[node] = self.timers.wall()
+            self.foreign_redrained_at[node] = self.timers.wall()
         before.drained, before.reason = True, reason or before.reason
 
     def fail(self, node: str, reason: str) -> None:
@@ -213,11 +213,11 @@ class Slurmctld:
             self.timers.after(self.config.resume_silence_s, lambda: self._respond(one))
         self.changed()
 
-    def ask_nodes(self, job: SimJob) -> None:
+    def message_nodes(self, job: SimJob) -> None:
         """Send a message to the nodes of a job. One without slurmd does not answer, and never will."""
-        self._ask_nodes(job.nodes)
+        self._message_nodes(job.nodes)
 
-    def _ask_nodes(self, names: Iterable[str]) -> None:
+    def _message_nodes(self, names: Iterable[str]) -> None:
         for node in (self.nodes[name] for name in names):
             if node.external:
                 self.timers.after(self.config.message_timeout_s, partial(setattr, node, "silent", True))
@@ -236,7 +236,7 @@ class Slurmctld:
         partition = self.partitions[job.partition]
         # The warning is SIGCONT and SIGTERM for all steps, unless the job asked for a signal of its own.
         if partition.grace_time_s and not job.preempt_time and not (self.config.send_user_signal and job.warns_script):
-            self.ask_nodes(job)
+            self.message_nodes(job)
         self._lives.preempt(job, partition)
 
     def shrink(self, job_id: int, kept: Sequence[str]) -> None:
@@ -249,7 +249,7 @@ class Slurmctld:
         left = set(job.nodes) - set(kept)
         if left:
             self._lives.shrink(job, kept)
-            self._ask_nodes(left)
+            self._message_nodes(left)
 
     def requeue(self, job_id: int) -> None:
         """Put a running job back into the queue."""
@@ -381,7 +381,7 @@ class Slurmctld:
         if job.begin_time > self.timers.wall():
             job.reason = "BeginTime"
             return False
-        if self._over_limit(job):
+        if self._exceeds_limit(job):
             job.reason = "PartitionTimeLimit"
             return False
         # Still being cleaned up after a requeue.
@@ -391,7 +391,7 @@ class Slurmctld:
         if not any(partition.up for partition in self.cluster.partitions_of(job)):
             return "PartitionDown"
         if not can_ever_run(self.cluster, job):
-            waits = self.release.too_many_cpus_wait and asks_too_many_cpus(self.cluster, job)
+            waits = self.release.too_many_cpus_wait and requests_too_many_cpus(self.cluster, job)
             return "PartitionConfig" if waits else "BadConstraints"
         if job.excluded and all_unavailable(self.cluster, job):
             return "ReqNodeNotAvail"
@@ -405,16 +405,16 @@ class Slurmctld:
         if job.held_by or job.begin_time > self.timers.wall():
             return 2038
         if not can_ever_run(self.cluster, job):
-            cpus = self.release.too_many_cpus_wait and asks_too_many_cpus(self.cluster, job)
+            cpus = self.release.too_many_cpus_wait and requests_too_many_cpus(self.cluster, job)
             return 2015 if cpus else 2014
-        if self._over_limit(job):
+        if self._exceeds_limit(job):
             return 0
         rivals = [one for one in self.jobs.values() if one.pending and one is not job and not one.held_by]
         if any(goes_before(self.cluster, one, job) for one in rivals):
             return 2013
         return 2068 if all_unavailable(self.cluster, job) else 0
 
-    def _over_limit(self, job: SimJob) -> bool:
+    def _exceeds_limit(self, job: SimJob) -> bool:
         """Return whether the job's time limit is above that of each of its partitions."""
         limits = [partition.max_time_minutes for partition in self.cluster.partitions_of(job)]
         return job.time_limit_s is not None and all(top is not None and job.time_limit_s > top * 60 for top in limits)

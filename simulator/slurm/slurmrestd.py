@@ -114,8 +114,8 @@ class Slurmrestd:
                 await asyncio.sleep(CONTACT_S)
                 raise _unavailable(request)
             route, argument = found
-            asked = RestCall(self.controller, request.version, caller, argument, request.query, _json(request.body))
-            answered = self._handled(route, asked)
+            call = RestCall(self.controller, request.version, caller, argument, request.query, _json(request.body))
+            answered = self._handled(route, call)
             if rule is not None and rule.fault is SlurmFault.FAIL_AFTER:
                 raise SlurmRefusal(-1, status=500)
             return 200, self._frame(request, answered)
@@ -126,10 +126,10 @@ class Slurmrestd:
             status = refusal.status or release.refusal_status
             return status, self._frame(request, RestReply(refusal.beside, errors=(reported,)))
 
-    def _handled(self, route: Route, asked: RestCall) -> RestReply:
+    def _handled(self, route: Route, call: RestCall) -> RestReply:
         self.controller.in_client_request = True
         try:
-            return route.handle(asked)
+            return route.handle(call)
         finally:
             self.controller.in_client_request = False
 

@@ -42,13 +42,13 @@ DIAG: Final[Call[Diagnostics]] = Call(
 )
 
 
-def _ask_conf(agreement: Agreement) -> Request:
+def _request_conf(agreement: Agreement) -> Request:
     agreement.need(agreement.capabilities.conf, "slurm.conf can be read from v0.0.45 on")
     return request("GET", agreement.path("conf"))
 
 
 CONF: Final[Call[SlurmConf]] = Call(
-    Effect.READ, _ask_conf, lambda agreement, envelope: read_slurm_conf(envelope.payload)
+    Effect.READ, _request_conf, lambda agreement, envelope: read_slurm_conf(envelope.payload)
 )
 
 PARTITIONS: Final[Call[Listing[Partition]]] = Call(

@@ -14,7 +14,7 @@ from slurmclient.wire.fields import Raw, mapping, text
 _NOT_SIGNALABLE = 2020
 
 #: ESLURM_INVALID_JOB_ID and ESLURM_ALREADY_DONE: not live.
-_OVER = frozenset({2017, 2021})
+_ENDED = frozenset({2017, 2021})
 
 
 def read_job_id(envelope: Envelope) -> int:
@@ -60,7 +60,7 @@ def read_found(envelope: Envelope) -> tuple[FoundJob, ...]:
     return tuple(
         FoundJob(job_id=status.job_id, running=status.code != _NOT_SIGNALABLE, code=status.code)
         for status in statuses
-        if status.code not in _OVER
+        if status.code not in _ENDED
     )
 
 

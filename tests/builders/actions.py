@@ -91,14 +91,14 @@ def waiting_methods(port: type) -> list[str]:
     return [name for name, one in vars(port).items() if inspect.iscoroutinefunction(one)]
 
 
-ASKED_BY_USERS = {ports.SlurmShares}
+READ_FOR_USERS = {ports.SlurmShares}
 """Ports that a user's request alone reads, and nothing depends on."""
 
 NOT_SIMULATED = frozenset({ports.JobRecords})
 """Ports whose partner the simulated Slurm lacks: it has no slurmdbd, and `tests/e2e/test_accounting.py` has one."""
 
 
-def ports_that_ask() -> list[type]:
+def waiting_ports() -> list[type]:
     """Return every other port that has such a method."""
     return [
         one
@@ -106,14 +106,14 @@ def ports_that_ask() -> list[type]:
         if isinstance(one, type)
         and Protocol in one.__bases__
         and waiting_methods(one)
-        and one not in ASKED_BY_USERS | NOT_SIMULATED
+        and one not in READ_FOR_USERS | NOT_SIMULATED
     ]
 
 
 OPERATIONS: tuple[str, ...] = (
     *COMMANDS,
     CHECK,
-    *(f"{port.__name__}.{name}" for port in ports_that_ask() for name in waiting_methods(port)),
+    *(f"{port.__name__}.{name}" for port in waiting_ports() for name in waiting_methods(port)),
 )
 
 

@@ -51,7 +51,7 @@ class ByteServer:
         self.connections: list[str] = []
         self.closed = 0
         self.open_at_once = 0
-        self.asked = asyncio.Event()
+        self.received = asyncio.Event()
 
     async def __call__(
         self, protocol_factory: Callable[[], Connection], host: str, port: int, /
@@ -107,7 +107,7 @@ class _Wire(asyncio.Transport):
         self._end(None)
 
     def _serve(self) -> None:
-        self._server.asked.set()
+        self._server.received.set()
         match self._server.next():
             case bytes() as answer if not self._closed:
                 self._protocol.data_received(answer)

@@ -31,7 +31,7 @@ class JobState(StrEnum):
     RUNNING = "RUNNING"
     SUSPENDED = "SUSPENDED"
     REQUEUED = "REQUEUED"
-    OVER = "OVER"
+    ENDED = "ENDED"
 
 
 class Fault(StrEnum):
@@ -59,7 +59,7 @@ class Job:
 
     @property
     def live(self) -> bool:
-        return self.state is not JobState.OVER
+        return self.state is not JobState.ENDED
 
 
 @dataclass
@@ -160,7 +160,7 @@ class Cluster:
         if not pods:
             self.p = None  # an orphaned job is found by its mark, which is not the business of one workload
             for job in self.jobs.values():
-                job.state = JobState.OVER
+                job.state = JobState.ENDED
             self.late = []
             return
         recorded = next((pod.recorded for pod in pods if pod.recorded and (pod.job_id or not pod.node)), None)
@@ -324,7 +324,7 @@ class Cluster:
         pod.end = how
         self.watch.append(e.PodGone(pod.ref.uid, how))
 
-    def ask(self, request: JobRequest | None) -> None:
+    def edit(self, request: JobRequest | None) -> None:
         """Edit the Pod as its author; `None`: to an invalid value."""
         self.request = request
         if any(pod.live for pod in self.pods.values()):
@@ -337,7 +337,7 @@ class Cluster:
     # Slurm.
 
     def end_job(self, job: Job, kind: e.EndKind) -> None:
-        job.state, job.kind, job.disturbed = JobState.OVER, kind, True
+        job.state, job.kind, job.disturbed = JobState.ENDED, kind, True
 
     def forget_job(self, job: Job) -> None:
         """Make slurmctld lose the job; it may assign its id to another one."""
@@ -364,8 +364,8 @@ class Cluster:
                 self._notified(e.JobEnded(job_id, e.EndKind.SUSPENDED, alive=True))
             case JobState.REQUEUED:
                 self._notified(e.JobEnded(job_id, e.EndKind.REQUEUED, alive=True))
-            case JobState.OVER:
-                self._notified(e.JobEnded(job_id, job.kind, "over"))
+            case JobState.ENDED:
+                self._notified(e.JobEnded(job_id, job.kind, "ended"))
 
     def _notified(self, event: e.Event) -> None:
         self.notify(event)
@@ -425,7 +425,7 @@ class Cluster:
         """End all faults: everything arrives, every job is granted, and every Pod is scheduled."""
         self.slurm_down, self.busy, self.full = False, set(), set()
         if self.request is None:
-            self.ask(REQUESTS[0])
+            self.edit(REQUESTS[0])
         for _ in range(60):
             self.round()
             for pod in self.pods.values():

@@ -11,7 +11,7 @@ Json = Mapping[str, Any]
 Device = tuple[str, str]
 """Pool and name."""
 
-OVER = frozenset({"Succeeded", "Failed"})
+FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
 SHOWN_AFTER = 50
 """Resource versions after which a kube-scheduler has received a write, in a burst on a busy machine."""
@@ -107,7 +107,7 @@ class DeviceLedger:
 
     def _note(self, pod: Json) -> None:
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName", "")
-        if pod["status"].get("phase") in OVER:
+        if pod["status"].get("phase") in FINISHED_PHASES:
             self.finished.add(uid)
         if node and uid not in self.bound:
             devices = tuple(

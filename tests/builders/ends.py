@@ -216,7 +216,7 @@ class Arena:
         self.running(next_job, ended_too=True, within_s=within_s)
         site.bound(next_pod, timeout_s=within_s)
         if end.kind not in KILLS_NEIGHBOURS and self.state(bystander) != "RUNNING":
-            trouble += f"the bystander's job {bystander} is {self.state(bystander) or 'over'}"
+            trouble += f"the bystander's job {bystander} is {self.state(bystander) or 'gone'}"
         self._clear(next_pod, (bystander, next_job))
         return Ended(end, self.node, _full(victim), job.job_id, next_job, _full(next_pod), script, gone, trouble)
 

@@ -95,7 +95,7 @@ def _job_events(job: int, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     yield e.JobEnded(job, e.EndKind.REQUEUED, alive=True)
     yield e.JobEnded(job, e.EndKind.IMPOSSIBLE, alive=True)
     yield e.JobEnded(job, e.EndKind.IMPOSSIBLE, alive=True, nowhere=True)
-    yield from (e.CancelAnswered(job, over) for over in (True, False))
+    yield from (e.CancelAnswered(job, ended) for ended in (True, False))
     yield from (e.FollowAnswered(job, applied) for applied in ((), None))
     yield e.UpdateAnswered(job, REQUESTS[0], None)
 

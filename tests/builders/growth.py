@@ -38,7 +38,7 @@ from extender.domain.policy.site import TranslationPolicy, is_gres
 from extender.domain.translation.annotation_reader import read_settings
 from extender.domain.translation.annotation_table import SETTINGS
 from extender.domain.translation.forms import SECONDS_AS_MINUTES
-from extender.domain.translation.gres import asked_gres
+from extender.domain.translation.gres import requested_gres
 from extender.domain.translation.licenses import counted
 from extender.domain.views import NodeTerm, NodeView, Requirement
 from extender.domain.wellknown import BRIDGE_PREFIX, OWN_PREFIX, SUNK_PREFIX
@@ -128,7 +128,7 @@ def readers() -> Iterator[tuple[str, Reader]]:
     yield "a quantity", quantity.parse
     yield "the mark of a job", decode_mark
     yield "the devices of a job", numbers
-    yield "the GRES of a setting", asked_gres
+    yield "the GRES of a setting", requested_gres
     yield "the licences of a setting", counted
     yield "the name of a GRES", is_gres
     yield "a node affinity", _affinity

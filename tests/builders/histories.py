@@ -131,7 +131,7 @@ class Histories(RuleBasedStateMachine):
     @rule(request=st.sampled_from((*REQUESTS, None)), calm=CALM)
     def settings_are_edited(self, request: object, calm: int) -> None:
         self.all_is_calm(calm)
-        self.cluster.ask(next((known for known in REQUESTS if known is request), None))
+        self.cluster.edit(next((known for known in REQUESTS if known is request), None))
 
     @rule(node=st.sampled_from(NODES), what=st.sampled_from(("busy", "full", "free")), calm=CALM)
     def a_node_fills_or_empties(self, node: str, what: str, calm: int) -> None:

@@ -58,5 +58,5 @@ def a_node(name: str, *, cordoned: bool = False, annotations: dict[str, str] | N
     }
 
 
-def asked(*words: str) -> Result:
+def run_plugin(*words: str) -> Result:
     return CliRunner().invoke(main, words)

@@ -22,9 +22,9 @@ class Listening:
 
     def answer_filter(self, body: bytes) -> bytes:
         """Answer one call of `/filter`."""
-        asked = json.loads(body)
-        names = asked["NodeNames"] or []
-        uid = asked["Pod"]["metadata"]["uid"]
+        arguments = json.loads(body)
+        names = arguments["NodeNames"] or []
+        uid = arguments["Pod"]["metadata"]["uid"]
         self.shown[uid] = frozenset(names)
         self.calls[uid] += 1
         answer = {"NodeNames": [], "FailedNodes": {}, "FailedAndUnresolvableNodes": {names[0]: REASON}, "Error": ""}

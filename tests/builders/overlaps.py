@@ -37,10 +37,14 @@ class Gaps:
 
 def gaps(ended: Ended, kube: KubeInstants, slurm: SlurmInstants) -> Gaps:
     """Look up the instants of one end. KeyError: no log shows when one of them started or was gone."""
-    gone, over = ended.gone or kube.gone[ended.victim], slurm.ended.get(ended.victim_job)
+    gone, job_ended_at = ended.gone or kube.gone[ended.victim], slurm.ended.get(ended.victim_job)
     start = ended.script or slurm.configured[ended.next_job]
-    drains = [at for at, node in slurm.drained if node == ended.node and over is not None and over <= at <= gone]
-    unfenced = min(drains) - over if over is not None and drains else None
+    drains = [
+        at
+        for at, node in slurm.drained
+        if node == ended.node and job_ended_at is not None and job_ended_at <= at <= gone
+    ]
+    unfenced = min(drains) - job_ended_at if job_ended_at is not None and drains else None
     waited = gone - slurm.given[ended.next_job]
     return Gaps(ended, start - gone, kube.bound[ended.next_pod] - gone, waited, unfenced)
 

@@ -88,18 +88,18 @@ class Life:
         self.now = max(self.now, self.p.wake_at)
         return self.notify(e.TimerFired())
 
-    def asked(self, kind: type[C]) -> list[C]:
+    def commands_of(self, kind: type[C]) -> list[C]:
         """Return the commands of this kind that the last event led to."""
         return [command for command in self.commands if isinstance(command, kind)]
 
     def one(self, kind: type[C]) -> C:
         """Return the only command of this kind."""
-        (command,) = self.asked(kind)
+        (command,) = self.commands_of(kind)
         return command
 
     def reasons(self) -> list[str]:
         """Return the Events for the Pod's users, by reason."""
-        return [str(said.reason) for said in self.asked(c.Announce)]
+        return [str(said.reason) for said in self.commands_of(c.Announce)]
 
     def verdict(self, offered: frozenset[str] = NODES, uid: str = POD.uid) -> FilterVerdict:
         """Return the answer that kube-scheduler would get now."""

@@ -36,7 +36,7 @@ class PlainApi:
     forwarded: list[tuple[str, str]] = field(default_factory=list)
     """Each port-forward: its path and the ports it asked for."""
 
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     """Each request: method, path and query."""
 
     date: str = ""
@@ -65,7 +65,7 @@ class PlainApi:
     url: str = ""
 
     def answer(self, method: str, target: str, body: Any) -> tuple[int, Any]:
-        self.asked.append(f"{method} {target}")
+        self.requests.append(f"{method} {target}")
         parts = urlsplit(target)
         path, query = parts.path, parse_qs(parts.query)
         if any(path.startswith(one) for one in self.forbidden):

@@ -10,13 +10,13 @@ from extender.domain.views import Container, HostPort, NodeTerm, NodeView, PodVi
 
 def a_pod(cpu: str = "1", memory: str = "1Gi", more: dict[str, str] | None = None, **fields: Any) -> PodView:
     """Return a Pod with one container that requests this much; "" omits the request. `fields`: those of `PodView`."""
-    asked = {name: size for name, size in (("cpu", cpu), ("memory", memory)) if size}
+    requests = {name: size for name, size in (("cpu", cpu), ("memory", memory)) if size}
     pod = PodView(
         uid="uid-web",
         namespace="team",
         name="web",
         created_at=1_000_000.0,
-        containers=(Container("main", requests=asked | (more or {})),),
+        containers=(Container("main", requests=requests | (more or {})),),
     )
     return replace(pod, **fields)
 

@@ -154,13 +154,13 @@ class Site(SimCluster):
             shown = {"Authorization": f"Bearer {token}"} if token else {}
             return await client.post(f"http://extender:8000{path}", headers=shown)
 
-    async def ask(self, path: str, body: Json) -> Json:
+    async def post_to_extender(self, path: str, body: Json) -> Json:
         """Send a request as kube-scheduler does."""
         async with self.client() as client:
             said: Json = (await client.post(f"http://extender:8080{path}", json=body)).json()
             return said
 
-    async def ask_slurm(self, method: str, path: str, body: Json) -> Json:
+    async def slurm_request(self, method: str, path: str, body: Json) -> Json:
         """Send a request of another client to slurmrestd."""
         async with self.client() as client:
             headers = {"X-SLURM-USER-TOKEN": "t"}
@@ -181,7 +181,7 @@ class Site(SimCluster):
         }
         if wishes.get("flags") == ["EXTERNAL_JOB"]:
             del job["script"]
-        answer = await self.ask_slurm("POST", "job/submit", {"job": job})
+        answer = await self.slurm_request("POST", "job/submit", {"job": job})
         return int(answer["job_id"])
 
     async def metric(self, name: str) -> float:

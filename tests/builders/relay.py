@@ -57,12 +57,12 @@ class RequestLimit:
     reached: threading.Event = field(default_factory=threading.Event)
     _admitted: int = 0
     _answered: int = 0
-    _over: asyncio.Event = field(default_factory=asyncio.Event)
+    _limit_reached: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def admit(self) -> None:
         """Return for one of the first requests; raise _ConnectionClosed for a later one once the limit is reached."""
         if self._admitted == self.count:
-            await self._over.wait()
+            await self._limit_reached.wait()
             raise _ConnectionClosed
         self._admitted += 1
 
@@ -71,7 +71,7 @@ class RequestLimit:
         self._answered += 1
         if self._answered == self.count:
             self.inject()
-            self._over.set()
+            self._limit_reached.set()
             self.reached.set()
             raise _ConnectionClosed
 
@@ -88,11 +88,11 @@ class Relay:
 
     def __init__(self, upstream: str, folder: Path | None = None) -> None:
         self._url = urlsplit(upstream)
-        self._serving = self._asking = None
+        self._serving = self._upstream_context = None
         if folder is not None:
             self._serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self._serving.load_cert_chain(folder / "server.crt", folder / "server.key")
-            self._asking = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+            self._upstream_context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"relay to {upstream}")
         self._ways: set[asyncio.Task[None]] = set()
@@ -131,7 +131,7 @@ class Relay:
         writers = [writer]
         try:
             there, back = await asyncio.open_connection(
-                self._url.hostname, self._url.port, ssl=self._asking, limit=LONGEST_HEAD
+                self._url.hostname, self._url.port, ssl=self._upstream_context, limit=LONGEST_HEAD
             )
             writers.append(back)
             while True:

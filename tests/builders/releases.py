@@ -66,12 +66,12 @@ async def take_place(site: Site, recording: Recording) -> None:
             assert await site.submit_as_another_user() == number
             site.slurm.controller.cancel(number)
             continue
-        answer = await site.ask_slurm("POST", "job/submit", {"job": job["submitted"]})
+        answer = await site.slurm_request("POST", "job/submit", {"job": job["submitted"]})
         assert answer["job_id"] == number
         if job["node"]:
             await site.until(lambda number=number: _state(site, number) == "RUNNING", f"job {number}")  # type: ignore[misc]
     for node in recording["nodes"]:
-        await site.ask_slurm("POST", f"node/{node['name']}", {"state": ["DRAIN"], "reason": node["reason"]})
+        await site.slurm_request("POST", f"node/{node['name']}", {"state": ["DRAIN"], "reason": node["reason"]})
 
 
 def released() -> list[str]:

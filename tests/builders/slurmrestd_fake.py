@@ -83,10 +83,10 @@ class FunctionSender:
         url = f"{self.address}{request.path}"
         if request.query:
             url = f"{url}?{urlencode(request.query, quote_via=quote)}"
-        asked = httpx.Request(request.method, url, headers=dict(headers), content=request.body)
+        sent = httpx.Request(request.method, url, headers=dict(headers), content=request.body)
         try:
             async with asyncio.timeout_at(deadline):
-                answer = self._answer(asked)
+                answer = self._answer(sent)
                 response = answer if isinstance(answer, httpx.Response) else await answer
         except httpx.ConnectError as error:
             raise ConnectError(str(error), endpoint=request.endpoint) from error

@@ -78,7 +78,7 @@ class Stage:
         assert len(jobs) == 1, f"Pod {ref.name} has more than one live job: {jobs}"
         return jobs[0]
 
-    def job_over(self, ref: PodRef, *, timeout_s: float = 30) -> None:
+    def wait_job_ended(self, ref: PodRef, *, timeout_s: float = 30) -> None:
         """Wait until no job of a Pod lives."""
         self.site.wait_for(lambda: not self.jobs(ref), f"no job of Pod {ref.name} lives", timeout_s=timeout_s)
 

@@ -206,7 +206,7 @@ async def node_back(site: Site) -> None:
             site.slurm.controller.resume(node.name)
 
 
-async def over_its_time(site: Site) -> None:
+async def exceeds_time_limit(site: Site) -> None:
     site.slurm.controller.end(site.jobs_of("web")[0].job_id, "TIMEOUT")
 
 
@@ -300,7 +300,7 @@ FORCED = Trigger(leave_by_force, bound)
 SUCCEEDS = Trigger(succeed)
 SHRINKS = Trigger(a_member_finishes, after=its_node_is_free, survive=(BYSTANDER, "ring-0"))
 GROUPED = Trigger(a_member_of_a_pod_group_comes, after=the_member_goes, alone=True)
-TIMES_OUT = Trigger(over_its_time, bound)
+TIMES_OUT = Trigger(exceeds_time_limit, bound)
 DOWN = Trigger(node_lost, bound, node_back)
 EVICTED = Trigger(cancelled_by_an_administrator, bound)
 REGISTERS = Trigger(another_node, after=as_wanted)
@@ -397,12 +397,12 @@ class InvariantMonitor:
     uids: dict[str, str] = field(default_factory=dict)
     job: int = 0
     broken: list[str] = field(default_factory=list)
-    over: bool = False
+    finished: bool = False
 
     def check(self, survive: tuple[str, ...]) -> None:
-        """Check once, unless `over` is set."""
+        """Check once, unless `finished` is set."""
         site = self.site
-        if self.over:
+        if self.finished:
             return
         for pod in site.kube.storage.of(PODS):
             name = pod["metadata"]["name"]
@@ -442,7 +442,7 @@ async def monitor_invariants(site: Site, trigger: Trigger) -> AsyncIterator[Inva
         yield monitor
     finally:
         task.cancel()
-    assert monitor.over
+    assert monitor.finished
 
 
 def in_order(site: Site) -> bool:
@@ -490,7 +490,7 @@ async def afterwards(site: Site, trigger: Trigger, monitor: InvariantMonitor) ->
     assert in_order(site), site.histories()
     monitor.check(trigger.survive)
     assert not monitor.broken, "\n".join([*monitor.broken, site.histories()])
-    monitor.over = True
+    monitor.finished = True
     for pod in list(site.kube.storage.of(PODS)):
         if "deletionTimestamp" not in pod["metadata"]:
             site.kube.delete_pod(pod["metadata"]["name"], grace_s=1)

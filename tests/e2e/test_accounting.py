@@ -183,7 +183,7 @@ def test_sacct_shows_which_pod_a_job_was_for_when_both_are_gone(place: Stage) ->
     site.bound(past)
     job = place.job(past)
     site.delete(past)
-    place.job_over(past)
+    place.wait_job_ended(past)
     words = ("sacct", "-X", "-n", "-P", "-j", str(job.job_id), "-o", "JobName,AdminComment")
     told = site.wait_for(
         lambda: line if "CANCELLED" in (line := site.slurm.run(*words[:-1], f"{words[-1]},State")) else None,
@@ -206,7 +206,7 @@ ENDS: dict[str, tuple[dict[str, int | str], str]] = {
 """How a container ends, and what sacct shows of it: the exit code and the signal."""
 
 
-OVER = {"COMPLETED", "FAILED", "CANCELLED"}
+ENDED_STATES = {"COMPLETED", "FAILED", "CANCELLED"}
 
 
 def runs(site: Site, ref: PodRef) -> bool:
@@ -251,8 +251,8 @@ def test_sacct_shows_how_the_pod_ended_in_every_mode(accounted: Site) -> None:
 
         def shown() -> bool:
             found = {key: accounting(site, job_id) for key, job_id in jobs.items()}
-            over = all(one["State"].partition(" ")[0] in OVER for one in found.values())
-            return over and {key: one["DerivedExitCode"] for key, one in found.items()} == expected
+            ended = all(one["State"].partition(" ")[0] in ENDED_STATES for one in found.values())
+            return ended and {key: one["DerivedExitCode"] for key, one in found.items()} == expected
 
         site.wait_for(shown, f"sacct shows {expected}", timeout_s=90, every_s=1)
         if site.release == RECORDED_FROM:
@@ -294,7 +294,7 @@ def test_kubectl_slurm_cancel_ends_a_placed_and_a_waiting_pod_with_their_jobs(pl
     assert "pod/waiting deleted: " in done
     for pod in (placed, waiting):
         site.gone(pod)
-        place.job_over(pod)
+        place.wait_job_ended(pod)
     site.wait_for(
         lambda: {accounting(site, job_id)["State"].partition(" ")[0] for job_id in jobs} == {"CANCELLED"},
         "slurmdbd knows that both were cancelled",

@@ -85,7 +85,7 @@ def test_a_forced_deletion_holds_its_node_alone_and_an_administrator_releases_it
     site.wait_for(lambda: stage.phase(forced) == "Running", "the Pod runs")
     site.kube.api("DELETE", f"{forced.path}?gracePeriodSeconds=0")
     site.gone(forced)
-    stage.job_over(forced)
+    stage.wait_job_ended(forced)
     assert [line.split()[0] for line in drained(site).splitlines()] == [slurm_name(node)]
     text = site.wait_for(lambda: node_event(site, node, f"Pod {stage.namespace}/forced "), "an Event on the Node")
     assert "grace 3000 s" in text
@@ -102,7 +102,7 @@ def node_event(site: Site, node: str, words: str) -> str:
     return next((item["note"] for item in about if words in item["note"]), "")
 
 
-def test_a_pod_that_asks_slurm_for_less_than_it_takes_is_refused(stage: Stage) -> None:
+def test_a_pod_that_requests_less_of_slurm_than_it_takes_is_refused(stage: Stage) -> None:
     site = stage.site
     small = stage.pod("small", cpus=60, memory="100Gi", annotations={OWN + "cpus-per-task": "1m"})
     assert "less than the 60 CPUs" in site.event(small, "InvalidSlurmSettings")
@@ -118,7 +118,7 @@ def test_the_job_of_a_pod_writes_nothing_into_the_folder_that_its_author_names(s
     shown = site.scontrol_show_job(stage.job(pod).job_id)
     assert (shown["WorkDir"], shown["StdOut"], shown["StdErr"], shown["StdIn"]) == (folder, *["/dev/null"] * 3)
     site.delete(pod)
-    stage.job_over(pod)
+    stage.wait_job_ended(pod)
     assert site.slurm.run("ls", "-la", "--full-time", folder) == before
 
 

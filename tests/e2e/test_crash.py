@@ -25,7 +25,7 @@ def test_a_crash_among_waiting_and_running_pods_loses_and_doubles_nothing(stage:
     site.start_extender()
 
     assert site.bound(late)
-    stage.job_over(running[0])
+    stage.wait_job_ended(running[0])
     for pod in running[1:]:
         assert stage.job(pod).job_id == before[pod.name]
         assert site.node_of(pod)

@@ -131,7 +131,7 @@ def test_the_first_row_is_drawn_from_the_answers(scraped: Prometheus) -> None:
     for panel in (one for one in DASHBOARD["panels"] if one["gridPos"]["y"] == 1):
         lines = []
         for target in panel["targets"]:
-            for series in scraped.over_time(filled_in(target["expr"]), ended - seconds, ended, 2):
+            for series in scraped.query_range(filled_in(target["expr"]), ended - seconds, ended, 2):
                 [legend] = [*series["metric"].values()][:1] or [target["legendFormat"]]
                 points = [(at - ended + seconds, float(value)) for at, value in series["values"] if value != "NaN"]
                 lines.append(Line(legend, points))

@@ -24,17 +24,17 @@ from lab.devices import (
     GRES,
     MAP,
     RESOURCE,
-    asking,
     free,
     grant_devices,
     own_resource_claim,
     publish,
+    requesting,
     template,
 )
 from lab.site import PodRef, Site
 from lab.slurm_conf import Partition, SlurmNode
 from lab.topology import KubeNode, Topology
-from tests.builders.device_ledger import OVER, DeviceLedger
+from tests.builders.device_ledger import FINISHED_PHASES, DeviceLedger
 from tests.builders.native_jobs import submit_native_job
 from tests.builders.object_history import ObjectHistory, stream, version_of
 from tests.builders.slurm_devices import SlurmDevices
@@ -103,7 +103,7 @@ class Floor:
         return self.stage.pod(name, annotations=RUNS, resourceClaims=resource_claims, schedulingGates=gates)
 
     def extended(self, name: str, count: int) -> PodRef:
-        containers = [asking({RESOURCE: str(count)})]
+        containers = [requesting({RESOURCE: str(count)})]
         gates = [{"name": GATE}]
         return self.stage.pod(name, annotations=RUNS, containers=containers, schedulingGates=gates)
 
@@ -143,10 +143,10 @@ def floor(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield site
 
 
-def over_now(floor: Floor) -> set[str]:
+def note_finished(floor: Floor) -> set[str]:
     """Return the Pods that are over, by UID; free their ResourceClaims where no kube-controller-manager does."""
     pods = floor.site.pods(floor.stage.namespace)
-    finished = {pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase") in OVER}
+    finished = {pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase") in FINISHED_PHASES}
     for resource_claim in () if floor.manages else floor.site.kube.api("GET", floor.resource_claims)[1]["items"]:
         if any(one["uid"] in finished for one in resource_claim.get("status", {}).get("reservedFor", ())):
             free(floor.site, f"{floor.resource_claims}/{resource_claim['metadata']['name']}")
@@ -155,7 +155,7 @@ def over_now(floor: Floor) -> set[str]:
 
 def all_bound(floor: Floor, pods: Sequence[PodRef]) -> bool:
     """Return whether these Pods have nodes; free the ResourceClaims of Pods that are over, whose devices they get."""
-    over_now(floor)
+    note_finished(floor)
     return all((floor.site.read(ref) or {"spec": {}})["spec"].get("nodeName") for ref in pods)
 
 
@@ -185,11 +185,11 @@ def test_300_pods_in_turnover_have_the_devices_of_their_jobs_and_share_none(
     with here.history() as history, SlurmDevices(floor) as slurm:
         ours = hand_in(here)
 
-        def over() -> bool:
-            finished = over_now(here)
+        def all_finished() -> bool:
+            finished = note_finished(here)
             return len(finished) >= PODS + THEIRS
 
-        _, took = floor.timed(over, "every Pod has ended", timeout_s=DONE_WITHIN_S, every_s=1.0)
+        _, took = floor.timed(all_finished, "every Pod has ended", timeout_s=DONE_WITHIN_S, every_s=1.0)
         ledger.feed(history.changes())
     scheduler.stop()
     different = []

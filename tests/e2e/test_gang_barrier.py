@@ -102,7 +102,7 @@ def test_no_member_is_bound_while_a_foreign_pod_fills_the_node_of_one_in_back_of
             site.delete(foreign)
             site.elapse(KNOWN_S)
             last = {"PodName": pods[-1].name, "PodNamespace": stage.namespace, "PodUID": pods[-1].uid}
-            status, answer = site.ask_extender("bind", {**last, "Node": nodes[-1]})
+            status, answer = site.post_to_extender("bind", {**last, "Node": nodes[-1]})
             assert status == 200
             assert answer["Error"]
             assert site.metric(busy) == before + 1

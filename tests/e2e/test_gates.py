@@ -79,9 +79,9 @@ def test_a_node_that_kube_scheduler_refuses_after_the_grant_is_released(stage: S
 @pytest.mark.modes("batch", slow=("24.11",))
 def test_a_pod_with_a_host_port_is_judged_by_kube_scheduler(stage: Stage) -> None:
     site = stage.site
-    asked = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    resources = {"requests": {"cpu": "1", "memory": "1Gi"}}
     port = {"containerPort": 8080, "hostPort": 18080}
-    container = {"name": "main", "image": "none", "resources": asked, "ports": [port]}
+    container = {"name": "main", "image": "none", "resources": resources, "ports": [port]}
     pod = stage.pod("port", schedulingGates=GATED, containers=[container])
     node = site.bound(pod)
     assert gates(stage, pod) == []

@@ -57,7 +57,7 @@ def test_jobs_that_slurmctld_forgot_right_after_it_acknowledged_them_hurt_no_pod
     pods += [stage.pod(f"runs{n}") for n in range(3)]
     acknowledged = {stage.job(pod).job_id for pod in pods}
     site.gone(left)
-    stage.job_over(left)
+    stage.wait_job_ended(left)
     slurm.kill_slurmctld()
     with site.extender.frozen():
         slurm.start_slurmctld()

@@ -53,19 +53,19 @@ def test_the_container_has_the_devices_of_its_job_also_across_a_restart_of_the_k
 ) -> None:
     namespace = pair.namespace("devices")
 
-    def over(count: int) -> bool:
+    def have_ended(count: int) -> bool:
         phases = [one["status"].get("phase") for one in pair.pods(namespace)]
         assert "Failed" not in phases
         return phases.count("Succeeded") >= count
 
     with SlurmDevices(pair) as slurm:
         pods = [handed_in(pair, namespace, number) for number in range(PODS // 2)]
-        pair.wait_for(lambda: over(PODS // 4), "a quarter has ended", timeout_s=300)
+        pair.wait_for(lambda: have_ended(PODS // 4), "a quarter has ended", timeout_s=300)
         for name in NAMES:
             pair.nodes[name].kubelet.restart()
         pods += [handed_in(pair, namespace, number) for number in range(PODS // 2, PODS)]
         pair.wait_for(lambda: published(pair) == set(NAMES), "the devices are back", timeout_s=SLICES_BACK_S)
-        pair.wait_for(lambda: over(PODS), "every Pod has ended", timeout_s=600)
+        pair.wait_for(lambda: have_ended(PODS), "every Pod has ended", timeout_s=600)
     assert not slurm.faults
     wrong = []
     for ref in pods:

@@ -190,8 +190,8 @@ def test_processes_outlive_a_forced_deletion_and_their_node_is_held(real: Kubele
     arena.execute(end, pod, arena.job(pod))
     assert real.read(pod) is None
     assert real.nodes[node].processes(pod.uid), "kubelet does not shorten a grace that began"
-    over = wait_no_process(real, node, pod.uid, within_s=30)
-    assert over - began >= 7
+    ended_at = wait_no_process(real, node, pod.uid, within_s=30)
+    assert ended_at - began >= 7
     reasons = real.slurm.run("sinfo", "-h", "-R", "-n", node, "-o", "%E").strip()
     assert reasons.startswith("slurm-extender:") or str(job) in real.slurm.run("squeue", "-h", "-o", "%i")
     real.wait_for(
@@ -227,7 +227,7 @@ def test_twenty_pods_in_turnover_are_never_rejected_by_their_kubelet(real: Kubel
 
 
 @pytest.mark.slow
-def test_a_rebooted_node_gets_jobs_only_after_its_pod_is_known_to_be_over(real: KubeletSite) -> None:
+def test_a_rebooted_node_gets_jobs_only_after_its_pod_is_known_to_have_ended(real: KubeletSite) -> None:
     where = namespace(real)
     node = next(iter(real.nodes))
     arena = RealArena(real, node, where)
@@ -236,7 +236,7 @@ def test_a_rebooted_node_gets_jobs_only_after_its_pod_is_known_to_be_over(real: 
     assert not real.nodes[node].processes("no-such-pod")
 
 
-def test_a_pod_continues_over_a_restart_of_its_kubelet(real: KubeletSite) -> None:
+def test_a_pod_continues_across_a_restart_of_its_kubelet(real: KubeletSite) -> None:
     where = namespace(real)
     pod = real_pod(real, "stays", where, containers=[container("exec sleep 3600", memory="64Mi")], grace_s=1)
     node = real.bound(pod)

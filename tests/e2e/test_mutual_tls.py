@@ -34,7 +34,7 @@ class Secured:
     def own(self) -> Path:
         return self.folder / "slurm-extender-tls"
 
-    def ask(self, client: Path | None, *, plainly: bool = False) -> int:
+    def status_of(self, client: Path | None, *, plainly: bool = False) -> int:
         """The status of a call to the scheduling routes, with or without a client's certificate."""
         context = ssl.create_default_context(cafile=str(self.own / "ca.crt"))
         if client is not None:
@@ -95,7 +95,7 @@ def secured(site: Site) -> Iterator[Secured]:
 
 @pytest.mark.every_kubernetes
 @pytest.mark.modes(slow=("24.11", "older"))
-def test_pods_are_bound_over_mutual_tls_and_go_on_when_every_certificate_is_renewed(site: Site) -> None:
+def test_pods_are_bound_with_mutual_tls_and_go_on_when_every_certificate_is_renewed(site: Site) -> None:
     namespace = site.namespace("mutual-tls")
     with secured(site) as found:
         first = site.pod("before", namespace)
@@ -103,10 +103,11 @@ def test_pods_are_bound_over_mutual_tls_and_go_on_when_every_certificate_is_rene
 
         scheduler = found.folder / "slurm-scheduler-tls"
         with pytest.raises((OSError, HTTPException)):
-            found.ask(None)
+            found.status_of(None)
         with pytest.raises((OSError, HTTPException)):
-            found.ask(scheduler, plainly=True)
-        assert found.ask(scheduler) in {200, 400}  # no call that kube-scheduler would make, but one that is answered
+            found.status_of(scheduler, plainly=True)
+        # No call that kube-scheduler would make, but one that is answered.
+        assert found.status_of(scheduler) in {200, 400}
 
         assert certificates(site) == "every certificate is valid\n"
         served = (found.own / "tls.crt").read_text()

@@ -129,7 +129,7 @@ def test_a_maintenance_reservation_stands_on_the_node_for_as_long_as_it_lasts(st
 
 
 @pytest.mark.modes("batch", slow=("24.11",))
-def test_a_fail_stands_on_the_node_and_a_cordon_writes_nothing_over_it(stage: Stage) -> None:
+def test_a_fail_stands_on_the_node_and_a_cordon_does_not_overwrite_it(stage: Stage) -> None:
     site, node = stage.site, stage.family.nodes[-1]
     site.slurm.run("scontrol", "update", f"nodename={node}", "state=fail", "reason=bad fan")
     try:
@@ -261,9 +261,9 @@ def test_the_lock_is_there_before_the_first_line_of_a_job_and_for_no_placeholder
 ) -> None:
     site, node = stage.site, stage.family.nodes[-1]
     told = site.slurm.home / "run" / "first-line.json"
-    ask = f"curl -sk -H 'Authorization: Bearer {site.kube.token()}' {site.kube.url}/api/v1/nodes/{node}"
+    curl = f"curl -sk -H 'Authorization: Bearer {site.kube.token()}' {site.kube.url}/api/v1/nodes/{node}"
     into = f"{HOME}/run/{told.name}"
-    first = f"{ask} > {into}.new; mv {into}.new {into}"
+    first = f"{curl} > {into}.new; mv {into}.new {into}"
     with wishing(site, places):
         site.wait_for(lambda: MANAGED_TAINT in taints(stage, node), "the Nodes of Slurm are tainted")
         selector, tolerations = {"kubernetes.io/hostname": node}, [{"operator": "Exists"}]

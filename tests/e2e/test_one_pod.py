@@ -36,7 +36,7 @@ def test_the_job_of_a_pod_that_ends_by_itself_ends(stage: Stage, annotation: str
     site.bound(pod)
     stage.job(pod)
     site.wait_for(lambda: (site.read(pod) or {})["status"]["phase"] == phase, f"the Pod is {phase}")
-    stage.job_over(pod, timeout_s=10)
+    stage.wait_job_ended(pod, timeout_s=10)
     assert site.read(pod) is not None, "a Pod that is over stays for its owner to look at"
 
 
@@ -56,5 +56,5 @@ def test_a_cancelled_job_ends_its_pod_with_the_cause_named(stage: Stage) -> None
     assert [c["status"] for c in disrupted] == ["True"]
     assert str(job.job_id) in site.event(pod, "SlurmAllocationLost")
     site.gone(pod)
-    stage.job_over(pod)
+    stage.wait_job_ended(pod)
     assert len(stage.made(pod)) == 1, "a Pod that was ended gets no second job"

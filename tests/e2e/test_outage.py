@@ -97,7 +97,7 @@ def test_jobs_of_pods_that_were_deleted_while_no_extender_lived_end_at_once(stag
         since = now()
         back(daemons)
         for pod in pods.values():
-            stage.job_over(pod, timeout_s=60)
+            stage.wait_job_ended(pod, timeout_s=60)
         took = now() - since
         print(f"{MANY} jobs of deleted Pods were over {took:.1f} s after the start, with {replicas} replicas")
         assert took <= SOON_S
@@ -109,7 +109,7 @@ def test_jobs_of_pods_that_were_deleted_while_no_extender_lived_end_at_once(stag
         site.gone(one)
         since = now()
         back(daemons)
-        stage.job_over(one, timeout_s=60)
+        stage.wait_job_ended(one, timeout_s=60)
         took = now() - since
         print(f"the job of one deleted Pod was over {took:.1f} s after the start, with {replicas} replicas")
         assert took <= SOON_S
@@ -142,7 +142,7 @@ def test_jobs_of_pods_that_a_restore_took_back_while_no_extender_lived_are_kept(
         for daemon in daemons:
             os.kill(daemon.pid, signal.SIGUSR1)
         for pod in pods.values():
-            stage.job_over(pod, timeout_s=60)
+            stage.wait_job_ended(pod, timeout_s=60)
         assert jobs(stage, stays) == before
         site.wait_for(lambda: not stage.drained(), "kubelet has shown that nothing runs there", timeout_s=240)
 

@@ -118,7 +118,7 @@ def test_a_minute_without_a_partner_ends_nothing_in_any_stage(stage: Stage, part
     later = stage.pod("later")
     site.bound(later, timeout_s=90)
     site.gone(ending, timeout_s=120)
-    stage.job_over(ending)
+    stage.wait_job_ended(ending)
     site.delete(granted)
     site.bound(waits, timeout_s=90)
     for pod in (runs, waits, later):

@@ -12,7 +12,7 @@ from tests.builders.stage import Stage, sharing
 pytestmark = pytest.mark.modes("auto")
 
 
-def test_a_whole_gpu_node_as_a_user_of_sunk_asks_for_it(stage: Stage) -> None:
+def test_a_whole_gpu_node_as_a_user_of_sunk_requests_it(stage: Stage) -> None:
     site = stage.site
     pod = site.pod(
         "training",

@@ -246,7 +246,7 @@ def test_a_pod_that_is_deleted_by_force_holds_its_node_before_its_job_ends(stage
     site.kube.api("DELETE", pod.path, {"gracePeriodSeconds": 0})
     began = elapsed()
     assert site.read(pod) is None
-    stage.job_over(pod)
+    stage.wait_job_ended(pod)
     (line,) = stage.drained()
     assert line.startswith(f"{node}|")
     assert f"{stage.namespace}/web" in line
@@ -278,14 +278,14 @@ def test_a_pod_that_kubelet_evicted_ends_its_job_and_says_why(stage: Stage) -> N
     job_id = stage.job(pod).job_id
     # As kubelet's eviction manager writes it (`pkg/kubelet/eviction/eviction_manager.go`).
     told = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": "low on memory"}
-    over = {"terminated": {"exitCode": 137, "reason": "Error"}}
+    terminated = {"terminated": {"exitCode": 137, "reason": "Error"}}
     container = {"name": "main", "image": "lab/nothing", "imageID": "", "ready": False, "restartCount": 0}
     status = {
         "phase": "Failed",
         "reason": "Evicted",
         "message": "The node was low on resource: memory.",
         "conditions": [told],
-        "containerStatuses": [container | {"state": over}],
+        "containerStatuses": [container | {"state": terminated}],
     }
     code, answer = site.kube.api(
         "PATCH",

@@ -84,7 +84,7 @@ def test_a_key_that_the_site_does_not_allow_is_refused(stage: Stage) -> None:
         assert site.bound(bad)
 
 
-def test_slurms_final_no_is_passed_on_and_not_asked_again(stage: Stage) -> None:
+def test_slurms_final_no_is_passed_on_and_not_retried(stage: Stage) -> None:
     site = stage.site
     bad = stage.pod("lost", partition="no-such-partition")
     text = site.event(bad, "SlurmJobRejected")
@@ -125,7 +125,7 @@ def test_a_waiting_job_that_a_user_cancels_is_not_submitted_again(stage: Stage) 
     assert "Re-create or change" in text
     site.delete(first)
     site.gone(first)
-    stage.job_over(second)
+    stage.wait_job_ended(second)
     assert len(stage.made(second)) == 1
     assert site.node_of(second) == ""
     site.kill_extender()
@@ -139,7 +139,7 @@ def test_a_waiting_job_that_a_user_cancels_is_not_submitted_again(stage: Stage) 
 @pytest.mark.parametrize("path", ["filter", "bind"])
 @pytest.mark.parametrize("body", [None, [], {}, {"Pod": 3}, {"PodName": {}, "Node": 7}, "text"])
 def test_a_malformed_question_is_answered_with_an_error(site: Site, path: str, body: object) -> None:
-    status, answer = site.ask_extender(path, body)
+    status, answer = site.post_to_extender(path, body)
     assert status == 200
     assert answer["Error"]
 
@@ -147,7 +147,7 @@ def test_a_malformed_question_is_answered_with_an_error(site: Site, path: str, b
 def test_a_pod_of_another_scheduler_passes_unchanged(site: Site) -> None:
     stranger = pod("stranger", "default", scheduler="default-scheduler")
     stranger["metadata"]["uid"] = "5d1a2c1e-0000-4000-8000-000000000001"
-    status, answer = site.ask_extender("filter", {"Pod": stranger, "NodeNames": ["b", "a"], "Nodes": None})
+    status, answer = site.post_to_extender("filter", {"Pod": stranger, "NodeNames": ["b", "a"], "Nodes": None})
     assert status == 200
     assert answer["NodeNames"] == ["b", "a"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extender.domain.wellknown import GATE, GPUS
-from lab.devices import API, DRIVER, GRES, MAP, RESOURCE, asking, grant_devices, publish, template
+from lab.devices import API, DRIVER, GRES, MAP, RESOURCE, grant_devices, publish, requesting, template
 from lab.site import PodRef, Site
 from lab.topology import GPU_NODES
 from tests.builders.stage import Stage
@@ -66,7 +66,7 @@ def test_claims_and_extended_resources_have_the_devices_that_slurm_allocated(sta
     pods = [
         with_resource_claim(stage, "two", 2),
         with_resource_claim(stage, "ungated", 1, gated=False),
-        stage.pod("extended", containers=[asking({RESOURCE: "2"})], schedulingGates=[{"name": GATE}]),
+        stage.pod("extended", containers=[requesting({RESOURCE: "2"})], schedulingGates=[{"name": GATE}]),
         with_resource_claim(stage, "one", 1),
     ]
     for ref in pods:

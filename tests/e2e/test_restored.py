@@ -76,7 +76,7 @@ def test_an_older_state_of_etcd_ends_no_job_before_an_administrator_confirms(sta
     snapshot = site.kube.etcd.save()
     site.delete(old["left"])
     site.gone(old["left"])
-    stage.job_over(old["left"])
+    stage.wait_job_ended(old["left"])
     pods = run(stage, *many())
     there = jobs(stage, pods)
     site.kube.restore(snapshot)
@@ -89,7 +89,7 @@ def test_an_older_state_of_etcd_ends_no_job_before_an_administrator_confirms(sta
 
     site.confirm_mass_deletion()
     for pod in pods.values():
-        stage.job_over(pod, timeout_s=60)
+        stage.wait_job_ended(pod, timeout_s=60)
     site.wait_for(lambda: not stage.drained(), "kubelet has shown that nothing runs there", timeout_s=240)
     assert jobs(stage, {"stays": old["stays"]}) == {"stays": before["stays"]}
     found = site.read(old["stays"])
@@ -122,6 +122,6 @@ def test_jobs_of_few_pods_that_a_restored_etcd_does_not_have_are_kept_too(stage:
     assert jobs(stage, pods) == there
     os.kill(site.extender.pid, signal.SIGUSR1)
     for pod in pods.values():
-        stage.job_over(pod, timeout_s=120)
+        stage.wait_job_ended(pod, timeout_s=120)
     site.wait_for(lambda: not stage.drained(), "kubelet has shown that nothing runs there", timeout_s=240)
     assert jobs(stage, stays) == before

@@ -24,7 +24,7 @@ from lab.credentials import ADMIN, CERTIFICATES, EXTENDER
 from lab.pods import STOP_IN, pod
 from lab.site import PodRef, Site
 from simulator.kube.rbac import NAMESPACE, Rbac
-from tests.builders.asked import asked_by, asking, given, refused, unused
+from tests.builders.audited_requests import given, refused, requests_during, requests_of, unused
 from tests.builders.config_map import MountedConfigMap
 from tests.builders.stage import Stage
 from tests.e2e.test_mutual_tls import certificates
@@ -193,13 +193,13 @@ def everything_wanted(site: Site) -> Iterator[None]:
 
 
 def counted_up(stage: Stage) -> bool:
-    said = asked_by(EXTENDER, stage.site.kube.audit_events())
+    said = requests_of(EXTENDER, stage.site.kube.audit_events())
     return any((one.verb, one.resource, one.namespace) == ("patch", "events", stage.namespace) for one in said)
 
 
-def test_every_right_of_the_extender_is_used_and_it_asks_for_no_other(stage: Stage) -> None:
+def test_every_right_of_the_extender_is_used_and_it_needs_no_other(stage: Stage) -> None:
     site = stage.site
-    with asking(site, EXTENDER) as asked, everything_wanted(site):
+    with requests_during(site, EXTENDER) as requests, everything_wanted(site):
         reported_twice(stage)
         owned_pods(stage)
         ended_pods(stage)
@@ -207,9 +207,9 @@ def test_every_right_of_the_extender_is_used_and_it_asks_for_no_other(stage: Sta
         site.wait_for(lambda: counted_up(stage), "an Event is counted up", timeout_s=90, every_s=2)
     # The extender asks about no kind that the API server does not serve: DeviceClasses come with Kubernetes 1.34.
     has_devices = site.kube.api("GET", "/apis/resource.k8s.io/v1")[0] == 200
-    spare = [one for one in unused(given(site, EXTENDER), asked) if has_devices or one.group != "resource.k8s.io"]
+    spare = [one for one in unused(given(site, EXTENDER), requests) if has_devices or one.group != "resource.k8s.io"]
     assert spare == []
-    assert refused(asked) == []
+    assert refused(requests) == []
 
 
 @contextmanager
@@ -237,16 +237,16 @@ def rights_in_one_namespace(stage: Stage) -> Iterator[None]:
 
 def test_pods_of_one_namespace_are_served_without_a_right_on_others(stage: Stage) -> None:
     site = stage.site
-    with rights_in_one_namespace(stage), asking(site, EXTENDER) as asked:
+    with rights_in_one_namespace(stage), requests_during(site, EXTENDER) as requests:
         site.restart_extender()
         ref = stage.pod("served")
         site.bound(ref)
         stage.cancel(stage.job(ref).job_id)
         site.gone(ref, timeout_s=60)
-    of_pods = {(one.verb, one.namespace) for one in asked if one.resource == "pods"}
+    of_pods = {(one.verb, one.namespace) for one in requests if one.resource == "pods"}
     assert {("list", stage.namespace), ("watch", stage.namespace)} <= of_pods
     assert {where for _, where in of_pods} == {stage.namespace}
-    assert refused(asked) == []
+    assert refused(requests) == []
 
 
 # Certificates
@@ -265,14 +265,14 @@ def test_every_right_of_who_makes_certificates_is_used(site: Site) -> None:
     where = ["-n", NAMESPACE, "delete", "secrets", "--ignore-not-found", *secrets]
     site.kube.kubectl(*where)
     try:
-        with asking(site, CERTIFICATES) as asked:
+        with requests_during(site, CERTIFICATES) as requests:
             certificates(site)
             certificates(site, "--renew")
     finally:
         site.kube.kubectl("delete", "-f", "-", stdin=yaml.safe_dump_all(told))
         site.kube.kubectl(*where)
-    assert unused(given(site, CERTIFICATES, folder), asked) == []
-    assert refused(asked) == []
+    assert unused(given(site, CERTIFICATES, folder), requests) == []
+    assert refused(requests) == []
 
 
 # People
@@ -306,7 +306,7 @@ def test_who_may_view_needs_each_right_of_it_and_has_no_more(stage: Stage) -> No
     runs = stage.pod("runs")
     site.bound(runs)
     shows = (("status",), ("jobs",), ("jobs", "-A"), ("nodes",), ("nodes", node), ("why", "runs"), ("history", "runs"))
-    with viewer(stage), asking(site, VIEWER) as asked:
+    with viewer(stage), requests_during(site, VIEWER) as requests:
         for words in shows:
             done = kubectl_slurm(stage, *words)
             assert done.returncode == 0, done.stderr
@@ -317,7 +317,7 @@ def test_who_may_view_needs_each_right_of_it_and_has_no_more(stage: Stage) -> No
     account = {"kind": "ServiceAccount", "name": VIEWER, "namespace": NAMESPACE}
     reference = {"kind": "ClusterRole", "name": role["metadata"]["name"]}
     binding = {"kind": "ClusterRoleBinding", "metadata": {"name": "b"}, "roleRef": reference, "subjects": [account]}
-    assert unused(Rbac.of([role, binding], VIEWER, NAMESPACE), asked) == []
+    assert unused(Rbac.of([role, binding], VIEWER, NAMESPACE), requests) == []
     # Asked for what it may not have, it says so.
-    assert {(one.verb, one.resource) for one in refused(asked)} == {("patch", "nodes")}
+    assert {(one.verb, one.resource) for one in refused(requests)} == {("patch", "nodes")}
     assert json.loads(site.kube.kubectl("get", "node", node, "-o", "json"))["spec"].get("unschedulable") is None

@@ -48,7 +48,7 @@ def test_grants_are_released_and_allocated_again_until_kube_scheduler_is_back(im
         site.elapse(1)
         live = {pod.name: len(stage.jobs(pod)) for pod in (*gated, plain)}
         assert all(count <= 1 for count in live.values()), live
-    stage.job_over(leaves)
+    stage.wait_job_ended(leaves)
     assert not any(site.node_of(pod) for pod in (*gated, plain))
     replaced = [pod.name for pod in gated if len(stage.made(pod)) > 1]
     assert replaced, "no job was replaced meanwhile"

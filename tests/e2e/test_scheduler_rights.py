@@ -11,7 +11,7 @@ from lab import manifests
 from lab.process import Daemon
 from lab.site import Site
 from simulator.kube.rbac import NAMESPACE, Rbac
-from tests.builders.asked import asking, refused, rights_of, unused
+from tests.builders.audited_requests import refused, requests_during, rights_of, unused
 from tests.builders.stage import Stage
 
 pytestmark = [pytest.mark.audited, pytest.mark.modes("batch")]
@@ -114,7 +114,7 @@ def given_by_each_binding(site: Site) -> dict[str, Rbac]:
 def test_every_role_that_kube_scheduler_is_given_besides_its_own_is_needed(stage: Stage) -> None:
     """Of a role of Kubernetes' own not every verb is used by every version: which ones is kube-scheduler's affair."""
     site = stage.site
-    with asking(site, SCHEDULER) as asked, elected_scheduler(site), volume_claims(stage) as names:
+    with requests_during(site, SCHEDULER) as requests, elected_scheduler(site), volume_claims(stage) as names:
         volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
         ref = stage.pod("stores", volumes=volumes)
         for name in names:
@@ -122,11 +122,11 @@ def test_every_role_that_kube_scheduler_is_given_besides_its_own_is_needed(stage
         site.bound(ref, timeout_s=60)
         site.delete(ref)
         site.gone(ref)
-    assert refused(asked) == []
+    assert refused(requests) == []
 
     by_role = given_by_each_binding(site)
-    assert unused(by_role["slurm-scheduler"], asked) == []
+    assert unused(by_role["slurm-scheduler"], requests) == []
     usual = by_role.pop(USUAL)
     for name, rbac in by_role.items():
         beyond = {one for one in rights_of(rbac) if not usual.allows(one.permission, one.namespace, one.name)}
-        assert any(right.used(asked) for right in beyond), f"nothing of {name} was needed"
+        assert any(right.used(requests) for right in beyond), f"nothing of {name} was needed"

@@ -48,7 +48,7 @@ def test_what_waits_is_let_go_what_runs_continues_and_a_new_installation_adopts_
         code, said = site.uninstall()
         assert code == 0, said
         for pod in (gated, waits):
-            stage.job_over(pod)
+            stage.wait_job_ended(pod)
         assert gates(stage, gated) == []
         assert [one.job_id for one in stage.jobs(runs)] == [job.job_id]
         assert f"kept: job {job.job_id}" in said

@@ -43,7 +43,7 @@ def test_the_other_scheduler_takes_what_waits_and_what_runs_continues(stage: Sta
             assert [one.job_id for one in stage.jobs(runs)] == [job.job_id], "nobody ends it yet"
             code, said = site.uninstall()
             assert code == 0, said
-            stage.job_over(runs)
+            stage.wait_job_ended(runs)
         finally:
             theirs.stop()
     finally:

@@ -15,7 +15,7 @@ from tests.builders.stage import Stage
 PROGRAM = Path(sys.executable).parent / "kubectl-slurm"
 
 
-def asked(stage: Stage, *words: str, code: int = 0, debug: bool = True) -> str:
+def run_plugin(stage: Stage, *words: str, code: int = 0, debug: bool = True) -> str:
     """What `kubectl-slurm` prints."""
     site = stage.site
     where = ["--kubeconfig", str(site.kube.kubeconfig), "-n", stage.namespace]
@@ -43,16 +43,16 @@ def test_a_pod_that_waits_gets_the_cause_in_the_same_words_everywhere(stage: Sta
     assert (said["status"], said["reason"]) == ("False", "SlurmJobQueued")
     assert said["message"].startswith(f"Slurm job {job.job_id} waits: ")
     assert f"Partition: {stage.family.tiny}." in said["message"]
-    alone = asked(stage, "why", "second", debug=False)
+    alone = run_plugin(stage, "why", "second", debug=False)
     assert alone == f"{stage.namespace}/second: {stage.condition(second)['message']}\n"
-    assert f"Slurm job {job.job_id} waits: " in asked(stage, "why", "second")
+    assert f"Slurm job {job.job_id} waits: " in run_plugin(stage, "why", "second")
     assert f"Slurm job {job.job_id} waits: " in (site.debug(second.uid) or {})["why"]
     assert f"Slurm job {job.job_id} waits: " in site.event(second, "SlurmJobPending")
-    rows = {row["name"]: row for row in json.loads(asked(stage, "jobs", "-o", "json"))}
+    rows = {row["name"]: row for row in json.loads(run_plugin(stage, "jobs", "-o", "json"))}
     assert rows["second"]["job"] == job.job_id
     assert rows["first"]["node"] == site.node_of(first)
-    assert "SlurmJobQueued" in asked(stage, "status", debug=False)
-    assert "WAITING" in asked(stage, "history", "second")
+    assert "SlurmJobQueued" in run_plugin(stage, "status", debug=False)
+    assert "WAITING" in run_plugin(stage, "history", "second")
     site.delete(first)
     site.bound(second, timeout_s=40)
     site.wait_for(lambda: stage.condition(second)["status"] == "True", "it is told of its node", timeout_s=60)
@@ -62,23 +62,23 @@ def test_a_pod_that_waits_gets_the_cause_in_the_same_words_everywhere(stage: Sta
 def test_drain_and_resume_reach_slurm_with_nothing_but_the_api_server(stage: Stage) -> None:
     site, node = stage.site, stage.family.tiny_node
     try:
-        asked(stage, "drain", node, debug=False)
+        run_plugin(stage, "drain", node, debug=False)
         site.wait_for(lambda: [one for one in stage.drained() if "cordoned" in one], "it is drained", timeout_s=20)
         site.wait_for(
-            lambda: "DRAIN" in json.loads(asked(stage, "nodes", node, "-o", "json"))[0]["slurmState"],
+            lambda: "DRAIN" in json.loads(run_plugin(stage, "nodes", node, "-o", "json"))[0]["slurmState"],
             "the next look at Slurm's nodes shows it",
             every_s=1,
         )
-        (shown,) = json.loads(asked(stage, "nodes", node, "-o", "json"))
+        (shown,) = json.loads(run_plugin(stage, "nodes", node, "-o", "json"))
         assert shown["cordoned"] is True
         assert "cordoned" in shown["held"]
     finally:
-        asked(stage, "resume", node, debug=False)
+        run_plugin(stage, "resume", node, debug=False)
     site.wait_for(lambda: not stage.drained(), "it is resumed", timeout_s=30)
 
 
 @pytest.mark.modes("batch", slow=("24.11",))
-def test_a_viewer_can_ask_everything_and_change_nothing(stage: Stage) -> None:
+def test_a_viewer_can_read_everything_and_change_nothing(stage: Stage) -> None:
     site = stage.site
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -94,8 +94,8 @@ def test_a_viewer_can_ask_everything_and_change_nothing(stage: Stage) -> None:
     viewer = ("--as", "a-viewer")
     site.wait_for(lambda: site.node_of(first), "the first runs")
     for words in (("status",), ("jobs",), ("jobs", "-A"), ("nodes",), ("why", "second"), ("history", "second")):
-        asked(stage, *words, *viewer, debug=False)
-    asked(stage, "drain", stage.family.tiny_node, *viewer, code=1, debug=False)
+        run_plugin(stage, *words, *viewer, debug=False)
+    run_plugin(stage, "drain", stage.family.tiny_node, *viewer, code=1, debug=False)
     assert not stage.drained()
 
 

@@ -117,18 +117,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=SECONDS, help="for each target")
     parser.add_argument("--report", type=Path, help="where to write the report, besides printing it")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)}; none: all")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     structlog.configure(processors=[], logger_factory=structlog.ReturnLoggerFactory())
-    if unknown := set(asked.targets) - TARGETS.keys():
+    if unknown := set(options.targets) - TARGETS.keys():
         parser.error(f"no target {', '.join(sorted(unknown))}")
     fuzzed = []
-    for name in asked.targets or TARGETS:
-        fuzzed.append(fuzz(name, asked.seconds))
+    for name in options.targets or TARGETS:
+        fuzzed.append(fuzz(name, options.seconds))
         print(f"{name}: {fuzzed[-1].inputs:,} inputs", fuzzed[-1].finding, flush=True)
-    text = report(fuzzed, asked.seconds)
+    text = report(fuzzed, options.seconds)
     print(text)
-    if asked.report:
-        asked.report.write_text(text, encoding="utf-8")
+    if options.report:
+        options.report.write_text(text, encoding="utf-8")
     if any(one.finding for one in fuzzed):
         sys.exit(1)
 

@@ -358,7 +358,7 @@ REVIEW = {
     "kind": "AdmissionReview",
     "request": {"uid": "1", "operation": "CREATE", "object": {"metadata": {}, "spec": {}}},
 }
-ASKED = {"Pod": {"metadata": {"name": "a", "uid": "u"}, "spec": {"schedulerName": "slurm"}}, "NodeNames": ["n1"]}
+FILTER_ARGS = {"Pod": {"metadata": {"name": "a", "uid": "u"}, "spec": {"schedulerName": "slurm"}}, "NodeNames": ["n1"]}
 
 TARGETS: dict[str, Fuzzed] = {
     "texts": Fuzzed(
@@ -395,7 +395,9 @@ TARGETS: dict[str, Fuzzed] = {
     ),
     "bodies of requests": Fuzzed(
         http_body,
-        tuple(bytes([number]) + _json(one) for number, one in enumerate((ASKED, {"PodName": "a"}, REVIEW, REVIEW))),
+        tuple(
+            bytes([number]) + _json(one) for number, one in enumerate((FILTER_ARGS, {"PodName": "a"}, REVIEW, REVIEW))
+        ),
         "the same",
     ),
     "addresses of metrics, /debug and the console": Fuzzed(

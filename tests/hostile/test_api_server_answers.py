@@ -175,7 +175,7 @@ def test_a_body_that_is_no_answer_is_unreadable_and_costs_no_more_than_its_size(
         ("\u00b2", 0.0), ("soon", 0.0), (None, 0.0), ([], 0.0),
     ],
 )  # fmt: skip
-def test_a_pause_that_an_api_server_asks_for_is_bounded(said: object, seconds: float) -> None:
+def test_a_pause_that_an_api_server_requests_is_bounded(said: object, seconds: float) -> None:
     assert pause_of(said) == seconds
 
 

@@ -89,7 +89,7 @@ async def slurm(script: Script) -> AsyncIterator[tuple[HostileServer, Transport]
         await transport.aclose()
 
 
-async def asked(transport: Transport, method: str = "GET") -> Reply:
+async def get(transport: Transport, method: str = "GET") -> Reply:
     deadline = asyncio.get_running_loop().time() + DEADLINE_S
     return await transport.send(Request(method, "/slurm/v0.0.45/jobs/"), {"X-SLURM-USER-TOKEN": "secret"}, deadline)
 
@@ -118,7 +118,7 @@ async def lines_of(connection: ApiConnection, count: int) -> list[bytes]:
 async def test_an_endless_answer_of_slurmrestd_is_read_up_to_the_bound(case: str) -> None:
     async with slurm(ENDLESS[case]) as (server, transport):
         with memory_at_most(MEMORY), pytest.raises(TransportError) as raised:
-            await asked(transport)
+            await get(transport)
         assert raised.value.endpoint == "GET /slurm/v0.0.45/jobs/"
         assert server.sent <= 2 * BOUND
 
@@ -127,7 +127,7 @@ async def test_an_endless_answer_of_slurmrestd_is_read_up_to_the_bound(case: str
 async def test_the_error_names_the_bound_and_what_to_do(case: str) -> None:
     async with slurm(ENDLESS[case]) as (_, transport):
         with pytest.raises(TransportError, match=f"more than {BOUND} bytes; check that slurmrestd answers"):
-            await asked(transport)
+            await get(transport)
 
 
 @pytest.mark.parametrize("case", UNUSABLE)
@@ -135,13 +135,13 @@ async def test_an_unusable_answer_of_slurmrestd_is_a_transport_error_before_the_
     async with slurm(UNUSABLE[case]) as (_, transport):
         began = asyncio.get_running_loop().time()
         with memory_at_most(MEMORY), pytest.raises(TransportError):
-            await asked(transport)
+            await get(transport)
         assert asyncio.get_running_loop().time() - began <= DEADLINE_S
 
 
 async def test_an_answer_of_exactly_the_bound_is_read() -> None:
     async with slurm(lambda: [answer(b"a" * BOUND)]) as (_, transport):
-        assert len((await asked(transport)).body) == BOUND
+        assert len((await get(transport)).body) == BOUND
     async with kubernetes(lambda: [answer(b"a" * BOUND)]) as (_, connection):
         assert len((await connection.request("GET", "/x")).body) == BOUND
 
@@ -151,7 +151,7 @@ async def test_an_answer_of_exactly_the_bound_is_read() -> None:
 async def test_a_redirect_of_slurmrestd_is_an_error_that_names_the_address(method: str, status: int) -> None:
     async with slurm(lambda: [redirect(status)]) as (server, transport):
         with pytest.raises(TransportError, match=f"{status} is a redirect to '{ELSEWHERE}', which is not followed"):
-            await asked(transport, method)
+            await get(transport, method)
         assert len(server.requests) == 1
 
 

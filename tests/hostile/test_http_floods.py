@@ -215,7 +215,7 @@ async def answering(at: BindAddress) -> None:
             await asyncio.sleep(0.1)
 
 
-def test_every_phase_but_those_that_others_watch_over_has_a_time() -> None:
+def test_every_phase_but_those_that_others_supervise_has_a_time() -> None:
     assert set(bounds.ConnectionPhase) - bounds.SECONDS.keys() == {
         bounds.ConnectionPhase.IDLE,
         bounds.ConnectionPhase.ANSWER,

@@ -82,7 +82,7 @@ async def test_each_phase_ends_in_its_own_time_and_nothing_wakes_up_after() -> N
     await asyncio.sleep(ARRIVING_S)
     assert listener.ended == ["head", "later"]
     await asyncio.sleep(3600)
-    assert not answer.over
+    assert not answer.ended
     assert listener.refused == ["no request head in time", "no request body in time"]
 
 

@@ -143,7 +143,7 @@ async def test_answers_come_with_the_checks_and_are_made_once_a_second() -> None
         assert debug.searches == ["web", "web"]
 
 
-async def test_more_searches_than_the_rate_are_asked_to_wait() -> None:
+async def test_more_searches_than_the_rate_have_to_wait() -> None:
     debug, clock = FakeDebug(), StillClock()
     async with client(debug_port(debug=debug, clock=clock)) as http:
         for number in range(BURST):

@@ -13,7 +13,7 @@ from extender.observability.metrics.registry import Metrics
 from tests.builders.services import WAITING, FakeScheduling, FakeServices, StillClock, args, client, pod_json
 
 
-async def ask(service: FakeScheduling, body: Any, metrics: Metrics | None = None) -> dict[str, Any]:
+async def call(service: FakeScheduling, body: Any, metrics: Metrics | None = None) -> dict[str, Any]:
     clock = StillClock()
     app = application([router(FakeServices(service), metrics or Metrics(clock), clock, 1 << 20)])
     async with client(app) as http:
@@ -26,7 +26,7 @@ async def ask(service: FakeScheduling, body: Any, metrics: Metrics | None = None
 
 
 async def test_a_granted_pod_gets_its_node_and_no_other() -> None:
-    answer = await ask(FakeScheduling(Place("n2")), args("n1", "n2", "n3"))
+    answer = await call(FakeScheduling(Place("n2")), args("n1", "n2", "n3"))
     assert answer == {
         "Nodes": None,
         "NodeNames": ["n2"],
@@ -37,7 +37,7 @@ async def test_a_granted_pod_gets_its_node_and_no_other() -> None:
 
 
 async def test_a_waiting_pod_is_rejected_with_one_entry_that_has_the_text() -> None:
-    answer = await ask(FakeScheduling(Wait(WAITING)), args("n1", "n2", "n3"))
+    answer = await call(FakeScheduling(Wait(WAITING)), args("n1", "n2", "n3"))
     assert answer["NodeNames"] == []
     assert answer["FailedAndUnresolvableNodes"] == {"n1": WAITING}
     assert answer["FailedNodes"] == {}
@@ -46,24 +46,24 @@ async def test_a_waiting_pod_is_rejected_with_one_entry_that_has_the_text() -> N
 
 async def test_the_answer_to_the_same_question_never_changes() -> None:
     service = FakeScheduling(Wait(WAITING))
-    assert await ask(service, args("n1", "n2")) == await ask(service, args("n1", "n2"))
+    assert await call(service, args("n1", "n2")) == await call(service, args("n1", "n2"))
 
 
 async def test_a_pod_of_another_scheduler_keeps_every_node_in_order() -> None:
-    answer = await ask(FakeScheduling(Pass(["n3", "n1"])), args("n3", "n1"))
+    answer = await call(FakeScheduling(Pass(["n3", "n1"])), args("n3", "n1"))
     assert answer["NodeNames"] == ["n3", "n1"]
     assert answer["Error"] == ""
 
 
 async def test_an_unready_extender_answers_an_error_so_that_the_pod_comes_back_on_a_timer() -> None:
-    answer = await ask(FakeScheduling(Unready(UNREADY_TEXT)), args("n1"))
+    answer = await call(FakeScheduling(Unready(UNREADY_TEXT)), args("n1"))
     assert answer["Error"] == UNREADY_TEXT
     assert answer["NodeNames"] is None
 
 
 @pytest.mark.parametrize("verdict", [Place("n9"), Pass(["n9", "n1"])])
 async def test_a_name_that_was_not_offered_never_leaves(verdict: Place | Pass) -> None:
-    answer = await ask(FakeScheduling(verdict), args("n1"))
+    answer = await call(FakeScheduling(verdict), args("n1"))
     assert set(answer["NodeNames"]) <= {"n1"}
     if isinstance(verdict, Place):
         assert answer["FailedAndUnresolvableNodes"] == {"n1": NOT_OFFERED_TEXT}
@@ -71,7 +71,7 @@ async def test_a_name_that_was_not_offered_never_leaves(verdict: Place | Pass) -
 
 async def test_the_service_sees_the_pod_and_every_name() -> None:
     service = FakeScheduling()
-    await ask(service, args("n1", "n2"))
+    await call(service, args("n1", "n2"))
     [(pod, names, full)] = service.offers
     assert (pod.uid, pod.full_name, pod.scheduler_name) == ("u1", "ns/p", "slurm")
     assert names == ("n1", "n2")
@@ -86,24 +86,24 @@ async def test_the_try_out_of_a_nominated_node_is_no_full_list(nominated: str, n
     service = FakeScheduling()
     body = args(*names)
     body["Pod"]["status"]["nominatedNodeName"] = nominated
-    await ask(service, body)
+    await call(service, body)
     assert service.offers[0][2] is full
 
 
 async def test_whole_nodes_are_answered_with_whole_nodes() -> None:
     nodes = [{"metadata": {"name": name}, "status": {"allocatable": {"cpu": "4"}}} for name in ("n1", "n2")]
     body = {"Pod": pod_json(), "Nodes": {"items": nodes}, "NodeNames": None}
-    answer = await ask(FakeScheduling(Place("n2")), body)
+    answer = await call(FakeScheduling(Place("n2")), body)
     assert answer["Nodes"] == {"items": [nodes[1]]}
     assert answer["NodeNames"] is None
-    rejected = await ask(FakeScheduling(Wait(WAITING)), body)
+    rejected = await call(FakeScheduling(Wait(WAITING)), body)
     assert rejected["Nodes"] == {"items": []}
     assert rejected["FailedAndUnresolvableNodes"] == {"n1": WAITING}
 
 
 async def test_no_nodes_at_all_are_answered_with_none() -> None:
     for body in (args(), {"Pod": pod_json(), "Nodes": None, "NodeNames": None}):
-        answer = await ask(FakeScheduling(Wait(WAITING)), body)
+        answer = await call(FakeScheduling(Wait(WAITING)), body)
         assert answer["NodeNames"] == []
         assert answer["Error"] == ""
 
@@ -111,29 +111,29 @@ async def test_no_nodes_at_all_are_answered_with_none() -> None:
 async def test_fields_of_newer_releases_are_ignored() -> None:
     body = args("n1", Placement={"x": 1})
     body["Pod"]["spec"]["schedulingGroup"] = {"podGroupName": "g"}
-    assert (await ask(FakeScheduling(Place("n1")), body))["NodeNames"] == ["n1"]
+    assert (await call(FakeScheduling(Place("n1")), body))["NodeNames"] == ["n1"]
 
 
 async def test_a_failure_inside_is_an_error_without_internals() -> None:
-    answer = await ask(FakeScheduling(failure=RuntimeError("password=hush")), args("n1"))
+    answer = await call(FakeScheduling(failure=RuntimeError("password=hush")), args("n1"))
     assert answer["Error"] == "internal error of the extender; see its log"
 
 
 async def test_answers_are_counted_by_verdict() -> None:
     metrics = Metrics(StillClock())
-    await ask(FakeScheduling(Place("n1")), args("n1"), metrics)
+    await call(FakeScheduling(Place("n1")), args("n1"), metrics)
     text = metrics.render()[0].decode()
     assert 'slurm_extender_filter_duration_seconds_count{result="place"} 1.0' in text
 
 
 async def test_five_thousand_names_fit_in_a_request() -> None:
     names = [f"node-{number:05}.cluster.example" for number in range(5000)]
-    answer = await ask(FakeScheduling(Place(names[4321])), args(*names))
+    answer = await call(FakeScheduling(Place(names[4321])), args(*names))
     assert answer["NodeNames"] == [names[4321]]
 
 
 async def test_a_time_of_long_ago_without_a_zone_is_answered() -> None:
-    asked = args("n1")
-    asked["Pod"]["metadata"]["creationTimestamp"] = "0001-01-01T00:00:00"
+    body = args("n1")
+    body["Pod"]["metadata"]["creationTimestamp"] = "0001-01-01T00:00:00"
     service = FakeScheduling(Wait("waits"))
-    assert (await ask(service, asked))["Error"] == ""
+    assert (await call(service, body))["Error"] == ""

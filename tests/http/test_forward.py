@@ -112,7 +112,7 @@ async def placed(url: str) -> str:
         return names[0]
 
 
-async def test_a_call_reaches_a_leader_that_asks_for_a_certificate(tmp_path: Path) -> None:
+async def test_a_call_reaches_a_leader_that_requires_a_certificate(tmp_path: Path) -> None:
     authority = trustme.CA()
     tls = files(authority, tmp_path)
     async with two_replicas(tls, CallerTls(tls.client_ca_file, tls)) as url:
@@ -189,17 +189,17 @@ async def test_an_address_in_the_lease_that_is_none_is_answered_like_a_leader_th
 
 
 async def test_hooks_that_wait_at_the_leader_keep_no_call_of_kube_scheduler_from_it() -> None:
-    waiting, over = asyncio.Semaphore(0), asyncio.Event()
+    waiting, released = asyncio.Semaphore(0), asyncio.Event()
     routes = APIRouter()
 
     @routes.post("/hooks/wait")
     async def wait() -> str:
         waiting.release()
-        await over.wait()
-        return "over"
+        await released.wait()
+        return "released"
 
     @routes.post("/scheduler/ask")
-    async def ask() -> str:
+    async def forward_one() -> str:
         return "there"
 
     many = ListenerLimits(connections=1000, per_address=1000)
@@ -209,9 +209,9 @@ async def test_hooks_that_wait_at_the_leader_keep_no_call_of_kube_scheduler_from
         for _ in range(POOL_OF_HTTPX):
             await waiting.acquire()
         answer = await http.post("/scheduler/ask")
-        over.set()
+        released.set()
         assert (answer.status_code, answer.text) == (200, '"there"')
-        assert {(await hook).text for hook in hooks} == {'"over"'}
+        assert {(await hook).text for hook in hooks} == {'"released"'}
 
 
 @asynccontextmanager

@@ -86,7 +86,7 @@ async def test_an_error_of_many_fields_is_short() -> None:
     assert len(error) < 400
 
 
-async def test_a_body_over_the_limit_is_refused_for_its_size_however_well_it_is_formed() -> None:
+async def test_a_body_above_the_limit_is_refused_for_its_size_however_well_it_is_formed() -> None:
     body = json.dumps(args(*(f"node-{number}" for number in range(1000)))).encode()
     assert len(body) > MAX_BODY
     assert f"more than {MAX_BODY} bytes" in await error_of("/scheduler/filter", body)

@@ -41,10 +41,10 @@ async def test_a_start_without_a_token_is_still_a_hint() -> None:
     assert hooks.calls == [("started", 7, "")]
 
 
-@pytest.mark.parametrize(("asked", "waits"), [("", 0.0), ("?wait=3", 3.0), ("?wait=2.5", 2.5), ("?wait=600", LONGEST)])
-async def test_a_teardown_waits_no_longer_than_asked_and_allowed(asked: str, waits: float) -> None:
+@pytest.mark.parametrize(("query", "waits"), [("", 0.0), ("?wait=3", 3.0), ("?wait=2.5", 2.5), ("?wait=600", LONGEST)])
+async def test_a_teardown_waits_no_longer_than_requested_and_allowed(query: str, waits: float) -> None:
     hooks = FakeHooks()
-    reply = await post(hooks, f"/hooks/jobs/7/teardown{asked}")
+    reply = await post(hooks, f"/hooks/jobs/7/teardown{query}")
     assert reply.status_code == 200
     assert hooks.calls == [("teardown", 7, "t0k", waits)]
 
@@ -65,7 +65,7 @@ async def test_a_drain_is_passed_on_with_its_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "waits", "jobs", "limit"),
+    ("query", "waits", "jobs", "limit"),
     [
         ("", 0.0, (), 0),
         ("?wait=3&jobs=12", 3.0, (12,), 0),
@@ -73,10 +73,10 @@ async def test_a_drain_is_passed_on_with_its_reason() -> None:
     ],
 )
 async def test_a_clearance_is_passed_on_with_the_jobs_of_the_notes(
-    asked: str, waits: float, jobs: tuple[int, ...], limit: int
+    query: str, waits: float, jobs: tuple[int, ...], limit: int
 ) -> None:
     hooks = FakeHooks(HookAnswer(202, {"clear": False}))
-    reply = await post(hooks, f"/hooks/nodes/gpu-1.rack/clear{asked}")
+    reply = await post(hooks, f"/hooks/nodes/gpu-1.rack/clear{query}")
     assert (reply.status_code, reply.json()) == (202, {"clear": False})
     assert hooks.calls == [("clear", "gpu-1.rack", "t0k", waits, jobs, limit)]
 
@@ -87,7 +87,7 @@ async def test_an_answer_without_content_has_none() -> None:
     assert "content-length" not in reply.headers
 
 
-async def test_a_caller_without_a_token_is_asked_for_one() -> None:
+async def test_a_caller_without_a_token_is_challenged_for_one() -> None:
     reply = await post(
         FakeHooks(HookAnswer(403, {"error": "the token is not this job's"})), "/hooks/jobs/7/teardown", token=None
     )
@@ -177,7 +177,7 @@ async def test_a_release_of_a_node_by_an_administrator_is_passed_on_with_the_key
 
 @given(query=st.dictionaries(st.sampled_from(["wait", "jobs", "limit", ""]), st.text(max_size=40), max_size=4))
 @settings(max_examples=100, deadline=None)
-async def test_whatever_a_clearance_is_asked_with_is_understood_or_refused(query: dict[str, str]) -> None:
+async def test_whatever_a_clearance_is_requested_with_is_understood_or_refused(query: dict[str, str]) -> None:
     hooks = FakeHooks(HookAnswer(202))
     reply = await post(hooks, f"/hooks/nodes/n1/clear?{urlencode(query)}")
     assert (reply.status_code, len(hooks.calls)) in {(202, 1), (400, 0)}
@@ -194,9 +194,9 @@ async def test_a_lock_is_passed_on_with_its_job(word: str) -> None:
     assert hooks.calls == [(word, "gpu-1.rack", "t0k", 7)]
 
 
-@pytest.mark.parametrize("asked", ["", "?job=", "?job=0", "?job=-1", "?job=4294967296", "?job=x"])
+@pytest.mark.parametrize("query", ["", "?job=", "?job=0", "?job=-1", "?job=4294967296", "?job=x"])
 @pytest.mark.parametrize("word", ["lock", "unlock"])
-async def test_a_lock_without_a_job_is_refused(word: str, asked: str) -> None:
+async def test_a_lock_without_a_job_is_refused(word: str, query: str) -> None:
     hooks = FakeHooks()
-    assert (await post(hooks, f"/hooks/nodes/n1/{word}{asked}")).status_code == 400
+    assert (await post(hooks, f"/hooks/nodes/n1/{word}{query}")).status_code == 400
     assert not hooks.calls

@@ -78,7 +78,7 @@ async def test_ready_is_who_knows_the_cluster_whatever_slurm_does() -> None:
     assert verbose.text == "[+]pods ok\n[-]slurm no poll for 70 s (for information)\nreadyz check passed\n"
 
 
-async def test_what_is_not_ready_says_why_unasked() -> None:
+async def test_what_is_not_ready_says_why_by_itself() -> None:
     async with client(probes(False, Check("pods", False), Check("nodes", True))) as http:
         reply = await http.get("/readyz")
     assert reply.status_code == 503
@@ -134,11 +134,11 @@ class Thousands(FakeDebug):
     def __init__(self) -> None:
         super().__init__()
         self.turn = 0
-        self.asked_at: list[int] = []
+        self.called_at: list[int] = []
 
     def placeholders(self) -> Iterator[Mapping[str, Any]]:
         for number in range(100):
-            self.asked_at.append(self.turn)
+            self.called_at.append(self.turn)
             yield {"key": f"u{number}"}
 
     async def others(self) -> None:
@@ -155,7 +155,7 @@ async def test_a_list_of_thousands_gives_others_their_turn(monkeypatch: pytest.M
         shown = (await http.get("/debug/placeholders")).json()
     beside.cancel()
     assert shown == [{"key": f"u{number}"} for number in range(100)]
-    assert len(set(debug.asked_at)) == 100
+    assert len(set(debug.called_at)) == 100
 
 
 async def test_debugging_changes_nothing() -> None:
@@ -174,7 +174,7 @@ async def test_nothing_else_is_served(path: str) -> None:
 
 
 async def served(app: FastAPI) -> set[str]:
-    asked = {
+    routes = {
         "scheduling": ("POST", "/scheduler/filter"),
         "hooks": ("POST", "/hooks/jobs/1/started"),
         "health": ("GET", "/livez"),
@@ -182,7 +182,9 @@ async def served(app: FastAPI) -> set[str]:
         "debug": ("GET", "/debug/config"),
     }
     async with client(app) as http:
-        return {name for name, (method, path) in asked.items() if (await http.request(method, path)).status_code != 404}
+        return {
+            name for name, (method, path) in routes.items() if (await http.request(method, path)).status_code != 404
+        }
 
 
 async def test_each_address_serves_its_own_and_no_more() -> None:

@@ -254,7 +254,7 @@ def trusting(authority: trustme.CA, own: trustme.LeafCert | None = None) -> ssl.
     return context
 
 
-async def ask(at: BindAddress, context: ssl.SSLContext) -> int:
+async def status_of(at: BindAddress, context: ssl.SSLContext) -> int:
     async with httpx.AsyncClient(verify=context, timeout=GENEROUS_S) as http:
         reply = await http.post(f"https://{at}/scheduler/filter", json=args("n1"))
         return reply.status_code
@@ -269,11 +269,11 @@ async def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path)
     old, new = trustme.CA(), trustme.CA()
     tls = write(old.issue_cert("127.0.0.1"), tmp_path)
     async with serving([endpoint(tls=tls)], stop_within_s=1) as (at,):
-        assert await ask(at, trusting(old)) == 200
+        assert await status_of(at, trusting(old)) == 200
         write(new.issue_cert("127.0.0.1"), tmp_path)
-        assert await ask(at, trusting(new)) == 200
+        assert await status_of(at, trusting(new)) == 200
         with pytest.raises(httpx.ConnectError):
-            await ask(at, trusting(old))
+            await status_of(at, trusting(old))
 
 
 async def test_every_subscriber_receives_each_certificate(tmp_path: Path) -> None:
@@ -289,11 +289,11 @@ async def test_a_half_written_pair_never_replaces_a_good_one(tmp_path: Path) -> 
     tls = write(authority.issue_cert("127.0.0.1"), tmp_path)
     async with serving([endpoint(tls=tls)], stop_within_s=1) as (at,):
         (tmp_path / "tls.key").write_bytes(trustme.CA().issue_cert("x").private_key_pem.bytes())
-        assert await ask(at, trusting(authority)) == 200
+        assert await status_of(at, trusting(authority)) == 200
         (tmp_path / "tls.key").unlink()
-        assert await ask(at, trusting(authority)) == 200
+        assert await status_of(at, trusting(authority)) == 200
         write(authority.issue_cert("127.0.0.1"), tmp_path)
-        assert await ask(at, trusting(authority)) == 200
+        assert await status_of(at, trusting(authority)) == 200
 
 
 async def test_only_clients_of_the_authority_are_served_and_a_new_one_replaces_it(
@@ -304,15 +304,15 @@ async def test_only_clients_of_the_authority_are_served_and_a_new_one_replaces_i
     (tmp_path / "ca.crt").write_bytes(ours.cert_pem.bytes())
     client, stranger = ours.issue_cert("slurm-scheduler"), theirs.issue_cert("slurm-scheduler")
     async with serving([endpoint(tls=tls)], stop_within_s=1) as (at,):
-        assert await ask(at, trusting(ours, client)) == 200
+        assert await status_of(at, trusting(ours, client)) == 200
         for context in (trusting(ours), trusting(ours, stranger)):
             with pytest.raises(httpx.TransportError) as caught:
-                await ask(at, context)
+                await status_of(at, context)
             assert refused(caught.value)
         (tmp_path / "ca.crt").write_bytes(theirs.cert_pem.bytes())
-        assert await ask(at, trusting(ours, stranger)) == 200
+        assert await status_of(at, trusting(ours, stranger)) == 200
         with pytest.raises(httpx.TransportError):
-            await ask(at, trusting(ours, client))
+            await status_of(at, trusting(ours, client))
 
 
 @pytest.mark.parametrize("broken", ["missing", "garbage", "ca"])
@@ -360,14 +360,14 @@ def test_a_caller_that_fails_before_its_first_request_is_logged_with_what_helps(
             finally:
                 connection.close()
         else:
-            await ask(at, trusting(ours, theirs.issue_cert("x") if caller == "stranger" else None))
+            await status_of(at, trusting(ours, theirs.issue_cert("x") if caller == "stranger" else None))
 
     async def calls() -> None:
         async with serving([endpoint(tls=tls)], stop_within_s=1) as (at,):
             for _ in range(3):
                 with pytest.raises((httpx.TransportError, OSError)):
                     await call(at)
-            assert await ask(at, trusting(ours, ours.issue_cert("slurm-scheduler"))) == 200
+            assert await status_of(at, trusting(ours, ours.issue_cert("slurm-scheduler"))) == 200
 
     with capture_logs() as logs, asyncio.Runner(loop_factory=loops) as runner:
         runner.run(calls())

@@ -167,11 +167,11 @@ def test_the_files_that_the_configuration_names_are_keys_of_the_secret() -> None
     assert named == {f"{mount}/{key}" for key in secret["stringData"]}
 
 
-def test_probes_ask_routes_on_the_health_port() -> None:
+def test_probes_call_routes_on_the_health_port() -> None:
     for probe, path in (("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
-        asked = container("slurm-extender")[probe]
-        assert isinstance(asked, dict)
-        assert (asked["httpGet"]["path"], asked["httpGet"]["port"]) == (path, "health")
+        probed = container("slurm-extender")[probe]
+        assert isinstance(probed, dict)
+        assert (probed["httpGet"]["path"], probed["httpGet"]["port"]) == (path, "health")
 
 
 def test_the_pod_is_given_longer_than_the_program_takes_to_stop() -> None:
@@ -270,7 +270,7 @@ def test_the_tls_profile_differs_in_tls_alone() -> None:
     assert {str(Path(file).parent) for file in files.values()} == {mount["mountPath"]}
 
 
-def test_the_tls_patch_makes_the_extender_ask_for_certificates() -> None:
+def test_the_tls_patch_makes_the_extender_require_certificates() -> None:
     [patch] = documents(TLS / "extender.yaml")
     [one] = patch["spec"]["template"]["spec"]["containers"]
     environ = IN_A_POD | {entry["name"]: entry["value"] for entry in one["env"]}

@@ -64,10 +64,12 @@ def expressions() -> Iterator[tuple[str, str]]:
             yield panel["title"], target["expr"]
 
 
-ASKED = list(expressions())
+EXPRESSIONS = list(expressions())
 
 
-@pytest.mark.parametrize(("who", "expression"), ASKED, ids=[f"{who} {at}" for at, (who, _) in enumerate(ASKED)])
+@pytest.mark.parametrize(
+    ("who", "expression"), EXPRESSIONS, ids=[f"{who} {at}" for at, (who, _) in enumerate(EXPRESSIONS)]
+)
 def test_every_metric_label_and_value_in_an_expression_is_shown_by_the_process(who: str, expression: str) -> None:
     found = selectors(expression)
     assert found, f"{who} asks for nothing of ours"
@@ -131,7 +133,7 @@ def test_templates_of_alerts_name_labels_that_are_left() -> None:
         assert used <= groupings(alert["expr"]), alert["alert"]
 
 
-def test_the_panels_do_not_lie_over_each_other() -> None:
+def test_the_panels_do_not_overlap() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         at = panel["gridPos"]
@@ -142,8 +144,8 @@ def test_the_panels_do_not_lie_over_each_other() -> None:
 
 
 def test_every_metric_of_the_extender_that_is_no_detail_is_on_a_panel_or_alert() -> None:
-    asked = {METRICS[one.metric].name for _, text in ASKED for one in selectors(text) if one.metric in METRICS}
-    unseen = {one.name for one in described()} - asked
+    shown = {METRICS[one.metric].name for _, text in EXPRESSIONS for one in selectors(text) if one.metric in METRICS}
+    unseen = {one.name for one in described()} - shown
     assert unseen <= {
         "lease_transitions_total", "allocations_released_total", "external_node_operations_total", "external_nodes",
         "policy_loads_total", "kube_lists_total", "foreign_pods_unreserved_cpus",

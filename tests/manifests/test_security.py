@@ -112,7 +112,7 @@ def test_bindings_name_roles_and_accounts_that_exist() -> None:
     assert not for_people & used
 
 
-def test_who_may_ask_debug_may_do_so_in_the_extenders_namespace_alone() -> None:
+def test_who_may_read_debug_may_do_so_in_the_extenders_namespace_alone() -> None:
     role = of_kind("Role")["slurm-extender-debug"]
     assert role["metadata"]["namespace"] == "slurm-extender"
     assert rights(role)["", "pods/portforward"] == {"get", "create"}

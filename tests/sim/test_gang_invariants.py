@@ -159,7 +159,7 @@ def test_a_packed_gang_is_no_larger_than_the_smallest_node_can_hold_where_slurm_
     assert run_virtual(main()) == [4, 3, 1]
 
 
-def test_a_generation_that_takes_over_a_job_and_of_which_one_member_stays_without_a_node() -> None:
+def test_a_generation_that_adopts_a_job_and_of_which_one_member_stays_without_a_node() -> None:
     async def main() -> set[Invariant]:
         async with simulated_cluster(Site) as site:
             event_log, quiescence = EventLog(), QuiescenceTracker()

@@ -64,14 +64,14 @@ def test_a_job_of_another_user_that_a_client_cancels() -> None:
     async def act(site: Site, checker: InvariantChecker) -> None:
         number = await site.submit_as_another_user()
         await asyncio.sleep(2)
-        await site.ask_slurm("DELETE", "jobs", {"jobs": [str(number)]})
+        await site.slurm_request("DELETE", "jobs", {"jobs": [str(number)]})
 
     assert broken_by(act) == {Invariant.NATIVE_JOBS}
 
 
 def test_the_job_of_a_running_pod_that_a_client_cancels() -> None:
     async def act(site: Site, checker: InvariantChecker) -> None:
-        await site.ask_slurm("DELETE", "jobs", {"jobs": [str(site.live_jobs()[0].job_id)]})
+        await site.slurm_request("DELETE", "jobs", {"jobs": [str(site.live_jobs()[0].job_id)]})
 
     assert Invariant.TRUTH in broken_by(act)
 
@@ -118,7 +118,7 @@ def test_a_drain_for_want_of_room_that_stays_when_there_is_room(full: bool) -> N
     assert (Invariant.NO_DRAIN_LEFT in broken_by(act)) is not full
 
 
-def test_a_word_about_a_failing_node_that_a_client_writes_over() -> None:
+def test_a_word_about_a_failing_node_that_a_client_overwrites() -> None:
     async def act(site: Site, checker: InvariantChecker) -> None:
         upkeep = MaintenanceOperators(site, random.Random(1), checker, 1.0)
         upkeep.begin()
@@ -234,7 +234,7 @@ def test_a_job_that_starts_beside_a_pod_whose_job_was_given_up_long_ago() -> Non
     assert Invariant.FENCE in broken_by(act)
 
 
-def test_a_pod_that_was_over_and_that_a_restored_etcd_shows_running_blocks_no_pod() -> None:
+def test_a_pod_that_had_ended_and_that_a_restored_etcd_shows_running_blocks_no_pod() -> None:
     async def act(site: Site, checker: InvariantChecker) -> None:
         saved = site.kube.storage.save()
         job = site.live_jobs()[0]
@@ -300,7 +300,7 @@ def test_a_pod_that_is_bound_where_kubelet_has_no_room(late: bool) -> None:
 
 
 @pytest.mark.parametrize("seconds", [5.0, 30.0])
-@pytest.mark.parametrize("how", ["removed", "over"])
+@pytest.mark.parametrize("how", ["removed", "finished"])
 def test_a_pod_that_a_restored_etcd_brings_back_is_known_once_the_pods_were_listed_again(
     how: str, seconds: float
 ) -> None:
@@ -344,6 +344,6 @@ def test_what_is_held_for_a_pod_of_another_scheduler_and_a_client_cancels() -> N
         wishes = {"flags": ["EXTERNAL_JOB"], "required_nodes": ["n3"], "admin_comment": mark}
         number = await site.submit_as_another_user(wishes=wishes)
         await asyncio.sleep(2)
-        await site.ask_slurm("DELETE", "jobs", {"jobs": [str(number)]})
+        await site.slurm_request("DELETE", "jobs", {"jobs": [str(number)]})
 
     assert broken_by(act) == {Invariant.TRUTH}

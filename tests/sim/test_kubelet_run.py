@@ -22,7 +22,7 @@ def run(seed: int) -> RunResult:
 
 
 @pytest.mark.parametrize("seed", [TIGHT[0], pytest.param(TIGHT[1], marks=pytest.mark.slow)])
-def test_no_node_is_over_what_it_gives_at_any_placement(seed: int) -> None:
+def test_no_node_exceeds_what_it_gives_at_any_placement(seed: int) -> None:
     outcome = run(seed)
     assert not [one for one in outcome.violations if one.invariant is Invariant.ROOM], outcome.report
     assert outcome.checked[Invariant.ROOM] > 30

@@ -76,8 +76,8 @@ def test_another_seed_gives_another_run() -> None:
 def test_a_slow_machine_gives_the_same_run(monkeypatch: pytest.MonkeyPatch) -> None:
     options = Options(5, pods=6, days=0.001)
     digest = run_seed(options).digest
-    asked = itertools.count(step=100)
-    monkeypatch.setattr("time.monotonic", lambda: float(next(asked)))
+    readings = itertools.count(step=100)
+    monkeypatch.setattr("time.monotonic", lambda: float(next(readings)))
     assert run_seed(options).digest == digest
 
 

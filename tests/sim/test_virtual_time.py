@@ -47,16 +47,16 @@ def test_what_is_given_to_a_thread_is_done_at_once_and_takes_no_virtual_time() -
 def test_nor_does_it_in_a_process_among_others() -> None:
     async def main() -> None:
         own = ProcessLoop(asyncio.get_running_loop())
-        over = asyncio.get_running_loop().create_future()
+        finished = asyncio.get_running_loop().create_future()
 
         async def work() -> None:
             try:
                 await _large_answers_are_read()
             finally:
-                over.set_result(None)
+                finished.set_result(None)
 
         task = own.create_task(work())
-        await over
+        await finished
         own.close()
         task.result()
 

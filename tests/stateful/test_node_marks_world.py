@@ -113,7 +113,7 @@ class BothSides(RuleBasedStateMachine):
         for kind in set(self.hold.holds) - wanted.keys():
             self._notify(n.HoldReleased(kind))
         for kind, text in wanted.items():
-            self._notify(n.HoldAsked(kind, text))
+            self._notify(n.HoldRequested(kind, text))
 
     @rule()
     def the_extender_marks(self) -> None:

@@ -46,7 +46,7 @@ class Drains(RuleBasedStateMachine):
     @rule(cause=st.sampled_from(CAUSES))
     def a_controller_holds(self, cause: str) -> None:
         self.wanted.add(cause)
-        self.notify(n.HoldAsked(cause, f"{cause} outlives its job"))
+        self.notify(n.HoldRequested(cause, f"{cause} outlives its job"))
 
     @rule(cause=st.sampled_from(CAUSES))
     def a_controller_releases(self, cause: str) -> None:
@@ -73,7 +73,7 @@ class Drains(RuleBasedStateMachine):
                 pass
 
     @rule()
-    def slurm_is_asked(self) -> None:
+    def slurm_is_read(self) -> None:
         self.looks.append(self.reason)
 
     @precondition(lambda self: self.looks)
@@ -101,7 +101,7 @@ class Drains(RuleBasedStateMachine):
     def the_extender_restarts(self) -> None:
         self.node, self.requests, self.looks, self.seen = n.SlurmNodeHold("a"), [], [], ""
         for cause in sorted(self.wanted):
-            self.notify(n.HoldAsked(cause, f"{cause} outlives its job"))
+            self.notify(n.HoldRequested(cause, f"{cause} outlives its job"))
 
     # What must hold.
 

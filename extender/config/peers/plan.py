@@ -7,7 +7,7 @@ from typing import Any
 
 from extender.config.faults import ConfigError, Origin
 from extender.config.keys import KeyPath
-from extender.config.load import Override, Overrides, check, laid_over
+from extender.config.load import Override, Overrides, check, with_overrides
 from extender.domain.wellknown import CONFIG_API_VERSION, CONFIG_KIND
 
 TOKEN_FILE = "/etc/slurm-extender/secret/token"  # noqa: S105 - a place, not a secret
@@ -54,7 +54,7 @@ class ImportPlan:
         if before is not None and before != value:
             self.note(source, f"{dotted} is {before!r} already, by what was read before")
             return
-        tried = laid_over(self.document, Overrides((Override(path, value, source),)))
+        tried = with_overrides(self.document, Overrides((Override(path, value, source),)))
         try:
             check(tried, Origin(), Overrides((Override(path, value, source),)))
         except ConfigError as error:

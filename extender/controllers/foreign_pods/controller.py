@@ -302,9 +302,9 @@ class ForeignPodController:
         if need is not None:
             self._controller.add(uid, need)
         elif not self._controller.queue.works_on(uid):
-            self._forget_if_over(uid)
+            self._forget_if_finished(uid)
 
-    def _forget_if_over(self, uid: str) -> None:
+    def _forget_if_finished(self, uid: str) -> None:
         record = self._records.get(uid)
         if record is not None and record.foreign_pod is None and not record.jobs:
             del self._records[uid]
@@ -356,5 +356,5 @@ class ForeignPodController:
             await self._requests.execute(need, uid, record)
             if self._need(uid) is not None:
                 return Requeue(0.0)
-        self._forget_if_over(uid)
+        self._forget_if_finished(uid)
         return None

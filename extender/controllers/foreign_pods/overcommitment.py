@@ -94,7 +94,7 @@ class Overcommitment:
                 {
                     "node": node,
                     "held": self._foreign_pods.held(node),
-                    "unheld": [{"pod": foreign_pod.pod, "asks": foreign_pod.amount.text} for foreign_pod in unheld],
+                    "unheld": [{"pod": foreign_pod.pod, "requests": foreign_pod.amount.text} for foreign_pod in unheld],
                     "tooLittle": self._too_little(node).text,
                     "phase": str(shortage.phase) if shortage is not None else "",
                     "why": self._foreign_pods.why(node) if unheld else "",

@@ -100,9 +100,9 @@ class ForeignPodRequests:
                 return
             if job_id not in self._duplicates(record):
                 continue  # its Pod came back, or needs this size again
-            over = (await self._terminator.end(proved)).job_ended
+            job_ended = (await self._terminator.end(proved)).job_ended
             _log.info("foreign_pods_job_ended", job_id=job_id, pod=mark.pod, uid=mark.uid)
-            if over:
+            if job_ended:
                 record.jobs.pop(job_id, None)
             elif job_id in record.jobs:
                 record.jobs[job_id].ended_at = self._clock.now()
@@ -122,7 +122,7 @@ class ForeignPodRequests:
     async def _check(self, uid: str, record: ForeignPodRecord) -> None:
         if record.foreign_pod is None:
             return
-        asked_at, author = self._clock.now(), self._identity
+        requested_at, author = self._clock.now(), self._identity
         name = foreign_pod_name(record.foreign_pod.pod, author.cluster, author.scheduler, uid)
         known = dict(record.jobs)
         found: dict[int, HeldJob] = {}
@@ -130,7 +130,7 @@ class ForeignPodRequests:
             mark = foreign_pod_mark_of(job)
             if mark is not None and self.is_own_mark(mark, uid) and job.state not in ENDED_STATES:
                 before = known.get(job.job_id)
-                since, ended_at = (before.since, before.ended_at) if before is not None else (asked_at, None)
+                since, ended_at = (before.since, before.ended_at) if before is not None else (requested_at, None)
                 found[job.job_id] = HeldJob(foreign_pod_job(job, mark), since, ended_at)
         # One that was found among the states of jobs meanwhile stays.
         record.jobs = found | {job_id: one for job_id, one in record.jobs.items() if job_id not in known}

@@ -147,7 +147,7 @@ class NodeController:
         if slurm_node not in self._held_for.get(workload, ()):
             self._drains.closely(slurm_node, self._longest_end if closely is None else closely)
         self._held_for.setdefault(workload, set()).add(slurm_node)
-        self._drains.notify(slurm_node, n.HoldAsked(workload, text))
+        self._drains.notify(slurm_node, n.HoldRequested(workload, text))
 
     def hold_for(self, p: Placeholder) -> None:
         """Keep the nodes of this workload's Pods, whose job is over or about to be."""

@@ -73,7 +73,7 @@ class DeferredPodHolds:
             if job_id is None:
                 continue
             job_states = event.states.get(job_id)
-            seen = PolledState.OVER if job_states is None else polled_state(job_states)
+            seen = PolledState.ENDED if job_states is None else polled_state(job_states)
             read, is_its_job = self._read.get(pod.uid, (None, False))
             if seen in _RUNS:
                 if read != job_id:

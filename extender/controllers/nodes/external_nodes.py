@@ -21,7 +21,7 @@ from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.nodes.external_changes import ExternalNodeChange, Step, compare
 from extender.domain.nodes.external_nodes import DesiredNode, ExternalRules, SettleDelays
 from extender.domain.nodes.machine import DrainState
-from extender.domain.nodes.refusals import NodeRefusal, askers, cause_of
+from extender.domain.nodes.refusals import NodeRefusal, cause_of, due_retries
 from extender.domain.ports import Announcement, Announcer, Clock, ExternalNodes, Updated
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
@@ -74,7 +74,7 @@ class _OpenChange:
     waits: str = ""
     error: str = ""
 
-    def may_ask(self, now: float) -> bool:
+    def may_retry_early(self, now: float) -> bool:
         """Return whether only its last rejection delays the next request."""
         return not self.waits and self.acted_at is None and self.retry_at > now
 
@@ -120,7 +120,7 @@ class ExternalNodeController:
         """By Node: what was registered for it."""
 
         self._held: set[str] = set()
-        self._asked: dict[str, DesiredNode] = {}
+        self._requested: dict[str, DesiredNode] = {}
         """The nodes as requested, until Slurm shows them so: a rejected value is not requested again without end."""
 
         self._notified: dict[str, str] = {}
@@ -190,7 +190,9 @@ class ExternalNodeController:
             if self._weigh(name, change, want.get(name), has, absent=absent):
                 due.append(name)
         now = self._clock.now()
-        due += askers({name: one.refused for name, one in self._open.items() if one.refused and one.may_ask(now)}, now)
+        due += due_retries(
+            {name: one.refused for name, one in self._open.items() if one.refused and one.may_retry_early(now)}, now
+        )
         self._notify_unfit()
         for node, text in self._desired.lacking(self._engine.snapshot).items():
             self._notify(f"GRES of {node}", node, text)
@@ -222,7 +224,7 @@ class ExternalNodeController:
         if one is not None and one.acted_at is not None and self._nodes.read_at <= one.acted_at:
             return False
         if change.step in {Step.NOTHING, Step.UPDATE}:
-            self._asked.pop(name, None)  # Slurm has it as it was made
+            self._requested.pop(name, None)  # Slurm has it as it was made
         if change.step is Step.NOTHING:
             self._release_hold(name)
             if one is not None:
@@ -257,7 +259,7 @@ class ExternalNodeController:
             case Step.RENEW if not features.renew:
                 why = f"Slurm {release} cannot register a deleted node again, so the Slurm node stays unchanged"
                 return self._announce(name, one, f"{one.change.text}: {why}. Upgrade Slurm to 26.05.3")
-            case Step.RENEW if want is not None and self._asked.get(name) == want:
+            case Step.RENEW if want is not None and self._requested.get(name) == want:
                 action = f"Compare `scontrol show node {name}` with nodes.external"
                 return self._announce(
                     name, one, f"{one.change.text}: Slurm creates it with other values than requested. {action}"
@@ -325,7 +327,7 @@ class ExternalNodeController:
             answer = await self._slurm.change(want, one.change.keys)
         if want is not None and (step is Step.CREATE or (step is Step.RENEW and answer.done)):
             answer = await self._slurm.create(want)
-            self._asked[name] = want
+            self._requested[name] = want
         now = self._clock.now()
         one.acted_at, one.error = now, "" if answer.done else answer.text
         before, one.refused = one.refused, None

@@ -273,9 +273,11 @@ class RemovalController:
 
     async def _renewed(self, nodes: Mapping[str, NodeView], now: float) -> dict[str, str]:
         """Return when those Leases were renewed that matter now and have to be read again."""
-        asked = {one.known.node for one in self._open.values() if one.known.asks(nodes.get(one.known.node), now)}
-        self._lease_read = {node: at for node, at in self._lease_read.items() if node in asked}
-        due = [node for node in sorted(asked) if now - self._lease_read.get(node, -LEASE_EVERY) >= LEASE_EVERY]
+        doubtful = {
+            one.known.node for one in self._open.values() if one.known.needs_lease(nodes.get(one.known.node), now)
+        }
+        self._lease_read = {node: at for node, at in self._lease_read.items() if node in doubtful}
+        due = [node for node in sorted(doubtful) if now - self._lease_read.get(node, -LEASE_EVERY) >= LEASE_EVERY]
         due.sort(key=lambda node: self._lease_read.get(node, 0.0))
         those = due[:LEASES_AT_ONCE]
         self._lease_read.update(dict.fromkeys(those, now))

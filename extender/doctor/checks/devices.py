@@ -27,11 +27,11 @@ _LISTED = 5
 """Nodes, devices or indexes that a line names; the rest is counted."""
 
 
-def _asked(facts: Facts) -> tuple[DeviceFacts, DeviceMap, str] | None:
+def _configured(facts: Facts) -> tuple[DeviceFacts, DeviceMap, str] | None:
     return None if facts.devices is None else (facts.devices, device_map(facts.config.devices), facts.kube.account)
 
 
-@check(needs=_asked)
+@check(needs=_configured)
 def access(found: DeviceFacts, _lines: DeviceMap, account: str) -> Iterator[Finding]:
     """Say whether dynamic resource allocation is served, and whether the extender may use it."""
     if not found.served:
@@ -56,7 +56,7 @@ def access(found: DeviceFacts, _lines: DeviceMap, account: str) -> Iterator[Find
         )
 
 
-@check(needs=_asked)
+@check(needs=_configured)
 def device_classes(found: DeviceFacts, lines: DeviceMap, _account: str) -> Iterator[Finding]:
     """Find DeviceClasses of the map that do not exist."""
     wanted = {name for line in lines.lines for name in line.device_classes}
@@ -69,8 +69,8 @@ def device_classes(found: DeviceFacts, lines: DeviceMap, _account: str) -> Itera
 
 
 def _extended(facts: Facts) -> tuple[DeviceFacts, DeviceMap, str] | None:
-    asked = _asked(facts)
-    return None if asked is None else (*asked[:2], facts.kube.server.version)
+    configured = _configured(facts)
+    return None if configured is None else (*configured[:2], facts.kube.server.version)
 
 
 @check(needs=_extended)

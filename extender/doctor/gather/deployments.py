@@ -14,7 +14,7 @@ from extender.kube.connection import ApiConnection
 from extender.kube.errors import ApiError, NotFound
 
 
-async def ask_deployments(connection: ApiConnection | None) -> Sequence[Json] | None:
+async def gather_deployments(connection: ApiConnection | None) -> Sequence[Json] | None:
     """List the Deployments of the cluster; `None`: no access."""
     if connection is None:
         return None
@@ -24,7 +24,7 @@ async def ask_deployments(connection: ApiConnection | None) -> Sequence[Json] | 
         return None
 
 
-async def ask_schedulers(connection: ApiConnection, deployments: Sequence[Json]) -> list[SchedulerConfigFile] | None:
+async def gather_schedulers(connection: ApiConnection, deployments: Sequence[Json]) -> list[SchedulerConfigFile] | None:
     """Read the configurations that kube-schedulers mount; `None`: no access to ConfigMaps."""
     found = []
     for deployment in deployments:
@@ -45,7 +45,7 @@ async def ask_schedulers(connection: ApiConnection, deployments: Sequence[Json])
     return found
 
 
-async def ask_mounts(connection: ApiConnection, deployments: Sequence[Json], namespace: str) -> list[Mount]:
+async def gather_mounts(connection: ApiConnection, deployments: Sequence[Json], namespace: str) -> list[Mount]:
     """List what the extender's Deployments of a namespace mount."""
     found = []
     for deployment in deployments:
@@ -75,7 +75,7 @@ def scheduler_documents(text: str) -> list[Json]:
     return found
 
 
-async def ask_services(connection: ApiConnection, named: Iterable[CalledService]) -> list[CalledService]:
+async def gather_services(connection: ApiConnection, named: Iterable[CalledService]) -> list[CalledService]:
     """Add the ports of each Service; leave out those that the doctor may not read."""
     found = []
     for one in named:
@@ -100,7 +100,7 @@ class InstalledConfig:
     environ: Mapping[str, str]
 
 
-async def ask_configuration(connection: ApiConnection, namespace: str) -> InstalledConfig:
+async def gather_configuration(connection: ApiConnection, namespace: str) -> InstalledConfig:
     """Read the configuration of the extender in a namespace. Raises LookupError with what is missing, ApiError."""
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     found = await items(connection, path)

@@ -26,7 +26,7 @@ RIGHTS = tuple(
 """The rights of the component `devices`."""
 
 
-async def ask_devices(
+async def gather_devices(
     connection: ApiConnection | None, config: ExtenderConfiguration, kube: KubeFacts
 ) -> DeviceFacts | None:
     """Read the devices of all Nodes; `None`: the configuration maps none, or the API server does not answer."""

@@ -32,15 +32,15 @@ ACCOUNT = "system:serviceaccount:{namespace}:slurm-extender"
 AT_A_TIME = 8
 
 
-async def ask_kubernetes(config: ExtenderConfiguration, tools: Tools) -> KubeFacts:
+async def gather_kubernetes(config: ExtenderConfiguration, tools: Tools) -> KubeFacts:
     """Read everything, or return why the API server cannot be reached."""
     connection = tools.kubernetes
     if connection is None:
         return KubeFacts(Server(error=tools.no_kubernetes))
     try:
-        asked = tools.clock.wall()
+        began = tools.clock.wall()
         answer = await connection.request("GET", "/version")
-        between = (asked + tools.clock.wall()) / 2
+        between = (began + tools.clock.wall()) / 2
     except ApiError as error:
         return KubeFacts(Server(url=connection.url, error=str(error)))
     if not json_of(answer.body):
@@ -51,8 +51,8 @@ async def ask_kubernetes(config: ExtenderConfiguration, tools: Tools) -> KubeFac
     namespace = config.leader_election.namespace
     themselves = user.startswith("system:serviceaccount:")
     account = user if themselves else ACCOUNT.format(namespace=namespace)
-    asked_for = "" if themselves else account
-    may, why = await reviewed_rights(connection, config, asked_for, rights_in(config.scope))
+    reviewed_account = "" if themselves else account
+    may, why = await reviewed_rights(connection, config, reviewed_account, rights_in(config.scope))
     return KubeFacts(
         server=Server(connection.url, version, user),
         ahead_s=_ahead(answer.headers.get("date", ""), between),
@@ -63,7 +63,7 @@ async def ask_kubernetes(config: ExtenderConfiguration, tools: Tools) -> KubeFac
         why_not=why,
         admission=await _admission(connection),
         leaders=await _leaders(connection, tools.clock.wall()),
-        pod_groups=await _pod_groups(connection, config, asked_for),
+        pod_groups=await _pod_groups(connection, config, reviewed_account),
     )
 
 

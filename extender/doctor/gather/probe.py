@@ -90,7 +90,7 @@ async def submit_probe(
     return ProbeResult(hooks, job_id, ",".join(job.nodes) or job.batch_host, job.state.value, job.state_reason, code)
 
 
-async def ask_fence(config: ExtenderConfiguration, tools: Tools, probed: ProbeResult) -> ProbedFence | None:
+async def gather_fence(config: ExtenderConfiguration, tools: Tools, probed: ProbeResult) -> ProbedFence | None:
     """Ask the extender whether the Epilog called for the probe's job on each of its nodes; wait for that a little."""
     nodes = tuple(filter(None, probed.node.split(",")))
     if probed.code is None or not nodes:

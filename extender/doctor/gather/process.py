@@ -21,7 +21,7 @@ TIMEOUT_S = 5.0
 _LINE = re.compile(r"\[([+-])\](\S+) (.*?)( \(for information\))?")
 
 
-async def ask_process(config: ExtenderConfiguration, tools: Tools, waiting_s: Sequence[float]) -> RunningExtender:
+async def gather_process(config: ExtenderConfiguration, tools: Tools, waiting_s: Sequence[float]) -> RunningExtender:
     """Read `/readyz?verbose` and `/metrics`. `waiting_s`: ages of the Pods that kube-scheduler should call for."""
     shown = config.observability
     async with httpx.AsyncClient(transport=tools.http, timeout=TIMEOUT_S, trust_env=False) as client:
@@ -44,7 +44,7 @@ async def ask_process(config: ExtenderConfiguration, tools: Tools, waiting_s: Se
     return replace(_counted(metrics.text, tools.clock.wall()), lines=lines, waiting_s=waiting_s)
 
 
-async def ask_hooks(config: ExtenderConfiguration, tools: Tools) -> HooksAsConfigured:
+async def gather_hooks(config: ExtenderConfiguration, tools: Tools) -> HooksAsConfigured:
     """Call hooks.url as scripts do."""
     hooks = config.hooks
     configured = HooksAsConfigured(

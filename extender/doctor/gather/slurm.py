@@ -26,7 +26,7 @@ from slurmclient import (
     UnsupportedError,
 )
 
-NO_SUCH_NODE = "slurm-extender-doctor-asks"
+NO_SUCH_NODE = "slurm-extender-doctor-check"
 """slurmctld checks the rights of the user before it looks for the node (`proc_req.c: _slurm_rpc_update_node`), so an
 update of a node that does not exist shows the rights, and changes nothing."""
 
@@ -34,7 +34,7 @@ NOT_ALLOWED = frozenset({2002, 2010})
 """ESLURM_ACCESS_DENIED, ESLURM_USER_ID_MISSING."""
 
 
-async def ask_slurm(config: ExtenderConfiguration, tools: Tools) -> SlurmFacts:
+async def gather_slurm(config: ExtenderConfiguration, tools: Tools) -> SlurmFacts:
     """Read everything that the token may see."""
     token = _read_token(config, tools)
     addresses = [await _address(url, tools, token) for url in config.slurm.addresses]
@@ -126,9 +126,9 @@ async def _tried(client: SlurmClient, token: Token) -> Token:
 
 async def _read_rest(facts: SlurmFacts, client: SlurmClient, config: ExtenderConfiguration, tools: Tools) -> SlurmFacts:
     slurm = config.slurm
-    asked = tools.clock.wall()
+    began = tools.clock.wall()
     listed = await client.nodes()
-    between = (asked + tools.clock.wall()) / 2
+    between = (began + tools.clock.wall()) / 2
     ahead = None if listed.last_update is None else listed.last_update - between
     adapter = SlurmrestdNodes(
         client,

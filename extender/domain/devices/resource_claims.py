@@ -78,13 +78,13 @@ def extended_requests(pod: PodView, class_of: Callable[[str], str], device_map: 
     `class_of` returns the DeviceClass that offers an extended resource, "" for none.
     """
     try:
-        asked = pod_requests(pod)
+        requested = pod_requests(pod)
     except ValueError:
         return ()
     found = []
-    for resource in sorted(asked):
+    for resource in sorted(requested):
         name = device_class_of(resource, class_of)
-        if name and device_map.line_of(name) is not None and (count := whole_up(asked[resource])) > 0:
+        if name and device_map.line_of(name) is not None and (count := whole_up(requested[resource])) > 0:
             found.append(DeviceRequest(resource, name, count))
     return tuple(found)
 
@@ -212,9 +212,9 @@ def _too_many_cpus(pod: PodView, resource_claims: Sequence[ResourceClaimView], d
         return []
     wanted = sum(cpus_of_request(one, line) for resource_claim in resource_claims for one in resource_claim.requests)
     try:
-        asked = whole_up(pod_requests(pod).get(CPU, 0)) if wanted else 0
+        requested = whole_up(pod_requests(pod).get(CPU, 0)) if wanted else 0
     except ValueError:
         return []
-    if wanted <= asked:
+    if wanted <= requested:
         return []
-    return [f"its ResourceClaims request {wanted} CPUs and its containers {asked}; request as many in both"]
+    return [f"its ResourceClaims request {wanted} CPUs and its containers {requested}; request as many in both"]

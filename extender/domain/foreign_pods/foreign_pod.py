@@ -33,12 +33,12 @@ class ForeignPodRule:
     def speaks_of(self, pod: PodView) -> bool:
         """Return whether the rule selects this Pod."""
         kind = pod.owner.kind if pod.owner is not None else ""
-        asked = (
+        selectors = (
             (self.namespace, pod.namespace),
             (self.owner_kind, kind),
             (self.scheduler, pod.scheduler_name),
         )
-        return all(wanted in {None, found} for wanted, found in asked)
+        return all(wanted in {None, found} for wanted, found in selectors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +99,14 @@ def foreign_pod_of(pod: PodView, node: str, slurm: SlurmNode | None, policy: For
         requests = pod_requests(pod)
     except ValueError:  # the API server lets no such Pod in
         return None
-    asked = Amount(
+    size = Amount(
         cpus_up(requests.get(CPU, 0)), mebibytes_up(requests.get(MEMORY, 0)), to_gres(requests, policy.translation).gres
     )
-    if asked.nothing:
+    if size.nothing:
         return None
     if slurm is not None and slurm.size is not None:
-        asked = at_most(asked, slurm.size)
-    return ForeignPod(pod.uid, pod.full_name, node, Amount(max(1, asked.cpus), max(1, asked.memory_mb), asked.gres))
+        size = at_most(size, slurm.size)
+    return ForeignPod(pod.uid, pod.full_name, node, Amount(max(1, size.cpus), max(1, size.memory_mb), size.gres))
 
 
 def why_none(slurm: SlurmSnapshot, partition: str, qos: str) -> str:

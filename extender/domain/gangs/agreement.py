@@ -79,7 +79,7 @@ class Disagreed:
     faults: tuple[str, ...]
 
 
-def agreed(title: str, asked: Sequence[MemberRequest], size: int) -> Agreed | Disagreed:
+def agreed(title: str, members: Sequence[MemberRequest], size: int) -> Agreed | Disagreed:
     """Return the request for `size` members; those that do not exist yet ask the same.
 
     `title` names the job, unless a setting of the members does.
@@ -87,12 +87,12 @@ def agreed(title: str, asked: Sequence[MemberRequest], size: int) -> Agreed | Di
     Slurm gives every node of a job the same: where sizes differ the largest counts, resource by resource, and a notice
     says so. Raises `ValueError` for no members.
     """
-    if not asked:
+    if not members:
         raise ValueError("a gang has at least one member")
-    faults = _differences(asked)
+    faults = _differences(members)
     if faults:
         return Disagreed(faults)
-    requests = [one.request for one in asked]
+    requests = [one.request for one in members]
     first = requests[0]
     gres: dict[str, int] = {}
     for request in requests:
@@ -102,15 +102,15 @@ def agreed(title: str, asked: Sequence[MemberRequest], size: int) -> Agreed | Di
     whole = any(one.whole_node for one in requests)
     request = replace(
         first,
-        title=first.title if first.title != asked[0].pod else title,
-        members=max(size, len(asked)),
+        title=first.title if first.title != members[0].pod else title,
+        members=max(size, len(members)),
         cpus=max(one.cpus for one in requests),
         memory_mb=0 if whole else max(one.memory_mb for one in requests),
         whole_node=whole,
         gres=gres,
         time_limit_least=max(least) if least else None,
     )
-    return Agreed(request, _uneven(asked, request))
+    return Agreed(request, _uneven(members, request))
 
 
 def misfit(job: JobRequest, pod: JobRequest) -> str:
@@ -137,8 +137,8 @@ def misfit(job: JobRequest, pod: JobRequest) -> str:
     return ""
 
 
-def _differences(asked: Sequence[MemberRequest]) -> tuple[str, ...]:
-    first, *others = asked
+def _differences(members: Sequence[MemberRequest]) -> tuple[str, ...]:
+    first, *others = members
     found = []
     own = next((one for one in others if (one.request.title == one.pod) != (first.request.title == first.pod)), None)
     named = next((one for one in others if first.request.title not in (first.pod, one.request.title)), own)
@@ -162,13 +162,13 @@ def _shown(value: object) -> str:
     return "nothing" if value in (None, "", ()) else quoted(str(value))
 
 
-def _uneven(asked: Sequence[MemberRequest], request: JobRequest) -> str:
+def _uneven(members: Sequence[MemberRequest], request: JobRequest) -> str:
     if request.whole_node:
         return ""
     smaller = next(
         (
             one.pod
-            for one in asked
+            for one in members
             if (one.request.cpus, one.request.memory_mb, dict(one.request.gres))
             != (request.cpus, request.memory_mb, dict(request.gres))
         ),

@@ -95,13 +95,13 @@ def of_job_set(pod: PodView, context: GangContext) -> Membership | str | None:
     job_set = context.controller(JOBSET_GROUP, "JobSet")
     if not name or job_set is None:
         return None
-    asked = (pod.annotations.get(GANG) or job_set.annotations.get(GANG) or "").strip()
-    if not asked:
+    setting = (pod.annotations.get(GANG) or job_set.annotations.get(GANG) or "").strip()
+    if not setting:
         return None
     try:
-        of = JobSetGang(asked)
+        of = JobSetGang(setting)
     except ValueError:
-        return f"{GANG}: {quoted(asked)} on a JobSet is not allowed; it must be one of {', '.join(JobSetGang)}."
+        return f"{GANG}: {quoted(setting)} on a JobSet is not allowed; it must be one of {', '.join(JobSetGang)}."
     keeps = keeps_allocation(pod, context.controllers)
     if of is JobSetGang.JOB:
         job = context.controller(BATCH_GROUP, "Job")
@@ -155,11 +155,11 @@ def of_job(pod: PodView, context: GangContext) -> Membership | str | None:
     job = context.controller(BATCH_GROUP, "Job")
     if job is None or pod.owner is None or pod.owner.uid != job.owner.uid:
         return None
-    asked = (pod.annotations.get(GANG) or job.annotations.get(GANG) or "").strip()
-    if asked not in {"", "true", "false"}:
-        return f"{GANG}: {quoted(asked)} on a Job is not allowed; it must be true or false."
+    setting = (pod.annotations.get(GANG) or job.annotations.get(GANG) or "").strip()
+    if setting not in {"", "true", "false"}:
+        return f"{GANG}: {quoted(setting)} on a Job is not allowed; it must be true or false."
     by_site = context.jobs is JobGangs.ALL or (context.jobs is JobGangs.INDEXED and job.indexed)
-    if asked == "false" or not (asked or by_site):
+    if setting == "false" or not (setting or by_site):
         return None
     return _of_controller(pod, context, job, GangSource.JOB)
 
@@ -197,13 +197,13 @@ def _counts(job_set: str, succeeded: Successes, own: ControllerView | None) -> d
 
 
 def _pods_left(
-    job_set: str, entry: ReplicatedJob, counts: Mapping[int, int], jobs_over: int, own: ControllerView | None
+    job_set: str, entry: ReplicatedJob, counts: Mapping[int, int], jobs_succeeded: int, own: ControllerView | None
 ) -> int:
     """Return how many Pods the Jobs of this entry run beside each other, without those that have succeeded.
 
-    A Job that does not say how many Pods have to succeed counts in full. `jobs_over` Jobs have succeeded, whether their
-    Pods exist or not. It is not known which: the result is the largest number that is possible. `own` is the Job of the
-    Pod that is recognised: it is none of these, and its own status says how many of its Pods have succeeded.
+    A Job that does not say how many Pods have to succeed counts in full. `jobs_succeeded` Jobs have succeeded, whether
+    their Pods exist or not. It is not known which: the result is the largest number that is possible. `own` is the Job
+    of the Pod that is recognised: it is none of these, and its own status says how many of its Pods have succeeded.
     """
     needed = entry.pods if entry.completions is None else entry.completions
     ended = {} if entry.completions is None else counts
@@ -216,8 +216,8 @@ def _pods_left(
             jobs, own_pods = jobs - 1, left.pop(number, entry.pods)
             own_pods = own_pods if own.pods is None else min(own_pods, own.pods)
     known = sorted(left.values())
-    untouched = max(0, jobs - len(known) - max(0, jobs_over - len(known)))
-    return own_pods + sum(known[jobs_over:]) + untouched * entry.pods
+    untouched = max(0, jobs - len(known) - max(0, jobs_succeeded - len(known)))
+    return own_pods + sum(known[jobs_succeeded:]) + untouched * entry.pods
 
 
 def _job_set_order(pod: PodView, job_set: ControllerView, whole: bool) -> MemberOrder:

@@ -38,11 +38,11 @@ def vacancies(p: Placeholder, size: int) -> tuple[Vacancy, ...]:
 def unused_nodes(p: Placeholder, vacant: Iterable[Vacancy]) -> tuple[str, ...]:
     """Return the nodes of the job all of whose slots are among these, in Slurm's order."""
     job = p.job
-    over = {one.slot for one in vacant}
-    if job is None or not over:
+    vacated = {one.slot for one in vacant}
+    if job is None or not vacated:
         return ()
-    open_ones = {node for slot, node in enumerate(job.slots) if slot not in over}
-    free = {job.slots[slot] for slot in over} - open_ones
+    open_ones = {node for slot, node in enumerate(job.slots) if slot not in vacated}
+    free = {job.slots[slot] for slot in vacated} - open_ones
     return tuple(node for node in job.slurm_nodes if node in free)
 
 

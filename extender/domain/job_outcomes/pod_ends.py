@@ -47,9 +47,9 @@ SLACK_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Grace:
-    """The grace period to request for a Pod. `asked` is `None` if it keeps its own; else `why` is a sentence."""
+    """The grace period to request for a Pod. `requested` is `None` if it keeps its own; else `why` is a sentence."""
 
-    asked: int | None = None
+    requested: int | None = None
     why: str = ""
 
 
@@ -62,8 +62,8 @@ def grace_of_new_end(own_s: int, most_s: float | None, why: str) -> Grace:
     least = max(1, own_s)
     if most_s is None or most_s + SLACK_S >= least:
         return Grace(1 if own_s < 1 else None)
-    asked = max(1, int(most_s))
-    return Grace(asked, _shortened(own_s, asked, why)) if asked < own_s else Grace()
+    requested = max(1, int(most_s))
+    return Grace(requested, _shortened(own_s, requested, why)) if requested < own_s else Grace()
 
 
 def grace_of_running_end(had_s: int, left_s: float, most_s: float | None, why: str) -> Grace:
@@ -73,9 +73,9 @@ def grace_of_running_end(had_s: int, left_s: float, most_s: float | None, why: s
     """
     if had_s < 1 or most_s is None or left_s - most_s < SLACK_S:
         return Grace()
-    asked = max(1, int(had_s - left_s + max(1.0, most_s)))
-    return Grace(asked, _shortened(had_s, asked, why)) if asked < had_s else Grace()
+    requested = max(1, int(had_s - left_s + max(1.0, most_s)))
+    return Grace(requested, _shortened(had_s, requested, why)) if requested < had_s else Grace()
 
 
-def _shortened(had_s: int, asked_s: int, why: str) -> str:
-    return f"Its grace period is shortened from {had_s} s to {asked_s} s: {why}."
+def _shortened(had_s: int, requested_s: int, why: str) -> str:
+    return f"Its grace period is shortened from {had_s} s to {requested_s} s: {why}."

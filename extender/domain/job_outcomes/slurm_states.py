@@ -23,7 +23,7 @@ class Meaning(StrEnum):
     STARTING = "starts: its nodes are not ready"
     RUNNING = "runs"
     TAKEN = "nodes taken, the job may run again"
-    OVER = "over"
+    ENDED = "ended"
     NOTE = "none by itself: the other states decide"
 
 
@@ -45,15 +45,15 @@ STATES: tuple[StateRule, ...] = (
     StateRule(
         "SUSPENDED", Meaning.TAKEN, "was suspended by Slurm, its CPUs may be given to other jobs", EndKind.SUSPENDED
     ),
-    StateRule("COMPLETED", Meaning.OVER, "ended by itself", EndKind.FAILED),
-    StateRule("CANCELLED", Meaning.OVER, "was cancelled", EndKind.CANCELLED),
-    StateRule("FAILED", Meaning.OVER, "failed", EndKind.FAILED),
-    StateRule("TIMEOUT", Meaning.OVER, "reached its time limit", EndKind.TIME_LIMIT),
-    StateRule("NODE_FAIL", Meaning.OVER, "lost a node", EndKind.NODE_FAILURE),
-    StateRule("PREEMPTED", Meaning.OVER, "was preempted", EndKind.PREEMPTED),
-    StateRule("BOOT_FAIL", Meaning.OVER, "ended because a node did not boot", EndKind.NODE_FAILURE),
-    StateRule("DEADLINE", Meaning.OVER, "reached its deadline", EndKind.TIME_LIMIT),
-    StateRule("OUT_OF_MEMORY", Meaning.OVER, "ran out of memory", EndKind.FAILED),
+    StateRule("COMPLETED", Meaning.ENDED, "ended by itself", EndKind.FAILED),
+    StateRule("CANCELLED", Meaning.ENDED, "was cancelled", EndKind.CANCELLED),
+    StateRule("FAILED", Meaning.ENDED, "failed", EndKind.FAILED),
+    StateRule("TIMEOUT", Meaning.ENDED, "reached its time limit", EndKind.TIME_LIMIT),
+    StateRule("NODE_FAIL", Meaning.ENDED, "lost a node", EndKind.NODE_FAILURE),
+    StateRule("PREEMPTED", Meaning.ENDED, "was preempted", EndKind.PREEMPTED),
+    StateRule("BOOT_FAIL", Meaning.ENDED, "ended because a node did not boot", EndKind.NODE_FAILURE),
+    StateRule("DEADLINE", Meaning.ENDED, "reached its deadline", EndKind.TIME_LIMIT),
+    StateRule("OUT_OF_MEMORY", Meaning.ENDED, "ran out of memory", EndKind.FAILED),
     StateRule("CONFIGURING", Meaning.STARTING, "has nodes that boot or run PrologSlurmctld", flag=True),
     StateRule("POWER_UP_NODE", Meaning.STARTING, "has nodes that are being powered up", flag=True),
     StateRule(
@@ -89,7 +89,7 @@ STATES: tuple[StateRule, ...] = (
     StateRule("STOPPED", Meaning.NOTE, "has stopped processes and keeps its CPUs", flag=True),
 )
 
-ENDED_STATES = frozenset(rule.word for rule in STATES if rule.meaning is Meaning.OVER)
+ENDED_STATES = frozenset(rule.word for rule in STATES if rule.meaning is Meaning.ENDED)
 """Words of jobs that hold nothing any more."""
 
 
@@ -274,7 +274,7 @@ class PolledState(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     TAKEN = "taken"
-    OVER = "over"
+    ENDED = "ended"
     UNKNOWN = "unknown"
 
 
@@ -300,8 +300,8 @@ def wants_of_nodes(reason: str) -> bool:
 def polled_state(states: frozenset[str]) -> PolledState:
     """Read the state words alone. An unknown word makes the result `UNKNOWN`, unless another one says "ended"."""
     meanings = {rule.meaning for word in states if (rule := _STATE.get(word)) is not None}
-    if Meaning.OVER in meanings:
-        return PolledState.TAKEN if _requeued(states) else PolledState.OVER
+    if Meaning.ENDED in meanings:
+        return PolledState.TAKEN if _requeued(states) else PolledState.ENDED
     if not _base(states) or any(word not in _STATE for word in states):
         return PolledState.UNKNOWN
     if Meaning.TAKEN in meanings or {"PENDING", "COMPLETING"} <= states:
@@ -317,7 +317,7 @@ def observe(job: JobView) -> Observation:
     match polled_state(states):
         case PolledState.UNKNOWN:
             return Unclear(_unclear_text(job, states))
-        case PolledState.OVER:
+        case PolledState.ENDED:
             return _ended(job, states)
         case PolledState.TAKEN:
             return _taken(job, states)
@@ -355,7 +355,7 @@ def _left(job: JobView, since: float = 0.0) -> float | None:
 
 
 def _ended(job: JobView, states: frozenset[str]) -> Ended:
-    rule = next(rule for rule in STATES if rule.word in states and rule.meaning is Meaning.OVER)
+    rule = next(rule for rule in STATES if rule.word in states and rule.meaning is Meaning.ENDED)
     kind = rule.kind or EndKind.FAILED
     reason = reason_rule(job.reason)
     if kind is EndKind.FAILED and reason.means is ReasonClass.IMPOSSIBLE:
@@ -367,8 +367,8 @@ def _ended(job: JobView, states: frozenset[str]) -> Ended:
 
 
 def _taken(job: JobView, states: frozenset[str]) -> Ended:
-    over = next((rule for rule in STATES if rule.word in states and rule.meaning is Meaning.OVER), None)
-    rule = over or next((rule for rule in STATES if rule.word in states and rule.meaning is Meaning.TAKEN), None)
+    ended = next((rule for rule in STATES if rule.word in states and rule.meaning is Meaning.ENDED), None)
+    rule = ended or next((rule for rule in STATES if rule.word in states and rule.meaning is Meaning.TAKEN), None)
     if rule is None:  # PENDING and COMPLETING: requeued, and its last nodes are still being cleaned up
         return Ended(EndKind.REQUEUED, _sentence(job, "was requeued"), alive=True)
     return Ended(rule.kind or EndKind.REQUEUED, _sentence(job, rule.text), alive=True)

@@ -31,10 +31,10 @@ class Cancelled:
     @property
     def text(self) -> str:
         """Return the sentence for the Pod's users."""
-        return f"Slurm job {self.job_id} was cancelled. {HOW_TO_ASK_AGAIN}"
+        return f"Slurm job {self.job_id} was cancelled. {HOW_TO_RESUBMIT}"
 
 
-HOW_TO_ASK_AGAIN = "Re-create or change the Pod to submit it again."
+HOW_TO_RESUBMIT = "Re-create or change the Pod to submit it again."
 
 
 def digest(request: JobRequest) -> str:

@@ -60,15 +60,15 @@ def is_certain(job: JobView, *, recorded: bool, user_submits: bool) -> bool:
     return recorded or not user_submits or decode_mark(job.admin_comment) is not None
 
 
-def caller_shown_by(job: JobView, asked: JobRequest | None) -> int | None:
+def caller_shown_by(job: JobView, requested: JobRequest | None) -> int | None:
     """Return the extender's own Slurm user, as a placeholder job submitted without another user shows it, else `None`.
 
     Its mark must be where no owner can write it, and all else in its request must be the same as now.
     """
     written = decode_mark(job.admin_comment)
-    if written is None or asked is None or asked.run_as is not None:
+    if written is None or requested is None or requested.run_as is not None:
         return None
-    return job.user_id if same_but_for_what_follows(written.request_digests, asked) else None
+    return job.user_id if same_but_for_what_follows(written.request_digests, requested) else None
 
 
 def pod_of(job: JobView, mark: Mark) -> MemberRef | None:

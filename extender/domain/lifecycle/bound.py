@@ -28,7 +28,7 @@ from extender.domain.states import BoundState, GrantedState
 from extender.domain.wellknown import Reason
 
 
-def _pod_over(p: Placeholder, bound: BoundState, _event: e.Event, at: At) -> Step:
+def _pod_gone(p: Placeholder, bound: BoundState, _event: e.Event, at: At) -> Step:
     """End the job once the last Pod on its nodes is gone, and no other incarnation may come."""
     if not p.job_occupied:
         return keep_for_next(p, bound, at) or release_job(p, "its Pod is over", at)
@@ -200,7 +200,7 @@ _UNKEPT = (State.RELEASING, State.ABSENT, State.SUBMITTING, State.REFUSED, State
 """States after the end of a job that was kept for the next incarnation: no member runs on it."""
 
 RULES = StateRules(BoundState)
-RULES.on(_pod_over, e.PodGone, e.PodBound, e.BindFailed, to=(State.RELEASING, State.LOST))
+RULES.on(_pod_gone, e.PodGone, e.PodBound, e.BindFailed, to=(State.RELEASING, State.LOST))
 RULES.on(_job_ended, e.JobEnded, to=(*states_after(e.JobEnded, State.BOUND), *_UNKEPT))
 RULES.on(_job_ended, e.JobEnding, to=(*states_after(e.JobEnding, State.BOUND), State.RELEASING))
 RULES.on(_job_ended, e.JobWaiting, to=(*states_after(e.JobWaiting, State.BOUND), State.RELEASING))

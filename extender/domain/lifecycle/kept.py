@@ -17,8 +17,8 @@ def keep_for_next(p: Placeholder, bound: BoundState, at: At) -> Step | None:
     that come meanwhile are members of the same workload, and get the slots of their predecessors.
     """
     request = p.submitted_request or p.request
-    asked = request is not None and request.members > 1 and request.restart is GangRestart.KEEP_ALLOCATION
-    if not asked or p.key in {member.ref.uid for member in p.members}:
+    wanted = request is not None and request.members > 1 and request.restart is GangRestart.KEEP_ALLOCATION
+    if not wanted or p.key in {member.ref.uid for member in p.members}:
         return None
     if all(member.end is PodEnd.SUCCEEDED for member in p.members):
         return None

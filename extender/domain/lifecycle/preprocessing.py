@@ -38,8 +38,8 @@ def record(p: Placeholder, event: e.Event) -> Placeholder:
         case e.SlurmSnapshotChanged():
             return replace(p, exclusions_changed=True)
         case e.BindStarted():
-            over = (member := p.member(event.uid)) is not None and member.end is not None
-            return p if over else _member(p, event.uid, binding=True)
+            has_ended = (member := p.member(event.uid)) is not None and member.end is not None
+            return p if has_ended else _member(p, event.uid, binding=True)
         case e.BindFailed():
             return _member(p, event.uid, binding=False)
         case e.PodBound():

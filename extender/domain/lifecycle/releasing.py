@@ -16,7 +16,7 @@ from extender.domain.placeholder import Placeholder, State
 from extender.domain.renewal import replace
 from extender.domain.states import ReleasingState
 
-ASKED_TWICE = 2
+SOFT_TRIES = 2
 """How often a script is asked to end by itself, and how often a note is tried."""
 
 
@@ -42,7 +42,7 @@ def _cancel_due(p: Placeholder, releasing: ReleasingState, _event: e.TimerFired,
     """
     cancels, job_id = releasing.cancels + 1, releasing.job.job_id
     wait = Backoff(at.timing.cancel_retry, at.timing.cancel_retry_most).after(cancels + 1)
-    softly = cancels < ASKED_TWICE
+    softly = cancels < SOFT_TRIES
     cancel = c.CancelJob(job_id, p.reason, p.outcome if softly else "", script_exit(p) if softly else None)
     after = replace(p, payload=replace(releasing, cancels=cancels), wake_at=at.now + wait)
     return after, [cancel, c.ReadJob(job_id)]

@@ -7,7 +7,7 @@ from extender.domain import events as e
 from extender.domain.backoff import Backoff
 from extender.domain.job_outcomes.pod_ends import ENDS
 from extender.domain.job_outcomes.transition_table import TRANSITIONS, JobEvent, condition_of_event
-from extender.domain.jobs.cancelled import HOW_TO_ASK_AGAIN, Cancelled, digest
+from extender.domain.jobs.cancelled import HOW_TO_RESUBMIT, Cancelled, digest
 from extender.domain.jobs.changes import NOT_SENT, can_follow, changed, while_running
 from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.jobs.request_digests import request_of_job
@@ -268,7 +268,7 @@ def _refused_by(p: Placeholder, event: e.JobEnded, reason: Reason) -> Step:
     if event.kind is not e.EndKind.CANCELLED:
         return refuse(replace(p, fits_nowhere=event.nowhere), reason, event.text)
     # A user's cancel is an answer to the Pod. This process alone knows it until it is written on the Pod.
-    text = f"{event.text} {HOW_TO_ASK_AGAIN}"
+    text = f"{event.text} {HOW_TO_RESUBMIT}"
     if p.request is None:
         return refuse(p, reason, text)
     unrecorded = frozenset(member.ref.uid for member in p.members if not member.end)
@@ -347,12 +347,12 @@ def send_exclusions(p: Placeholder, waiting: WaitingState) -> Step:
 
 def send_updates(p: Placeholder, waiting: WaitingState) -> Step:
     """Send the Pod's new settings to its pending job, else the excluded nodes; one request at a time."""
-    asked, request, job = p.submitted_request, p.request, waiting.job
-    if waiting.update is not None or asked is None or request is None or p.job_occupied:
+    requested, request, job = p.submitted_request, p.request, waiting.job
+    if waiting.update is not None or requested is None or request is None or p.job_occupied:
         return send_exclusions(p, waiting)
-    if request in (asked, job.rejected_update) or not can_follow(asked, request):
+    if request in (requested, job.rejected_update) or not can_follow(requested, request):
         return send_exclusions(p, waiting)
-    command = c.UpdateJob(job.job_id, asked, request, _usable(p), job.excluded_sent, job.mode)
+    command = c.UpdateJob(job.job_id, requested, request, _usable(p), job.excluded_sent, job.mode)
     return replace(p, payload=replace(waiting, update=JobUpdate.SETTINGS)), [command]
 
 

@@ -27,16 +27,16 @@ from extender.domain.states import PlaceholderJob, UnsureState, WaitingState
 
 def _probed(p: Placeholder, unsure: UnsureState, event: e.ProbeAnswered, at: At) -> Step:
     """Adopt the job that was found, or conclude from two empty answers and the time to settle that there is none."""
-    asked_at = at.now if event.asked_at is None else event.asked_at
+    requested_at = at.now if event.requested_at is None else event.requested_at
     jobs = [job for job in event.jobs if job.job_id not in p.duplicate_jobs]
     if certain := [job for job in jobs if job.certain]:
-        return _found(p, unsure, certain, asked_at, at)
+        return _found(p, unsure, certain, requested_at, at)
     empty_probes = unsure.empty_probes + 1
-    if empty_probes < 2 or asked_at < unsure.sure_at:
+    if empty_probes < 2 or requested_at < unsure.sure_at:
         probed = replace(unsure, empty_probes=empty_probes)
         return replace(p, payload=probed, wake_at=at.now + at.timing.probe), []
     if jobs:  # an administrator removed the mark of its job, or its user submitted one of the same name
-        return _found(p, unsure, [max(jobs, key=_precedence(p))], asked_at, at)
+        return _found(p, unsure, [max(jobs, key=_precedence(p))], requested_at, at)
     # slurmctld may have been stalled for longer than expected: one more probe costs little.
     p = replace(p, reprobe_at=p.reprobe_at or at.now + at.timing.settle)
     if p.job_occupied:
@@ -45,7 +45,7 @@ def _probed(p: Placeholder, unsure: UnsureState, event: e.ProbeAnswered, at: At)
     return proceed_without_job(p, at)
 
 
-def _found(p: Placeholder, unsure: UnsureState, jobs: list[e.JobFound], asked_at: float, at: At) -> Step:
+def _found(p: Placeholder, unsure: UnsureState, jobs: list[e.JobFound], requested_at: float, at: At) -> Step:
     """Keep the job on which Pods run, else one that runs, else the newest leader's newest; cancel the others."""
     best = max(jobs, key=_precedence(p))
     others = frozenset(job.job_id for job in jobs) - {best.job_id}
@@ -63,7 +63,7 @@ def _found(p: Placeholder, unsure: UnsureState, jobs: list[e.JobFound], asked_at
         reason="",
         cancelled=None,  # a cancel that is written on the Pod was that of an older job
     )
-    if asked_at < unsure.sure_at:  # the job may be that of an older request, and the last one still under way
+    if requested_at < unsure.sure_at:  # the job may be that of an older request, and the last one still under way
         p = replace(p, reprobe_at=max(p.reprobe_at or 0.0, unsure.sure_at))
     cancels: list[c.Command] = [c.CancelJob(job, DUPLICATE) for job in sorted(others)]
     if not p.job_occupied and (not p.wants or p.faults or not _suits(p, best)):

@@ -24,7 +24,7 @@ _CHARACTER = 4
 
 _NAMED = re.compile(rf"{DRAIN_PREFIX} \[([0-9a-f]{{8}})\] ")
 
-_OVER, _END = " <DOWN before: ", ">"
+_BEFORE, _END = " <DOWN before: ", ">"
 """They enclose the words of others. The extender's own text never has them: `quoted` removes blanks."""
 
 EARLIER_REASON_BYTES = 80
@@ -76,23 +76,23 @@ def with_earlier_reason(reason: str, earlier_reason: str) -> str:
     """
     if not earlier_reason:
         return reason
-    earlier, marks = earlier_reason.encode(), len(_OVER) + len(_END)
+    earlier, marks = earlier_reason.encode(), len(_BEFORE) + len(_END)
     first = len(reason.partition("; ")[0].encode())
     own = _cut(reason, max(first, LONGEST - marks - min(len(earlier), EARLIER_REASON_BYTES)))
     room = LONGEST - marks - len(own.encode())
-    return f"{own}{_OVER}{_cut(earlier_reason, room)}{_END}" if room > 0 else reason
+    return f"{own}{_BEFORE}{_cut(earlier_reason, room)}{_END}" if room > 0 else reason
 
 
 def own_reason(reason: str) -> str:
     """Return the extender's own part of a drain's reason."""
-    return reason.partition(_OVER)[0]
+    return reason.partition(_BEFORE)[0]
 
 
 def earlier_reason(reason: str) -> str:
     """Return the words of others about a node that was DOWN, from an extender's reason or their own; "": none."""
     if not reason.startswith(DRAIN_PREFIX):
         return reason
-    return reason.partition(_OVER)[2].removesuffix(_END)
+    return reason.partition(_BEFORE)[2].removesuffix(_END)
 
 
 def may_be_cut(reason: str) -> bool:

@@ -49,7 +49,7 @@ class SlurmNodeHold:
 
 
 @dataclass(frozen=True, slots=True)
-class HoldAsked:
+class HoldRequested:
     """Report a new drain reason: Slurm must start nothing on the node."""
 
     cause: str
@@ -83,7 +83,7 @@ class NodeTimer:
     """Report that the requested instant has passed."""
 
 
-NodeEvent = HoldAsked | HoldReleased | NodeSeen | DrainAnswered | NodeTimer
+NodeEvent = HoldRequested | HoldReleased | NodeSeen | DrainAnswered | NodeTimer
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ Stepped = tuple[SlurmNodeHold, list[NodeCommand]]
 def step(node: SlurmNodeHold, event: NodeEvent, now: float) -> Stepped:
     """Apply an event to `node`; return the node afterwards and the commands."""
     match event:
-        case HoldAsked():
+        case HoldRequested():
             if node.holds.get(event.cause) == event.text:
                 return node, []
             # The reason has to name every cause: a restarted extender knows them only from there.

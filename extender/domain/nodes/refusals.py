@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-ASK_EVERY = 15.0
+RETRY_EVERY = 15.0
 """Seconds between two requests about nodes of one cause, at most, however long each waits by itself."""
 
 
@@ -26,7 +26,7 @@ def cause_of(name: str, error_text: str) -> str:
     return error_text.replace(name, "*")
 
 
-def askers(waiting: Mapping[str, NodeRefusal], now: float) -> list[str]:
+def due_retries(waiting: Mapping[str, NodeRefusal], now: float) -> list[str]:
     """Return the node that waits longest for each cause that several nodes share and that was not tried just now."""
     by_cause: dict[str, list[str]] = {}
     for name, one in waiting.items():
@@ -34,5 +34,5 @@ def askers(waiting: Mapping[str, NodeRefusal], now: float) -> list[str]:
     return [
         min(names, key=lambda name: (waiting[name].tried_at, name))
         for names in by_cause.values()
-        if len(names) > 1 and now - max(waiting[name].tried_at for name in names) >= ASK_EVERY
+        if len(names) > 1 and now - max(waiting[name].tried_at for name in names) >= RETRY_EVERY
     ]

@@ -89,10 +89,10 @@ class Removal:
         pod = self.pod if len(self.pod) <= room else f"{self.pod[: room - 2]}.."
         return f"Pod {pod}{rest}"
 
-    def asks(self, node: NodeView | None, now: float) -> bool:
+    def needs_lease(self, node: NodeView | None, now: float) -> bool:
         """Return whether reading the Lease of its Node could prove something now."""
-        over = self.due is None or (self.words == 1 and now >= self.due)
-        return node is not None and node.ready is True and over
+        is_due = self.due is None or (self.words == 1 and now >= self.due)
+        return node is not None and node.ready is True and is_due
 
 
 def removal(uid: str, pod: str, node: str, grace_s: int, seen: NodeView | None) -> Removal:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from extender.domain.placing import taints
 from extender.domain.placing.fit import Misfits, fit
 from extender.domain.placing.node_affinity import requires, selects
-from extender.domain.pods.requests import CLASS_RESOURCE, asked_resources
+from extender.domain.pods.requests import CLASS_RESOURCE, requested_resources
 from extender.domain.views import AntiAffinity, NodeTerm, NodeView, PodView, Toleration
 
 
@@ -56,7 +56,9 @@ def demands(
     beyond += [f"toleration operator {each.operator}" for each in pod.tolerations if not taints.known(each)]
     beyond += [f"anti-affinity of {other.full_name}" for other in repelling if repels(other, pod)]
     beyond += [
-        f"resource {name}, for which a DeviceClass may stand" for name in asked_resources(pod) if _odd(name, offered)
+        f"resource {name}, for which a DeviceClass may stand"
+        for name in requested_resources(pod)
+        if _odd(name, offered)
     ]
     if beyond:
         return NeedsKubeScheduler(tuple(sorted(set(beyond))))

@@ -13,7 +13,7 @@ from extender.domain.cluster import SlurmNode
 from extender.domain.jobs.job import JobRequest
 from extender.domain.placing.fit import sized, unit
 from extender.domain.pods.requests import pod_requests
-from extender.domain.translation.gres import asked_gres
+from extender.domain.translation.gres import requested_gres
 from extender.domain.views import NodeView, PodView
 
 Amounts = Mapping[str, int]
@@ -23,7 +23,7 @@ CPUS, MEMORY = "CPUs", "MiB of memory"
 
 def of_job(request: JobRequest) -> Amounts:
     """Return the request of a job on each of its nodes."""
-    gres = asked_gres(request.tres_per_node) if request.tres_per_node else request.gres
+    gres = requested_gres(request.tres_per_node) if request.tres_per_node else request.gres
     return {CPUS: request.cpus, MEMORY: request.memory_mb} | dict(gres)
 
 

@@ -35,22 +35,22 @@ def pod_requests(pod: PodView) -> dict[str, int]:
     sidecars: dict[str, int] = {}
     starting: dict[str, int] = {}
     for container in pod.init_containers:
-        asked = _container_requests(pod, container)
+        requested = _container_requests(pod, container)
         if container.sidecar:
             # A sidecar runs on beside everything that comes after it (KEP-753).
-            _add(total, asked)
-            _add(sidecars, asked)
+            _add(total, requested)
+            _add(sidecars, requested)
             _raise_to(starting, sidecars)
         else:
-            _add(asked, sidecars)
-            _raise_to(starting, asked)
+            _add(requested, sidecars)
+            _raise_to(starting, requested)
     _raise_to(total, starting)
     total |= _pod_level(pod, total)
     _add(total, _read(pod.overhead, "spec.overhead"))
     return total
 
 
-def asked_resources(pod: PodView) -> frozenset[str]:
+def requested_resources(pod: PodView) -> frozenset[str]:
     """Return the names of the resources that its containers request, whatever the amounts."""
     containers = (*pod.containers, *pod.init_containers)
     return frozenset(name for one in containers for name in (*one.requests, *one.limits))
@@ -60,11 +60,11 @@ def _pod_level(pod: PodView, containers: Mapping[str, int]) -> dict[str, int]:
     # KEP-2837: only these may be given for the Pod as a whole. A limit counts as request where nothing else is said.
     where = "spec.resources.requests"
     whole = _resizing(_read(pod.pod_requests, where), pod.pod_held, refused=pod.resize_refused, where=where)
-    asked = {name: size for name, size in whole.items() if _shared(name)} if pod.pod_requests else {}
+    requested = {name: size for name, size in whole.items() if _shared(name)} if pod.pod_requests else {}
     for name, size in _read(pod.pod_limits, "spec.resources.limits").items():
-        if _shared(name) and name not in asked and name not in containers:
-            asked[name] = size
-    return asked
+        if _shared(name) and name not in requested and name not in containers:
+            requested[name] = size
+    return requested
 
 
 def _shared(resource: str) -> bool:
@@ -73,22 +73,22 @@ def _shared(resource: str) -> bool:
 
 def _container_requests(pod: PodView, container: Container) -> dict[str, int]:
     where = f"container {container.name}: resources"
-    asked = _read({**container.limits, **container.requests}, where)
-    return _resizing(asked, container.held, refused=pod.resize_refused, where=where)
+    requested = _read({**container.limits, **container.requests}, where)
+    return _resizing(requested, container.held, refused=pod.resize_refused, where=where)
 
 
 def _resizing(
-    asked: dict[str, int], held: tuple[Mapping[str, str], ...], *, refused: bool, where: str
+    requested: dict[str, int], held: tuple[Mapping[str, str], ...], *, refused: bool, where: str
 ) -> dict[str, int]:
     """Return the maximum of requested, allocated and actual amounts: during a resize in place any may be in use.
 
     As `determineContainerReqs`: of a resize that kubelet has refused, what it asks for does not count (KEP-1287).
     """
     amounts = [_read(one, where) for one in held]
-    for name in _RESIZED & asked.keys():
+    for name in _RESIZED & requested.keys():
         if given := [one[name] for one in amounts if name in one]:
-            asked[name] = max(given) if refused else max(asked[name], *given)
-    return asked
+            requested[name] = max(given) if refused else max(requested[name], *given)
+    return requested
 
 
 def _read(quantities: Mapping[str, str], where: str) -> dict[str, int]:

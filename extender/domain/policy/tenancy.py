@@ -158,7 +158,7 @@ class PodPolicy:
         return self.classes.get(pod.priority_class, ClassValues())
 
     @property
-    def asks_of_namespaces(self) -> bool:
+    def needs_namespace_labels(self) -> bool:
         """Return whether the policy needs the labels of a Pod's Namespace before it can decide."""
         return any(match.namespace_selector is not None for match in self._matches())
 

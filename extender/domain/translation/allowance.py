@@ -28,7 +28,7 @@ _LISTS = frozenset({table.PARTITION.name, table.QOS.name, table.RESERVATION.name
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class PodWishes:
     """A Pod, its settings, the values of its PriorityClass, and its defaults without them."""
 
     pod: PodView
@@ -36,7 +36,7 @@ class Asker:
     of_class: ClassValues
     defaults: JobDefaults
 
-    def asks(self, setting: Setting[Any], by_class: object = None) -> tuple[str, Any]:
+    def of(self, setting: Setting[Any], by_class: object = None) -> tuple[str, Any]:
         """Return the wish as the beginning of a sentence, and its value; "" and `None`: there is no wish."""
         value = self.chosen.get(setting)
         if value is not None:
@@ -60,28 +60,28 @@ def decided(rule: TenancyRule | None) -> frozenset[str]:
     return frozenset(name for name, value in says.items() if value is not None)
 
 
-def beyond(rule: TenancyRule, asker: Asker, policy: TranslationPolicy) -> Iterator[str]:
+def beyond(rule: TenancyRule, wishes: PodWishes, policy: TranslationPolicy) -> Iterator[str]:
     """Yield a fault for every wish of the Pod that the rule does not allow."""
-    yield from _names(rule, asker)
-    yield from _words(rule, asker)
-    yield from _numbers(rule, asker)
-    yield from _people(rule, asker, policy)
+    yield from _names(rule, wishes)
+    yield from _words(rule, wishes)
+    yield from _numbers(rule, wishes)
+    yield from _people(rule, wishes, policy)
 
 
-def _names(rule: TenancyRule, asker: Asker) -> Iterator[str]:
+def _names(rule: TenancyRule, wishes: PodWishes) -> Iterator[str]:
     allowed = rule.allowed
     for setting, patterns, by_class in (
         (table.ACCOUNT, allowed.account, ""),
         (table.PARTITION, allowed.partition, ""),
-        (table.QOS, allowed.qos, asker.of_class.qos),
+        (table.QOS, allowed.qos, wishes.of_class.qos),
         (table.RESERVATION, allowed.reservation, ""),
     ):
         if patterns is None:
             continue
-        says, text = asker.asks(setting, by_class)
-        unasked = asker.defaults.get(setting)
-        if text is None or text == unasked:
-            if not (text or unasked or "" in patterns or setting is table.RESERVATION):
+        says, text = wishes.of(setting, by_class)
+        default_value = wishes.defaults.get(setting)
+        if text is None or text == default_value:
+            if not (text or default_value or "" in patterns or setting is table.RESERVATION):
                 yield _unsaid(rule, setting, patterns)
             continue
         names = text.split(",") if setting.name in _LISTS else [text]
@@ -89,7 +89,7 @@ def _names(rule: TenancyRule, asker: Asker) -> Iterator[str]:
             yield _not_allowed(rule, says, _listed(patterns))
 
 
-def _words(rule: TenancyRule, asker: Asker) -> Iterator[str]:
+def _words(rule: TenancyRule, wishes: PodWishes) -> Iterator[str]:
     leave = str(Unsent.AS_THE_PARTITION_SAYS)
     checked: tuple[tuple[Setting[Any], Sequence[str] | None, str], ...] = (
         (table.EXCLUSIVE, rule.allowed.exclusive, leave),
@@ -98,44 +98,44 @@ def _words(rule: TenancyRule, asker: Asker) -> Iterator[str]:
     for setting, words, unsaid in checked:
         if words is None:
             continue
-        says, value = asker.asks(setting)
-        unasked = asker.defaults.get(setting)
-        if value is None or value == unasked:
-            if value is None and unasked is None and unsaid not in words:
+        says, value = wishes.of(setting)
+        default_value = wishes.defaults.get(setting)
+        if value is None or value == default_value:
+            if value is None and default_value is None and unsaid not in words:
                 yield _unsaid(rule, setting, words)
         elif value not in words:
             yield _not_allowed(rule, says, _listed(words))
 
 
-def _numbers(rule: TenancyRule, asker: Asker) -> Iterator[str]:
+def _numbers(rule: TenancyRule, wishes: PodWishes) -> Iterator[str]:
     allowed = rule.allowed
     wanted: tuple[tuple[Setting[int], Range | None, int | None], ...] = (
-        (table.PRIORITY, allowed.priority, asker.of_class.priority),
-        (table.NICE, allowed.nice, asker.of_class.nice),
+        (table.PRIORITY, allowed.priority, wishes.of_class.priority),
+        (table.NICE, allowed.nice, wishes.of_class.nice),
         (table.TIME_LIMIT, allowed.time_limit_minutes, None),
     )
     for setting, bounds, by_class in wanted:
-        says, value = asker.asks(setting, by_class)
-        unasked = asker.defaults.get(setting)
-        if bounds is not None and value is not None and value != unasked and not bounds.holds(value):
+        says, value = wishes.of(setting, by_class)
+        default_value = wishes.defaults.get(setting)
+        if bounds is not None and value is not None and value != default_value and not bounds.holds(value):
             yield _not_allowed(rule, says, bounds.text)
 
 
-def _people(rule: TenancyRule, asker: Asker, policy: TranslationPolicy) -> Iterator[str]:
+def _people(rule: TenancyRule, wishes: PodWishes, policy: TranslationPolicy) -> Iterator[str]:
     """Yield a fault for a user or group that is not allowed; unknown names are faults elsewhere (`misnamed`).
 
     A user comes with the group of the site's list; any other group has to be allowed. A user asked for by number brings
     the group of that number, which may belong to another user.
     """
-    chosen, defaults = asker.chosen, asker.defaults
+    chosen, defaults = wishes.chosen, wishes.defaults
     users, groups = rule.allowed.user_id, rule.allowed.group_id
     user, group = chosen.get(table.USER_ID), chosen.get(table.GROUP_ID)
-    person, unasked = run_as(user, group, defaults, policy), run_as(None, None, defaults, policy)
-    if person is None or person == unasked:
+    person, default_person = run_as(user, group, defaults, policy), run_as(None, None, defaults, policy)
+    if person is None or person == default_person:
         return
-    own = unasked is not None and person.uid == unasked.uid
+    own = default_person is not None and person.uid == default_person.uid
     same = [one for name in users or () if (one := policy.user(name)) is not None and one.uid == person.uid]
-    own_groups = {one.gid for one in same} | ({unasked.gid} if own and unasked is not None else set())
+    own_groups = {one.gid for one in same} | ({default_person.gid} if own and default_person is not None else set())
     others = {policy.group(name) for name in groups or ()}
     if not own and users is not None and not same and ANY not in users:
         yield _not_allowed(rule, chosen.says(table.USER_ID), _listed(users))
@@ -151,8 +151,8 @@ def _people(rule: TenancyRule, asker: Asker, policy: TranslationPolicy) -> Itera
 def may_have_whole_node(rule: TenancyRule | None, chosen: Chosen, defaults: JobDefaults) -> bool:
     """Return whether the job of a Pod without requests may have a node for itself: its author and its rule agree."""
     alone = str(Exclusive.NONE)
-    asked = chosen.get(table.EXCLUSIVE)
-    if asked is not None and asked != alone:
+    requested = chosen.get(table.EXCLUSIVE)
+    if requested is not None and requested != alone:
         return False
     words = None if rule is None else rule.allowed.exclusive
     return words is None or alone in words or defaults.get(table.EXCLUSIVE) == alone

@@ -12,11 +12,11 @@ from extender.domain.translation.translate import Translation, TranslationRefuse
 
 def gang_request(found: Complete, translations: Mapping[str, Translation]) -> Agreed | Disagreed:
     """Return the request of the gang, or every fault of its members. `translations` are those of its Pods, by UID."""
-    faults, asked = list[str](), list[MemberRequest]()
+    faults, requests = list[str](), list[MemberRequest]()
     for one in found.members:
         translation, name = translations[one.pod.uid], one.pod.full_name
         if isinstance(translation, TranslationRefused):
             faults += [f"Pod {name}: {fault}" for fault in translation.faults]
         else:
-            asked.append(MemberRequest(name, translation.request))
-    return Disagreed(tuple(faults)) if faults else agreed(gang_title(found.members[0].membership), asked, found.size)
+            requests.append(MemberRequest(name, translation.request))
+    return Disagreed(tuple(faults)) if faults else agreed(gang_title(found.members[0].membership), requests, found.size)

@@ -86,7 +86,7 @@ def with_type(gres: Mapping[str, int], gpu_type: str) -> dict[str, int]:
     return typed
 
 
-def asked_gres(tres: str) -> dict[str, int]:
+def requested_gres(tres: str) -> dict[str, int]:
     """Return the count by name and, if given, type of `gres/gpu:a100:2,gres/shard`; a missing count is 1."""
     counts: dict[str, int] = {}
     for item in filter(None, (part.strip() for part in tres.split(","))):

@@ -40,10 +40,10 @@ def unlisted(
         (table.RESERVATION, rule.reservation, nameable.reservations, "reservations"),
         (table.MCS_LABEL, None, nameable.mcs_labels, "mcsLabels"),
     ):
-        text, unasked = chosen.get(setting), defaults.get(setting)
-        if ruled is not None or text is None or text == unasked:
+        text, default_value = chosen.get(setting), defaults.get(setting)
+        if ruled is not None or text is None or text == default_value:
             continue
-        given = set((unasked or "").split(","))
+        given = set((default_value or "").split(","))
         for name in dict.fromkeys(text.split(",")):
             if name in given or fits(name, patterns):
                 continue

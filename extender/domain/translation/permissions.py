@@ -24,16 +24,16 @@ def run_as(user: str | None, group: str | None, defaults: JobDefaults, policy: T
     keeps it.
     """
     site = policy.user(defaults.get(table.USER_ID) or "")
-    asked = site if user is None else policy.user(user)
-    if asked is None:
+    requested = site if user is None else policy.user(user)
+    if requested is None:
         return None
-    gid: int | None = asked.gid
+    gid: int | None = requested.gid
     site_group = defaults.get(table.GROUP_ID)
     if group is not None:
         gid = policy.group(group)
-    elif site is not None and asked.uid == site.uid:
+    elif site is not None and requested.uid == site.uid:
         gid = site.gid if site_group is None else policy.group(site_group)
-    return None if gid is None else RunAs(asked.uid, gid)
+    return None if gid is None else RunAs(requested.uid, gid)
 
 
 def misnamed(chosen: Chosen, defaults: JobDefaults, policy: TranslationPolicy) -> Iterator[str]:
@@ -81,9 +81,9 @@ def not_allowed(
     user, group = chosen.get(table.USER_ID), chosen.get(table.GROUP_ID)
     priority, nice = chosen.get(table.PRIORITY), chosen.get(table.NICE)
     without_user, without_group = run_as(None, None, defaults, policy), run_as(user, None, defaults, policy)
-    asks_user, asks_group = policy.user(user or ""), policy.group(group or "")
-    other_user = asks_user is None or without_user is None or asks_user.uid != without_user.uid
-    other_group = asks_group is None or without_group is None or asks_group != without_group.gid
+    chosen_user, chosen_group = policy.user(user or ""), policy.group(group or "")
+    other_user = chosen_user is None or without_user is None or chosen_user.uid != without_user.uid
+    other_group = chosen_group is None or without_group is None or chosen_group != without_group.gid
     wanted = (
         (table.USER_ID, "user-id", user is not None and other_user),
         (table.GROUP_ID, "group-id", group is not None and other_group),
@@ -99,8 +99,8 @@ def not_allowed(
     return tuple(
         f"{chosen.says(setting)} is not allowed{silent}: it needs the site's permission for {key} (jobs.allow); "
         f"this site allows {given}"
-        for setting, key, asked in wanted
-        if asked and key not in policy.allowed and setting.name not in decided
+        for setting, key, requested in wanted
+        if requested and key not in policy.allowed and setting.name not in decided
     )
 
 

@@ -18,8 +18,8 @@ def pinned(pod: PodView) -> tuple[str, ...]:
     if not _guaranteed(pod):
         return ()
     containers = (*pod.init_containers, *pod.containers)
-    asked = ((one.name, parse({**one.limits, **one.requests}.get(CPU, "0"))) for one in containers)
-    return tuple(name for name, cpus in asked if cpus > 0 and cpus % ONE == 0)
+    requested = ((one.name, parse({**one.limits, **one.requests}.get(CPU, "0"))) for one in containers)
+    return tuple(name for name, cpus in requested if cpus > 0 and cpus % ONE == 0)
 
 
 def _guaranteed(pod: PodView) -> bool:
@@ -31,5 +31,7 @@ def _guaranteed(pod: PodView) -> bool:
 
 
 def _same(requests: Mapping[str, str], limits: Mapping[str, str]) -> bool:
-    asked = {**limits, **requests}
-    return all(parse(limits.get(name, "0")) > 0 and parse(asked[name]) == parse(limits[name]) for name in (CPU, MEMORY))
+    requested = {**limits, **requests}
+    return all(
+        parse(limits.get(name, "0")) > 0 and parse(requested[name]) == parse(limits[name]) for name in (CPU, MEMORY)
+    )

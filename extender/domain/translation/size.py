@@ -16,7 +16,7 @@ from extender.domain.policy.site import (
 from extender.domain.quantity import cpus_up, mebibytes_up
 from extender.domain.translation import annotation_table as table
 from extender.domain.translation.annotation_reader import Chosen
-from extender.domain.translation.gres import GPU, asked_gres, by_name, gpu_type, to_gres, with_type
+from extender.domain.translation.gres import GPU, by_name, gpu_type, requested_gres, to_gres, with_type
 from extender.domain.translation.notice import Notice
 from extender.domain.views import PodView, ResourceClaimGres
 from extender.domain.wellknown import OWN_PREFIX, Reason
@@ -49,7 +49,7 @@ def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy, 
     sizes = [_size_of_one(pod, chosen, policy, may_be_whole) for pod in pods]
     whole = any(size.whole_node for size in sizes)
     types = {gpu_type(pod, policy).name for pod in pods}
-    asked_type = chosen.get(table.GPU_TYPE) or (types.pop() if len(types) == 1 else "")
+    requested_type = chosen.get(table.GPU_TYPE) or (types.pop() if len(types) == 1 else "")
     gres = _largest(size.gres for size in sizes)
     faults = [fault for size in sizes for fault in size.faults]
     notices = [notice for size in sizes for notice in size.notices]
@@ -75,7 +75,7 @@ def size_of(pods: Sequence[PodView], chosen: Chosen, policy: TranslationPolicy, 
         max(size.cpus for size in sizes),
         0 if whole else max(size.memory_mb for size in sizes),
         whole,
-        with_type(gres, asked_type),
+        with_type(gres, requested_type),
         _summed(size.licenses for size in sizes),
         tuple(faults),
         tuple(notices),
@@ -95,8 +95,8 @@ def _size_of_one(pod: PodView, chosen: Chosen, policy: TranslationPolicy, may_be
         (table.CPUS, cpus, "CPUs"),
         (table.MEMORY, memory_mb, "MiB"),
     ):
-        asked = chosen.get(setting)
-        if asked is not None and asked < requested:
+        value = chosen.get(setting)
+        if value is not None and value < requested:
             sentence = f"{chosen.says(setting)} is less than the {requested} {unit} that the Pod requests"
             if refuses:
                 faults.append(f"{sentence}; it must be at least that much (jobs.underAccounting is refuse)")
@@ -150,22 +150,22 @@ def _missing(pod: PodView, cpus: int, memory_mb: int) -> list[str]:
 
 def _too_few(chosen: Chosen, needed: Mapping[str, int]) -> list[str]:
     """Return faults where the author's GRES are fewer than the devices of the same name that kubelet will hand out."""
-    asked = by_name(asked_gres(chosen.get(table.GRES) or ""))
+    requested = by_name(requested_gres(chosen.get(table.GRES) or ""))
     return [
-        f"{chosen.says(table.GRES)} requests {asked[name]} {name}, but the Pod's resources request {count}; "
+        f"{chosen.says(table.GRES)} requests {requested[name]} {name}, but the Pod's resources request {count}; "
         "it must be at least as many"
         for name, count in by_name(needed).items()
-        if name in asked and asked[name] < count
+        if name in requested and requested[name] < count
     ]
 
 
 def _others(chosen: Chosen, needed: Mapping[str, int]) -> list[str]:
     """Return sentences about devices that kubelet will hand out and that the author's GRES do not name."""
-    asked = by_name(asked_gres(chosen.get(table.GRES) or ""))
+    requested = by_name(requested_gres(chosen.get(table.GRES) or ""))
     return [
         f"{chosen.says(table.GRES)} names no {name}, but the Pod's resources request {count}"
         for name, count in by_name(needed).items()
-        if name not in asked
+        if name not in requested
     ]
 
 

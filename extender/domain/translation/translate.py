@@ -19,7 +19,7 @@ from extender.domain.policy.site import TranslationPolicy
 from extender.domain.policy.tenancy import Range, TenancyRule
 from extender.domain.renewal import replace
 from extender.domain.translation import annotation_table as table
-from extender.domain.translation.allowance import Asker, beyond, decided, may_have_whole_node, too_long
+from extender.domain.translation.allowance import PodWishes, beyond, decided, may_have_whole_node, too_long
 from extender.domain.translation.annotation_reader import Chosen, read_settings
 from extender.domain.translation.forms import Instant, Switches, Unsent
 from extender.domain.translation.licenses import Licenses, combined
@@ -92,13 +92,13 @@ def translate(
     readings = [read_settings(pod.annotations, root_annotations, policy) for pod in pods]
     chosen = readings[0].chosen
     rule = policy.pods.rule_for(pods[0], namespace_labels)
-    unasked = defaults_for(pods[0], rule, namespace_labels, policy)
+    defaults_without_class = defaults_for(pods[0], rule, namespace_labels, policy)
     of_class = policy.pods.class_of(pods[0])
-    defaults = unasked.under(of_class.defaults)
+    defaults = defaults_without_class.under(of_class.defaults)
     limit, least, by_site = _time_limit(
         pods, chosen, defaults, None if rule is None else rule.allowed.time_limit_minutes, job_deadline_s
     )
-    size = size_of(pods, chosen, policy, may_be_whole=may_have_whole_node(rule, chosen, unasked))
+    size = size_of(pods, chosen, policy, may_be_whole=may_have_whole_node(rule, chosen, defaults_without_class))
     licenses = _licenses(chosen, defaults, size)
     created = min((pod.created_at for pod in pods if pod.created_at), default=now_wall)
     deadline = chosen.get(table.DEADLINE)
@@ -108,9 +108,9 @@ def translate(
         *not_allowed(chosen, defaults, policy, decided(rule), "" if rule is None else rule.name),
         *misnamed(chosen, defaults, policy),
         *usurped(policy.pods.owner_for(pods[0], namespace_labels), pods[0], policy),
-        *(() if rule is None else beyond(rule, Asker(pods[0], chosen, of_class, unasked), policy)),
+        *(() if rule is None else beyond(rule, PodWishes(pods[0], chosen, of_class, defaults_without_class), policy)),
         *too_long(rule, least or 0),
-        *unlisted(chosen, unasked, None if rule is None else rule.allowed, policy.nameable, restricted),
+        *unlisted(chosen, defaults_without_class, None if rule is None else rule.allowed, policy.nameable, restricted),
         *_out_of_bounds(chosen, len(pods)),
         *(fault for pod in pods for fault in unpackable(pod, chosen, size)),
         *size.faults,
@@ -184,16 +184,19 @@ def title_of(pod: PodView, root_annotations: Mapping[str, str], policy: Translat
 
 def names_partition(pod: PodView, root_annotations: Mapping[str, str], policy: TranslationPolicy) -> bool:
     """Return whether the Pod names a partition, so that restrictions of partitions matter."""
-    asks = policy.nameable is not None
-    return asks and read_settings(pod.annotations, root_annotations, policy).chosen.get(table.PARTITION) is not None
+    restricted_names = policy.nameable is not None
+    return (
+        restricted_names
+        and read_settings(pod.annotations, root_annotations, policy).chosen.get(table.PARTITION) is not None
+    )
 
 
 def _request(pods: Sequence[PodView], chosen: Chosen, size: Size, defaults: JobDefaults, created: float) -> JobRequest:
     """Return the request with every setting that is given or has a default, and with the size of the Pods."""
     fields: dict[str, Any] = {"title": pods[0].full_name}
     for setting in table.SETTINGS:
-        asked = chosen.get(setting)
-        value = defaults.get(setting) if asked is None else asked
+        requested = chosen.get(setting)
+        value = defaults.get(setting) if requested is None else requested
         if setting.request and value is not None and not isinstance(value, Unsent):
             fields[setting.request] = value.at(created) if isinstance(value, Instant) else value
         if isinstance(value, Switches):
@@ -220,9 +223,9 @@ def _time_limit(
 
     An annotation is sent to Slurm as it is, whatever Kubernetes does earlier.
     """
-    asked = chosen.get(table.TIME_LIMIT)
-    if asked is not None:
-        return asked, None, False
+    requested = chosen.get(table.TIME_LIMIT)
+    if requested is not None:
+        return requested, None, False
     most = None if allowed is None else allowed.at_most
     if own := minutes_for(pods, job_deadline_s):
         limit, least = own

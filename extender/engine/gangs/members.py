@@ -407,12 +407,12 @@ class GangMembers:
         if not members:
             return None
         first = members[0].membership
-        asked = [MemberRequest(one.pod.full_name, requests[one.pod.uid]) for one in members]
+        member_requests = [MemberRequest(one.pod.full_name, requests[one.pod.uid]) for one in members]
         # Members that are bound have their slots: so many has the job, of a gang that had fewer members than at first.
         seated = any(one.placed and one.slot is not None for one in p.members)
         slots = len(p.job.slots) if p.job is not None and seated else 0
         size = max(p.size, slots or first.most or first.expected or 0)
-        outcome = agreed(gang_title(first), asked, size)
+        outcome = agreed(gang_title(first), member_requests, size)
         return None if isinstance(outcome, Disagreed) else outcome.request
 
     def _report_full(self, key: str, beyond: Collection[GangCandidate]) -> None:

@@ -114,16 +114,16 @@ class JobReader:
         return not (snapshot.slurm.known and snapshot.slurm.nodes.keys() & nodes)
 
     @staticmethod
-    def _would_vanish(p: Placeholder, asked_at: float) -> bool:
+    def _would_vanish(p: Placeholder, probed_at: float) -> bool:
         """Return whether an empty answer to a request of then would end running Pods on missing information alone."""
-        if not isinstance(p.payload, UnsureState) or asked_at < p.payload.sure_at:
+        if not isinstance(p.payload, UnsureState) or probed_at < p.payload.sure_at:
             return False
         return p.job_occupied and p.payload.empty_probes > 0
 
     async def probe(self, p: Placeholder, command: c.ProbeJob) -> None:
         """Find the live jobs of a workload and notify it."""
         owner, epoch = self._state.identity.owner_of_jobs(p), self._state.identity.mark(p.key, 0).epoch
-        asked_at = self._ports.clock.now()
+        probed_at = self._ports.clock.now()
         try:
             jobs = await self._ports.jobs.probe(
                 self._name(p.key, command.title), p.key, command.job_id, owner, command.hints
@@ -157,7 +157,7 @@ class JobReader:
             live.append(
                 e.JobFound(job.job_id, attempt, running, job.excluded, older, digests, job.job_id in certain, left)
             )
-        if not live and not ended and self._would_vanish(now, asked_at):
+        if not live and not ended and self._would_vanish(now, probed_at):
             known = now.job_id or next((m.job_id for m in now.members if m.job_id is not None), None)
             if not self._state.missing_jobs.may_end(now.key, known, now.refs, nodes_unknown=self._nodes_unknown(now)):
                 text = "its job is missing; the extender checks whether many others are too"
@@ -172,7 +172,7 @@ class JobReader:
         facts: list[e.Event] = [*self._unrecorded(now, own_jobs), *(ended if not live else [])]
         for event in facts:
             self._handle(p.key, event, "probe")
-        self._handle(p.key, e.ProbeAnswered(tuple(live), asked_at), "probe")
+        self._handle(p.key, e.ProbeAnswered(tuple(live), probed_at), "probe")
         if any(job.left for job in live):
             self._ports.events.publish(MembersUnknown(p.key))
 

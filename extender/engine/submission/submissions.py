@@ -197,8 +197,8 @@ class PartitionBackpressure:
     def waiting(self) -> QueuedPlaceholders:
         """Return the placeholders that queue in Slurm, and where an immediate allocation was refused just now."""
         counts: Counter[str] = Counter()
-        for asked, count in self._workloads.queued.items():
-            for name in self._snapshot().partition_names(asked):
+        for partition, count in self._workloads.queued.items():
+            for name in self._snapshot().partition_names(partition):
                 counts[name] += count
         since = self._clock.now() - REFUSED_FOR
         return QueuedPlaceholders(counts, {name for name, at in self._refused_at.items() if at > since})

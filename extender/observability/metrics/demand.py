@@ -38,9 +38,9 @@ def demand_of(placeholders: Iterable[Placeholder], labels: SlurmLabels) -> Deman
         demand.pending_cpus[()] = 0  # a sum without labels is shown from the start
     for p in placeholders:
         if p.request is not None and p.state in PENDING:
-            asked = of_job(p.request)
-            demand.pending_cpus[labels.values(p.request)] += asked[CPUS] * p.request.members
-            for kind, count in _gpus(asked):
+            requested = of_job(p.request)
+            demand.pending_cpus[labels.values(p.request)] += requested[CPUS] * p.request.members
+            for kind, count in _gpus(requested):
                 demand.pending_gpus[labels.values(p.request, labels.gpu_type(kind))] += count * p.request.members
         elif p.state in ALLOCATED:
             request = p.submitted_request or p.request

@@ -5,7 +5,7 @@ from __future__ import annotations
 from extender.domain.gangs.membership import is_key_of_gang
 from extender.domain.placeholder import Placeholder, State
 
-_STARTS_OVER = frozenset({State.ABSENT, State.REFUSED, State.RELEASING})
+_WITHOUT_JOB = frozenset({State.ABSENT, State.REFUSED, State.RELEASING})
 """In all other states a job was found for it, before its Pods were read."""
 
 
@@ -19,7 +19,7 @@ class GangWaits:
         """Return the wait of a gang whose members are all bound now, in seconds; `None`: it waits, or was not timed."""
         if not is_key_of_gang(after.key):
             return None
-        if before.request is None and after.request is not None and before.state in _STARTS_OVER:
+        if before.request is None and after.request is not None and before.state in _WITHOUT_JOB:
             self._complete[after.key] = now
         elif after.request is None or after.state in {State.GONE, State.LOST}:
             self._complete.pop(after.key, None)

@@ -54,7 +54,7 @@ class Metrics:
         self._clock = clock
         self._lives: dict[str, Life] = {}
         self._gang_waits = GangWaits()
-        self._asked_at: float | None = None
+        self._filtered_at: float | None = None
         self._filter = self._histogram(
             "filter_duration_seconds", "Time to answer /filter, by the answer.", ("result",), ANSWER_BUCKETS
         )
@@ -123,7 +123,7 @@ class Metrics:
         self._build.labels(__version__).set(1)
         prometheus.ProcessCollector(registry=self.registry)
         prometheus.GCCollector(registry=self.registry)
-        self.registry.register(AtScrape(lambda: self._sources, lambda: self._asked_at, clock, self.labels))
+        self.registry.register(AtScrape(lambda: self._sources, lambda: self._filtered_at, clock, self.labels))
 
     @property
     def described(self) -> tuple[Described, ...]:
@@ -136,13 +136,13 @@ class Metrics:
 
     def answers(self) -> None:
         """Record that this process is the one that kube-scheduler should be calling."""
-        self._asked_at = self._clock.now()
+        self._filtered_at = self._clock.now()
 
     def filtered(self, verdict: str, seconds: float) -> None:
         """Count an answer to `/filter`."""
         self._filter.labels(verdict.lower()).observe(seconds)
-        if self._asked_at is not None:
-            self._asked_at = self._clock.now()
+        if self._filtered_at is not None:
+            self._filtered_at = self._clock.now()
 
     def bound(self, ok: bool, seconds: float) -> None:
         """Count an answer to `/bind`."""
@@ -156,7 +156,7 @@ class Metrics:
         """Count a request or a connection that was not served; there are a dozen reasons."""
         self._refused.labels(reason).inc()
 
-    def slurm_asked(self, request: str, seconds: float, outcome: str) -> None:
+    def slurm_requested(self, request: str, seconds: float, outcome: str) -> None:
         """Record a request of the Slurm adapter to slurmrestd, as an `ObserveRequest`."""
         self._slurm.labels(request, outcome).observe(seconds)
 

@@ -31,13 +31,13 @@ MOST = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ListeningCluster:
     kube: Kubernetes
     ears: Listening
 
 
 @pytest.fixture(scope="module", params=EVERY_MINOR)
-def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ListeningCluster]:
     workdir: Path = tmp_path_factory.mktemp("kubernetes")
     with Kubernetes(version=request.param, controllers=False, workdir=workdir) as kube, listening() as ears:
         documents = shipped(kube)
@@ -45,7 +45,7 @@ def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         kube.start_scheduler(scheduler_profile(documents, ears.url), feature_gates=gates)
         kube.add_node("node-1")
         kube.wait_nodes_ready()
-        yield Asked(kube, ears)
+        yield ListeningCluster(kube, ears)
 
 
 def made(kube: Kubernetes, pod: dict[str, Any]) -> str:
@@ -54,8 +54,8 @@ def made(kube: Kubernetes, pod: dict[str, Any]) -> str:
     return str(answer["metadata"]["uid"])
 
 
-def test_what_changes_on_other_nodes_does_not_end_the_back_off_of_a_rejected_pod(asked: Asked) -> None:
-    kube, ears = asked.kube, asked.ears
+def test_what_changes_on_other_nodes_does_not_end_the_back_off_of_a_rejected_pod(cluster: ListeningCluster) -> None:
+    kube, ears = cluster.kube, cluster.ears
     kube.api("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
     made(kube, a_pod("bound", node="node-1"))
     uid = made(kube, a_pod("waits"))

@@ -26,7 +26,7 @@ WRITERS = 8
 
 
 @pytest.fixture(scope="module", params=EVERY_MINOR)
-def asked(
+def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Kubernetes, Listening]]:
     """A control plane whose kube-scheduler tells us what it would offer."""
@@ -58,8 +58,8 @@ SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_kube_scheduler_would_offer_just_these(asked: tuple[Kubernetes, Listening], seed: int) -> None:
-    kube, ears = asked
+def test_kube_scheduler_would_offer_just_these(cluster: tuple[Kubernetes, Listening], seed: int) -> None:
+    kube, ears = cluster
     rng = random.Random(seed)
     namespace = f"seed-{seed}"
     path = f"/api/v1/namespaces/{namespace}/pods"

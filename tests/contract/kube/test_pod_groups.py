@@ -84,7 +84,7 @@ async def test_a_status_is_applied_and_changed(open_site: OpenSite) -> None:
         assert await found.status() == {"phase": "Running", "running": 2, "succeeded": 0, "failed": 0}
 
 
-async def test_a_field_of_another_controller_is_seen_and_not_taken_over(open_site: OpenSite) -> None:
+async def test_a_field_of_another_controller_is_seen_and_not_adopted(open_site: OpenSite) -> None:
     async with open_site() as site, groups(site) as found:
         view = await found.add()
         assert (await found.writer.write(view, SCHEDULING)).result is StatusResult.WRITTEN

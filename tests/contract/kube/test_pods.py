@@ -161,7 +161,7 @@ async def test_a_budget_refuses_evictions_but_not_deletions(open_site: OpenSite)
         assert await caller.code("POST", f"{caller.pods}/p/eviction", an_eviction("p", site.namespace)) == (201, "")
 
 
-async def test_a_budget_says_when_to_ask_again_only_before_it_was_counted(open_site: OpenSite) -> None:
+async def test_a_budget_says_when_to_retry_only_before_it_was_counted(open_site: OpenSite) -> None:
     async with open_site() as site:
         caller = Caller(site)
         await caller.running_pod("p", labels={"app": "x"}, grace_s=20)
@@ -196,8 +196,8 @@ async def test_a_pod_that_ends_is_evicted_with_a_condition_and_perhaps_a_shorter
         ours = {"type": "DisruptionTarget", "status": "True", "reason": "Ours"}
         patch = {"status": {"conditions": [ours]}}
         assert await caller.code("PATCH", f"{caller.pods}/p/status", patch, STRATEGIC_PATCH) == (200, "")
-        for asked, left in ((None, 50), (55, 50), (40, 40), (30, 30)):
-            options = {} if asked is None else {"gracePeriodSeconds": asked}
+        for grace, left in ((None, 50), (55, 50), (40, 40), (30, 30)):
+            options = {} if grace is None else {"gracePeriodSeconds": grace}
             body = an_eviction("p", site.namespace) | {"deleteOptions": options}
             assert await caller.code("POST", f"{caller.pods}/p/eviction", body) == (201, "")
             assert (await caller.pod("p"))["metadata"]["deletionGracePeriodSeconds"] == left
@@ -221,8 +221,8 @@ async def test_a_bound_pod_is_given_its_grace_which_can_only_be_shortened(open_s
         meta = ending["metadata"]
         assert meta["deletionGracePeriodSeconds"] == 40
         assert abs(parse_timestamp(meta["deletionTimestamp"]) - now - 40) < 3
-        for asked, left in ((50, 40), (30, 30), (30, 30), (35, 30), (20, 20)):
-            await caller.call("DELETE", f"{caller.pods}/p", {"gracePeriodSeconds": asked})
+        for grace, left in ((50, 40), (30, 30), (30, 30), (35, 30), (20, 20)):
+            await caller.call("DELETE", f"{caller.pods}/p", {"gracePeriodSeconds": grace})
             meta = (await caller.pod("p"))["metadata"]
             assert meta["deletionGracePeriodSeconds"] == left
             # Each is counted from when the first one began.

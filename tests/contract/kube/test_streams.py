@@ -107,7 +107,7 @@ async def test_a_watch_without_a_version_begins_with_what_is_there(open_site: Op
         assert sorted(names([obj for _, obj in events])) == ["a", "b", "c"]
 
 
-async def test_a_watch_ends_when_its_time_is_over_and_says_before_where_to_go_on(open_site: OpenSite) -> None:
+async def test_a_watch_ends_when_its_time_has_passed_and_says_before_where_to_go_on(open_site: OpenSite) -> None:
     async with open_site() as site:
         caller = Caller(site)
         await caller.add_pod("p")

@@ -19,7 +19,7 @@ from tests.contract.kubelet.conftest import MAX_PODS
 pytestmark = [pytest.mark.lab, pytest.mark.kubelet]
 
 RUNS = 'trap "exit 0" TERM; while :; do sleep 0.1; done'
-OVER = ("Succeeded", "Failed")
+FINISHED_PHASES = ("Succeeded", "Failed")
 
 _numbers = count(1)
 
@@ -45,7 +45,7 @@ class Tenants:
 
     def live(self) -> list[Json]:
         """Return the Pods that have not ended."""
-        return [pod for pod in self.site.pods(self.namespace) if pod["status"].get("phase") not in OVER]
+        return [pod for pod in self.site.pods(self.namespace) if pod["status"].get("phase") not in FINISHED_PHASES]
 
     def comes(self, script: str = RUNS, *, grace_s: int = 1, **spec: Any) -> tuple[PodRef, list[str], list[str]]:
         """Let a Pod come; return the resources that the kubelet lacks for it, and those by the simulator's sums."""
@@ -69,7 +69,7 @@ class Tenants:
         """Return the reason of a rejection, or the phase of a Pod that the kubelet took."""
         status = (self.site.read(pod) or {})["status"]
         started = status.get("initContainerStatuses") or status.get("containerStatuses")
-        return status.get("reason") or (status["phase"] if started or status["phase"] in OVER else "")
+        return status.get("reason") or (status["phase"] if started or status["phase"] in FINISHED_PHASES else "")
 
 
 def requesting(name: str, cpus: str = "100m", memory: str = "16Mi", *, script: str = RUNS, **more: Any) -> Json:

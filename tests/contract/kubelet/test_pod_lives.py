@@ -21,7 +21,7 @@ def deleted(kind: str, _: Json) -> bool:
     return kind == "DELETED"
 
 
-def is_over(_: str, pod: Json) -> bool:
+def is_finished(_: str, pod: Json) -> bool:
     return pod["status"]["phase"] in {"Succeeded", "Failed"}
 
 
@@ -47,7 +47,7 @@ async def test_a_container_that_ends_by_itself_ends_its_pod_which_stays(open_bed
         async def come() -> None:
             await caller.add_pod("p", node=NODE, **bed.spec(Behaviour(run_for=2, fails=fails)))
 
-        seen = await versions(caller, "p", come, is_over)
+        seen = await versions(caller, "p", come, is_finished)
         phases = [pod["status"]["phase"] for _, pod in seen]
         changes = [phases[0], *(after for before, after in pairwise(phases) if before != after)]
         assert changes == ["Pending", "Running", "Failed" if fails else "Succeeded"]
@@ -64,10 +64,10 @@ async def test_an_ending_pod_runs_and_is_ready_until_its_container_has_ended(ope
         began = bed.clock.now()
         seen = await versions(caller, "p", lambda: caller.call("DELETE", f"{caller.pods}/p"), deleted)
         assert 2 < bed.clock.now() - began < 20
-        over = [pod["status"]["phase"] == "Failed" for _, pod in seen]
-        assert over == sorted(over), "no version runs after one that has ended"
-        assert over[0] is False
-        assert over[-1] is True
+        finished = [pod["status"]["phase"] == "Failed" for _, pod in seen]
+        assert finished == sorted(finished), "no version runs after one that has ended"
+        assert finished[0] is False
+        assert finished[-1] is True
         for _, pod in seen:
             assert "deletionTimestamp" in pod["metadata"]
             assert is_ready(pod) is (pod["status"]["phase"] == "Running")

@@ -85,8 +85,8 @@ def client(slurm: Slurm, user: str = "root") -> SlurmClient:
 
 
 async def test_associations_are_read_with_their_qos_and_limits(slurm: Slurm) -> None:
-    async with client(slurm) as asking:
-        associations = await asking.associations()
+    async with client(slurm) as caller:
+        associations = await caller.associations()
     assert associations.unreadable == ()
     found = {(one.account, one.user): one for one in associations}
     root = found["physics", "root"]
@@ -104,8 +104,8 @@ async def test_associations_are_read_with_their_qos_and_limits(slurm: Slurm) -> 
 
 
 async def test_shares_are_read_for_accounts_and_users(slurm: Slurm) -> None:
-    async with client(slurm) as asking:
-        shares = await asking.shares()
+    async with client(slurm) as caller:
+        shares = await caller.shares()
     assert shares.unreadable == ()
     found = {(one.parent, one.name): one for one in shares}
     assert not found["root", "physics"].is_user
@@ -113,27 +113,27 @@ async def test_shares_are_read_for_accounts_and_users(slurm: Slurm) -> None:
     assert (alice.is_user, alice.shares, alice.shares_normalized) == (True, 3, 0.75)
 
 
-async def test_a_job_has_the_account_and_the_qos_that_it_asked_for_or_the_default_ones(slurm: Slurm) -> None:
-    async with client(slurm) as asking:
-        for ask, description in ((asking.allocate, SOME_CPUS), (asking.submit, QUEUED)):
-            said = await asking.job((await ask(replace(description, account="physics", qos="normal"))).job_id)
+async def test_a_job_has_the_account_and_the_qos_that_it_requested_or_the_default_ones(slurm: Slurm) -> None:
+    async with client(slurm) as caller:
+        for create, description in ((caller.allocate, SOME_CPUS), (caller.submit, QUEUED)):
+            said = await caller.job((await create(replace(description, account="physics", qos="normal"))).job_id)
             assert (said.account, said.qos) == ("physics", "normal")
-            by_account = await asking.job((await ask(replace(description, account="physics"))).job_id)
+            by_account = await caller.job((await create(replace(description, account="physics"))).job_id)
             assert (by_account.account, by_account.qos) == ("physics", "high")
-            unsaid = await asking.job((await ask(description)).job_id)
+            unsaid = await caller.job((await create(description)).job_id)
             assert (unsaid.account, unsaid.qos) == ("root", "normal")
 
 
 async def test_a_waiting_job_follows_to_another_account_and_qos_that_are_allowed(slurm: Slurm) -> None:
-    async with client(slurm) as asking:
-        jobs = SlurmrestdJobs(asking, LoopClock())
-        made = await asking.submit(replace(QUEUED, account="physics", hold=True))
+    async with client(slurm) as caller:
+        jobs = SlurmrestdJobs(caller, LoopClock())
+        made = await caller.submit(replace(QUEUED, account="physics", hold=True))
         request = an_order(account="two-cpus", qos="high").request
         wanted = {"account", "qos"}
         await until(
             lambda: jobs.update(made.job_id, request, wanted, None), lambda answer: answer.done is True, "the change"
         )
-        job = await asking.job(made.job_id)
+        job = await caller.job(made.job_id)
         assert (job.account, job.qos) == ("two-cpus", "high")
         for wishes in ({"account": "nobody"}, {"qos": "nothing"}):
             request = replace(request, **wishes)  # type: ignore[arg-type]  # fields by name
@@ -143,21 +143,21 @@ async def test_a_waiting_job_follows_to_another_account_and_qos_that_are_allowed
                 "an answer",
             )
             assert answer.done is False
-        job = await asking.job(made.job_id)
+        job = await caller.job(made.job_id)
         assert (job.account, job.qos) == ("two-cpus", "high")
 
 
 async def test_the_association_is_that_of_the_user_whom_the_job_is_for(slurm: Slurm) -> None:
-    async with client(slurm) as asking:
-        made = await asking.allocate(SOME_CPUS, as_user="alice")
-        assert (await asking.job(made.job_id)).account == "physics"
+    async with client(slurm) as caller:
+        made = await caller.allocate(SOME_CPUS, as_user="alice")
+        assert (await caller.job(made.job_id)).account == "physics"
         for_alice = replace(QUEUED, user_id=2001, group_id=2001)
-        assert (await asking.job((await asking.submit(for_alice)).job_id)).account == "physics"
+        assert (await caller.job((await caller.submit(for_alice)).job_id)).account == "physics"
         with pytest.raises(RefusedError) as raised:
-            await asking.submit(replace(for_alice, account="one-job"))
+            await caller.submit(replace(for_alice, account="one-job"))
         assert raised.value.slurm_errno == 2045
         with pytest.raises(RefusedError) as raised:
-            await asking.submit(replace(QUEUED, user_id=2002, group_id=2002))
+            await caller.submit(replace(QUEUED, user_id=2002, group_id=2002))
         assert raised.value.slurm_errno == 2045
 
 
@@ -171,8 +171,8 @@ NOT_FOR_ROOT = {
 @pytest.mark.parametrize("what", NOT_FOR_ROOT)
 async def test_what_the_associations_do_not_allow_is_refused_for_good(slurm: Slurm, what: str) -> None:
     wishes, number = NOT_FOR_ROOT[what]
-    async with client(slurm) as asking:
-        jobs = jobs_of(asking)
+    async with client(slurm) as caller:
+        jobs = jobs_of(caller)
         at_once, queued = await refused(jobs, an_allocation(**wishes)), await refused(jobs, an_order(**wishes))  # type: ignore[arg-type]  # fields of the request
     # The queue is asked as well before the answer counts as final, as with every refusal of an allocation.
     assert (at_once.permanent, at_once.queue, at_once.number) == (False, True, number)
@@ -186,8 +186,8 @@ async def test_what_the_associations_do_not_allow_is_refused_for_good(slurm: Slu
 async def test_a_job_above_a_limit_waits_with_its_reason_until_there_is_room(
     slurm: Slurm, account: str, cpus: int, reason: str
 ) -> None:
-    async with client(slurm) as asking:
-        jobs = jobs_of(asking)
+    async with client(slurm) as caller:
+        jobs = jobs_of(caller)
         first = await accepted(jobs, an_allocation("first", account=account, cpus=cpus))
         at_once = await refused(jobs, an_allocation("second", account=account, cpus=cpus))
         assert (at_once.permanent, at_once.queue, at_once.number) == (False, True, 2050)
@@ -206,49 +206,49 @@ async def test_a_job_above_a_limit_waits_with_its_reason_until_there_is_room(
 
 
 async def test_a_full_queue_of_an_association_is_no_final_answer(slurm: Slurm) -> None:
-    async with client(slurm) as asking:
+    async with client(slurm) as caller:
         held = replace(QUEUED, account="one-in-queue", priority=0)
-        assert (await asking.job((await asking.submit(held)).job_id)).state is JobState.PENDING
-        event = await refused(jobs_of(asking), an_order(account="one-in-queue"))
+        assert (await caller.job((await caller.submit(held)).job_id)).state is JobState.PENDING
+        event = await refused(jobs_of(caller), an_order(account="one-in-queue"))
         assert (event.permanent, event.queue, event.number) == (False, False, 2050)
 
 
 async def test_a_qos_that_denies_at_its_limit_is_no_final_answer_either(slurm: Slurm) -> None:
     # The number is that of a queue that is full for now, so the two cannot be told apart.
-    async with client(slurm) as asking:
-        for ask, description in ((asking.allocate, SOME_CPUS), (asking.submit, QUEUED)):
+    async with client(slurm) as caller:
+        for create, description in ((caller.allocate, SOME_CPUS), (caller.submit, QUEUED)):
             with pytest.raises(CapacityError) as raised:
-                await ask(replace(description, account="physics", qos="strict", cpus_per_task=3))
+                await create(replace(description, account="physics", qos="strict", cpus_per_task=3))
             assert raised.value.slurm_errno == 2050
 
 
-async def test_without_slurmdbd_any_account_is_taken_and_no_server_can_be_asked(open_site: OpenSite) -> None:
-    async with open_site() as site, site.client() as asking:
-        made = await asking.allocate(replace(SOME_CPUS, account="nobody", qos="nothing"))
-        job = await asking.job(made.job_id)
+async def test_without_slurmdbd_any_account_is_taken_and_no_server_can_be_queried(open_site: OpenSite) -> None:
+    async with open_site() as site, site.client() as caller:
+        made = await caller.allocate(replace(SOME_CPUS, account="nobody", qos="nothing"))
+        job = await caller.job(made.job_id)
         assert (job.account, job.qos) == ("nobody", "" if isinstance(site, LabSite) else "nothing")
-        for ask in (asking.associations, asking.shares):
+        for read in (caller.associations, caller.shares):
             with pytest.raises(UnsupportedError):
-                await ask()
+                await read()
 
 
 async def test_a_slurmdbd_that_is_away_is_reported(slurm: Slurm) -> None:
     slurmdbd = slurm.daemon("slurmdbd")
     slurmdbd.kill()
     try:
-        async with SlurmClient([slurm.rest_url], StaticToken(slurm.token())) as asking:
+        async with SlurmClient([slurm.rest_url], StaticToken(slurm.token())) as caller:
             with pytest.raises(SlurmError) as raised:
-                await asking.associations()
+                await caller.associations()
             assert not isinstance(raised.value, RefusedError)
             # slurmctld knows the associations by itself.
-            made = await asking.allocate(replace(SOME_CPUS, account="physics"))
-            assert (await asking.job(made.job_id)).account == "physics"
+            made = await caller.allocate(replace(SOME_CPUS, account="physics"))
+            assert (await caller.job(made.job_id)).account == "physics"
     finally:
         slurmdbd.start()
 
 
-def jobs_of(asking: SlurmClient) -> SlurmrestdJobs:
-    return SlurmrestdJobs(asking, LoopClock())
+def jobs_of(caller: SlurmClient) -> SlurmrestdJobs:
+    return SlurmrestdJobs(caller, LoopClock())
 
 
 async def accepted(jobs: SlurmrestdJobs, order: JobOrder) -> int:

@@ -94,12 +94,12 @@ def parted(request: pytest.FixtureRequest) -> Iterator[Slurm]:
 async def test_controllers_of_gpus_and_licences_are_had_as_the_map_names_them(parted: Slurm) -> None:
     pod = a_pod(more={"nvidia.com/mig-1g.10gb": "2", "example.com/matlab": "2"})
     rules = (*DEFAULT_GRES_RULES, GresRule("example.com/*", "license/{1}"))
-    asked = translate([pod], {}, TranslationPolicy(gres_rules=rules), 0.0)
-    assert isinstance(asked, Translated)
-    assert (asked.request.gres, asked.request.licenses) == ({"gpu:1g.10gb": 2}, "matlab:2")
+    translated = translate([pod], {}, TranslationPolicy(gres_rules=rules), 0.0)
+    assert isinstance(translated, Translated)
+    assert (translated.request.gres, translated.request.licenses) == ({"gpu:1g.10gb": 2}, "matlab:2")
     async with SlurmClient([parted.rest_url], StaticToken(parted.token("root"))) as client:
         jobs = jobs_of(client)
-        order = replace(an_order("mig"), request=replace(asked.request, memory_mb=100))
+        order = replace(an_order("mig"), request=replace(translated.request, memory_mb=100))
         job = await granted(jobs, order)
         assert job.gres == {"gpu:1g.10gb": 2}
         assert written_devices(job.devices["node-1"])[DEVICES].startswith("gpu:1g.10gb:2(IDX:")

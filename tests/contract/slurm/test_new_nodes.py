@@ -28,7 +28,7 @@ OWNER = "01234567"
 MARK = f"slurm-extender:{OWNER}:{NAME}"
 
 
-async def test_a_node_is_what_was_asked_for_and_takes_external_jobs(open_site: OpenSite) -> None:
+async def test_a_node_is_what_was_requested_and_takes_external_jobs(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as slurm:
         if not (await slurm.negotiate()).new_node:
             with pytest.raises(UnsupportedError):

@@ -205,7 +205,7 @@ async def test_the_probe_finds_a_workloads_jobs_of_every_attempt_and_no_others(o
         assert await jobs.probe("nobody", "workload-1", None) == []
 
 
-async def test_a_job_that_slurm_does_not_know_reads_as_none_and_is_over_when_cancelled(open_site: OpenSite) -> None:
+async def test_a_job_that_slurm_does_not_know_reads_as_none_and_has_ended_when_cancelled(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as client:
         jobs = jobs_of(client)
         assert await jobs.read(999_999) is None
@@ -583,11 +583,11 @@ async def test_a_refused_token_is_said_plainly(open_site: OpenSite) -> None:
         assert isinstance(event, SubmitRefused)
         assert (event.permanent, event.queue) == (False, False)
         assert not (await jobs.cancel(1)).job_ended
-        for ask in (
+        for call in (
             jobs.read(1),
             jobs.states(),
             jobs.probe("x", "y", None),
             SlurmrestdNodes(client, LoopClock()).snapshot(),
         ):
             with pytest.raises(PortError, match="token"):
-                await ask
+                await call

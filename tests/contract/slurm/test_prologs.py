@@ -51,11 +51,11 @@ async def test_a_job_that_is_held_has_its_node_and_starts_there_when_it_is_let_g
         assert (await read(jobs, job_id)).nodes == before.nodes
 
 
-async def test_a_job_that_is_cancelled_while_it_is_held_is_over_at_once(open_site: OpenSite) -> None:
+async def test_a_job_that_is_cancelled_while_it_is_held_has_ended_at_once(open_site: OpenSite) -> None:
     async with held(open_site) as (site, jobs):
         job_id = await accepted(jobs, an_order(excluded=NODES[1:]))
         await starting(jobs, job_id)
         await jobs.cancel(job_id)
-        over = await until(lambda: read(jobs, job_id), lambda job: job.state == "CANCELLED", "its end")
-        assert not isinstance(observe(over), Starting)
+        ended = await until(lambda: read(jobs, job_id), lambda job: job.state == "CANCELLED", "its end")
+        assert not isinstance(observe(ended), Starting)
         site.open_prolog()

@@ -70,17 +70,17 @@ async def test_what_slurm_refuses_and_by_which_number(open_site: OpenSite, what:
     wishes, on_24_11, on_26_05 = REFUSALS[what]
     async with open_site() as site, site.client() as slurm:
         allocation, submission = on_26_05 if site.release >= (26, 5) else on_24_11
-        for ask, description, number in (
+        for create, description, number in (
             (slurm.allocate, an_allocation(**wishes), allocation),
             (slurm.submit, a_batch_job(**wishes), submission),
         ):
             if number:
                 with pytest.raises(SlurmError) as raised:
-                    await ask(description)
+                    await create(description)
                 assert raised.value.slurm_errno == number
                 assert raised.value.http_status == (422 if site.release >= (26, 5) else 500)
             else:
-                assert (await slurm.job((await ask(description)).job_id)).state is JobState.PENDING
+                assert (await slurm.job((await create(description)).job_id)).state is JobState.PENDING
 
 
 async def test_the_highest_common_version_is_spoken(open_site: OpenSite) -> None:
@@ -266,9 +266,9 @@ async def test_every_way_to_cancel_has_its_number(open_site: OpenSite) -> None:
 
 async def test_an_unknown_job_is_not_found(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as slurm:
-        for ask in (slurm.job(999_999), slurm.update_job(999_999, JobDescription(comment="x"))):
+        for call in (slurm.job(999_999), slurm.update_job(999_999, JobDescription(comment="x"))):
             with pytest.raises(NotFoundError) as raised:
-                await ask
+                await call
             assert (raised.value.http_status, raised.value.slurm_errno) == (404, 2017)
         assert 999_999 not in await slurm.job_states()
 
@@ -287,7 +287,7 @@ async def test_the_probe_finds_live_jobs_of_exactly_one_name_and_kills_none(open
         assert await slurm.find_jobs_by_name("team/nothing") == ()
 
 
-async def test_the_probe_asks_no_node_about_jobs_without_a_script(open_site: OpenSite) -> None:
+async def test_the_probe_sends_no_node_a_message_about_jobs_without_a_script(open_site: OpenSite) -> None:
     """Nodes without slurmd cannot answer, and are lost to Slurm for it."""
     async with open_site() as site, site.client() as slurm:
         late = site.release >= (26, 5)
@@ -402,8 +402,8 @@ async def test_external_jobs_need_no_slurmd_and_a_late_slurm(open_site: OpenSite
         queued = await slurm.submit(replace(wanted, name=next(_names)))
         await until(lambda: slurm.job(queued.job_id), lambda job: job.state is JobState.RUNNING, "it runs")
         await slurm.cancel([job.job_id, queued.job_id])
-        over = await until(lambda: slurm.job(job.job_id), lambda job: not job.flags, "its end is complete")
-        assert over.state is JobState.CANCELLED
+        completed = await until(lambda: slurm.job(job.job_id), lambda job: not job.flags, "its end is complete")
+        assert completed.state is JobState.CANCELLED
 
 
 async def test_a_refused_allocation_of_a_high_tier_has_killed_for_nothing(open_site: OpenSite) -> None:

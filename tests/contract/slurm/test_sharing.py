@@ -42,21 +42,21 @@ SENT = {"none": Shared.NONE, "true": Shared.NONE, "ok": Shared.OVERSUBSCRIBE} | 
 }
 
 
-def over(job: Job) -> bool:
+def has_ended(job: Job) -> bool:
     """It is not even completing."""
     return job.state is JobState.CANCELLED and not job.flags
 
 
-async def gets_in(slurm: SlurmClient, as_user: str | None = None, asked: JobDescription = NEIGHBOUR) -> bool:
+async def gets_in(slurm: SlurmClient, as_user: str | None = None, description: JobDescription = NEIGHBOUR) -> bool:
     """Whether a job of that user gets a CPU of the node at once."""
     try:
-        made = await slurm.allocate(asked, as_user=as_user)
+        made = await slurm.allocate(description, as_user=as_user)
     except SlurmError as error:
         if error.slurm_errno != NODES_BUSY:
             raise
         return False
     await slurm.cancel(made.job_id)
-    await until(lambda: slurm.job(made.job_id), over, "the neighbour's end")
+    await until(lambda: slurm.job(made.job_id), has_ended, "the neighbour's end")
     return True
 
 
@@ -90,12 +90,12 @@ async def test_each_word_of_exclusive_lets_those_share_the_node_whom_it_names(
     open_site: OpenSite, word: str, mode: Mode
 ) -> None:
     before, since, cpus, same_user, other_user = WORDS[word]
-    asked = table.EXCLUSIVE.form.read(word) if word else None
+    exclusive = table.EXCLUSIVE.form.read(word) if word else None
     async with open_site() as site, site.client() as slurm:
         if mode is Mode.EXTERNAL and site.release < (26, 5):
             pytest.skip("this Slurm has no external jobs")
         jobs = jobs_of(slurm)
-        order = holder(None if isinstance(asked, Unsent) else asked, NODES[1:], mode=mode)
+        order = holder(None if isinstance(exclusive, Unsent) else exclusive, NODES[1:], mode=mode)
         job_id = await accepted(jobs, order)
         await observed(jobs, job_id, Running)
         job = await slurm.job(job_id)
@@ -147,7 +147,7 @@ async def test_mcs_shares_the_node_with_jobs_of_the_same_label_alone(labelled: S
         got = {label: await gets_in(slurm, None, replace(beside, mcs_label=label)) for label in ("red", "blue")}
         plain = await gets_in(slurm, None, replace(beside, mcs_label=None, shared=None))
         await slurm.cancel(job_id)
-        await until(lambda: slurm.job(job_id), over, "its end")
+        await until(lambda: slurm.job(job_id), has_ended, "its end")
         assert (got, plain) == ({"red": True, "blue": False}, False)
 
 
@@ -158,5 +158,5 @@ async def test_topo_keeps_its_whole_block_of_nodes_to_itself(labelled: Slurm) ->
         await observed(jobs, job_id, Running)
         got = {name: await gets_in(slurm, "alice", replace(NEIGHBOUR, excluded_nodes=but(name))) for name in FOUR}
         await slurm.cancel(job_id)
-        await until(lambda: slurm.job(job_id), over, "its end")
+        await until(lambda: slurm.job(job_id), has_ended, "its end")
         assert got == {"node-1": False, "node-2": False, "node-3": True, "node-4": True}

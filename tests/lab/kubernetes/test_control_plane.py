@@ -58,7 +58,7 @@ def delete_pod(kube: Kubernetes, name: str, *, grace_s: int) -> None:
     assert status in {200, 202}, answer
 
 
-def test_the_version_is_the_one_that_was_asked_for(kubernetes: Kubernetes) -> None:
+def test_the_version_is_the_one_that_was_requested(kubernetes: Kubernetes) -> None:
     status, answer = kubernetes.api("GET", "/version")
     assert (status, answer["gitVersion"]) == (200, kubernetes.version)
     assert kubernetes.version.startswith("v1.36.")
@@ -176,10 +176,10 @@ def test_users_and_the_audit_log_are_the_callers_choice(tmp_path: Path) -> None:
         kube.add_node("node-1")
         kube.wait_nodes_ready()
         assert kube.api("GET", "/api/v1/nodes", user="auditor")[0] == 200
-        asked = [event for event in kube.audit_events() if event["user"]["username"] == "auditor"]
-        assert [event["verb"] for event in asked] == ["list"]
+        requests = [event for event in kube.audit_events() if event["user"]["username"] == "auditor"]
+        assert [event["verb"] for event in requests] == ["list"]
 
 
-def test_without_an_audit_log_asking_for_it_is_an_error(kubernetes: Kubernetes) -> None:
+def test_without_an_audit_log_reading_it_is_an_error(kubernetes: Kubernetes) -> None:
     with pytest.raises(LabError, match=r"Kubernetes\(audit=True\)"):
         kubernetes.audit_events()

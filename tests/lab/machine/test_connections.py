@@ -89,7 +89,7 @@ def connections() -> Iterator[Connections]:
     found.close()
 
 
-def ask(connections: Connections, server: Server, ca_file: Path, path: str, data: bytes | None = None) -> int:
+def status_of(connections: Connections, server: Server, ca_file: Path, path: str, data: bytes | None = None) -> int:
     url = f"https://127.0.0.1:{server.server_port}{path}"
     method = "GET" if data is None else "POST"
     status, body = connections.exchange(method, url, headers={}, data=data, ca_file=ca_file, timeout_s=10)
@@ -101,9 +101,9 @@ def test_requests_share_a_connection_whatever_they_are_answered(
     connections: Connections, authority: trustme.CA, ca_file: Path
 ) -> None:
     with serving(authority) as server:
-        asked = [ask(connections, server, ca_file, path) for path in ("/", "/none?all=1", "/")]
-        asked.append(ask(connections, server, ca_file, "/new", b"body"))
-        assert asked == [200, 404, 200, 201]
+        codes = [status_of(connections, server, ca_file, path) for path in ("/", "/none?all=1", "/")]
+        codes.append(status_of(connections, server, ca_file, "/new", b"body"))
+        assert codes == [200, 404, 200, 201]
         assert server.said == [b"body"]
         assert server.connections == 1
         connections.close()
@@ -113,21 +113,21 @@ def test_one_that_the_server_ends_is_not_used_again(
     connections: Connections, authority: trustme.CA, ca_file: Path
 ) -> None:
     with serving(authority) as server:
-        assert [ask(connections, server, ca_file, "/last") for _ in range(2)] == [200, 200]
+        assert [status_of(connections, server, ca_file, "/last") for _ in range(2)] == [200, 200]
         assert server.connections == 2
 
 
-def test_a_server_that_was_started_again_is_asked_over_a_new_one(
+def test_a_server_that_was_started_again_is_called_on_a_new_one(
     connections: Connections, authority: trustme.CA, ca_file: Path
 ) -> None:
     with serving(authority) as server:
-        ask(connections, server, ca_file, "/")
+        status_of(connections, server, ca_file, "/")
         port = server.server_port
         for one in connections._idle.values():  # as the kernel does for a process that has ended
             assert one[0].sock is not None
             one[0].sock.shutdown(2)
     with pytest.raises(OSError, match="refused"):
-        ask(connections, server, ca_file, "/")
+        status_of(connections, server, ca_file, "/")
     with serving(authority, port) as again:
-        ask(connections, again, ca_file, "/")
+        status_of(connections, again, ca_file, "/")
         assert again.connections == 1

@@ -60,7 +60,7 @@ def test_slurmctlds_log_shows_who_was_warned_first_for_a_job_that_preempts(tmp_p
     assert slurm_instants(tmp_path / "slurmctld.log").warned == {9: (100.5, 7)}
 
 
-def test_a_pod_is_gone_when_its_kubelet_removed_it_not_when_its_end_was_asked(tmp_path: Path) -> None:
+def test_a_pod_is_gone_when_its_kubelet_removed_it_not_when_its_end_was_requested(tmp_path: Path) -> None:
     audit_log(tmp_path).parent.mkdir()
     lines = [
         event("create", "slurm-extender", 201, "31.000001", name="victim", subresource="binding"),

@@ -89,7 +89,7 @@ def test_devices_are_made(sandbox: Sandbox) -> None:
     assert kinds == ["character special file"] * 2
 
 
-def test_two_sandboxes_over_one_chroot_do_not_see_each_other(chroot: Path, tmp_path: Path) -> None:
+def test_two_sandboxes_of_one_chroot_do_not_see_each_other(chroot: Path, tmp_path: Path) -> None:
     homes = [tmp_path / "one", tmp_path / "two"]
     for home in homes:
         home.mkdir()

@@ -80,7 +80,7 @@ def test_an_immediate_allocation_gets_gpus(slurm: Slurm) -> None:
     wait_state(slurm, job_id, "CANCELLED")
 
 
-def test_slurmctld_keeps_its_jobs_over_a_restart(slurm: Slurm) -> None:
+def test_slurmctld_keeps_its_jobs_across_a_restart(slurm: Slurm) -> None:
     job_id = submit(slurm, "sleep 1000", "stays")
     wait_state(slurm, job_id, "RUNNING")
     before = slurm.pid("slurmctld")

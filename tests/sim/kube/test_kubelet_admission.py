@@ -55,8 +55,8 @@ def test_init_containers_sidecars_overhead_and_the_pod_as_a_whole_count_as_they_
 
 def _random_pod(rng: random.Random, name: str) -> Json:
     def sizes() -> dict[str, str]:
-        asked = {"cpu": rng.choice(["0", "100m", "1", "2500m"]), "memory": rng.choice(["0", "100M", "4Gi"])}
-        return asked | ({"hugepages-2Mi": "16Mi"} if rng.random() < 0.2 else {})
+        requests = {"cpu": rng.choice(["0", "100m", "1", "2500m"]), "memory": rng.choice(["0", "100M", "4Gi"])}
+        return requests | ({"hugepages-2Mi": "16Mi"} if rng.random() < 0.2 else {})
 
     init = [
         {"name": f"i{number}", "resources": {"requests": sizes()}}
@@ -80,8 +80,8 @@ def test_the_extender_s_sums_are_the_same(seed: int) -> None:
     pods = [_random_pod(rng, str(number)) for number in range(rng.choice([1, 2, 3, 4]))]
     views = [read_pod(pod) for pod in pods]
     fits = isinstance(fit(views[0], node, views[1:]), Fits)
-    over = exceeded_resources(NODE, pods)
-    asked = requested(pods[0])
+    exceeded = exceeded_resources(NODE, pods)
+    requests = requested(pods[0])
     # What a Pod does not ask for is not lacking to it, however much others have.
-    mine = [one for one in over if asked.get(one.partition(":")[0], 1 if one.startswith("pods") else 0) > 0]
-    assert fits is not bool(mine), over
+    mine = [one for one in exceeded if requests.get(one.partition(":")[0], 1 if one.startswith("pods") else 0) > 0]
+    assert fits is not bool(mine), exceeded

@@ -203,7 +203,7 @@ async def test_bytes_can_be_made_to_arrive_in_pieces() -> None:
     assert server.events == ["abc", "def", "gh"]
 
 
-async def test_a_refusing_address_accepts_again_when_asked_to() -> None:
+async def test_a_refusing_address_accepts_again_when_requested() -> None:
     network = Network()
     network.listen(HOST, PORT, Recorder)
     network.refuse(HOST, PORT)

@@ -22,11 +22,11 @@ NODE = "status.slurm-extender.io/node"
 POD = "status.slurm-extender.io/pod-uid"
 NOTE = "status.slurm-extender.io/cancelled"
 COMMENT = "slurm-extender.io/comment"
-ASKS = {MODE: "batch", "slurm-extender.io/partition": "batch", "slurm-extender.io/time-limit": "60"}
+SETTINGS = {MODE: "batch", "slurm-extender.io/partition": "batch", "slurm-extender.io/time-limit": "60"}
 
 
 async def running(site: Site, name: str = "web") -> SimJob:
-    site.kube.add_pod(name, annotations=ASKS, cpu="2", grace_s=2)
+    site.kube.add_pod(name, annotations=SETTINGS, cpu="2", grace_s=2)
     await site.bound(name)
     (job,) = site.jobs_of(name)
     return job
@@ -34,7 +34,7 @@ async def running(site: Site, name: str = "web") -> SimJob:
 
 async def waiting(site: Site, name: str = "waits") -> SimJob:
     await site.fill()
-    site.kube.add_pod(name, annotations=ASKS, cpu="8", grace_s=2)
+    site.kube.add_pod(name, annotations=SETTINGS, cpu="8", grace_s=2)
     await site.until(lambda: bool(site.jobs_of(name)), "its job")
     (job,) = site.jobs_of(name)
     await asyncio.sleep(2)
@@ -173,7 +173,7 @@ async def test_a_pod_bound_by_hand_to_another_node_stays_there_outside_of_slurm(
             job = await waiting(site)
             name, other = "waits", "n3"
         else:
-            site.kube.add_pod("web", annotations=ASKS, cpu="2")
+            site.kube.add_pod("web", annotations=SETTINGS, cpu="2")
             await site.until(lambda: any(one.running for one in site.jobs_of("web")), "its job runs")
             name, (job,) = "web", site.jobs_of("web")
             other = next(node for node in NAMES if node not in job.nodes)
@@ -226,7 +226,7 @@ async def test_a_cancel_that_was_taken_back_does_not_come_back_with_a_restart(si
         site.slurm.controller.cancel(job.job_id)
         await site.until(lambda: NOTE in site.pod("waits")["metadata"]["annotations"], "a note")
         for text in ("again", None):
-            site.edit_pod("waits", partial(ask, comment=text))
+            site.edit_pod("waits", partial(set_comment, comment=text))
             await asyncio.sleep(10)
             assert len(site.jobs_of("waits")) == 1
         assert not site.pod("waits")["metadata"]["annotations"][NOTE]
@@ -250,7 +250,7 @@ async def test_a_renamed_waiting_job_is_found_by_its_mark_after_a_restart_and_no
 async def test_a_pod_that_another_client_binds_while_a_binding_is_under_way_keeps_that_node(site: Site) -> None:
     slow = site.kube.faults.add(KubeFault(method="POST", path="/pods/web/binding$", code=503, times=None))
     async with site.running():
-        site.kube.add_pod("web", annotations=ASKS, cpu="2")
+        site.kube.add_pod("web", annotations=SETTINGS, cpu="2")
         await site.until(lambda: any(m.binding for p in placed(site) for m in p.members), "our Binding", within=30)
         (job,) = site.jobs_of("web")
         other = next(node for node in NAMES if node not in job.nodes)
@@ -304,7 +304,7 @@ async def test_a_hook_call_with_anothers_token_is_refused_and_logged_now_and_the
         assert lives(site, "other")
 
 
-def ask(pod: dict[str, dict[str, dict[str, str]]], comment: str | None) -> None:
+def set_comment(pod: dict[str, dict[str, dict[str, str]]], comment: str | None) -> None:
     if comment is None:
         pod["metadata"]["annotations"].pop(COMMENT, None)
     else:

@@ -29,7 +29,7 @@ async def test_a_cancelled_job_is_not_made_again_by_a_restart(site: Site) -> Non
         await site.bound("second", within=30)
 
 
-async def test_settings_that_changed_meanwhile_are_asked_for(site: Site) -> None:
+async def test_settings_that_changed_meanwhile_are_requested(site: Site) -> None:
     async with site.dying():
         await cancel_while_waiting(site)
         await site.until(lambda: noted(site), "the note")

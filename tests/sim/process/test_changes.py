@@ -130,7 +130,7 @@ async def test_a_followed_change_is_known_to_the_next_start(site: Site) -> None:
         assert [job] == site.jobs_of("second")
 
 
-async def test_a_mark_that_does_not_say_what_was_asked_changes_nothing(site: Site) -> None:
+async def test_a_mark_that_does_not_say_what_was_requested_changes_nothing(site: Site) -> None:
     job = await left_waiting(site, time_limit="9")
     for place in ("extra", "admin_comment"):
         mark = decode_mark(getattr(job, place))

@@ -10,7 +10,7 @@ from enum import StrEnum
 import pytest
 
 from simulator.cluster import ConditionTimeout
-from tests.builders.actions import ADAPTERS, OPERATIONS, observe_operations, ports_that_ask
+from tests.builders.actions import ADAPTERS, OPERATIONS, observe_operations, waiting_ports
 from tests.builders.crash_points import Moment, ProcessKiller, moments_of
 from tests.builders.process_site import Site
 from tests.builders.replicas import replicas
@@ -80,7 +80,7 @@ def lives(monkeypatch: pytest.MonkeyPatch) -> Lives:
 
 def test_there_is_a_trigger_for_everything_that_the_extender_does() -> None:
     assert set(TRIGGERS) == set(OPERATIONS)
-    assert set(ADAPTERS) == set(ports_that_ask())
+    assert set(ADAPTERS) == set(waiting_ports())
 
 
 @pytest.mark.parametrize(("operation", "trigger", "moment", "again"), list(cases()))

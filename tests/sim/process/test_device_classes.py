@@ -60,7 +60,7 @@ async def test_without_a_class_the_same_pod_waits_behind_the_gate_for_the_nodes_
         await site.until(lambda: not gated(site, "web"), "kube-scheduler has it")
 
 
-async def test_the_implicit_name_of_a_class_is_asked_of_no_node(site: Site) -> None:
+async def test_the_implicit_name_of_a_class_is_required_of_no_node(site: Site) -> None:
     serve(site)
     async with site.running():
         site.kube.add_pod("web", more={"deviceclass.resource.kubernetes.io/fpga": "1"}, gates=(GATE,))
@@ -68,7 +68,7 @@ async def test_the_implicit_name_of_a_class_is_asked_of_no_node(site: Site) -> N
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_an_api_server_without_classes_is_asked_rarely_and_missed_by_no_pod(site: Site) -> None:
+async def test_an_api_server_without_classes_is_queried_rarely_and_missed_by_no_pod(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", gates=(GATE,))
         await site.bound("web")

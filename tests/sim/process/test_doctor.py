@@ -14,7 +14,7 @@ import yaml
 from extender.assembly.io_context import LoopClock
 from extender.config.load import from_environment, parse
 from extender.doctor.finding import Finding, Verdict
-from extender.doctor.gather.deployments import ask_configuration
+from extender.doctor.gather.deployments import gather_configuration
 from extender.doctor.run import ExaminationInputs, examine
 from extender.doctor.tools import ONCE, Tools
 from extender.domain.nodes.fence_evidence import FenceProofs, FenceScript
@@ -154,8 +154,8 @@ async def test_devices_are_compared_where_the_configuration_maps_them_and_only_t
     async with installed() as site:
         seen = len(site.kube.requests)
         assert not said(await examined(site), "devices")
-        asked = {one.path for one in list(site.kube.requests)[seen:]}
-        assert not any("resourceslices" in path or "resourceclaims" in path for path in asked)
+        paths = {one.path for one in list(site.kube.requests)[seen:]}
+        assert not any("resourceslices" in path or "resourceclaims" in path for path in paths)
         (absent,) = said(await examined(site, more=DEVICE_MAP), "devices")
         assert "does not serve resource.k8s.io/v1" in absent.seen
         with_devices(site)
@@ -281,11 +281,11 @@ async def test_the_configuration_is_read_where_it_is_installed() -> None:
         connection = connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(site.network))
         try:
             with pytest.raises(LookupError, match="may not be read"):
-                await ask_configuration(connection, "slurm-extender")
+                await gather_configuration(connection, "slurm-extender")
             site.kube.rbac = None
-            found = await ask_configuration(connection, "slurm-extender")
+            found = await gather_configuration(connection, "slurm-extender")
             with pytest.raises(LookupError, match="no Deployment in namespace default"):
-                await ask_configuration(connection, "default")
+                await gather_configuration(connection, "default")
         finally:
             await connection.close()
         config = parse(found.text, found.where, from_environment(found.environ))

@@ -37,7 +37,7 @@ async def test_a_drain_that_is_lifted_under_a_pod_is_set_again_and_counted(site:
         site.slurm.controller.cancel(site.live_jobs()[0].job_id)
         await site.until(lambda: site.drained() == [node], "the drain")
         await asyncio.sleep(5)
-        await site.ask_slurm("POST", f"node/{node}", {"state": ["RESUME"]})
+        await site.slurm_request("POST", f"node/{node}", {"state": ["RESUME"]})
         await asyncio.sleep(10)
         assert site.drained() == [node]
         assert await drift(site, "drain") == (1, 1)

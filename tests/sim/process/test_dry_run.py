@@ -49,7 +49,7 @@ async def counted(site: Site, kind: str) -> float:
 async def test_pods_are_translated_logged_and_counted_and_not_one_write_is_sent(site: Site) -> None:
     marks = "unavailableTaint: {effect: NoSchedule}, unavailableCordon: true"
     site.config += f"nodes: {{managedTaint: {{effect: NoSchedule}}, {marks}}}\nforeignPods: {{mode: jobs}}\n"
-    await site.ask_slurm("POST", "node/n3", {"state": ["DRAIN"], "reason": "disk"})
+    await site.slurm_request("POST", "node/n3", {"state": ["DRAIN"], "reason": "disk"})
     with capture_logs() as logs:
         async with dry_running(site) as network:
             site.kube.add_pod("web", annotations={f"{WISHES}partition": "urgent"})

@@ -161,9 +161,9 @@ async def test_a_node_without_room_is_drained_and_reported_and_lifted_when_room_
         assert await site.metric('foreign_pods{state="reserved"}') == 1
 
 
-async def test_a_node_that_is_cleaned_up_for_minutes_is_asked_once_and_gives_its_room_when_it_is_done() -> None:
+async def test_a_node_that_is_cleaned_up_for_minutes_is_requested_once_and_gives_its_room_when_it_is_done() -> None:
     async with a_site() as site, site.running():
-        asked: list[int] = []
+        created: list[int] = []
         site.slurm.controller.reconfigure(Scripts(epilog=_five_minutes))
         theirs = fill(site, cpus=1)
         await site.until(lambda: theirs.running, "their job")
@@ -174,8 +174,8 @@ async def test_a_node_that_is_cleaned_up_for_minutes_is_asked_once_and_gives_its
         for _ in range(280):
             await asyncio.sleep(1)
             assert site.drained() == ["n1"], "lifted for nothing"
-            asked += [job.job_id for job in foreign_pods(site) if job.job_id not in asked]
-        assert not asked
+            created += [job.job_id for job in foreign_pods(site) if job.job_id not in created]
+        assert not created
         await held(site)
         await site.until(lambda: not site.drained(), "the end of the drain", 30)
 
@@ -200,7 +200,7 @@ async def test_room_that_comes_back_goes_to_the_pod_that_runs_and_not_to_who_wai
         await site.until(lambda: next_.running, "the next", 60)
 
 
-async def test_a_pod_whose_job_is_refused_as_such_keeps_no_drain_that_another_asked_for() -> None:
+async def test_a_pod_whose_job_is_refused_as_such_keeps_no_drain_that_another_requested() -> None:
     async with a_site() as site, site.running():
         await asyncio.sleep(5)
         site.slurm.restd.faults.add(SlurmFault.REFUSE, "POST", "/job/allocate", number=2050, times=1)
@@ -307,9 +307,9 @@ async def test_a_drain_for_want_of_room_outlives_a_restart() -> None:
         async with site.dying():
             foreign(site)
             await site.until(lambda: site.drained() == ["n1"], "a drain", 5)
-        theirs_over_at = asyncio.get_running_loop().time() + 60
+        foreign_end_at = asyncio.get_running_loop().time() + 60
         async with site.running():
-            while asyncio.get_running_loop().time() < theirs_over_at:
+            while asyncio.get_running_loop().time() < foreign_end_at:
                 await asyncio.sleep(0.25)
                 assert site.drained() == ["n1"]
             site.slurm.controller.end(theirs.job_id, "COMPLETED")

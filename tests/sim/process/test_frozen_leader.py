@@ -40,7 +40,7 @@ def cases() -> list[object]:
 
 
 @pytest.mark.parametrize(("operation", "moment"), cases())
-async def test_a_leader_that_stood_still_while_another_took_over_writes_nothing_more_and_ends(
+async def test_a_leader_that_stood_still_while_another_was_elected_writes_nothing_more_and_ends(
     site: Site, monkeypatch: pytest.MonkeyPatch, operation: str, moment: Moment
 ) -> None:
     trigger = next(one for one in TRIGGERS[operation] if not one.alone)

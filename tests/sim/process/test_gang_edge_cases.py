@@ -134,7 +134,7 @@ async def test_edge_case_17_a_drained_node_keeps_its_member(site: Site) -> None:
         for name in names:
             await site.bound(name)
         before = site.live_jobs()
-        await site.ask_slurm("POST", "node/n2", {"state": ["DRAIN"], "reason": "disk"})
+        await site.slurm_request("POST", "node/n2", {"state": ["DRAIN"], "reason": "disk"})
         await asyncio.sleep(60)
         assert bound(site, names) == 3
         assert all("deletionTimestamp" not in site.pod(name)["metadata"] for name in names)

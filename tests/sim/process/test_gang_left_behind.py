@@ -33,7 +33,7 @@ async def run_gang(site: Site, grace_s: int = GRACE_S) -> None:
 
 @pytest.mark.parametrize("seen", [False, True], ids=["no extender", "an extender"])
 @pytest.mark.parametrize("successor", [False, True])
-async def test_the_node_of_a_member_that_was_deleted_by_force_is_held_until_its_grace_is_over(
+async def test_the_node_of_a_member_that_was_deleted_by_force_is_held_until_its_grace_has_passed(
     site: Site, seen: bool, successor: bool
 ) -> None:
     site.kubelets.stop_s = 400.0

@@ -82,7 +82,7 @@ async def test_edge_case_14_another_pod_gets_the_node_that_a_member_freed(site: 
         assert await site.bound("alone") == "n3"
 
 
-async def test_edge_case_14_a_site_that_forbids_shrinking_is_asked_once_and_keeps_the_nodes(site: Site) -> None:
+async def test_edge_case_14_a_site_that_forbids_shrinking_gets_one_request_and_keeps_the_nodes(site: Site) -> None:
     site.slurm.controller.config = site.slurm.controller._lives._config = replace(
         site.slurm.controller.config, job_shrink=False
     )

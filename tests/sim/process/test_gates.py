@@ -60,7 +60,7 @@ async def test_a_gated_pod_is_placed_by_one_call_each_and_two_writes(site: Site)
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_while_it_waits_no_server_is_asked_for_it(site: Site) -> None:
+async def test_while_it_waits_no_server_is_called_for_it(site: Site) -> None:
     async with site.running():
         await site.fill()
         filters = site.scheduler.status.filters
@@ -204,7 +204,7 @@ async def test_when_every_node_is_refused_after_the_grant_the_pod_waits_and_is_p
         assert await site.bound("web", within=20) == "n3"
 
 
-async def test_a_grant_that_is_preempted_before_the_binding_is_asked_for_again_behind_the_gate(site: Site) -> None:
+async def test_a_grant_that_is_preempted_before_the_binding_is_requested_again_behind_the_gate(site: Site) -> None:
     async with site.running():
         site.kubelets.stop_s = 600.0
         for node in NAMES:  # kubelet's sums find no room, although Slurm does
@@ -225,7 +225,7 @@ async def test_a_grant_that_is_preempted_before_the_binding_is_asked_for_again_b
         assert len(site.jobs_of("web")) == 1
 
 
-async def test_a_gate_taken_away_by_hand_lets_kube_scheduler_ask(site: Site) -> None:
+async def test_a_gate_taken_away_by_hand_lets_kube_scheduler_call_filter(site: Site) -> None:
     async with site.running():
         await site.fill()
         gated(site, cpu="8")

@@ -80,8 +80,8 @@ async def test_all_who_wait_for_a_pod_are_answered_when_it_is_gone(site: Site) -
         site.kubelets.stop_s = 5.0
         site.slurm.controller.end(job.job_id, "TIMEOUT")
         path = f"/hooks/jobs/{job.job_id}/teardown"
-        asks = [asyncio.create_task(site.post(f"{path}?wait={wait}", token_of(job))) for wait in (60, 60, 2, 0)]
-        answers = [await ask for ask in asks]
+        calls = [asyncio.create_task(site.post(f"{path}?wait={wait}", token_of(job))) for wait in (60, 60, 2, 0)]
+        answers = [await call for call in calls]
         assert [answer.status_code for answer in answers] == [200, 200, 202, 202]
         assert [answer.json()["gone"] for answer in answers] == [True, True, False, False]
         assert answers[2].json()["pods"] == ["default/web"]
@@ -119,7 +119,7 @@ async def test_a_token_serves_for_its_own_job_alone(site: Site) -> None:
         assert (await site.post(f"/hooks/jobs/{other.job_id}/teardown", forged)).status_code == 403
 
 
-async def test_a_token_of_a_job_that_is_over_opens_nothing(site: Site) -> None:
+async def test_a_token_of_a_job_that_has_ended_opens_nothing(site: Site) -> None:
     async with site.running():
         job = await run(site, "web")
         node = job.nodes[0]
@@ -186,7 +186,7 @@ async def test_no_text_of_a_jobs_owner_reaches_the_reason_of_a_drain(site: Site)
         await site.until(lambda: not site.drained(), "no drain", within=20)
 
 
-async def test_a_script_does_not_wait_when_its_job_is_forgotten_before_it_asks(site: Site) -> None:
+async def test_a_script_does_not_wait_when_its_job_is_forgotten_before_it_calls(site: Site) -> None:
     async with site.running():
         job = await run(site, "web")
         site.kube.delete_pod("web", grace_s=1)
@@ -366,7 +366,7 @@ async def test_a_pod_whose_job_runs_on_keeps_no_node_drained_beyond_its_neighbou
         assert keyed.node_of("second")
 
 
-async def test_a_pod_that_leaves_while_slurm_is_asked_of_its_neighbour_leaves_no_drain_behind(keyed: Site) -> None:
+async def test_a_pod_that_leaves_while_its_neighbour_is_queried_in_slurm_leaves_no_drain_behind(keyed: Site) -> None:
     """An Epilog asks in the last moment; of a workload without Pods nothing is heard any more that lifts a drain."""
     async with keyed.running():
         first = await run(keyed, "first", grace_s=10)
@@ -378,10 +378,10 @@ async def test_a_pod_that_leaves_while_slurm_is_asked_of_its_neighbour_leaves_no
         await keyed.until(lambda: "deletionTimestamp" in keyed.pod("first")["metadata"], "its end is asked for")
         await asyncio.sleep(9)
         keyed.slurm.restd.faults.add(SlurmFault.DELAY, "GET", f"/job/{second.job_id}", seconds=2.5)
-        ask = asyncio.create_task(keyed.post(f"/hooks/nodes/{first.nodes[0]}/drain", SITE_KEY))
+        call = asyncio.create_task(keyed.post(f"/hooks/nodes/{first.nodes[0]}/drain", SITE_KEY))
         await keyed.gone("first", within=2)
-        assert not ask.done()
-        answer = await ask
+        assert not call.done()
+        answer = await call
         assert (answer.status_code, answer.json()["held"]) == (200, False)
         await keyed.until(lambda: not keyed.drained(), "no drain", within=5)
         await asyncio.sleep(10)

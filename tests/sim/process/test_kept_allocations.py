@@ -21,7 +21,7 @@ async def removed(site: Site, names: list[str]) -> None:
         await site.gone(name)
 
 
-async def test_a_restarted_job_set_takes_over_the_job_with_its_nodes_and_ranks(site: Site) -> None:
+async def test_a_restarted_job_set_adopts_the_job_with_its_nodes_and_ranks(site: Site) -> None:
     async with site.running():
         job_set = a_job_set(site)
         old = pods_of_job_set(site, job_set, 0)
@@ -125,7 +125,7 @@ async def test_slurm_may_end_the_kept_job_and_the_next_incarnation_gets_another(
 
 
 @pytest.mark.parametrize("seen", [True, False], ids=["seen", "unseen"])
-async def test_an_allocation_that_is_kept_over_a_start_is_free_for_the_next_pods(site: Site, seen: bool) -> None:
+async def test_an_allocation_that_is_kept_across_a_start_is_free_for_the_next_pods(site: Site, seen: bool) -> None:
     async with site.dying():
         job_set, old = await a_running_job_set(site)
         await asyncio.sleep(5)

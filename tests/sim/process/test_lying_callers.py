@@ -29,7 +29,7 @@ async def test_a_pod_that_is_not_in_the_cluster_waits_and_gets_no_job(site: Site
         site.kube.add_pod("first")
         await site.bound("first")
         for number in range(20):
-            said = await site.ask("/scheduler/filter", question(invented(number)))
+            said = await site.post_to_extender("/scheduler/filter", question(invented(number)))
             assert said["NodeNames"] == []
         await asyncio.sleep(20)
         assert len(site.jobs()) == 1
@@ -41,12 +41,12 @@ async def test_what_a_caller_says_of_a_pod_that_is_there_changes_nothing_of_it(s
         await site.fill()
         site.kube.add_pod("waits", cpu="1")
         await site.until(lambda: bool(site.jobs_of("waits")), "its job")
-        asked = site.jobs_of("waits")[0]
+        submitted = site.jobs_of("waits")[0]
         lie = site.pod("waits") | {"spec": site.pod("waits")["spec"] | {"priority": 2_000_000_000}}
         lie["metadata"] = lie["metadata"] | {"annotations": {"slurm-extender.io/cpus-per-task": "8"}}
-        assert (await site.ask("/scheduler/filter", question(lie)))["NodeNames"] == []
+        assert (await site.post_to_extender("/scheduler/filter", question(lie)))["NodeNames"] == []
         await asyncio.sleep(20)
-        assert site.jobs_of("waits") == [asked]
+        assert site.jobs_of("waits") == [submitted]
         assert site.node_of("waits") == ""
 
 
@@ -72,7 +72,7 @@ async def test_a_pod_waits_while_a_caller_names_false_nodes_and_is_bound_afterwa
 
         async def lie() -> None:
             while True:
-                await site.ask("/scheduler/filter", question(site.pod("web"), NAMES[0]))
+                await site.post_to_extender("/scheduler/filter", question(site.pod("web"), NAMES[0]))
                 await asyncio.sleep(1)
 
         lies = asyncio.create_task(lie())

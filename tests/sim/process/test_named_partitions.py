@@ -20,7 +20,7 @@ def closed(site: Site) -> Site:
     return site
 
 
-async def test_a_pod_that_names_a_partition_of_a_higher_tier_is_refused_and_nothing_is_asked(closed: Site) -> None:
+async def test_a_pod_that_names_a_partition_of_a_higher_tier_is_refused_and_nothing_is_requested(closed: Site) -> None:
     async with closed.running():
         closed.kube.add_pod("web", annotations={PARTITION: "urgent"})
         await closed.until(lambda: "InvalidSlurmSettings" in closed.events("web"), "the refusal")
@@ -30,7 +30,7 @@ async def test_a_pod_that_names_a_partition_of_a_higher_tier_is_refused_and_noth
         assert len(closed.live_jobs()) == 1
 
 
-async def test_before_slurm_was_read_such_a_pod_is_neither_refused_nor_asked_for(closed: Site) -> None:
+async def test_before_slurm_was_read_such_a_pod_is_neither_refused_nor_requested(closed: Site) -> None:
     closed.slurm.restd.slurmctld_up = False
     async with closed.running():
         closed.kube.add_pod("web", annotations={PARTITION: "urgent"})

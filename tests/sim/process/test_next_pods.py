@@ -59,7 +59,7 @@ async def test_the_next_pod_comes_after_one_whose_job_ended_while_unwatched(site
         await comes_after(site, node)
 
 
-async def test_a_pod_beside_others_is_bound_while_the_states_of_jobs_cannot_be_asked(site: Site) -> None:
+async def test_a_pod_beside_others_is_bound_while_the_states_of_jobs_cannot_be_queried(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("one", node_selector={"kubernetes.io/hostname": "n1"})
         await site.bound("one")

@@ -130,7 +130,7 @@ async def test_a_cordon_waits_behind_a_fail_of_another_and_overwrites_nothing() 
         assert not site.drained()
 
 
-async def test_a_foreign_drain_is_neither_written_over_nor_lifted() -> None:
+async def test_a_foreign_drain_is_neither_overwritten_nor_lifted() -> None:
     async with unhurried_site() as site, site.running(changed=RULES):
         site.slurm.controller.drain(NAMES[0], "disk")
         await asyncio.sleep(10)

@@ -38,7 +38,7 @@ async def native(site: Site, number: int = 0) -> tuple[int, str]:
     return job_id, job.nodes[0]
 
 
-async def ask(site: Site, word: str, node: str, job_id: int, token: str = SITE_KEY) -> tuple[int, object]:
+async def call(site: Site, word: str, node: str, job_id: int, token: str = SITE_KEY) -> tuple[int, object]:
     answer = await site.post(f"/hooks/nodes/{node}/{word}?job={job_id}", token)
     return answer.status_code, answer.json().get("locked")
 
@@ -49,17 +49,17 @@ async def test_a_prolog_is_answered_when_the_node_is_locked_and_the_last_epilog_
         (first, node), (second, other) = await native(keyed, 0), await native(keyed, 1)
         assert node == other
         for _ in range(2):
-            assert await ask(keyed, "lock", node, first) == (200, True)
+            assert await call(keyed, "lock", node, first) == (200, True)
             assert locked(keyed) == [node]
-        assert await ask(keyed, "lock", node, second) == (200, True)
+        assert await call(keyed, "lock", node, second) == (200, True)
         assert await keyed.metric("native_job_nodes") == 1
         assert await keyed.metric("native_jobs") == 2
         keyed.slurm.controller.end(first, "COMPLETED")
-        assert (await ask(keyed, "unlock", node, first))[0] == 200
+        assert (await call(keyed, "unlock", node, first))[0] == 200
         await asyncio.sleep(30)
         assert locked(keyed) == [node]
         keyed.slurm.controller.end(second, "COMPLETED")
-        assert (await ask(keyed, "unlock", node, second))[0] == 200
+        assert (await call(keyed, "unlock", node, second))[0] == 200
         await keyed.until(lambda: not locked(keyed), "no lock", within=5)
 
 
@@ -68,7 +68,7 @@ async def test_a_lock_that_is_not_undone_goes_with_its_job(keyed: Site) -> None:
     async with keyed.running(changed=LOCK):
         await asyncio.sleep(10)
         job_id, node = await native(keyed)
-        assert await ask(keyed, "lock", node, job_id) == (200, True)
+        assert await call(keyed, "lock", node, job_id) == (200, True)
         await asyncio.sleep(120)
         assert locked(keyed) == [node]
         keyed.slurm.controller.end(job_id, "FAILED")
@@ -84,13 +84,13 @@ async def test_a_job_without_a_reported_prolog_locks_its_node_too(site: Site) ->
 
 
 @pytest.mark.parametrize("lives", [True, False])
-async def test_a_restart_keeps_the_lock_of_a_job_that_lives_and_takes_away_that_of_one_that_is_over(
+async def test_a_restart_keeps_the_lock_of_a_job_that_lives_and_takes_away_that_of_one_that_has_ended(
     keyed: Site, lives: bool
 ) -> None:
     async with keyed.running(changed=LOCK):
         await asyncio.sleep(10)
         job_id, node = await native(keyed)
-        assert await ask(keyed, "lock", node, job_id) == (200, True)
+        assert await call(keyed, "lock", node, job_id) == (200, True)
     if not lives:
         keyed.slurm.controller.end(job_id, "COMPLETED")
     keyed.slurm.restd.faults.add(SlurmFault.UNAVAILABLE, "GET", f"/job/{job_id}")  # the Node alone names it
@@ -114,7 +114,7 @@ async def test_a_lock_goes_where_slurm_gave_the_id_of_its_job_out_again(keyed: S
     async with keyed.running(changed=LOCK):
         await asyncio.sleep(10)
         job_id, node = await native(keyed)
-        assert await ask(keyed, "lock", node, job_id) == (200, True)
+        assert await call(keyed, "lock", node, job_id) == (200, True)
         if not restarted:
             keyed.slurm.restd.stop_slurmctld()
             await asyncio.sleep(60)
@@ -131,10 +131,10 @@ async def test_while_slurm_does_not_answer_the_lock_stays_and_no_job_is_taken_fo
     async with keyed.running(changed=LOCK):
         await asyncio.sleep(10)
         job_id, node = await native(keyed)
-        assert await ask(keyed, "lock", node, job_id) == (200, True)
+        assert await call(keyed, "lock", node, job_id) == (200, True)
         keyed.slurm.restd.faults.add(SlurmFault.UNAVAILABLE, "GET", "")
         other = next(name for name in NAMES if name != node)
-        assert (await ask(keyed, "lock", other, 4711))[0] == 503
+        assert (await call(keyed, "lock", other, 4711))[0] == 503
         await asyncio.sleep(120)
         assert locked(keyed) == [node]
 
@@ -147,7 +147,7 @@ async def test_no_placeholder_locks_its_node_and_its_pod_goes_where_a_native_job
             keyed.kube.create(pod)
             node = await keyed.bound(name)
             (job,) = keyed.jobs_of(name)
-            assert await ask(keyed, "lock", node, job.job_id) == (200, False)
+            assert await call(keyed, "lock", node, job.job_id) == (200, False)
         await asyncio.sleep(30)
         assert not locked(keyed)
         _, node = await native(keyed)
@@ -168,7 +168,7 @@ async def test_a_placeholder_of_another_extender_locks_nothing(keyed: Site) -> N
         job_id = await keyed.submit_as_another_user(0, {"admin_comment": mark})
         job = keyed.slurm.controller.jobs[job_id]
         await keyed.until(lambda: job.running, "its start")
-        assert await ask(keyed, "lock", job.nodes[0], job_id) == (200, False)
+        assert await call(keyed, "lock", job.nodes[0], job_id) == (200, False)
         await asyncio.sleep(30)
         assert not locked(keyed)
 
@@ -181,23 +181,23 @@ async def test_a_write_is_not_repeated_before_the_watch_can_have_reported_it(key
         await asyncio.sleep(5)
         for number in range(3):
             job_id, node = await native(keyed, number)
-            assert (await ask(keyed, "lock", node, job_id))[0] == 503
+            assert (await call(keyed, "lock", node, job_id))[0] == 503
         assert locked(keyed) == [node]
         patches = [one for one in keyed.kube.requests if one.method == "PATCH" and "/nodes/" in one.path]
         assert len(patches) <= 2
         keyed.kube.caches.heal()
-        assert await ask(keyed, "lock", node, job_id) == (200, True)
+        assert await call(keyed, "lock", node, job_id) == (200, True)
 
 
 async def test_no_client_locks_a_node_without_the_key_or_where_the_site_wants_no_locks(keyed: Site) -> None:
     async with keyed.running(changed=LOCK):
         await asyncio.sleep(10)
         job_id, node = await native(keyed)
-        assert (await ask(keyed, "lock", node, job_id, "guessed"))[0] == 403
-        assert (await ask(keyed, "unlock", node, job_id, ""))[0] == 401
+        assert (await call(keyed, "lock", node, job_id, "guessed"))[0] == 403
+        assert (await call(keyed, "unlock", node, job_id, ""))[0] == 401
     async with keyed.running():
         await asyncio.sleep(10)
-        assert await ask(keyed, "lock", node, job_id) == (200, False)
+        assert await call(keyed, "lock", node, job_id) == (200, False)
         assert not locked(keyed)
 
 
@@ -223,7 +223,7 @@ async def test_a_job_that_goes_back_into_the_queue_locks_nothing_until_it_runs_a
         await asyncio.sleep(10)
         job_id, node = await native(keyed)
         if prolog:
-            assert await ask(keyed, "lock", node, job_id) == (200, True)
+            assert await call(keyed, "lock", node, job_id) == (200, True)
         await keyed.until(lambda: locked(keyed) == [node], "the lock", within=15)
         job = keyed.slurm.controller.jobs[job_id]
         keyed.slurm.controller.drain(node, "disk")
@@ -238,7 +238,7 @@ async def test_a_job_that_is_at_once_on_another_node_locks_that_one(keyed: Site)
     async with keyed.running(changed=LOCK):
         await asyncio.sleep(10)
         job_id, node = await native(keyed)
-        assert await ask(keyed, "lock", node, job_id) == (200, True)
+        assert await call(keyed, "lock", node, job_id) == (200, True)
         job = keyed.slurm.controller.jobs[job_id]
         keyed.slurm.controller.drain(node, "disk")
         keyed.slurm.controller.requeue(job_id)

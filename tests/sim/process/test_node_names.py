@@ -83,7 +83,7 @@ async def test_the_node_of_a_pod_that_outlives_its_job_is_drained_by_its_own_nam
         await site.until(lambda: not site.drained(), "the end of the drain")
 
 
-async def test_a_pod_keeps_its_node_and_its_job_while_the_mapping_changes_and_over_a_restart() -> None:
+async def test_a_pod_keeps_its_node_and_its_job_while_the_mapping_changes_and_across_a_restart() -> None:
     async with labelled() as site:
         async with site.running():
             site.kube.add_pod("web", grace_s=60)

@@ -77,8 +77,8 @@ async def test_a_job_whose_pod_is_missing_in_an_old_list_alone_is_spared(
     old = False
     site.kube.caches.stand_still(lambda: old)
     async with site.dying():
-        asked = {"slurm-extender.io/" + key: value for key, value in settings.items()}
-        site.kube.add_pod("web", annotations=asked, gates=gates)
+        wishes = {"slurm-extender.io/" + key: value for key, value in settings.items()}
+        site.kube.add_pod("web", annotations=wishes, gates=gates)
         await site.bound("web")
     jobs, old = [job.job_id for job in site.live_jobs()], True
     with capture_logs() as logs:

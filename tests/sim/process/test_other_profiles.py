@@ -12,10 +12,10 @@ OTHER = "default-scheduler"
 LISTED = f"scheduler: {{otherProfiles: [{OTHER}]}}\n"
 
 
-async def asked(site: Site, name: str, node: str) -> str:
+async def bind_error(site: Site, name: str, node: str) -> str:
     """Ask `/bind`, as whoever reaches it can; the sentence that is answered, "" where the Pod was bound."""
     binding = {"PodName": name, "PodNamespace": "default", "PodUID": site.uid(name), "Node": node}
-    said: str = (await site.ask("/scheduler/bind", binding))["Error"]
+    said: str = (await site.post_to_extender("/scheduler/bind", binding))["Error"]
     return said
 
 
@@ -24,21 +24,21 @@ async def test_a_pod_of_another_scheduler_is_not_bound_for_any_caller(site: Site
         site.kube.add_pod("other", scheduler=OTHER)
         site.kube.add_pod("placed")
         await site.bound("placed")
-        said = await asked(site, "other", "n1")
+        said = await bind_error(site, "other", "n1")
         assert said.startswith(f"the Pod's schedulerName is {OTHER}, whose Pods this extender does not bind")
         assert "scheduler.otherProfiles" in said
         assert site.node_of("other") == ""
 
 
-async def test_pods_of_the_profiles_that_are_listed_are_bound_as_asked_and_outside_of_slurm(site: Site) -> None:
+async def test_pods_of_the_profiles_that_are_listed_are_bound_as_requested_and_outside_of_slurm(site: Site) -> None:
     async with site.running(changed=LISTED):
         site.kube.add_pod("other", scheduler=OTHER)
         site.kube.add_pod("third", scheduler="third")
         site.kube.add_pod("placed")
         await site.bound("placed")
-        assert await asked(site, "other", "n2") == ""
+        assert await bind_error(site, "other", "n2") == ""
         assert site.node_of("other") == "n2"
-        assert await asked(site, "third", "n2") != ""
+        assert await bind_error(site, "third", "n2") != ""
         assert site.node_of("third") == ""
         assert len(site.live_jobs()) == 1
 
@@ -48,5 +48,5 @@ async def test_a_pod_of_the_scheduler_is_never_bound_to_another_node_than_slurm_
         await site.fill()
         site.kube.add_pod("waits", cpu="8")
         await site.until(lambda: bool(site.jobs_of("waits")), "its job")
-        assert "Slurm has no allocation" in await asked(site, "waits", "n1")
+        assert "Slurm has no allocation" in await bind_error(site, "waits", "n1")
         assert site.node_of("waits") == ""

@@ -147,7 +147,7 @@ async def test_an_announced_preemption_shortens_a_grace_and_costs_one_victim(sit
         victims = {job.job_id: job for job in site.live_jobs()}
         script = {"script": "#!/bin/sh\nsleep 1000\n", "environment": ["A=b"], "current_working_directory": "/"}
         urgent = {"name": "urgent", "partition": "urgent", "tasks": 1, "cpus_per_task": 8} | script
-        preemptor = int((await site.ask_slurm("POST", "job/submit", {"job": urgent}))["job_id"])
+        preemptor = int((await site.slurm_request("POST", "job/submit", {"job": urgent}))["job_id"])
         ending = [f"first-{number}" for number in range(3)]
         await site.until(
             lambda: any("GracePeriodShortened" in site.events(name) for name in ending), "an Event", within=60

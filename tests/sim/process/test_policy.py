@@ -190,7 +190,7 @@ async def usable(site: Site) -> float:
     return next(float(one.split()[-1]) for one in lines if one.startswith("slurm_extender_policy_usable "))
 
 
-async def test_a_start_with_a_broken_policy_asks_for_nothing_and_ends_nothing(site: Site, policy: Policy) -> None:
+async def test_a_start_with_a_broken_policy_requests_nothing_and_ends_nothing(site: Site, policy: Policy) -> None:
     async with site.running(changed=policy.given):
         job = await one_that_waits(site)
         running = site.live_jobs()

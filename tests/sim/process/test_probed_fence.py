@@ -10,7 +10,7 @@ import pytest
 from extender.assembly.io_context import LoopClock
 from extender.config.load import parse
 from extender.doctor.facts import ProbedFence, ProbeResult
-from extender.doctor.gather.probe import ask_fence, submit_probe
+from extender.doctor.gather.probe import gather_fence, submit_probe
 from extender.doctor.tools import ONCE, Tools
 from simulator.network.httpcore_backend import http_transport
 from slurmclient import SlurmClient, StaticToken
@@ -33,7 +33,7 @@ async def probe(site: UnprovenSite) -> tuple[ProbeResult, ProbedFence | None]:
     (job,) = site.live_jobs()
     site.slurm.controller.end(job.job_id, "COMPLETED")
     probed = await probing
-    return probed, await ask_fence(config, tools, probed)
+    return probed, await gather_fence(config, tools, probed)
 
 
 async def test_the_call_of_the_epilog_is_seen_and_no_job_is_taken_for_a_placeholder(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ async def test_while_the_extender_is_away_jobs_begin_beside_a_placeholder_that_r
     await site.until(lambda: begun(job), "it begins", within=3)
 
 
-async def test_while_the_extender_is_away_jobs_wait_for_a_placeholder_that_is_over(site: Site) -> None:
+async def test_while_the_extender_is_away_jobs_wait_for_a_placeholder_that_has_ended(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", cpu="8", grace_s=20)
         node = await site.bound("web")

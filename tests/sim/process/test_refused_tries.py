@@ -63,12 +63,12 @@ async def test_a_partition_that_refused_is_tried_again_after_a_while(site: Site)
         for job in site.live_jobs():
             site.slurm.controller.end(job.job_id, "COMPLETED")
         await asyncio.sleep(REFUSED_FOR + 1)
-        asked = site.slurm.restd.requests
-        asked.clear()
+        requests = site.slurm.restd.requests
+        requests.clear()
         site.kube.add_pod("web-1")
         await site.bound("web-1")
-        assert ("POST", "/job/allocate") in asked
-        assert ("POST", "/job/submit") not in asked
+        assert ("POST", "/job/allocate") in requests
+        assert ("POST", "/job/submit") not in requests
 
 
 async def test_a_burst_is_allocated_at_once_as_long_as_there_is_room(site: Site) -> None:
@@ -77,5 +77,5 @@ async def test_a_burst_is_allocated_at_once_as_long_as_there_is_room(site: Site)
         for number in range(24):
             site.kube.add_pod(f"web-{number}", cpu="1", gates=(GATE,))
         await site.until(lambda: len(site.bound_pods()) == 24, "all are bound")
-        asked = [path for method, path in site.slurm.restd.requests if method == "POST"]
-        assert asked == ["/job/allocate"] * 24
+        requests = [path for method, path in site.slurm.restd.requests if method == "POST"]
+        assert requests == ["/job/allocate"] * 24

@@ -72,7 +72,7 @@ async def has_cpus(site: Site, cpus: int, within: float = 60) -> None:
     await site.until(check, f"{cpus} CPUs in Slurm", within=within)
 
 
-def asked(site: Site, method: str, path: str) -> int:
+def count_requests(site: Site, method: str, path: str) -> int:
     return sum(one[0] == method and one[1].startswith(path) for one in site.slurm.restd.requests)
 
 
@@ -93,7 +93,7 @@ async def test_a_labelled_node_is_registered_as_it_is_and_a_pod_is_placed_on_it(
             site.kube.add_pod("web", annotations=EXTERNAL)
             assert await site.bound("web") == NODE
             assert site.events(NODE) == []
-            assert asked(site, "POST", "/new/node") == 1
+            assert count_requests(site, "POST", "/new/node") == 1
 
 
 async def test_without_the_group_nothing_is_registered_and_nothing_that_was_is_touched() -> None:
@@ -144,7 +144,7 @@ async def test_a_size_that_passes_empties_nothing() -> None:
             await asyncio.sleep(20)
             resize(site, **{"nvidia.com/gpu": "4"})
             await asyncio.sleep(120)
-            assert (asked(site, "POST", "/node/"), asked(site, "DELETE", "/node/")) == (0, 0)
+            assert (count_requests(site, "POST", "/node/"), count_requests(site, "DELETE", "/node/")) == (0, 0)
 
 
 async def test_a_lost_gpu_is_lost_in_slurm_too() -> None:
@@ -166,7 +166,7 @@ async def test_pods_of_daemon_sets_that_are_replaced_one_by_one_empty_nothing_an
             await asyncio.sleep(5)
             daemon(site, "cni-2", "1")
             await asyncio.sleep(60)
-            assert asked(site, "DELETE", "/node/") == 0
+            assert count_requests(site, "DELETE", "/node/") == 0
             daemon(site, "more", "1")
             await has_cpus(site, 6)
 
@@ -249,7 +249,7 @@ async def test_a_node_of_which_its_slurmd_is_known_is_not_registered_again() -> 
             assert set(site.slurm.controller.nodes) == set(NAMES)
 
 
-async def test_a_slurm_that_cannot_make_a_node_again_is_not_asked_to_and_that_is_said() -> None:
+async def test_a_slurm_that_cannot_make_a_node_again_gets_no_request_and_that_is_said() -> None:
     async with unhurried_site(nodes=(), release="25.11.8") as site:
         add(site)
         async with site.running(changed=REGISTERING):
@@ -271,12 +271,12 @@ async def test_a_slurm_that_cannot_make_a_node_again_is_not_asked_to_and_that_is
             await site.until(lambda: not site.drained(), "the end of the drain", within=30)
 
 
-async def test_a_slurm_without_external_nodes_is_not_asked_for_any_and_that_is_said() -> None:
+async def test_a_slurm_without_external_nodes_gets_no_request_for_any_and_that_is_said() -> None:
     async with unhurried_site(release="25.05.9") as site:
         add(site)
         async with site.running(changed=REGISTERING):
             await asyncio.sleep(60)
-            assert asked(site, "POST", "/new/node") == 0
+            assert count_requests(site, "POST", "/new/node") == 0
             assert any("Upgrade Slurm to 25.11.6" in text for text in site.notes(NODE))
 
 
@@ -339,7 +339,7 @@ async def test_a_node_that_is_not_ready_is_neither_registered_nor_recreated() ->
             site.report_ready(NODE, False)
             resize(site, cpu="1")
             await asyncio.sleep(60)
-            assert asked(site, "DELETE", "/node/") == 0
+            assert count_requests(site, "DELETE", "/node/") == 0
             site.report_ready(NODE, True)
             await has_cpus(site, 1)
 
@@ -407,13 +407,13 @@ async def test_a_refusal_is_reported_with_what_to_do_and_tried_again_less_and_le
         add(site)
         async with site.running(changed=REGISTERING):
             await asyncio.sleep(300)
-            assert 4 <= asked(site, "POST", "/new/node") <= 8
+            assert 4 <= count_requests(site, "POST", "/new/node") <= 8
             assert any("MaxNodeCount" in text for text in site.notes(NODE))
             site.slurm.controller.config = SimConfig(max_node_count=4)
             await site.until(lambda: there(site) is not None, "room for it", within=400)
 
 
-async def test_what_slurm_refuses_of_many_nodes_is_asked_for_by_one_and_then_they_all_are_there() -> None:
+async def test_what_slurm_refuses_of_many_nodes_is_requested_by_one_and_then_they_all_are_there() -> None:
     names = [f"k{number}" for number in range(12)]
     async with unhurried_site(nodes=()) as site:
         for name in names:
@@ -421,7 +421,7 @@ async def test_what_slurm_refuses_of_many_nodes_is_asked_for_by_one_and_then_the
         site.slurm.restd.faults.add(SlurmFault.REFUSE, "POST", "/new/node", number=2010)
         async with site.running(changed=REGISTERING):
             await asyncio.sleep(330)  # each waits for five minutes by itself
-            assert asked(site, "POST", "/new/node") <= 330 / 15 + 8 * len(names)
+            assert count_requests(site, "POST", "/new/node") <= 330 / 15 + 8 * len(names)
             site.slurm.restd.faults.clear()
             await site.until(lambda: len(site.slurm.controller.nodes) == len(names), "all of them", within=25)
 
@@ -457,7 +457,7 @@ async def test_a_resource_that_slurm_conf_does_not_name_is_left_out_and_that_is_
         async with site.running(changed=changed):
             await registered(site)
             await asyncio.sleep(120)
-            assert asked(site, "DELETE", "/node/") == 0
+            assert count_requests(site, "DELETE", "/node/") == 0
             assert any("GresTypes of slurm.conf must name fpga" in text for text in site.notes(NODE))
 
 
@@ -470,7 +470,7 @@ async def test_what_slurm_silently_makes_otherwise_is_not_recreated_indefinitely
         async with site.running(changed=changed):
             await registered(site)
             await asyncio.sleep(120)
-            assert asked(site, "POST", "/new/node") == 1
+            assert count_requests(site, "POST", "/new/node") == 1
             assert any("Slurm creates it with other values" in text for text in site.notes(NODE))
 
 
@@ -503,7 +503,7 @@ async def test_five_hundred_nodes_are_registered_in_less_than_thirty_seconds() -
         async with site.running(changed=REGISTERING):
             await site.until(lambda: len(site.slurm.controller.nodes) == len(names), "all of them", within=30)
             await asyncio.sleep(30)
-            assert asked(site, "POST", "/new/node") == len(names)
+            assert count_requests(site, "POST", "/new/node") == len(names)
             assert not site.drained()
 
 

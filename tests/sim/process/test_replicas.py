@@ -22,7 +22,7 @@ MODE = "slurm-extender.io/mode"
 LEASE_S = ElectionTiming().lease
 
 
-async def test_a_pod_is_bound_by_way_of_whichever_replica_is_asked(site: Site) -> None:
+async def test_a_pod_is_bound_by_way_of_whichever_replica_is_called(site: Site) -> None:
     async with replicas(site) as both:
         for number in range(6):
             site.kube.add_pod(f"web-{number}", cpu="1")
@@ -198,7 +198,7 @@ async def test_both_replicas_dead_and_back_lose_and_double_nothing(site: Site) -
 
 
 @pytest.mark.parametrize("pod_stays", [True, False])
-async def test_a_job_that_a_former_leader_asked_for_and_that_appears_minutes_later_is_ended(
+async def test_a_job_that_a_former_leader_requested_and_that_appears_minutes_later_is_ended(
     site: Site, pod_stays: bool
 ) -> None:
     """Nothing that was known at the takeover tells of it: slurmrestd had the request, and Slurm no such job."""
@@ -311,8 +311,8 @@ async def test_a_call_without_a_leader_is_held_and_then_answered_so_that_it_is_r
         pod["spec"]["schedulerName"] = "slurm"
         began = loop.time()
         async with site.client() as client:
-            asked = {"Pod": pod, "NodeNames": ["n1"]}
-            answer = await client.post(f"http://{second.name}:8080/scheduler/filter", json=asked)
+            arguments = {"Pod": pod, "NodeNames": ["n1"]}
+            answer = await client.post(f"http://{second.name}:8080/scheduler/filter", json=arguments)
         assert 3.9 <= loop.time() - began <= 4.5
         assert answer.json()["Error"]
 

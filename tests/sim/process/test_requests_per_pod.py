@@ -33,8 +33,8 @@ def forget(site: Site) -> None:
 
 
 def slurm_requests(site: Site) -> dict[str, int]:
-    asked = Counter(f"{method} {path}".rstrip("0123456789") for method, path in site.slurm.restd.requests)
-    return {question: count for question, count in asked.items() if question not in SHARED}
+    counted = Counter(f"{method} {path}".rstrip("0123456789") for method, path in site.slurm.restd.requests)
+    return {question: count for question, count in counted.items() if question not in SHARED}
 
 
 def kube_writes(site: Site) -> list[str]:
@@ -163,8 +163,8 @@ async def test_a_cancelled_job_is_read_once_and_its_pod_is_evicted_with_the_reas
         await site.gone("web")
         await asyncio.sleep(5)
         assert {question: n for question, n in slurm_requests(site).items() if "/job" in question} == {"GET /job/": 1}
-        asked = [f"{one.method} {one.path.rpartition('/')[2]}" for one in site.kube.requests if "/pods/" in one.path]
-        assert asked == ["POST eviction", "PATCH status"]
+        counted = [f"{one.method} {one.path.rpartition('/')[2]}" for one in site.kube.requests if "/pods/" in one.path]
+        assert counted == ["POST eviction", "PATCH status"]
 
 
 async def test_a_job_that_is_long_in_completing_is_not_read_again_at_its_end(site: Site) -> None:

@@ -37,7 +37,7 @@ async def test_a_permitted_pod_runs_as_the_user_and_group_it_names(site: Site, p
 
 
 @pytest.mark.parametrize(("user", "at_once"), [("", True), ("0", True), ("root", True), ("2001", False)])
-async def test_a_pod_that_asks_for_the_tokens_owner_is_allocated_at_once(site: Site, user: str, at_once: bool) -> None:
+async def test_a_pod_that_requests_the_tokens_owner_is_allocated_at_once(site: Site, user: str, at_once: bool) -> None:
     site.config = site.config.replace("users: [", "users: [{name: root, uid: 0, gid: 0}, ")
     async with site.running(changed=ALLOWED):
         site.kube.add_pod("web", annotations={SUNK + "user-id": user})
@@ -58,7 +58,7 @@ async def test_every_fault_of_who_a_pod_wants_to_be_stands_in_one_event(site: Si
         assert not site.jobs()
 
 
-async def test_a_refused_pod_gets_its_job_when_the_site_permits_what_it_asks(site: Site) -> None:
+async def test_a_refused_pod_gets_its_job_when_the_site_permits_what_it_requests(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", annotations={SUNK + "user-id": "2002"})
         await site.until(lambda: "InvalidSlurmSettings" in site.events("web"), "its refusal")

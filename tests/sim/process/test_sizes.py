@@ -109,7 +109,7 @@ async def test_a_waiting_job_gets_a_node_whose_devices_came_late(site: Site) -> 
         await site.until(lambda: job.excluded == ("n3",), "the job is told")
 
 
-async def test_the_one_node_that_is_large_enough_is_asked_for_again_after_it_was_released(site: Site) -> None:
+async def test_the_one_node_that_is_large_enough_is_requested_again_after_it_was_released(site: Site) -> None:
     site.slurm.controller.nodes["n1"].cpus = 32
     site.kube.add_pod("daemon", scheduler="other", node="n1", cpu="50")
     async with site.running():
@@ -146,13 +146,13 @@ async def test_a_node_that_has_not_said_yet_what_it_gives_is_no_reason_to_refuse
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_what_slurm_itself_says_no_to_is_asked_again_when_nodes_change(site: Site) -> None:
+async def test_what_slurm_itself_says_no_to_is_requested_again_when_nodes_change(site: Site) -> None:
     async with site.running():
         site.kube.add_pod("web", annotations={OURS + "constraints": "nvme"})
         await site.until(lambda: "SlurmJobRejected" in site.events("web"), "Slurm's no")
-        asked = len(site.slurm.controller.jobs)
+        submitted = len(site.slurm.controller.jobs)
         await asyncio.sleep(300)
-        assert len(site.slurm.controller.jobs) <= asked
+        assert len(site.slurm.controller.jobs) <= submitted
         site.slurm.controller.nodes["n2"].features = ("nvme",)
         assert await site.bound("web") == "n2"
 

@@ -116,16 +116,16 @@ async def test_it_is_live_and_says_what_it_lacks_while_the_api_server_is_away(si
         assert "[+]cluster" in (await site.get(8081, "/readyz?verbose")).text
 
 
-async def test_kube_scheduler_is_asked_to_retry_while_the_cluster_is_not_identified(site: Site) -> None:
+async def test_kube_scheduler_has_to_retry_while_the_cluster_is_not_identified(site: Site) -> None:
     site.kube.faults.add(KubeFault("GET", "namespaces/kube-system", code=503, times=None))
     async with serving(site):
         await asyncio.sleep(10)
         pod = args("n1")
-        assert (await site.ask("/scheduler/filter", pod))["Error"] == UNREADY_TEXT
+        assert (await site.post_to_extender("/scheduler/filter", pod))["Error"] == UNREADY_TEXT
         pod["Pod"]["spec"]["schedulerName"] = "default-scheduler"
-        assert (await site.ask("/scheduler/filter", pod))["NodeNames"] == ["n1"]
+        assert (await site.post_to_extender("/scheduler/filter", pod))["NodeNames"] == ["n1"]
         binding = {"PodName": "p", "PodNamespace": "ns", "PodUID": "u1", "Node": "n1"}
-        assert (await site.ask("/scheduler/bind", binding))["Error"] == UNREADY_TEXT
+        assert (await site.post_to_extender("/scheduler/bind", binding))["Error"] == UNREADY_TEXT
         site.kube.add_pod("web")
         await asyncio.sleep(10)
         site.kube.faults.clear()

@@ -75,7 +75,7 @@ async def test_what_was_said_is_taken_back_when_it_starts_also_by_the_next_proce
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_where_the_site_asks_it_is_evicted_and_its_job_ends(site: Site) -> None:
+async def test_where_the_site_configures_it_it_is_evicted_and_its_job_ends(site: Site) -> None:
     site.config += "startupDeadline: {duration: 2m, evict: true}\n"
     async with site.running():
         await never_starting(site)

@@ -82,7 +82,7 @@ async def test_a_second_process_can_listen_after_the_first_one_ended(site: Site)
 
 
 @pytest.mark.parametrize("seconds", [4.0, 9.0])
-async def test_a_job_that_is_asked_for_when_the_end_is_ordered_is_not_asked_for_again(
+async def test_a_job_that_is_requested_when_the_end_is_ordered_is_not_requested_again(
     site: Site, seconds: float
 ) -> None:
     """slurmctld takes its time, and the next leader looks for the job."""

@@ -22,7 +22,7 @@ GRACE_S, SLEEP_S = 30.0, 5.0
 
 QUICK = ("SubmitJob", "CancelJob", "EndPod", "Announce", "DrainNode", "ResumeNode", "Pods.bind", "KubeNodes.mark")
 
-ASKS_TWICE = ("UpdateJob", "NoteCancelled", "SlurmJobs.update", "Pods.annotate")
+SENT_TWICE = ("UpdateJob", "NoteCancelled", "SlurmJobs.update", "Pods.annotate")
 """Where the Pod asks for something else meanwhile, which may take another job."""
 
 
@@ -95,5 +95,5 @@ async def test_an_end_in_good_order_in_any_moment_of_any_operation_loses_and_dou
         await both.led(other_than=first)
         await afterwards(site, trigger, monitor)
     jobs = Counter(job.name for job in site.jobs())
-    if not silent and operation not in ASKS_TWICE:
+    if not silent and operation not in SENT_TWICE:
         assert set(jobs.values()) == {1}, jobs

@@ -26,7 +26,7 @@ async def with_pod(site: Site, minutes: int, mode: str = "allocation", grace_s: 
 
 async def set_limit(site: Site, job: SimJob, minutes: int) -> None:
     body = {"time_limit": {"set": True, "number": minutes}}
-    await site.ask_slurm("POST", f"job/{job.job_id}", body)
+    await site.slurm_request("POST", f"job/{job.job_id}", body)
 
 
 def ending(site: Site) -> bool:
@@ -141,7 +141,7 @@ async def test_the_grace_of_a_preempted_pod_is_cut_by_slurms_clock_however_wrong
         for _ in range(3):
             script = {"script": "#!/bin/sh\n", "environment": ["A=b"], "current_working_directory": "/"}
             urgent = {"name": "urgent", "partition": "urgent", "tasks": 1, "cpus_per_task": 8} | script
-            await site.ask_slurm("POST", "job/submit", {"job": urgent})
+            await site.slurm_request("POST", "job/submit", {"job": urgent})
         await site.until(lambda: ending(site), "the Pod's grace")
         assert job.preempt_time
         assert 20 <= site.pod("work")["metadata"]["deletionGracePeriodSeconds"] <= 30

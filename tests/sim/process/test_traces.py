@@ -112,7 +112,7 @@ async def test_of_a_pod_that_only_kube_scheduler_has_shown_nothing_stays(site: S
     async with traced(site) as found:
         metrics = Metrics(site.extender.io_context.clock)
         follow(site.extender, metrics)
-        await site.ask("/scheduler/filter", args("n1", "n2"))
+        await site.post_to_extender("/scheduler/filter", args("n1", "n2"))
         assert (found.traces.open, metrics.followed) == (1, 1)
         await asyncio.sleep(60)
         assert (found.traces.open, metrics.followed) == (0, 0)

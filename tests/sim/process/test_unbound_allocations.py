@@ -38,7 +38,7 @@ async def freed(site: Site, name: str = "web") -> str:
     return node
 
 
-async def test_a_grant_on_a_cordoned_node_is_released_although_kube_scheduler_never_asks(site: Site) -> None:
+async def test_a_grant_on_a_cordoned_node_is_released_although_kube_scheduler_never_calls(site: Site) -> None:
     async with site.running():
         await waiting(site)
         node = await freed(site)

@@ -59,7 +59,7 @@ async def crowded(site: Site) -> None:
         for name in ("run-0", "run-1"):
             site.kube.add_pod(name, cpu="8")
             await site.bound(name)
-        await site.ask_slurm("POST", "node/n3", {"state": ["DRAIN"], "reason": "disk"})
+        await site.slurm_request("POST", "node/n3", {"state": ["DRAIN"], "reason": "disk"})
         await site.until(lambda: UNAVAILABLE_REASON in node(site, "n3")["metadata"].get("annotations", {}), "marks")
         site.kube.add_pod("gated", cpu="8", gates=(GATE,))
         site.kube.add_pod("queued", cpu="8")
@@ -164,7 +164,7 @@ async def test_gates_can_be_kept_for_the_next_installation(site: Site) -> None:
     assert gated(site)
 
 
-async def test_running_pods_are_evicted_before_their_jobs_are_cancelled_where_that_is_asked(site: Site) -> None:
+async def test_running_pods_are_evicted_before_their_jobs_are_cancelled_where_that_is_requested(site: Site) -> None:
     await crowded(site)
     clean, _ = await handed_back(site, cancel_running=True)
     assert not clean

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders.actions import ADAPTERS, READS, observe_operations, ports_that_ask, waiting_methods
+from tests.builders.actions import ADAPTERS, READS, observe_operations, waiting_methods, waiting_ports
 from tests.builders.crash_points import ANSWERS, ResponseFaker
 from tests.builders.process_site import Site
 from tests.builders.triggers import BYSTANDER, PACE, TRIGGERS, Trigger, afterwards, begin, monitor_invariants
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.looptime
 
 WRITES = [
     operation
-    for port in ports_that_ask()
+    for port in waiting_ports()
     for name in waiting_methods(port)
     if (operation := f"{port.__name__}.{name}") not in READS
 ] + ["Announce"]
@@ -34,7 +34,7 @@ def cases() -> list[object]:
 
 
 def test_the_adapters_are_those_of_the_ports() -> None:
-    assert set(ADAPTERS) == set(ports_that_ask())
+    assert set(ADAPTERS) == set(waiting_ports())
 
 
 @pytest.mark.parametrize(("operation", "trigger", "answer", "done"), cases())

@@ -37,7 +37,7 @@ HOW_TO_WAIT = pytest.mark.parametrize("gates", [(GATE,), ()], ids=["gated", "ung
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestCounts:
     """What happened in a minute. `writes` are those of the extender to the API server, `filters` kube-scheduler's."""
 
     slurm: Counter[str]
@@ -54,7 +54,7 @@ async def crowd(site: Site, count: int, gates: Sequence[str]) -> None:
     await asyncio.sleep(30 + count / BUDGET[REFRESH])
 
 
-async def asked_while_waiting(site: Site, count: int, gates: Sequence[str]) -> Asked:
+async def requests_while_waiting(site: Site, count: int, gates: Sequence[str]) -> RequestCounts:
     """So many wait, and the status of one bound Pod changes every second, which wakes every Pod in kube-scheduler."""
     async with site.running():
         await crowd(site, count, gates)
@@ -68,7 +68,7 @@ async def asked_while_waiting(site: Site, count: int, gates: Sequence[str]) -> A
         slurm = Counter(f"{method} {path}".rstrip("0123456789") for method, path in site.slurm.restd.requests)
         # The watch of Nodes ends when nothing came for long, and is taken up again.
         kube = [f"{one.method} {one.path}" for one in site.kube.requests if not one.watch]
-        return Asked(slurm, kube, site.scheduler.status.filters - filters)
+        return RequestCounts(slurm, kube, site.scheduler.status.filters - filters)
 
 
 def _beat(second: int, pod: Json) -> None:
@@ -77,15 +77,15 @@ def _beat(second: int, pod: Json) -> None:
 
 @HOW_TO_WAIT
 @pytest.mark.parametrize("count", [5, 40])
-async def test_slurm_is_asked_within_the_budget_and_the_api_server_nothing_however_many_wait(
+async def test_slurm_is_queried_within_the_budget_and_the_api_server_nothing_however_many_wait(
     site: Site, count: int, gates: Sequence[str]
 ) -> None:
-    asked = await asked_while_waiting(site, count, gates)
-    assert asked.kube == []
-    assert set(asked.slurm) <= set(BUDGET)
+    counts = await requests_while_waiting(site, count, gates)
+    assert counts.kube == []
+    assert set(counts.slurm) <= set(BUDGET)
     for question, rate in BUDGET.items():
-        assert asked.slurm[question] <= WATCHED * rate + 1, question
-    assert asked.filters <= (0 if gates else count * (WATCHED / LONGEST_BACKOFF + 1))
+        assert counts.slurm[question] <= WATCHED * rate + 1, question
+    assert counts.filters <= (0 if gates else count * (WATCHED / LONGEST_BACKOFF + 1))
 
 
 async def test_jobs_of_others_are_checked_within_the_same_budget(site: Site) -> None:

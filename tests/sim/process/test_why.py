@@ -95,7 +95,7 @@ async def _held(site: Site) -> None:
     await site.fill()
     site.kube.add_pod("web", cpu="8", gates=[GATE])
     await site.until(lambda: bool(site.jobs_of("web")), "its job")
-    await site.ask_slurm("POST", f"job/{site.jobs_of('web')[0].job_id}", {"hold": True})
+    await site.slurm_request("POST", f"job/{site.jobs_of('web')[0].job_id}", {"hold": True})
 
 
 async def _away(site: Site) -> None:
@@ -106,7 +106,7 @@ async def _away(site: Site) -> None:
     site.network.cut("slurm", 6820)
 
 
-async def _never_asked(site: Site) -> None:
+async def _never_offered(site: Site) -> None:
     site.kube.add_pod("web", node_selector={"no": "such-node"})
 
 
@@ -117,7 +117,7 @@ CAUSES: dict[str, tuple[Callable[[Site], object], str, str]] = {
     "a cancel": (_cancelled, "SlurmJobCancelled", "was cancelled"),
     "a hold": (_held, "SlurmJobHeld", "JobHeld"),
     "Slurm is away": (_away, "SlurmUnreachable", "Slurm has not answered since"),
-    "no node is offered": (_never_asked, "NoNodeOffered", "kube-scheduler"),
+    "no node is offered": (_never_offered, "NoNodeOffered", "kube-scheduler"),
 }
 
 
@@ -157,7 +157,7 @@ async def test_a_pod_is_written_to_no_more_often_than_every_half_minute_however_
         (job,) = site.jobs_of("web")
         site.kube.requests.clear()
         for turn in range(10):
-            await site.ask_slurm("POST", f"job/{job.job_id}", {"hold": turn % 2 == 0})
+            await site.slurm_request("POST", f"job/{job.job_id}", {"hold": turn % 2 == 0})
             await asyncio.sleep(12)
         assert len(writes_about(site, "web")) <= 5
 

@@ -42,3 +42,10 @@ def test_the_interval_holds_the_median_and_narrows_with_agreement() -> None:
 def test_a_figure_that_a_result_lacks_is_an_error() -> None:
     with pytest.raises(KeyError):
         Figure("cpu.most", 1.0).of({"cpu": {}})
+
+
+def test_results_of_older_checkouts_have_other_keys() -> None:
+    figure = Figure("cpu.requests", 1.0, older="cpu.calls")
+    assert figure.of({"cpu": {"requests": 2}}) == figure.of({"cpu": {"calls": 2}}) == 2.0
+    with pytest.raises(KeyError, match="calls"):
+        figure.of({"cpu": {}})

@@ -254,7 +254,7 @@ def test_an_authority_of_the_future_changes_nothing_and_is_said() -> None:
 
 
 def test_a_next_authority_of_the_future_does_not_take_the_place_of_one_that_is_lost() -> None:
-    asked, _ = step(step({})[0], NOW + DAY * 2, renew=True)
-    lost = {**asked, "": {**asked[""], KEY: b""}}
+    renewed, _ = step(step({})[0], NOW + DAY * 2, renew=True)
+    lost = {**renewed, "": {**renewed[""], KEY: b""}}
     later, _ = step(lost, NOW + DAY)
     assert step(later, NOW + DAY) == (later, [])

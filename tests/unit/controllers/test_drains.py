@@ -28,12 +28,12 @@ class Slow:
 
     def __init__(self, refusals: int = 0) -> None:
         self.refusals = refusals
-        self.asked_at: list[float] = []
+        self.requested_at: list[float] = []
 
     async def drain(self, _node: str, _reason: str, _found: ReasonAfter) -> None:
-        self.asked_at.append(asyncio.get_running_loop().time())
+        self.requested_at.append(asyncio.get_running_loop().time())
         await asyncio.sleep(SLOW_S)
-        if len(self.asked_at) <= self.refusals:
+        if len(self.requested_at) <= self.refusals:
             raise PortError("not now")
 
     async def node(self, name: str) -> SlurmNode:
@@ -41,16 +41,16 @@ class Slow:
 
 
 @pytest.mark.parametrize("refusals", [0, 2])
-async def test_what_is_under_way_is_not_asked_for_again_and_what_was_refused_is_soon(refusals: int) -> None:
+async def test_what_is_under_way_is_not_requested_again_and_what_was_refused_is_soon(refusals: int) -> None:
     slurm = Slow(refusals)
     drains = Drains(cast(SlurmNodes, slurm), LoopClock(), "", EventBus())
     async with running(drains.run()):
-        drains.notify("n1", n.HoldAsked("uid", "a Pod outlives its job"))
+        drains.notify("n1", n.HoldRequested("uid", "a Pod outlives its job"))
         for _ in range(60):
             await asyncio.sleep(1)
             drains.nodes_read(SlurmSnapshot())
         assert drains.holds["n1"].state is n.DrainState.DRAINED
-        pauses = [after - before for before, after in zip(slurm.asked_at, slurm.asked_at[1:], strict=False)]
+        pauses = [after - before for before, after in zip(slurm.requested_at, slurm.requested_at[1:], strict=False)]
         assert len(pauses) == refusals
         assert all(SLOW_S + n.RETRY <= pause <= SLOW_S + n.RETRY + 1 for pause in pauses)
 
@@ -64,10 +64,10 @@ async def test_what_the_process_before_wrote_is_read_before_its_drain_is_changed
 
         def adopt(event: DrainFound) -> None:
             if event.reason == before:
-                drains.notify(event.slurm_node, n.HoldAsked("removed", "a removed Pod may run"))
+                drains.notify(event.slurm_node, n.HoldRequested("removed", "a removed Pod may run"))
 
         events.subscribe(DrainFound, adopt)
-        drains.notify("node-1", n.HoldAsked("node", "is cordoned"))
+        drains.notify("node-1", n.HoldRequested("node", "is cordoned"))
         if lifted:
             drains.notify("node-1", n.HoldReleased("node"))
         async with running(drains.run()):

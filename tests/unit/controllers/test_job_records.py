@@ -21,11 +21,11 @@ class Records:
     """Answers in turn, the last one from then on."""
 
     def __init__(self, *answers: Recorded | PortError) -> None:
-        self.asked: list[int] = []
+        self.ends_read: list[int] = []
         self._answers = list(answers)
 
     async def record(self, end: WorkloadEnd) -> Recorded:
-        self.asked.append(end.job_id)
+        self.ends_read.append(end.job_id)
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if isinstance(answer, PortError):
             raise answer
@@ -54,9 +54,9 @@ async def test_an_end_is_written_a_while_after_the_job_was_ended_and_once() -> N
         controller.job_ended(ended(7))
         controller.job_ended(ended(7))
         await asyncio.sleep(FIRST_AFTER / 2)
-        assert records.asked == []
+        assert records.ends_read == []
         await asyncio.sleep(FIRST_AFTER)
-    assert records.asked == [7]
+    assert records.ends_read == [7]
 
 
 async def test_an_end_that_slurmdbd_does_not_know_yet_is_checked_again() -> None:
@@ -65,7 +65,7 @@ async def test_an_end_that_slurmdbd_does_not_know_yet_is_checked_again() -> None
         controller.job_ended(ended(7))
         await asyncio.sleep(FIRST_AFTER + 3 * AGAIN_AFTER)
         assert len(controller) == 0
-    assert records.asked == [7, 7, 7]
+    assert records.ends_read == [7, 7, 7]
 
 
 @pytest.mark.parametrize("answer", [Recorded.NOT_YET, PortError("away")])
@@ -74,14 +74,14 @@ async def test_an_end_that_cannot_be_written_is_dropped(answer: Recorded | PortE
     async with running(records) as controller:
         controller.job_ended(ended(7))
         await asyncio.sleep(DROP_AFTER_S + 10 * AGAIN_AFTER)
-        asked = len(records.asked)
+        before = len(records.ends_read)
         assert len(controller) == 0
         await asyncio.sleep(DROP_AFTER_S)
-    assert len(records.asked) == asked
+    assert len(records.ends_read) == before
 
 
 @pytest.mark.parametrize("answer", [Recorded.NOT_SERVED, Recorded.REFUSED])
-async def test_a_slurm_without_records_is_asked_about_one_job_alone(answer: Recorded) -> None:
+async def test_a_slurm_without_records_is_queried_about_one_job_alone(answer: Recorded) -> None:
     records = Records(answer)
     async with running(records) as controller:
         controller.job_ended(ended(7))
@@ -89,7 +89,7 @@ async def test_a_slurm_without_records_is_asked_about_one_job_alone(answer: Reco
         controller.job_ended(ended(8))
         await asyncio.sleep(2 * FIRST_AFTER)
         assert len(controller) == 0
-    assert records.asked == [7]
+    assert records.ends_read == [7]
 
 
 async def test_many_ends_are_bounded() -> None:

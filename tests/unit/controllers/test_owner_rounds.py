@@ -21,10 +21,10 @@ HANGS_S = 10.0
 class SlowOwners:
     """Owners of which those called `bad` are given up after `HANGS_S`."""
 
-    asked: list[str] = field(default_factory=list)
+    names_read: list[str] = field(default_factory=list)
 
     async def controllers(self, _namespace: str, owner: OwnerReference, *, patient: bool = True) -> Controllers:
-        self.asked.append(owner.name)
+        self.names_read.append(owner.name)
         if owner.name.startswith("bad"):
             await asyncio.sleep(HANGS_S)
             raise PortError("no answer")
@@ -62,10 +62,10 @@ async def test_owners_that_failed_follow_those_that_were_not_requested() -> None
     read, failed = await rounds.read(pods)
     assert not read
     assert "no answer" in failed["ours-good"]
-    owners.asked.clear()
+    owners.names_read.clear()
     read, _ = await rounds.read(pods)
     assert set(read) == {"ours-good"}
-    assert owners.asked[0] == "good"
+    assert owners.names_read[0] == "good"
 
 
 async def test_owners_that_fail_at_once_keep_no_other_waiting() -> None:

@@ -51,7 +51,7 @@ def test_a_row_without_a_measurement_says_so() -> None:
 
 
 def test_a_result_of_an_older_bench_is_no_figure() -> None:
-    assert "older bench" in row_of("cost", {"at_once": {"asked_per_pod": 2.0}})
+    assert "older bench" in row_of("cost", {"at_once": {"requests_per_pod": 2.0}})
 
 
 @pytest.mark.parametrize(("later", "met"), [(0.03, "| +30 ms | yes |"), (0.031, "| +31 ms | **no** |")])
@@ -61,7 +61,7 @@ def test_a_resource_claim_may_cost_30_ms(later: float, met: str) -> None:
 
 
 @pytest.mark.parametrize(("ratio", "met"), [(1.5, "| yes |"), (1.51, "| **no** |")])
-def test_a_ratio_over_its_goal_at_p50_or_p99_is_reported(ratio: float, met: str) -> None:
+def test_a_ratio_above_its_goal_at_p50_or_p99_is_reported(ratio: float, met: str) -> None:
     found = {"ours_s": summary(0.045, 0.15), "bare_s": summary(0.03, 0.1), "ratio_p50": 1.0, "ratio_p99": ratio}
     line = row_of("placing-external", found)
     assert line.endswith(met)
@@ -100,7 +100,7 @@ def test_a_cost_that_grows_with_the_crowd_is_reported_and_drawn() -> None:
     ("size", "cpu_s", "met"), [(8, 3.5, "| 1.17 | yes |"), (8, 3.7, "| 1.23 | **no** |"), (2, 3.0, "| 1.00 | - |")]
 )
 def test_waiting_gangs_of_another_size_meet_no_goal(size: int, cpu_s: float, met: str) -> None:
-    single = {"asked": 600, "filters": 0, "cpu_s": 3.0, "seconds": 60.0}
+    single = {"requests": 600, "filters": 0, "cpu_s": 3.0, "seconds": 60.0}
     found = {"size": size, "gangs": single | {"cpu_s": cpu_s}, "single": single}
     assert row_of("gangs-waiting", found).endswith(met)
 

@@ -183,13 +183,13 @@ def helps(name: str, command: click.Command) -> Iterator[tuple[str, str]]:
 
 
 def test_no_file_says_what_the_style_guide_forbids_more_often_than_it_may() -> None:
-    over = [
+    beyond = [
         f"{hit.where}: {hit.words!r}; write instead: {hit.instead}"
         for where, hits in found().items()
         if len(hits) > exempt().get(where, 0)
         for hit in hits
     ]
-    assert over == [], "\n".join(over)
+    assert beyond == [], "\n".join(beyond)
 
 
 def test_a_file_without_such_words_is_no_longer_exempt() -> None:

@@ -75,7 +75,7 @@ def test_an_expired_certificate_is_found_once(tmp_path: Path) -> None:
     assert "expired 3.0 days ago" in one.seen
 
 
-def test_a_certificate_that_is_nearly_over_is_worth_a_word(tmp_path: Path) -> None:
+def test_a_certificate_that_nearly_expires_is_worth_a_word(tmp_path: Path) -> None:
     [one] = judged(served(tmp_path, trustme.CA(), days=2))
     assert one.verdict is WARNING
 

@@ -29,7 +29,7 @@ from extender.doctor.checks.kubernetes import (
 )
 from extender.doctor.facts import AdmissionObjects, Leader, Mount, Server
 from extender.doctor.finding import Finding, Verdict
-from extender.doctor.gather.kubernetes import ask_kubernetes, items
+from extender.doctor.gather.kubernetes import gather_kubernetes, items
 from extender.doctor.tools import Tools
 from extender.domain.nodes.mapping import NodeMap
 from extender.domain.wellknown import GATE
@@ -96,7 +96,7 @@ async def test_what_answers_in_the_place_of_the_api_server_is_not_taken_for_it(b
     async with serve(network, app, "kube", 6443):
         connection = connect_plainly("http://kube:6443", lambda: "t", lambda: MemoryConnector(network))
         try:
-            found = await ask_kubernetes(config, Tools(StaticToken("t"), no_slurm, LoopClock(), connection))
+            found = await gather_kubernetes(config, Tools(StaticToken("t"), no_slurm, LoopClock(), connection))
             with pytest.raises(ApiUnavailable, match="the answer is no list"):
                 await items(connection, "/apis/apps/v1/deployments")
         finally:
@@ -105,7 +105,7 @@ async def test_what_answers_in_the_place_of_the_api_server_is_not_taken_for_it(b
     assert (one.verdict, "is not the answer of an API server" in one.seen) == (ERROR, True)
 
 
-def test_the_rights_asked_for_are_those_of_the_shipped_manifests() -> None:
+def test_the_reviewed_rights_are_those_of_the_shipped_manifests() -> None:
     shipped = set()
     for document in yaml.safe_load_all((CORE / "rbac-extender.yaml").read_text()):
         if document["kind"] not in {"Role", "ClusterRole"}:
@@ -124,8 +124,8 @@ def test_the_rights_asked_for_are_those_of_the_shipped_manifests() -> None:
 
 def test_where_namespaces_are_named_only_reading_and_nodes_are_rights_everywhere() -> None:
     assert rights_in(Scope()) == RIGHTS
-    asked = rights_in(Scope(namespaces=("ml", "web")))
-    everywhere = {(one.resource, one.verb) for one in asked if not one.namespace}
+    wanted_rights = rights_in(Scope(namespaces=("ml", "web")))
+    everywhere = {(one.resource, one.verb) for one in wanted_rights if not one.namespace}
     assert everywhere == {
         *(("pods", verb) for verb in ("get", "list", "watch")),
         *(("nodes", verb) for verb in ("get", "list", "watch", "patch")),
@@ -133,13 +133,13 @@ def test_where_namespaces_are_named_only_reading_and_nodes_are_rights_everywhere
         *(("deviceclasses", verb) for verb in ("list", "watch")),
         ("nodes/status", "patch"),
     }
-    assert {one.namespace for one in asked if one.resource == "pods/binding"} == {"ml", "web"}
+    assert {one.namespace for one in wanted_rights if one.resource == "pods/binding"} == {"ml", "web"}
 
 
 def test_where_pods_are_read_in_namespaces_no_right_on_other_pods_is_needed() -> None:
-    asked = rights_in(Scope(namespaces=("ml", "web"), read_pods=PodReadScope.NAMESPACES))
-    assert not [one for one in asked if one.resource.startswith("pods") and not one.namespace]
-    assert {(one.verb, one.namespace) for one in asked if one.resource == "pods"} == {
+    wanted_rights = rights_in(Scope(namespaces=("ml", "web"), read_pods=PodReadScope.NAMESPACES))
+    assert not [one for one in wanted_rights if one.resource.startswith("pods") and not one.namespace]
+    assert {(one.verb, one.namespace) for one in wanted_rights if one.resource == "pods"} == {
         (verb, name) for verb in ("get", "list", "watch", "patch", "delete") for name in ("ml", "web")
     }
 
@@ -159,7 +159,7 @@ def test_a_right_that_is_missing_is_named_with_what_it_is_for() -> None:
     assert "me may not create pods/binding: no Pod is bound" in one.seen
 
 
-def test_rights_that_cannot_be_asked_about_are_not_judged() -> None:
+def test_rights_that_cannot_be_reviewed_are_not_judged() -> None:
     assert verdicts(rights(None, "me", "403")) == [SKIPPED]
 
 

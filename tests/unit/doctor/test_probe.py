@@ -85,7 +85,7 @@ async def test_a_probe_whose_answer_is_lost_is_cancelled_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("after", [0.0, 0.001, 0.01, 0.1, 3.0])
-async def test_who_asked_may_be_stopped_at_any_moment(after: float) -> None:
+async def test_a_caller_may_be_stopped_at_any_moment(after: float) -> None:
     async with a_slurm() as (slurm, tools):
         probing = asyncio.create_task(submit_probe(CONFIG, tools, "http://slurm:6820", "", 60.0))
         await asyncio.sleep(after)

@@ -41,7 +41,7 @@ def examined(given: RunningExtender, reported: Collection[str] = ()) -> list[Fin
         (RunningExtender(error="refused"), [SKIPPED]),
     ],
 )
-def test_a_running_process_is_asked_how_it_is(given: RunningExtender, said: list[Verdict]) -> None:
+def test_the_state_of_a_running_process_is_queried(given: RunningExtender, said: list[Verdict]) -> None:
     assert [one.verdict for one in examined(given)] == said
 
 

@@ -14,7 +14,7 @@ from extender.config.load import parse
 from extender.doctor.checks.slurm import clock, partition_access, partitions, slurmrestd, token, with_modes
 from extender.doctor.facts import Address, Token
 from extender.doctor.finding import Finding, Verdict
-from extender.doctor.gather.slurm import ask_slurm
+from extender.doctor.gather.slurm import gather_slurm
 from extender.doctor.slurm_conf import KnownSlurmConf, read_text
 from extender.doctor.tools import ONCE, Tools
 from extender.domain.cluster import SlurmPartition, SlurmSnapshot
@@ -65,7 +65,7 @@ async def test_a_slurmrestd_that_refuses_the_token_says_so_of_the_token() -> Non
         return SlurmClient([address], source, sender=FunctionSender(refuse), retry=ONCE)
 
     config = parse("apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: t}\n", "f")
-    found = await ask_slurm(config, Tools(StaticToken("t"), client, LoopClock()))
+    found = await gather_slurm(config, Tools(StaticToken("t"), client, LoopClock()))
     [there] = slurmrestd(found.addresses, 45)
     assert (there.verdict, there.advice) == (ERROR, "slurmrestd answers; see the lines about the token")
     [refused] = token(found.token, "root", NOW, "")
@@ -78,7 +78,7 @@ async def test_certificates_of_slurmrestd_that_cannot_be_used_are_an_error_of_th
         return SlurmClient([address], token, tls=TlsOptions(ca_file=str(tmp_path / "none.crt")))
 
     config = parse(f"{HEAD}slurm: {{token: t, addresses: ['https://a:6820']}}\n", "test")
-    found = await ask_slurm(config, Tools(StaticToken("t"), client, LoopClock()))
+    found = await gather_slurm(config, Tools(StaticToken("t"), client, LoopClock()))
     (one,) = slurmrestd(found.addresses, found.newest_api)
     assert one.verdict is ERROR
     assert f"TLS files (CA {tmp_path}/none.crt, certificate None) cannot be used" in one.seen
@@ -90,7 +90,7 @@ async def test_a_key_file_of_slurm_that_is_no_key_for_tokens_is_an_error_of_the_
     file.write_text("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n")
     config = parse(f"{HEAD}slurm: {{jwtKeyFile: {file}, addresses: ['http://127.0.0.1:1']}}\n", "test")
     tools = Tools(token_source(config.slurm), lambda url, token: SlurmClient([url], token, retry=ONCE), LoopClock())
-    found = await ask_slurm(config, tools)
+    found = await gather_slurm(config, tools)
     (one,) = token(found.token, "slurm", NOW, "")
     assert one.verdict is ERROR
     assert f"slurm.jwtKeyFile: key file {file} cannot be used" in one.seen

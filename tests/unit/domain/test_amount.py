@@ -40,5 +40,5 @@ def test_what_a_node_lacks_is_counted_by_resource(wanted: Amount, size: Amount, 
     assert lacking(wanted, size, used) == short
 
 
-def test_no_more_is_asked_for_than_a_node_has() -> None:
+def test_no_more_is_requested_than_a_node_has() -> None:
     assert at_most(Amount(9, 300, {"gpu": 3, "shard": 1}), Amount(8, 200, {"gpu:a": 2})) == Amount(8, 200, {"gpu": 2})

@@ -313,7 +313,7 @@ def test_a_time_limit_that_slurm_could_not_have_is_a_fault_with_examples(text: s
     assert "1-12:00:00 (days-hours:minutes:seconds)" in sentence
 
 
-def test_a_node_for_one_job_can_be_asked_for_in_the_word_of_a_node() -> None:
+def test_a_node_for_one_job_can_be_requested_in_the_word_of_a_node() -> None:
     assert read({OWN + "exclusive": "node"}).chosen.get(table.EXCLUSIVE) is Exclusive.NONE
 
 

@@ -119,7 +119,7 @@ def test_a_cordoned_node_is_for_those_who_tolerate_that() -> None:
     assert names(tolerant, [cordoned]) == {"k1"}
 
 
-def test_room_counts_only_where_it_is_asked_for() -> None:
+def test_room_counts_only_where_it_is_requested() -> None:
     pod, full = a_pod("4"), a_pod("6", uid="other", name="other", node_name="k1")
     nodes = [a_node("k1"), a_node("k2"), a_node("k3", cpu="2")]
     assert names(pod, nodes) == {"k1", "k2", "k3"}

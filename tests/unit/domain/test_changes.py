@@ -94,7 +94,7 @@ def test_a_refused_change_is_said_once_and_the_job_stays() -> None:
     assert updates(wants(life, AGAIN))
 
 
-def test_a_change_of_unknown_outcome_is_asked_again() -> None:
+def test_a_change_of_unknown_outcome_is_sent_again() -> None:
     life = wants(waiting(), MOVED).notify(e.UpdateAnswered(JOB, MOVED, None))
     assert not updates(life)
     assert [one.request for one in updates(life.later(3))] == [MOVED]
@@ -172,7 +172,7 @@ def test_a_running_job_that_slurm_does_not_change_continues_and_that_is_reported
     assert not read(wants(life, SHORTER)).commands
 
 
-def test_a_change_of_a_running_job_of_unknown_outcome_is_asked_again_with_the_next_reading() -> None:
+def test_a_change_of_a_running_job_of_unknown_outcome_is_sent_again_with_the_next_reading() -> None:
     life = wants(running(), SHORTER).notify(e.UpdateAnswered(JOB, SHORTER, None))
     assert not updates(life)
     assert [one.request for one in updates(read(life))] == [SHORTER]
@@ -186,7 +186,7 @@ def test_a_change_that_comes_before_the_pod_runs_is_followed_then() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "has", "asks", "told"),
+    ("state", "has", "limit", "told"),
     [
         ("RUNNING", 5, 6, "timelimit=6"),
         ("RUNNING", 5, 5, ""),
@@ -196,9 +196,9 @@ def test_a_change_that_comes_before_the_pod_runs_is_followed_then() -> None:
     ],
 )
 def test_more_time_is_an_operators_to_give_to_a_job_that_runs(
-    state: str, has: int | None, asks: int, told: str
+    state: str, has: int | None, limit: int, told: str
 ) -> None:
-    said = raises_limit(JobView(JOB, "x", state, time_limit_minutes=has), replace(REQUEST, time_limit_minutes=asks))
+    said = raises_limit(JobView(JOB, "x", state, time_limit_minutes=has), replace(REQUEST, time_limit_minutes=limit))
     assert told in said
     assert bool(said) is bool(told)
 

@@ -86,7 +86,7 @@ def test_a_released_lease_is_free_at_once_for_every_replica() -> None:
     assert seen.free_at("b") == seen.free_at("a_1") == 52.0
 
 
-def test_a_holder_that_is_known_to_be_dead_is_followed_when_its_last_writes_are_over() -> None:
+def test_a_holder_that_is_known_to_be_dead_is_followed_when_its_last_writes_have_ended() -> None:
     seen = Sighting().seeing(HELD, 50.0)
     assert seen.free_at("b", dead_since=52.0, margin=4.0) == 56.0
     assert seen.seeing(replace(HELD, renewed="late"), 55.0).free_at("b", dead_since=52.0, margin=4.0) == 56.0
@@ -119,7 +119,7 @@ def test_a_holder_that_takes_its_own_lease_stays_in_its_epoch() -> None:
     assert (again.transitions, again.acquired) == (4, HELD.acquired)
 
 
-def test_a_lease_with_the_largest_epoch_that_there_is_is_taken_over_all_the_same() -> None:
+def test_a_lease_with_the_largest_epoch_that_there_is_is_acquired_all_the_same() -> None:
     edited = replace(HELD, transitions=MOST_EPOCH)
     assert taken(edited, "b", TIMING, "t").transitions == MOST_EPOCH
     assert taken(replace(HELD, transitions=3), "b", TIMING, "t", known=10**30).transitions == MOST_EPOCH

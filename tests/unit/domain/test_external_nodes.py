@@ -54,7 +54,7 @@ def test_a_node_has_what_is_left_of_it_beside_the_pods_of_the_system_in_whole_cp
     assert (found.cpus, found.memory_mb) == (7, 32768 - 1024)
 
 
-def test_pods_of_the_system_that_are_over_or_have_a_placeholder_take_nothing_away() -> None:
+def test_pods_of_the_system_that_have_ended_or_have_a_placeholder_take_nothing_away() -> None:
     pods = [of_the_system(phase="Succeeded"), replace(of_the_system(), scheduler_name="slurm")]
     assert (wanted(node(), pods, RULES).cpus, wanted(node(), pods, RULES).memory_mb) == (8, 32768)
 
@@ -89,7 +89,7 @@ def test_its_name_is_its_own_unless_the_node_says_another(fields: dict[str, Any]
     assert slurm_name(node(**fields)) == name
 
 
-def test_gpus_have_the_name_and_type_that_jobs_ask_for() -> None:
+def test_gpus_have_the_name_and_type_that_jobs_request() -> None:
     policy = TranslationPolicy(gpu_type_labels=("model",), gpu_types={"H100-80": "h100", "A100": "a100"})
     rules = replace(RULES, translation=policy)
     more = {"nvidia.com/gpu": "8", "nvidia.com/mig-1g.10gb": "7", "example.com/strange": "3", "hugepages-2Mi": "1Gi"}

@@ -73,7 +73,7 @@ def test_finished_pods_and_the_pod_itself_hold_nothing() -> None:
     assert fit(pod, a_node(cpu="8", memory="32Gi", pods="1"), [pod, *done]) == Fits()
 
 
-def test_the_number_of_pods_is_limited_even_for_those_that_ask_for_nothing() -> None:
+def test_the_number_of_pods_is_limited_even_for_those_that_request_nothing() -> None:
     best_effort = a_pod("", "")
     assert fit(best_effort, a_node(pods="2"), [other()]) == Fits()
     assert isinstance(fit(best_effort, a_node(pods="1"), [other()]), Misfits)
@@ -85,7 +85,7 @@ def test_a_node_that_does_not_say_how_many_pods_it_takes_takes_none() -> None:
     assert isinstance(fit(a_pod(), replace(a_node(), allocatable={"cpu": "8", "memory": "32Gi"}), []), Misfits)
 
 
-def test_a_pod_that_asks_for_nothing_fits_on_an_overcommitted_node() -> None:
+def test_a_pod_that_requests_nothing_fits_on_an_overcommitted_node() -> None:
     assert fit(a_pod("", ""), a_node(cpu="1"), [other("4")]) == Fits()
 
 
@@ -138,15 +138,15 @@ _cpu = st.integers(0, 9)
 
 
 @given(_cpu, _cpu, st.lists(st.tuples(_cpu, st.booleans())))
-def test_the_verdict_is_the_arithmetic_of_the_node(asked: int, room: int, present: list[tuple[int, bool]]) -> None:
+def test_the_verdict_is_the_arithmetic_of_the_node(requested: int, room: int, present: list[tuple[int, bool]]) -> None:
     pods = [
         other(str(cpu), "0", name=str(n), deleted_at=ENDING if ending else None)
         for n, (cpu, ending) in enumerate(present)
     ]
     staying = sum(cpu for cpu, ending in present if not ending)
     everything = sum(cpu for cpu, _ in present)
-    verdict = fit(a_pod(str(asked), "0"), a_node(cpu=str(room)), pods)
-    if asked == 0 or asked + everything <= room:
+    verdict = fit(a_pod(str(requested), "0"), a_node(cpu=str(room)), pods)
+    if requested == 0 or requested + everything <= room:
         assert verdict == Fits()
     else:
-        assert isinstance(verdict, Busy if asked + staying <= room else Misfits)
+        assert isinstance(verdict, Busy if requested + staying <= room else Misfits)

@@ -58,7 +58,7 @@ def test_a_pod_of_another_scheduler_holds_what_it_requests() -> None:
         replace(FOREIGN, phase="Succeeded"),
         a_pod(cpu="", memory="", node_name="k1"),
     ],
-    ids=["ours", "on no node", "over", "asks for nothing"],
+    ids=["ours", "on no node", "finished", "requests nothing"],
 )
 def test_nothing_is_held_for_others(pod: PodView) -> None:
     assert held(pod) is None

@@ -118,41 +118,45 @@ def test_the_leader_alone_completes_a_gang_whose_workers_come_later() -> None:
     assert "0 of 4" in missing(member(0, by_leader=True, phase="Failed"))
 
 
-def asked(number: int, **fields: Any) -> MemberRequest:
+def member_request(number: int, **fields: Any) -> MemberRequest:
     pod = f"team/ring-{number}"
     return MemberRequest(pod, replace(REQUEST, **({"title": pod} | fields)))
 
 
 def test_a_gang_with_a_member_that_needs_a_whole_node_gets_whole_nodes() -> None:
-    said = agreed("team/ring", [asked(0), asked(1, cpus=1, memory_mb=0, whole_node=True)], 2)
+    said = agreed("team/ring", [member_request(0), member_request(1, cpus=1, memory_mb=0, whole_node=True)], 2)
     assert isinstance(said, Agreed)
     assert (said.request.cpus, said.request.memory_mb, said.request.whole_node) == (4, 0, True)
 
 
-def test_a_gang_asks_for_as_many_nodes_as_it_has_members() -> None:
-    said = agreed("team/ring", [asked(0), asked(1)], 2)
+def test_a_gang_requests_as_many_nodes_as_it_has_members() -> None:
+    said = agreed("team/ring", [member_request(0), member_request(1)], 2)
     assert isinstance(said, Agreed)
     assert said.request == replace(REQUEST, title="team/ring", members=2)
     assert said.notice == ""
 
 
 def test_a_job_name_of_the_members_is_kept_and_must_be_the_same() -> None:
-    said = agreed("team/ring", [asked(0, title="mine"), asked(1, title="mine")], 2)
+    said = agreed("team/ring", [member_request(0, title="mine"), member_request(1, title="mine")], 2)
     assert isinstance(said, Agreed)
     assert said.request.title == "mine"
     for other in ("else", "team/ring-1"):
-        assert isinstance(agreed("team/ring", [asked(0, title="mine"), asked(1, title=other)], 2), Disagreed)
-    assert isinstance(agreed("team/ring", [asked(0), asked(1, title="mine")], 2), Disagreed)
+        assert isinstance(
+            agreed("team/ring", [member_request(0, title="mine"), member_request(1, title=other)], 2), Disagreed
+        )
+    assert isinstance(agreed("team/ring", [member_request(0), member_request(1, title="mine")], 2), Disagreed)
 
 
-def test_members_that_do_not_exist_yet_ask_as_the_others_do() -> None:
-    said = agreed("team/ring", [asked(0)], 4)
+def test_members_that_do_not_exist_yet_request_as_the_others_do() -> None:
+    said = agreed("team/ring", [member_request(0)], 4)
     assert isinstance(said, Agreed)
     assert said.request.members == 4
 
 
 def test_edge_case_4_every_setting_in_which_members_differ_is_named() -> None:
-    said = agreed("team/ring", [asked(0, account="physics"), asked(1, account="biology", qos="high")], 2)
+    said = agreed(
+        "team/ring", [member_request(0, account="physics"), member_request(1, account="biology", qos="high")], 2
+    )
     assert isinstance(said, Disagreed)
     account, qos = said.faults
     assert account.startswith('account: team/ring-0 has "physics" and team/ring-1 has "biology"')
@@ -160,7 +164,11 @@ def test_edge_case_4_every_setting_in_which_members_differ_is_named() -> None:
 
 
 def test_the_largest_member_sets_the_size_and_a_notice_says_so() -> None:
-    said = agreed("team/ring", [asked(0, cpus=2), asked(1, gres={"gpu": 2, "nvme": 1}), asked(2, memory_mb=2048)], 3)
+    said = agreed(
+        "team/ring",
+        [member_request(0, cpus=2), member_request(1, gres={"gpu": 2, "nvme": 1}), member_request(2, memory_mb=2048)],
+        3,
+    )
     assert isinstance(said, Agreed)
     request = said.request
     assert (request.cpus, request.memory_mb, request.gres) == (4, 2048, {"gpu": 2, "nvme": 1})

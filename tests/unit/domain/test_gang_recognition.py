@@ -136,12 +136,12 @@ def test_a_pod_that_repeats_the_name_of_a_pod_group_joins_neither_another_owner_
 
 
 @pytest.mark.parametrize("least", [0, 1])
-def test_a_pod_group_that_asks_for_no_second_member_makes_no_gang(least: int) -> None:
+def test_a_pod_group_that_requests_no_second_member_makes_no_gang(least: int) -> None:
     basic = GangContext(group=lambda _ref: GroupView("uid", least), groups_read=POD_GROUPS)
     assert recognise(a_pod(scheduling_group="four"), basic) is None
 
 
-def test_a_leader_worker_set_whose_pod_group_asks_for_the_leader_alone_is_a_gang_of_its_size() -> None:
+def test_a_leader_worker_set_whose_pod_group_requests_the_leader_alone_is_a_gang_of_its_size() -> None:
     """With LeaderReady its controller writes minMember 1 (KEP-407)."""
     pod = a_pod(
         labels=LWS | {labels.LWS_WORKER_INDEX: "0"},
@@ -153,14 +153,14 @@ def test_a_leader_worker_set_whose_pod_group_asks_for_the_leader_alone_is_a_gang
 
 
 def test_a_group_is_found_by_source_and_namespace() -> None:
-    asked: list[GroupRef] = []
+    queried: list[GroupRef] = []
 
     def group(ref: GroupRef) -> GroupView | None:
-        asked.append(ref)
+        queried.append(ref)
         return None
 
     recognise(a_pod(labels={labels.COSCHEDULING_GROUP: "four"}), GangContext(group=group, groups_read=POD_GROUPS))
-    assert asked == [GroupRef(GangSource.COSCHEDULING, "team", "four")]
+    assert queried == [GroupRef(GangSource.COSCHEDULING, "team", "four")]
 
 
 def test_a_kueue_group_has_its_size_and_index_from_the_pod() -> None:
@@ -238,10 +238,10 @@ def test_the_site_says_which_jobs_are_gangs_without_saying_so(jobs: JobGangs, in
     assert (recognise(job_pod(), context) is not None) is is_gang
 
 
-def test_a_job_or_its_pods_may_ask_for_a_gang_or_refuse_to_be_one() -> None:
-    asks = {GANG: "true"}
+def test_a_job_or_its_pods_may_request_a_gang_or_refuse_to_be_one() -> None:
+    wishes = {GANG: "true"}
     assert found(job_pod(), of_job(gang="true")).expected == 4
-    assert found(job_pod(2, annotations=asks), of_job()).order.index == (2,)
+    assert found(job_pod(2, annotations=wishes), of_job()).order.index == (2,)
     assert recognise(job_pod(annotations={GANG: "false"}), replace(of_job(), jobs=JobGangs.ALL)) is None
     assert "must be true or false" in refused(job_pod(), of_job(gang="perhaps"))
 

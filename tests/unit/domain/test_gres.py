@@ -4,7 +4,7 @@ import pytest
 
 from extender.domain.policy.site import GresRule, TranslationPolicy
 from extender.domain.quantity import ONE
-from extender.domain.translation.gres import asked_gres, gpu_type, to_gres, with_type
+from extender.domain.translation.gres import gpu_type, requested_gres, to_gres, with_type
 from extender.domain.views import NodeTerm, PodView, Requirement
 from extender.domain.wellknown import Reason
 from tests.builders.pod_views import a_pod, term
@@ -52,7 +52,7 @@ def test_a_resource_that_the_map_does_not_name_is_no_gres_and_is_named() -> None
     assert unknown.startswith("rdma/hca: no line")
 
 
-def test_none_of_a_resource_asks_for_nothing() -> None:
+def test_none_of_a_resource_requests_nothing() -> None:
     reading = to_gres({"rdma/hca": 0, "nvidia.com/gpu": 0}, TranslationPolicy())
     assert (reading.gres, reading.faults, reading.unknown) == ({}, (), ())
 
@@ -112,7 +112,7 @@ def test_a_rule_that_cannot_work_is_refused_when_it_is_made(resource: str, gres:
         (a_pod(required_terms=(NodeTerm((Requirement("gpu.nvidia.com/class", "NotIn", ("NVIDIA_L4",)),)),)), ""),
     ],
 )
-def test_exactly_one_allowed_type_is_asked_for_and_several_leave_it_to_the_candidates(
+def test_exactly_one_allowed_type_is_requested_and_several_leave_it_to_the_candidates(
     pod: PodView, expected: str
 ) -> None:
     assert gpu_type(pod, TYPES).name == expected
@@ -154,7 +154,7 @@ SITE = TranslationPolicy(
 
 
 @pytest.mark.parametrize(
-    ("asked", "gres", "licenses"),
+    ("requested", "gres", "licenses"),
     [
         ({"nvidia.com/gpu": 2}, {"gpu": 2}, {}),
         # A tenth of a GPU each: MPS counts hundredths.
@@ -169,9 +169,9 @@ SITE = TranslationPolicy(
     ],
 )
 def test_a_site_s_map_knows_any_vendor_s_devices_their_parts_and_licences(
-    asked: dict[str, int], gres: dict[str, int], licenses: dict[str, int]
+    requested: dict[str, int], gres: dict[str, int], licenses: dict[str, int]
 ) -> None:
-    reading = to_gres({name: count * ONE for name, count in asked.items()}, SITE)
+    reading = to_gres({name: count * ONE for name, count in requested.items()}, SITE)
     assert (reading.gres, reading.licenses, reading.faults) == (gres, licenses, ())
 
 
@@ -182,8 +182,8 @@ def test_what_slurm_does_not_know_is_announced() -> None:
 
 
 def test_controllers_and_monitors_of_an_intel_gpu_are_not_counted_as_more_of_them() -> None:
-    asked = {"gpu.intel.com/i915": ONE, "gpu.intel.com/millicores": 500 * ONE, "gpu.intel.com/i915_monitoring": ONE}
-    reading = to_gres(asked, TranslationPolicy())
+    requested = {"gpu.intel.com/i915": ONE, "gpu.intel.com/millicores": 500 * ONE, "gpu.intel.com/i915_monitoring": ONE}
+    reading = to_gres(requested, TranslationPolicy())
     assert (reading.gres, reading.faults) == ({"gpu": 1}, ())
 
 
@@ -226,4 +226,4 @@ def test_how_many_of_it_one_resource_is_must_be_some() -> None:
     ],
 )
 def test_gres_of_the_authors_own_are_read_with_their_types(tres: str, counts: dict[str, int]) -> None:
-    assert asked_gres(tres) == counts
+    assert requested_gres(tres) == counts

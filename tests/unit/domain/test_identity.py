@@ -165,7 +165,7 @@ def test_digests_that_cannot_be_read_are_not_known(odd: object) -> None:
     assert decode_mark(text) == MARK
 
 
-def test_the_token_of_a_job_is_the_same_whatever_it_has_been_asked_for_since() -> None:
+def test_the_token_of_a_job_is_the_same_whatever_has_been_requested_for_it_since() -> None:
     assert hook_token(b"key", replace(MARK, request_digests=(("qos", "x"),))) == hook_token(b"key", MARK)
 
 

@@ -44,12 +44,12 @@ def running(restart: GangRestart | None = GangRestart.KEEP_ALLOCATION) -> Life:
     return life.notify(*(e.PodBound(ref.uid, f"n{n + 1}", JOB, SLOTS[n]) for n, ref in enumerate(OLD)))
 
 
-def over(how: e.PodEnd = e.PodEnd.REMOVED) -> list[e.PodGone]:
+def gone(how: e.PodEnd = e.PodEnd.REMOVED) -> list[e.PodGone]:
     return [e.PodGone(ref.uid, how) for ref in OLD]
 
 
 def test_the_job_runs_on_without_members_and_the_next_incarnation_gets_its_nodes() -> None:
-    life = running().notify(*over())
+    life = running().notify(*gone())
     assert (life.state, life.commands) == (State.BOUND, [])
     life.notify(e.PodWanted(NEW, KEEPS, (0, 1)))
     assert life.commands == [c.ReadJob(JOB)]
@@ -61,8 +61,8 @@ def test_the_job_runs_on_without_members_and_the_next_incarnation_gets_its_nodes
     assert life.p.payload.kept_until == 0.0
 
 
-def test_without_another_incarnation_the_job_is_released_when_the_time_is_over() -> None:
-    life = running().notify(*over())
+def test_without_another_incarnation_the_job_is_released_when_the_time_has_passed() -> None:
+    life = running().notify(*gone())
     life.later(TIMING.replace - 1)
     kept = life.state
     life.later(2)
@@ -73,14 +73,14 @@ def test_without_another_incarnation_the_job_is_released_when_the_time_is_over()
 def test_a_kept_job_ends_in_time_also_where_a_probe_is_due_before() -> None:
     life = running()
     life.p = replace(life.p, reprobe_at=life.now + TIMING.replace / 2)
-    assert life.notify(*over()).later(TIMING.replace - 1).asked(c.ProbeJob)
+    assert life.notify(*gone()).later(TIMING.replace - 1).commands_of(c.ProbeJob)
     kept = life.state
     life.later(2)
     assert (kept, life.state) == (State.BOUND, State.RELEASING)
 
 
 def test_a_kept_job_without_a_timer_breaks_an_invariant() -> None:
-    life = running().notify(*over())
+    life = running().notify(*gone())
     for late in (None, life.now + TIMING.replace + 1):
         with pytest.raises(AssertionError, match="kept without a timer"):
             validate(replace(life.p, wake_at=late))
@@ -97,17 +97,17 @@ def test_a_kept_job_without_a_timer_breaks_an_invariant() -> None:
 def test_a_gang_that_does_not_say_so_and_one_that_succeeded_end_their_job_at_once(
     restart: GangRestart | None, how: e.PodEnd
 ) -> None:
-    assert running(restart).notify(*over(how)).state is State.RELEASING
+    assert running(restart).notify(*gone(how)).state is State.RELEASING
 
 
 def test_a_job_that_slurm_ends_meanwhile_is_not_waited_for() -> None:
-    life = running().notify(*over(), e.JobEnded(JOB, e.EndKind.CANCELLED, "scancel"))
+    life = running().notify(*gone(), e.JobEnded(JOB, e.EndKind.CANCELLED, "scancel"))
     assert life.state is not State.BOUND
     assert life.p.job_id is None
 
 
 def test_pods_of_the_next_incarnation_that_leave_before_they_are_bound_leave_the_job_to_others() -> None:
-    life = running().notify(*over(), e.PodWanted(NEW, KEEPS, (0, 1)), granted(NEW), e.AllocationFits())
+    life = running().notify(*gone(), e.PodWanted(NEW, KEEPS, (0, 1)), granted(NEW), e.AllocationFits())
     life.notify(*(e.PodGone(ref.uid, e.PodEnd.REMOVED) for ref in NEW))
     assert life.state is State.BOUND
 
@@ -172,7 +172,7 @@ def test_after_a_start_too_a_member_that_waits_for_its_node_counts_as_a_successo
 
 def test_members_that_run_while_a_successor_waits_get_an_event_when_their_time_limit_is_near() -> None:
     life = with_a_successor(due_in=100.0)
-    assert not life.later(99).asked(c.ReadJob)
+    assert not life.later(99).commands_of(c.ReadJob)
     assert life.later(2).one(c.ReadJob).job_id == JOB
     life.notify(e.JobEnding(JOB, e.EndKind.TIME_LIMIT, 10.0))
     assert life.state is State.LOST
@@ -182,9 +182,9 @@ def test_a_time_limit_that_is_near_while_the_next_incarnation_waits_for_its_read
     None
 ):
     life = running()
-    life.notify(replace(granted(OLD), due_in=20.0)).notify(*over())
+    life.notify(replace(granted(OLD), due_in=20.0)).notify(*gone())
     life.later(19).notify(e.PodWanted(NEW, KEEPS, (0, 1)))
-    assert life.later(10).asked(c.ReadJob)  # `later` fails where a timer is due without end
+    assert life.later(10).commands_of(c.ReadJob)  # `later` fails where a timer is due without end
     assert life.p.wake_at is not None
     assert life.p.wake_at > life.now
 
@@ -214,7 +214,7 @@ def test_no_slot_of_a_job_that_is_kept_is_vacant() -> None:
 
 
 def test_a_kept_job_that_holds_less_than_the_next_incarnation_needs_is_released() -> None:
-    life = running().notify(*over(), e.PodWanted(NEW, KEEPS, (0, 1)))
+    life = running().notify(*gone(), e.PodWanted(NEW, KEEPS, (0, 1)))
     life.notify(replace(granted(NEW), lacking="Slurm job 7 holds 2 CPUs, the Pod needs 4; the job is released."))
     assert life.state is State.RELEASING
     assert life.reasons() == ["SlurmAllocationReleased"]
@@ -222,7 +222,7 @@ def test_a_kept_job_that_holds_less_than_the_next_incarnation_needs_is_released(
 
 def without_a_node() -> Life:
     """The next incarnation waits for a kept job, and one of its nodes has no Kubernetes Node."""
-    life = running().notify(*over(), e.PodWanted(NEW, KEEPS, (0, 1)))
+    life = running().notify(*gone(), e.PodWanted(NEW, KEEPS, (0, 1)))
     return life.notify(replace(granted(NEW), allocation={}, unmapped=("slurm-n2",)))
 
 
@@ -237,7 +237,7 @@ def test_a_kept_job_whose_node_left_kubernetes_is_released_after_a_time() -> Non
     assert "slurm-n2, for which Kubernetes has no Node" in life.one(c.Announce).text
 
 
-def test_a_kept_job_whose_node_returns_to_kubernetes_is_taken_over() -> None:
+def test_a_kept_job_whose_node_returns_to_kubernetes_is_adopted() -> None:
     life = without_a_node().later(TIMING.doubt + 1)
     assert life.notify(granted(NEW)).state is State.GRANTED
 

@@ -37,7 +37,7 @@ def test_an_accepted_cancel_is_no_end_yet() -> None:
 
 
 @pytest.mark.parametrize("seen", [e.CancelAnswered(JOB, job_ended=True), e.JobEnded(JOB, e.EndKind.CANCELLED)])
-def test_the_end_of_the_job_of_a_pod_that_is_over_ends_the_workload(seen: e.Event) -> None:
+def test_the_end_of_the_job_of_a_pod_that_has_ended_ends_the_workload(seen: e.Event) -> None:
     assert releasing().notify(seen).state is State.GONE
 
 
@@ -57,7 +57,7 @@ def test_a_job_that_is_only_requeued_by_its_cancel_is_cancelled_further() -> Non
     assert life.timer().one(c.CancelJob).job_id == JOB
 
 
-def test_a_wish_during_the_release_is_followed_when_the_job_is_over() -> None:
+def test_a_wish_during_the_release_is_followed_when_the_job_has_ended() -> None:
     life = waiting().notify(wanted(request=OTHER_REQUEST), e.CandidatesChanged(frozenset({"n2"})))
     assert life.state is State.RELEASING
     life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED))
@@ -69,7 +69,7 @@ def test_a_pod_that_leaves_during_a_release_is_not_submitted_again() -> None:
     assert life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.GONE
 
 
-def test_what_is_over_stays_over_until_it_is_forgotten() -> None:
+def test_what_has_ended_stays_ended_until_it_is_forgotten() -> None:
     life = gone()
     assert life.p.wake_at == life.now + TIMING.forget
     life.notify(wanted(), e.CandidatesChanged(NODES), e.PodBound(POD.uid, "n1", JOB), e.PodEnding(POD.uid))
@@ -77,7 +77,7 @@ def test_what_is_over_stays_over_until_it_is_forgotten() -> None:
     assert life.commands == []
 
 
-def test_a_workload_that_is_over_is_forgotten_after_its_second_search() -> None:
+def test_a_workload_that_has_ended_is_forgotten_after_its_second_search() -> None:
     life = unsure().notify(e.PodGone(POD.uid, e.PodEnd.REMOVED)).later(TIMING.settle)
     life.notify(e.ProbeAnswered(()), e.ProbeAnswered(()))
     assert life.state is State.GONE
@@ -108,15 +108,15 @@ STATES: dict[State, Callable[[], Life]] = {
 def test_a_second_job_is_cancelled_in_every_state_until_its_end_is_seen(state: State, seen: e.Event) -> None:
     life = STATES[state]().notify(seen)
     assert life.state is state
-    assert [cancel.job_id for cancel in life.asked(c.CancelJob)] == [99]
-    again = [cancel for cancel in life.later(2 * TIMING.cancel_retry).asked(c.CancelJob) if cancel.job_id == 99]
+    assert [cancel.job_id for cancel in life.commands_of(c.CancelJob)] == [99]
+    again = [cancel for cancel in life.later(2 * TIMING.cancel_retry).commands_of(c.CancelJob) if cancel.job_id == 99]
     assert state is State.GONE or again
     life.notify(e.CancelAnswered(99, job_ended=False))
     assert life.p.duplicate_jobs == {99}
     assert life.notify(e.JobEnded(99, e.EndKind.CANCELLED)).p.duplicate_jobs == frozenset()
 
 
-def test_a_second_job_of_a_workload_that_is_over_is_cancelled_before_the_workload_is_forgotten() -> None:
+def test_a_second_job_of_a_workload_that_has_ended_is_cancelled_before_the_workload_is_forgotten() -> None:
     life = gone().notify(grant("n1", job_id=99))
     assert life.timer().one(c.CancelJob).job_id == 99
     life.notify(e.CancelAnswered(99, job_ended=True))
@@ -124,7 +124,7 @@ def test_a_second_job_of_a_workload_that_is_over_is_cancelled_before_the_workloa
 
 
 @pytest.mark.parametrize("life", [submitting, unsure])
-def test_an_unknown_job_is_left_alone_while_it_may_be_the_one_asked_for(life: Callable[[], Life]) -> None:
+def test_an_unknown_job_is_left_alone_while_it_may_be_the_one_requested(life: Callable[[], Life]) -> None:
     found = life().notify(grant("n1", job_id=99))
     assert found.commands == []
     assert found.p.duplicate_jobs == frozenset()
@@ -146,7 +146,7 @@ def test_a_probe_during_a_submission_spares_the_attempt_under_way_alone() -> Non
 def test_an_id_that_slurm_gives_out_again_is_no_duplicate_any_more() -> None:
     life = submitting().notify(e.SubmitAccepted(0, JOB), e.SubmitAccepted(1, JOB))
     assert life.p.job_id == JOB
-    assert not [cancel for cancel in life.later(60).asked(c.CancelJob) if cancel.job_id == JOB]
+    assert not [cancel for cancel in life.later(60).commands_of(c.CancelJob) if cancel.job_id == JOB]
 
 
 def test_a_cancelled_job_that_comes_to_life_again_is_cancelled_again() -> None:

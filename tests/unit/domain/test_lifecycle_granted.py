@@ -64,7 +64,7 @@ def test_a_node_with_something_that_leaves_is_checked_again_and_its_users_get_on
     assert life.later(TIMING.busy).checks == 1
     assert life.commands == []
     assert life.notify(e.AllocationBusy("Pod team/old is ending there.")).commands == []
-    assert life.notify(e.AllocationFits()).asked(c.WakePod)
+    assert life.notify(e.AllocationFits()).commands_of(c.WakePod)
 
 
 def test_a_pod_that_could_not_be_woken_is_woken_after_another_check() -> None:
@@ -72,7 +72,7 @@ def test_a_pod_that_could_not_be_woken_is_woken_after_another_check() -> None:
     assert life.verdict() == Wait(WAITING_TEXT)
     assert life.later(TIMING.busy).checks == 1
     assert life.commands == []
-    assert life.notify(e.AllocationFits()).asked(c.WakePod)
+    assert life.notify(e.AllocationFits()).commands_of(c.WakePod)
     assert life.p.cleared
 
 
@@ -149,7 +149,7 @@ def test_a_node_that_kubernetes_does_not_have_counts_from_the_last_grant_on() ->
 def test_a_job_that_was_made_smaller_than_its_pod_is_released() -> None:
     life = waiting().notify(e.JobGranted(JOB, {POD.uid: "n1"}, ("slurm-n1",), lacking="Slurm job 7 holds 1 CPUs."))
     assert life.state is State.RELEASING
-    assert life.asked(c.Announce)[0].text == "Slurm job 7 holds 1 CPUs."
+    assert life.commands_of(c.Announce)[0].text == "Slurm job 7 holds 1 CPUs."
 
 
 def test_a_node_that_loses_its_kubernetes_name_for_a_moment_is_not_released() -> None:
@@ -194,7 +194,7 @@ def test_a_pod_that_was_bound_to_another_node_keeps_running_and_its_job_ends() -
     assert life.state is State.RELEASING
     assert life.reasons() == ["BoundWithoutSlurm"]
     assert life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.REFUSED
-    assert not life.later(3600).asked(c.EndPod)
+    assert not life.later(3600).commands_of(c.EndPod)
 
 
 def test_a_pod_that_the_extender_bound_to_a_node_the_job_has_lost_is_ended() -> None:
@@ -209,14 +209,14 @@ def test_of_two_pods_one_bound_to_another_node_has_the_other_ended_before_the_jo
     life = waiting(POD, SECOND).notify(grant("n1", "n2"), e.AllocationFits())
     life.notify(e.BindStarted(POD.uid, "n1"), e.PodBound(POD.uid, "n1", JOB), e.PodBound(SECOND.uid, "n9", None))
     assert life.state is State.LOST
-    assert [end.member for end in life.asked(c.EndPod)] == [POD]
-    assert not life.asked(c.CancelJob)
+    assert [end.member for end in life.commands_of(c.EndPod)] == [POD]
+    assert not life.commands_of(c.CancelJob)
     assert life.notify(e.PodGone(POD.uid, e.PodEnd.REMOVED)).one(c.CancelJob).job_id == JOB
 
 
 def test_two_pods_are_bound_one_by_one() -> None:
     life = waiting(POD, SECOND).notify(grant("n1", "n2"), e.AllocationFits())
-    assert [(wake.member, wake.node) for wake in life.asked(c.WakePod)] == [(POD, "n1"), (SECOND, "n2")]
+    assert [(wake.member, wake.node) for wake in life.commands_of(c.WakePod)] == [(POD, "n1"), (SECOND, "n2")]
     life.notify(e.BindStarted(POD.uid, "n1"), e.PodBound(POD.uid, "n1", JOB))
     assert life.state is State.GRANTED
     assert life.verdict(uid=SECOND.uid) == Place("n2")
@@ -236,10 +236,10 @@ def test_a_job_that_moves_under_one_of_two_pods_ends_it() -> None:
     life.notify(e.BindStarted(POD.uid, "n1"), e.PodBound(POD.uid, "n1", JOB))
     life.notify(e.JobGranted(JOB, {}, ("x1", "x2"), unmapped=("x1", "x2")))
     assert life.state is State.LOST
-    assert [end.member for end in life.asked(c.EndPod)] == [POD]
+    assert [end.member for end in life.commands_of(c.EndPod)] == [POD]
 
 
-def test_a_binding_is_not_begun_for_a_pod_that_is_over() -> None:
+def test_a_binding_is_not_begun_for_a_pod_that_has_ended() -> None:
     life = waiting(POD, SECOND).notify(grant("n1", "n2"), e.AllocationFits(), e.PodGone(POD.uid, e.PodEnd.FAILED))
     life.notify(e.BindStarted(POD.uid, "n1"), e.PodEnding(SECOND.uid))
     assert life.one(c.CancelJob).job_id == JOB
@@ -331,7 +331,7 @@ def _outrun(life: Life) -> None:
 def test_the_job_ends_while_the_binding_is_under_way_and_the_binding_succeeds() -> None:
     life = binding().notify(e.JobEnded(JOB, e.EndKind.PREEMPTED, "It was preempted."))
     assert life.state is State.LOST
-    assert not life.asked(c.EndPod)
+    assert not life.commands_of(c.EndPod)
     _outrun(life.notify(e.PodBound(POD.uid, "n1", JOB)))
 
 
@@ -360,7 +360,7 @@ def test_a_pod_bound_for_another_job_of_its_own_on_the_granted_node_ends_nothing
     life = cleared().notify(e.PodBound(POD.uid, "n1", 3))
     assert life.state is State.UNSURE
     assert life.timer().one(c.ProbeJob).job_id == 3
-    assert not life.asked(c.EndPod)
+    assert not life.commands_of(c.EndPod)
 
 
 def test_the_binding_arrives_when_the_job_is_being_released() -> None:
@@ -385,7 +385,7 @@ def test_the_job_ends_and_then_the_pod_while_the_binding_is_under_way() -> None:
 def test_a_binding_by_another_client_while_the_job_ended_is_left_alone() -> None:
     life = binding().notify(e.JobEnded(JOB, e.EndKind.PREEMPTED), e.PodBound(POD.uid, "n9", None))
     assert life.state is State.REFUSED
-    assert not life.asked(c.EndPod)
+    assert not life.commands_of(c.EndPod)
 
 
 def test_after_a_pod_has_run_the_next_wait_is_short_again() -> None:

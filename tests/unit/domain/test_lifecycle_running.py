@@ -29,7 +29,7 @@ def both_bound() -> Life:
     return life.notify(e.PodBound(POD.uid, "n1", JOB), e.PodBound(SECOND.uid, "n2", JOB))
 
 
-def test_a_bound_pod_asks_for_nothing_and_owes_nothing() -> None:
+def test_a_bound_pod_requests_nothing_and_owes_nothing() -> None:
     life = bound()
     assert life.state is State.BOUND
     assert life.later(86400).commands == []
@@ -106,23 +106,23 @@ def test_a_running_pod_is_not_ended_because_its_node_is_called_otherwise_now() -
     assert life.state is State.BOUND
 
 
-def test_one_of_two_pods_that_is_over_does_not_move_the_other() -> None:
+def test_one_of_two_pods_that_has_ended_does_not_move_the_other() -> None:
     life = both_bound().notify(e.PodGone(POD.uid, e.PodEnd.SUCCEEDED))
     life.notify(e.JobGranted(JOB, {SECOND.uid: "n2"}, ("slurm-n1", "slurm-n2")))
     assert life.state is State.BOUND
     assert life.commands == []
 
 
-def test_the_end_is_asked_for_again_until_the_pod_is_gone_and_less_often_once_it_is_ending() -> None:
+def test_the_end_is_requested_again_until_the_pod_is_gone_and_less_often_once_it_is_ending() -> None:
     life = lost().notify(e.EvictAnswered(POD.uid, accepted=False, text="time-out"))
     assert life.later(TIMING.end_retry).one(c.EndPod).member == POD
     life.notify(e.PodEnding(POD.uid))
-    assert len(life.later(100).asked(c.EndPod)) == 4
-    assert len(life.later(10 * TIMING.end_retry_most).asked(c.EndPod)) == 10
+    assert len(life.later(100).commands_of(c.EndPod)) == 4
+    assert len(life.later(10 * TIMING.end_retry_most).commands_of(c.EndPod)) == 10
     assert life.state is State.LOST
 
 
-def test_a_pod_that_is_ending_already_is_asked_to_end_for_its_lost_job() -> None:
+def test_a_pod_that_is_ending_already_is_requested_to_end_for_its_lost_job() -> None:
     life = bound().notify(e.PodEnding(POD.uid), e.JobEnded(JOB, e.EndKind.PREEMPTED))
     assert life.one(c.EndPod).member == POD
 
@@ -130,19 +130,19 @@ def test_a_pod_that_is_ending_already_is_asked_to_end_for_its_lost_job() -> None
 def test_a_cancel_by_a_user_respects_disruption_budgets_for_a_while() -> None:
     life = lost(e.EndKind.CANCELLED)
     assert life.one(c.EndPod).voluntary is True
-    ends = life.later(TIMING.eviction_deadline).asked(c.EndPod)
+    ends = life.later(TIMING.eviction_deadline).commands_of(c.EndPod)
     assert [end.voluntary for end in ends] == [True] * 5 + [False]
 
 
-def test_a_lost_pod_that_is_over_takes_the_workload_with_it() -> None:
+def test_a_lost_pod_that_has_ended_takes_the_workload_with_it() -> None:
     life = lost().notify(e.PodGone(POD.uid, e.PodEnd.REMOVED))
     assert life.state is State.GONE
-    assert not life.asked(c.CancelJob)
+    assert not life.commands_of(c.CancelJob)
 
 
 def test_a_job_that_still_lives_is_ended_after_its_pod_and_not_before() -> None:
     life = bound().notify(e.JobEnding(JOB, e.EndKind.PREEMPTED, 40.0))
-    assert not life.later(20).asked(c.CancelJob)
+    assert not life.later(20).commands_of(c.CancelJob)
     life.notify(e.PodGone(POD.uid, e.PodEnd.REMOVED))
     assert life.state is State.RELEASING
     assert life.one(c.CancelJob).job_id == JOB
@@ -155,8 +155,8 @@ def test_a_warned_job_that_ends_by_itself_needs_no_cancel() -> None:
 
 def test_two_lost_pods_are_both_ended_and_the_job_waits_for_both() -> None:
     life = both_bound().notify(e.JobEnded(JOB, e.EndKind.REQUEUED, alive=True))
-    assert [end.member for end in life.asked(c.EndPod)] == [POD, SECOND]
-    assert not life.notify(e.PodGone(POD.uid, e.PodEnd.REMOVED)).asked(c.CancelJob)
+    assert [end.member for end in life.commands_of(c.EndPod)] == [POD, SECOND]
+    assert not life.notify(e.PodGone(POD.uid, e.PodEnd.REMOVED)).commands_of(c.CancelJob)
     assert life.notify(e.PodGone(SECOND.uid, e.PodEnd.REMOVED)).one(c.CancelJob).job_id == JOB
 
 

@@ -28,7 +28,7 @@ RUNNING = e.JobFound(JOB, 3, running=True)
 PENDING = e.JobFound(JOB, 3, running=False, excluded=("slurm-n9",))
 
 
-def test_slurm_is_asked_at_once_and_nothing_is_submitted_before_it_answers() -> None:
+def test_slurm_is_queried_at_once_and_nothing_is_submitted_before_it_answers() -> None:
     life = started().notify(wanted(), e.CandidatesChanged(NODES))
     assert life.state is State.UNSURE
     assert life.timer().commands == [c.ProbeJob("team/train", None)]
@@ -68,7 +68,7 @@ def test_a_found_job_follows_the_first_list_of_nodes() -> None:
     assert life.one(c.FollowCandidates).excluded_sent == ("slurm-n9",)
 
 
-def test_a_found_job_is_taken_to_ask_what_the_pod_asks_and_replaced_when_that_changes() -> None:
+def test_a_found_job_is_taken_to_request_what_the_pod_requests_and_replaced_when_that_changes() -> None:
     life = started().notify(wanted(), e.ProbeAnswered((PENDING,)), wanted())
     assert life.state is State.WAITING
     assert life.notify(wanted(request=OTHER_REQUEST)).one(c.CancelJob).job_id == JOB
@@ -118,7 +118,7 @@ def test_a_bound_pod_is_kept_although_its_node_has_no_name_in_kubernetes_just_no
     assert life.p.node_of(POD.uid) == "n1"
 
 
-def test_a_bound_pod_that_asks_for_more_than_its_job_holds_is_kept() -> None:
+def test_a_bound_pod_that_requests_more_than_its_job_holds_is_kept() -> None:
     life = started("n1", JOB).notify(wanted(request=OTHER_REQUEST), e.ProbeAnswered((RUNNING,)))
     life.notify(e.JobGranted(JOB, {POD.uid: "n1"}, ("slurm-n1",), lacking="Slurm job 7 holds 4 CPUs, 8 are needed."))
     assert life.state is State.BOUND
@@ -158,13 +158,13 @@ def test_a_pod_is_not_ended_while_slurm_does_not_answer() -> None:
     for _ in range(100):
         life.timer().notify(e.ProbeFailed("connection refused"))
         assert life.state is State.UNSURE
-        assert not life.asked(c.EndPod)
+        assert not life.commands_of(c.EndPod)
 
 
 def test_a_pod_that_another_client_bound_is_left_alone() -> None:
     life = started("n1", None).notify(e.ProbeAnswered(())).later(TIMING.settle_at_start).notify(e.ProbeAnswered(()))
     assert life.state is State.REFUSED
-    assert not life.later(3600).asked(c.EndPod)
+    assert not life.later(3600).commands_of(c.EndPod)
 
 
 def test_a_job_found_for_a_pod_that_another_client_bound_is_ended() -> None:
@@ -200,7 +200,7 @@ def test_what_a_user_cancelled_is_not_submitted_again_but_a_changed_request_is()
     life.notify(e.ProbeAnswered(()), e.ProbeAnswered(()))
     assert life.state is State.REFUSED
     assert life.reasons() == ["SlurmJobCancelled"]
-    assert not life.asked(c.NoteCancelled)
+    assert not life.commands_of(c.NoteCancelled)
     life.notify(wanted(request=OTHER_REQUEST))
     assert life.one(c.SubmitJob).request == OTHER_REQUEST
 
@@ -212,11 +212,11 @@ def test_what_a_user_cancelled_is_refused_also_where_it_is_translated_late() -> 
     assert str(life.state) == "ABSENT"
     life.notify(wanted(), e.CandidatesChanged(NODES))
     assert str(life.state) == "REFUSED"
-    assert not life.asked(c.SubmitJob)
+    assert not life.commands_of(c.SubmitJob)
 
 
 def test_a_job_that_lives_is_younger_than_a_cancel_that_is_written_on_its_pod() -> None:
     life = started(cancelled=Cancelled(JOB - 1, digest(REQUEST))).notify(wanted(), e.ProbeAnswered((PENDING,)))
     assert life.state is State.WAITING
     life.notify(e.JobEnded(JOB, e.EndKind.NODE_FAILURE), e.CandidatesChanged(NODES)).timer()
-    assert life.asked(c.SubmitJob)
+    assert life.commands_of(c.SubmitJob)

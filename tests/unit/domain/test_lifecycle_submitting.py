@@ -62,7 +62,7 @@ def test_settings_put_right_are_submitted_even_when_they_are_those_of_before() -
     assert life.notify(wanted()).state is State.SUBMITTING
 
 
-def test_a_pod_that_leaves_before_anything_was_asked_is_over_at_once() -> None:
+def test_a_pod_that_leaves_before_anything_was_requested_has_ended_at_once() -> None:
     life = absent().notify(e.PodEnding(POD.uid), e.PodGone(POD.uid, e.PodEnd.REMOVED))
     assert life.state is State.GONE
     assert life.commands == []
@@ -72,7 +72,7 @@ def test_a_pod_that_another_client_bound_is_left_alone_and_shown_as_outside_of_s
     life = absent().notify(e.PodBound(POD.uid, "n9", None))
     assert life.state is State.REFUSED
     assert life.reasons() == ["BoundWithoutSlurm"]
-    assert not life.later(3600).asked(c.EndPod)
+    assert not life.later(3600).commands_of(c.EndPod)
 
 
 def test_a_pod_that_was_bound_for_an_unknown_job_is_adopted_when_that_runs() -> None:
@@ -80,13 +80,13 @@ def test_a_pod_that_was_bound_for_an_unknown_job_is_adopted_when_that_runs() -> 
     assert life.one(c.ProbeJob).job_id == JOB
     life.notify(e.ProbeAnswered((e.JobFound(JOB, 1, True),)), e.JobGranted(JOB, {POD.uid: "n1"}, ("n1",)))
     assert life.state is State.BOUND
-    assert not life.asked(c.EndPod)
-    assert not life.asked(c.CancelJob)
+    assert not life.commands_of(c.EndPod)
+    assert not life.commands_of(c.CancelJob)
 
 
-def test_a_pod_that_the_extender_bound_for_a_job_that_is_over_is_ended_when_slurm_has_said_so() -> None:
+def test_a_pod_that_the_extender_bound_for_a_job_that_has_ended_is_ended_when_slurm_has_said_so() -> None:
     life = absent().notify(e.PodBound(POD.uid, "n1", JOB))
-    assert not life.asked(c.EndPod)
+    assert not life.commands_of(c.EndPod)
     life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED))
     assert life.state is State.LOST
     assert life.one(c.EndPod).member == POD
@@ -103,7 +103,7 @@ def test_an_accepted_job_is_read_at_once() -> None:
 def test_a_job_that_was_queued_behind_others_is_read_when_it_has_waited_for_a_while() -> None:
     life = submitting().notify(e.SubmitAccepted(1, JOB, behind=True))
     assert life.state is State.WAITING
-    assert not life.asked(c.ReadJob)
+    assert not life.commands_of(c.ReadJob)
     assert life.reasons() == ["SlurmJobSubmitted"]
     assert not life.later(TIMING.first_read - 0.1).commands
     assert life.later(0.1).commands == [c.ReadJob(JOB)]
@@ -113,7 +113,7 @@ def test_a_job_that_was_queued_behind_others_is_read_when_it_has_waited_for_a_wh
 
 def test_a_job_that_was_queued_behind_others_is_read_less_and_less_often_until_something_changes() -> None:
     life = submitting().notify(e.SubmitAccepted(1, JOB, behind=True))
-    assert life.timer().asked(c.ReadJob)
+    assert life.timer().commands_of(c.ReadJob)
     began = life.now
     for _ in range(5):
         assert life.timer().commands == [c.ReadJob(JOB)]
@@ -124,7 +124,7 @@ def test_a_job_that_was_queued_behind_others_is_read_less_and_less_often_until_s
 def test_a_job_with_newer_news_is_not_read_for_its_first_read(event: e.Event) -> None:
     life = submitting().notify(e.SubmitAccepted(1, JOB, behind=True), event)
     assert not (isinstance(life.p.payload, WaitingState) and life.p.payload.unread)
-    assert not life.later(TIMING.first_read).asked(c.ReadJob)
+    assert not life.later(TIMING.first_read).commands_of(c.ReadJob)
 
 
 @pytest.mark.parametrize("how", [e.PodEnd.REMOVED, e.PodEnd.FAILED])
@@ -151,7 +151,7 @@ def test_a_job_made_for_a_pod_that_was_bound_meanwhile_is_ended_and_the_pod_is_n
     life = submitting().notify(e.PodBound(POD.uid, "n9", None), e.SubmitAccepted(1, JOB))
     assert life.state is State.RELEASING
     assert life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.REFUSED
-    assert not life.asked(c.EndPod)
+    assert not life.commands_of(c.EndPod)
 
 
 def test_a_binding_of_before_that_arrives_while_a_job_is_made_leaves_one_job_and_the_pod_on_it() -> None:
@@ -159,15 +159,15 @@ def test_a_binding_of_before_that_arrives_while_a_job_is_made_leaves_one_job_and
     assert life.one(c.CancelJob).job_id == JOB
     life.timer().notify(e.ProbeAnswered((e.JobFound(3, 1, True),)), e.JobGranted(3, {POD.uid: "n1"}, ("n1",)))
     assert life.state is State.BOUND
-    assert not life.asked(c.EndPod)
+    assert not life.commands_of(c.EndPod)
 
 
 @pytest.mark.parametrize("permanent", [True, False])
-def test_a_binding_of_before_that_arrives_while_a_job_is_refused_ends_the_pod_if_its_job_is_over(
+def test_a_binding_of_before_that_arrives_while_a_job_is_refused_ends_the_pod_if_its_job_has_ended(
     permanent: bool,
 ) -> None:
     life = submitting().notify(e.PodBound(POD.uid, "n1", 3), e.SubmitRefused(1, permanent, "no"))
-    assert not life.asked(c.EndPod)
+    assert not life.commands_of(c.EndPod)
     life.timer().notify(e.JobEnded(3, e.EndKind.CANCELLED))
     assert life.state is State.LOST
     assert life.one(c.EndPod).member == POD
@@ -178,7 +178,7 @@ def test_an_immediate_try_that_found_nothing_free_is_queued_without_delay() -> N
     assert life.one(c.SubmitJob) == c.SubmitJob(2, REQUEST, NODES, queue=True)
 
 
-def test_a_queued_submission_that_is_asked_to_queue_again_backs_off() -> None:
+def test_a_queued_submission_that_has_to_queue_again_backs_off() -> None:
     busy = [e.SubmitRefused(attempt, permanent=False, text="busy", queue=True) for attempt in (1, 2)]
     life = submitting().notify(*busy)
     assert life.state is State.ABSENT
@@ -202,7 +202,7 @@ def test_the_time_to_wait_is_not_cut_short_by_other_news() -> None:
     assert life.commands == []
 
 
-def test_a_permanent_refusal_is_not_tried_again_until_the_pod_asks_for_something_else() -> None:
+def test_a_permanent_refusal_is_not_tried_again_until_the_pod_requests_something_else() -> None:
     life = submitting().notify(e.SubmitRefused(1, permanent=True, text="Invalid account."))
     assert life.state is State.REFUSED
     assert life.one(c.Announce).text == "Invalid account."
@@ -211,7 +211,7 @@ def test_a_permanent_refusal_is_not_tried_again_until_the_pod_asks_for_something
     assert life.notify(wanted(request=OTHER_REQUEST)).one(c.SubmitJob).request == OTHER_REQUEST
 
 
-def test_a_refusal_of_what_the_pod_no_longer_asks_refuses_nothing() -> None:
+def test_a_refusal_of_what_the_pod_no_longer_requests_refuses_nothing() -> None:
     life = submitting().notify(wanted(request=OTHER_REQUEST), e.SubmitRefused(1, permanent=True, text="Invalid."))
     assert life.state is State.SUBMITTING
     assert life.one(c.SubmitJob).request == OTHER_REQUEST
@@ -220,13 +220,13 @@ def test_a_refusal_of_what_the_pod_no_longer_asks_refuses_nothing() -> None:
 @pytest.mark.parametrize(
     "late", [e.SubmitRefused(1, permanent=True, text="no"), e.SubmitUnknown(1, "reset")], ids=["refused", "unknown"]
 )
-def test_late_answers_to_an_attempt_that_is_over_mean_nothing(late: e.Event) -> None:
+def test_late_answers_to_an_attempt_that_has_ended_mean_nothing(late: e.Event) -> None:
     life = submitting().notify(e.SubmitRefused(1, permanent=False, text="busy", queue=True))
     before = life.p
     assert life.notify(late).p == before
 
 
-def test_after_a_lost_answer_nothing_is_sent_before_slurm_has_been_asked_for_the_job() -> None:
+def test_after_a_lost_answer_nothing_is_sent_before_slurm_was_searched_for_the_job() -> None:
     life = unsure()
     assert life.state is State.UNSURE
     assert life.commands == []
@@ -246,7 +246,7 @@ def test_a_job_is_surely_absent_only_when_slurm_still_has_none_after_the_time_to
     life = unsure()
     while life.now < 1000.0 + TIMING.settle:
         assert life.state is State.UNSURE
-        assert not life.asked(c.SubmitJob)
+        assert not life.commands_of(c.SubmitJob)
         life.timer().notify(e.ProbeAnswered(()))
     assert life.state is State.SUBMITTING
     assert life.one(c.SubmitJob).attempt == 2
@@ -277,7 +277,7 @@ def test_probes_that_fail_are_repeated_at_growing_distances() -> None:
     life, waits = unsure(), list[float]()
     for _ in range(8):
         life.timer()
-        assert life.asked(c.ProbeJob)
+        assert life.commands_of(c.ProbeJob)
         life.notify(e.ProbeFailed("connection refused"))
         assert life.p.wake_at is not None
         waits.append(life.p.wake_at - life.now)
@@ -318,9 +318,9 @@ CERTAIN, UNCERTAIN = e.JobFound(JOB, 1, running=False), e.JobFound(8, 9, running
 def test_a_job_that_its_user_may_have_submitted_is_neither_kept_nor_cancelled_where_a_certain_one_exists() -> None:
     life = unsure().notify(e.ProbeAnswered((CERTAIN, UNCERTAIN)))
     assert (life.p.job_id, life.p.attempt, life.p.duplicate_jobs) == (JOB, 1, frozenset())
-    assert not life.asked(c.CancelJob)
+    assert not life.commands_of(c.CancelJob)
     life.notify(e.ProbeAnswered((CERTAIN, UNCERTAIN)))
-    assert not life.asked(c.CancelJob)
+    assert not life.commands_of(c.CancelJob)
 
 
 def test_a_job_that_its_user_may_have_submitted_is_kept_once_no_certain_one_can_appear() -> None:
@@ -328,7 +328,7 @@ def test_a_job_that_its_user_may_have_submitted_is_kept_once_no_certain_one_can_
     assert life.state is State.UNSURE
     life.later(TIMING.settle).notify(e.ProbeAnswered((UNCERTAIN, e.JobFound(9, 9, running=False, certain=False))))
     assert life.p.job_id == 8
-    assert not life.asked(c.CancelJob)
+    assert not life.commands_of(c.CancelJob)
 
 
 def test_a_job_that_is_being_cancelled_as_a_duplicate_is_not_taken_for_the_one_searched_for() -> None:
@@ -346,7 +346,7 @@ def test_settings_changed_while_the_job_was_searched_for_replace_it() -> None:
     assert life.one(c.SubmitJob).request == OTHER_REQUEST
 
 
-def test_a_pod_that_left_while_its_job_was_searched_for_is_over_when_the_job_is() -> None:
+def test_a_pod_that_left_while_its_job_was_searched_for_has_ended_when_the_job_has() -> None:
     life = unsure().notify(e.PodGone(POD.uid, e.PodEnd.REMOVED))
     assert life.state is State.UNSURE
     life.notify(e.ProbeAnswered((e.JobFound(JOB, 1, running=False),)))
@@ -354,7 +354,7 @@ def test_a_pod_that_left_while_its_job_was_searched_for_is_over_when_the_job_is(
     assert life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED)).state is State.GONE
 
 
-def test_a_pod_that_is_translated_after_its_job_was_found_has_the_job_changed_to_what_it_asks_now() -> None:
+def test_a_pod_that_is_translated_after_its_job_was_found_has_the_job_changed_to_what_it_requests_now() -> None:
     p = adopted(POD.uid, [Member(POD)], title=REQUEST.title, job_id=None, now=1000.0, timing=TIMING)
     old = replace(REQUEST, comment="old")
     life = Life(p).notify(e.CandidatesChanged(NODES))
@@ -368,5 +368,5 @@ def test_a_pod_that_is_translated_late_and_has_not_changed_leaves_its_job_as_it_
     p = adopted(POD.uid, [Member(POD)], title=REQUEST.title, job_id=None, now=1000.0, timing=TIMING)
     life = Life(p).notify(e.CandidatesChanged(NODES))
     life.timer().notify(e.ProbeAnswered((e.JobFound(JOB, 1, running=False, request_digests=request_digests(REQUEST)),)))
-    assert not life.notify(wanted()).asked(c.UpdateJob)
+    assert not life.notify(wanted()).commands_of(c.UpdateJob)
     assert life.p.submitted_request == REQUEST

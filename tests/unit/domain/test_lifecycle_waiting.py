@@ -129,14 +129,14 @@ def test_a_job_that_slurm_says_for_a_while_can_never_run_is_ended_and_refused() 
     life = waiting().notify(IMPOSSIBLE)
     assert life.one(c.Announce).text == "Slurm job 7 waits: No node is so large."
     assert not life.notify(IMPOSSIBLE).commands
-    assert life.later(TIMING.doubt).asked(c.ReadJob)
+    assert life.later(TIMING.doubt).commands_of(c.ReadJob)
     assert life.notify(IMPOSSIBLE).one(c.CancelJob).job_id == JOB
     life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED))
     assert life.state is State.REFUSED
     assert life.one(c.Announce).text == "No node is so large."
 
 
-def test_a_request_that_changed_before_the_impossible_job_was_over_is_submitted() -> None:
+def test_a_request_that_changed_before_the_impossible_job_had_ended_is_submitted() -> None:
     life = waiting().notify(IMPOSSIBLE).later(TIMING.doubt).notify(IMPOSSIBLE)
     life.notify(wanted(request=OTHER_REQUEST), e.JobEnded(JOB, e.EndKind.CANCELLED))
     assert life.one(c.SubmitJob).request == OTHER_REQUEST
@@ -166,10 +166,10 @@ def test_a_binding_for_an_older_job_ends_the_new_one_that_waits_if_the_older_one
     life.notify(e.ProbeAnswered((e.JobFound(JOB - 1, 1, True), e.JobFound(JOB, 2, False))))
     assert life.one(c.CancelJob).job_id == JOB
     assert life.notify(e.JobGranted(JOB - 1, {POD.uid: "n1"}, ("n1",))).state is State.BOUND
-    assert not life.asked(c.EndPod)
+    assert not life.commands_of(c.EndPod)
 
 
-def test_a_binding_for_an_older_job_ends_the_pod_if_that_job_is_over() -> None:
+def test_a_binding_for_an_older_job_ends_the_pod_if_that_job_has_ended() -> None:
     life = waiting().notify(e.PodBound(POD.uid, "n1", JOB - 1))
     assert life.notify(e.JobEnded(JOB - 1, e.EndKind.CANCELLED)).state is State.LOST
     assert life.one(c.EndPod).member == POD
@@ -194,9 +194,9 @@ def test_a_manual_cancel_is_written_on_the_pod_until_that_is_done() -> None:
     note = life.one(c.NoteCancelled)
     assert (note.member, note.cancelled.job_id) == (POD, JOB)
     assert life.notify(e.CancelNoted(POD.uid, False)).later(TIMING.cancel_retry_most).one(c.NoteCancelled) == note
-    assert not life.notify(e.CancelNoted(POD.uid, True)).later(600).asked(c.NoteCancelled)
+    assert not life.notify(e.CancelNoted(POD.uid, True)).later(600).commands_of(c.NoteCancelled)
 
 
-def test_a_cancel_of_what_is_not_asked_any_more_is_not_written() -> None:
+def test_a_cancel_of_what_is_not_requested_any_more_is_not_written() -> None:
     life = refused().notify(e.CancelNoted(POD.uid, False), wanted(request=OTHER_REQUEST))
-    assert not life.later(600).asked(c.NoteCancelled)
+    assert not life.later(600).commands_of(c.NoteCancelled)

@@ -48,9 +48,9 @@ def test_the_keys_of_the_peers_are_held_to_the_lists_as_well(prefix: str) -> Non
 
 def test_what_a_list_names_or_matches_is_allowed() -> None:
     listed = Nameable(("clo*",), ("physics",), ("normal", "short"), ("r*",), ("secret",))
-    asked = {"account": "physics", "qos": "normal,short", "reservation": "r1,r2", "mcs-label": "secret"}
+    wishes = {"account": "physics", "qos": "normal,short", "reservation": "r1,r2", "mcs-label": "secret"}
     policy = replace(CLOSED, nameable=listed)
-    assert not faults(policy, {OWN + key: text for key, text in asked.items()} | {OWN + "partition": "closed,open"})
+    assert not faults(policy, {OWN + key: text for key, text in wishes.items()} | {OWN + "partition": "closed,open"})
     assert faults(policy, {OWN + "qos": "normal,urgent"})
     assert faults(policy, {OWN + "partition": "closed,high"})
 
@@ -71,8 +71,8 @@ def test_a_partition_that_is_restricted_is_refused_to_the_owner_of_a_pod_as_well
 
 @pytest.mark.parametrize("key", ["account", "qos", "reservation"])
 def test_an_owner_is_held_to_the_lists_of_the_site_as_well(key: str) -> None:
-    asked = {BRIDGE + key: "physics"}
-    assert faults(CLOSED, {}, owners=asked) == faults(CLOSED, asked) != ()
+    wishes = {BRIDGE + key: "physics"}
+    assert faults(CLOSED, {}, owners=wishes) == faults(CLOSED, wishes) != ()
 
 
 @pytest.mark.parametrize("prefix", [OWN, "sunk.coreweave.com/"])
@@ -82,7 +82,7 @@ def test_no_other_key_of_an_owner_names_a_partition(prefix: str) -> None:
     assert not result.request.partition
 
 
-def test_what_the_site_gives_unasked_may_be_named() -> None:
+def test_what_the_site_gives_by_default_may_be_named() -> None:
     policy = replace(CLOSED, defaults=job_defaults(account="physics", partition="closed", qos="normal,long"))
     assert not faults(policy, {OWN + "account": "physics", OWN + "partition": "closed", OWN + "qos": "long"})
 

@@ -40,7 +40,7 @@ class Hold:
         return self
 
     def hold(self, cause: str = "uid-1", text: str = "Pod team/train outlives its job 7") -> Hold:
-        return self.notify(n.HoldAsked(cause, text))
+        return self.notify(n.HoldRequested(cause, text))
 
 
 def drained() -> Hold:
@@ -53,18 +53,18 @@ def test_a_hold_drains_the_node_and_says_why() -> None:
     assert hold.node.state is n.DrainState.DRAINING
 
 
-def test_the_same_hold_again_asks_for_nothing() -> None:
+def test_the_same_hold_again_requests_nothing() -> None:
     assert Hold().hold().hold().commands == []
 
 
-def test_a_drain_that_is_not_seen_is_asked_for_again() -> None:
+def test_a_drain_that_is_not_seen_is_requested_again() -> None:
     hold = Hold().hold()
     assert hold.node.retry_at == hold.now + n.RETRY
     hold.now += n.RETRY
     assert hold.notify(n.NodeTimer()).commands
 
 
-def test_a_drain_that_was_refused_is_asked_for_again() -> None:
+def test_a_drain_that_was_refused_is_requested_again() -> None:
     hold = Hold().hold().notify(n.DrainAnswered(False))
     assert hold.node.retry_at == hold.now + n.RETRY
 
@@ -82,7 +82,7 @@ def test_the_drain_stays_until_the_last_hold_is_released() -> None:
     assert hold.notify(n.HoldReleased("cordon")).commands == [n.ResumeNode("a")]
 
 
-def test_a_hold_that_was_never_asked_for_releases_nothing() -> None:
+def test_a_hold_that_was_never_requested_releases_nothing() -> None:
     assert drained().notify(n.HoldReleased("nobody")).commands == []
 
 
@@ -120,13 +120,13 @@ def test_a_hold_behind_the_drain_of_another_drains_when_that_is_lifted() -> None
     ]
 
 
-def test_an_operator_who_takes_the_extenders_drain_over_owns_it() -> None:
+def test_an_operator_who_adopts_the_extenders_drain_owns_it() -> None:
     hold = drained().notify(FOREIGN, n.HoldReleased("uid-1"))
     assert hold.node.state is n.DrainState.FOREIGN
     assert hold.commands == []
 
 
-def test_an_operator_who_takes_it_over_while_it_is_being_lifted_owns_it() -> None:
+def test_an_operator_who_adopts_it_while_it_is_being_lifted_owns_it() -> None:
     hold = drained().notify(n.HoldReleased("uid-1"), FOREIGN)
     hold.now += n.RETRY
     assert hold.notify(n.NodeTimer()).commands == []

@@ -84,32 +84,34 @@ def test_a_job_that_no_workload_names_is_the_extenders_only_if_no_other_client_c
     assert mark_of_orphan(job, Mark("c", "s", "", 0), caller) == said
 
 
-ASKED = JobRequest("web", 2, 100)
-MADE = encode_mark(replace(OURS, request_digests=request_digests(ASKED)))
+REQUESTED = JobRequest("web", 2, 100)
+MADE = encode_mark(replace(OURS, request_digests=request_digests(REQUESTED)))
 
 
-def test_a_job_that_was_requested_as_no_other_user_shows_as_which_user_the_extender_asks() -> None:
-    assert caller_shown_by(a_job(admin=MADE), ASKED) == OWNER
+def test_a_job_that_was_requested_as_no_other_user_shows_as_which_user_the_extender_submits() -> None:
+    assert caller_shown_by(a_job(admin=MADE), REQUESTED) == OWNER
 
 
 @pytest.mark.parametrize(
-    ("job", "asked"),
+    ("job", "requested"),
     [
-        (a_job(extra=MADE), ASKED),
-        (a_job(admin=MARK), ASKED),
-        (a_job(admin=MADE), replace(ASKED, run_as=RunAs(OWNER, OWNER))),
+        (a_job(extra=MADE), REQUESTED),
+        (a_job(admin=MARK), REQUESTED),
+        (a_job(admin=MADE), replace(REQUESTED, run_as=RunAs(OWNER, OWNER))),
         (a_job(admin=MADE), None),
         (
             a_job(
-                admin=encode_mark(replace(OURS, request_digests=request_digests(replace(ASKED, run_as=RunAs(7, 7)))))
+                admin=encode_mark(
+                    replace(OURS, request_digests=request_digests(replace(REQUESTED, run_as=RunAs(7, 7))))
+                )
             ),
-            ASKED,
+            REQUESTED,
         ),
     ],
     ids=["its owner can write that", "an earlier release", "asked for a user", "not known", "was asked for a user"],
 )
-def test_no_other_job_shows_its_caller(job: JobView, asked: JobRequest | None) -> None:
-    assert caller_shown_by(job, asked) is None
+def test_no_other_job_shows_its_caller(job: JobView, requested: JobRequest | None) -> None:
+    assert caller_shown_by(job, requested) is None
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ EVENTS: dict[PodEvent, e.Event] = {
 def test_the_machine_does_what_the_table_says(what: PodEvent, stage: Stage) -> None:
     life = START[stage]().notify(EVENTS[what])
     assert life.state is POD_TRANSITIONS[what][stage].state
-    assert bool(life.asked(c.CancelJob)) is (life.state is State.RELEASING)
-    assert all(job.job_id == JOB for job in life.asked(c.CancelJob))
+    assert bool(life.commands_of(c.CancelJob)) is (life.state is State.RELEASING)
+    assert all(job.job_id == JOB for job in life.commands_of(c.CancelJob))
 
 
 def test_the_page_is_the_table() -> None:

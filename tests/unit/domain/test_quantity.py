@@ -76,7 +76,7 @@ def test_rounding_up_never_gives_less_and_never_one_unit_more(size: int) -> None
         assert 0 <= rounded * unit - size < unit
 
 
-def test_a_tenth_of_a_cpu_is_a_whole_one_in_slurm_and_a_byte_over_a_mebibyte_is_two() -> None:
+def test_a_tenth_of_a_cpu_is_a_whole_one_in_slurm_and_a_byte_above_a_mebibyte_is_two() -> None:
     assert cpus_up(parse("100m")) == 1
     assert mebibytes_up(parse("1048577")) == 2
     assert mebibytes_up(parse("1Mi")) == 1

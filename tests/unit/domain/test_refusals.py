@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from extender.domain.nodes.refusals import ASK_EVERY, NodeRefusal, askers, cause_of
+from extender.domain.nodes.refusals import RETRY_EVERY, NodeRefusal, cause_of, due_retries
 
 NOBODY = "POST /new/node: Invalid user id"
 
 
-def test_one_of_many_asks_who_has_waited_longest_and_they_take_turns() -> None:
+def test_one_of_many_retries_that_has_waited_longest_and_they_take_turns() -> None:
     waiting = {name: NodeRefusal(NOBODY, at) for name, at in (("a", 3.0), ("b", 1.0), ("c", 2.0))}
-    assert askers(waiting, 3.0 + ASK_EVERY - 0.1) == []
-    assert askers(waiting, 3.0 + ASK_EVERY) == ["b"]
-    assert askers(waiting | {"b": NodeRefusal(NOBODY, 18.0)}, 18.0 + ASK_EVERY) == ["c"]
+    assert due_retries(waiting, 3.0 + RETRY_EVERY - 0.1) == []
+    assert due_retries(waiting, 3.0 + RETRY_EVERY) == ["b"]
+    assert due_retries(waiting | {"b": NodeRefusal(NOBODY, 18.0)}, 18.0 + RETRY_EVERY) == ["c"]
 
 
 def test_a_node_that_is_refused_for_a_reason_of_its_own_keeps_its_own_time() -> None:
-    assert askers({"a": NodeRefusal(NOBODY, 0.0), "b": NodeRefusal("no such feature", 0.0)}, 1000.0) == []
+    assert due_retries({"a": NodeRefusal(NOBODY, 0.0), "b": NodeRefusal("no such feature", 0.0)}, 1000.0) == []
 
 
 def test_the_name_of_a_node_is_no_part_of_its_cause() -> None:

@@ -58,7 +58,7 @@ def test_a_lease_that_could_not_be_read_says_nothing() -> None:
     assert watch.see(renewed="2").known.words == 1
 
 
-def test_a_kubelet_that_died_before_the_grace_was_over_has_proved_nothing() -> None:
+def test_a_kubelet_that_died_before_the_grace_had_passed_has_proved_nothing() -> None:
     watch = removed().see(renewed="1").see(renewed="2", after=10)
     assert not watch.see(renewed="5", after=HEARS_S + GRACE_S).see(renewed="5", after=86400).proven
 
@@ -87,10 +87,10 @@ def test_a_node_that_goes_away_again_starts_again(renewals: list[str]) -> None:
 @pytest.mark.parametrize("held_s", [HEARS_S, HEARS_S + GRACE_S + 1])
 def test_the_lease_is_read_only_where_it_decides_something(held_s: float) -> None:
     watch = removed()
-    assert watch.known.asks(NODE, watch.now)
-    assert not watch.known.asks(AWAY, watch.now)
+    assert watch.known.needs_lease(NODE, watch.now)
+    assert not watch.known.needs_lease(AWAY, watch.now)
     watch.see(renewed="1").see(renewed="2", after=10)
-    assert watch.known.asks(NODE, watch.now + held_s) is (held_s > HEARS_S + GRACE_S)
+    assert watch.known.needs_lease(NODE, watch.now + held_s) is (held_s > HEARS_S + GRACE_S)
 
 
 @pytest.mark.parametrize("node", [NODE, AWAY])

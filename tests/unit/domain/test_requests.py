@@ -93,7 +93,7 @@ def resizing(*held: dict[str, str], **fields: Any) -> PodView:
     return a_pod(containers=(container,), **fields)
 
 
-def test_while_a_pod_is_resized_the_most_of_asked_set_aside_and_given_counts() -> None:
+def test_while_a_pod_is_resized_the_most_of_requested_set_aside_and_given_counts() -> None:
     assert millis(resizing({"cpu": "4", "memory": "2Gi"})) == 4000  # it shrinks
     assert millis(resizing({"cpu": "1", "memory": "1Gi"})) == 2000  # it grows
     assert millis(resizing({"cpu": "1"}, {"cpu": "3"})) == 3000

@@ -56,7 +56,7 @@ def test_a_resource_claim_that_comes_from_a_template_is_not_for_the_user_to_crea
     assert text in said
 
 
-def test_an_entry_that_needs_no_resource_claim_is_passed_over() -> None:
+def test_an_entry_that_needs_no_resource_claim_is_skipped() -> None:
     pod = replace(a_pod(), resource_claims=(PodResourceClaim("t", needless=True),))
     assert read(pod) == ResourceClaimReading()
 
@@ -115,8 +115,8 @@ def test_more_devices_than_an_allocation_can_have_are_refused() -> None:
 
 def test_extended_resources_of_known_classes_are_requests() -> None:
     offered = {"example.com/gpu": DRIVER}
-    asked = {"example.com/gpu": "2", "rdma/ib": "1", f"deviceclass.resource.kubernetes.io/{DRIVER}": "1"}
-    found = extended_requests(a_pod(more=asked), lambda name: offered.get(name, ""), GPUS)
+    requested = {"example.com/gpu": "2", "rdma/ib": "1", f"deviceclass.resource.kubernetes.io/{DRIVER}": "1"}
+    found = extended_requests(a_pod(more=requested), lambda name: offered.get(name, ""), GPUS)
     assert sorted((one.device_class, one.count) for one in found) == [(DRIVER, 1), (DRIVER, 2)]
 
 

@@ -45,12 +45,12 @@ def test_a_node_of_which_nothing_is_known_has_no_size() -> None:
 
 
 def test_kubelet_s_units_are_those_of_its_own_sums() -> None:
-    asked = room.of_pod(a_pod("1500m", "1Gi", {"hugepages-2Mi": "4Mi"}), nowhere)
-    assert room.lacks(asked, room.of_kubelet(a_node(cpu="2"), asked)) == ["hugepages-2Mi"]
-    assert room.lacks(asked, room.of_kubelet(a_node(cpu="1", more={"hugepages-2Mi": "4Mi"}), asked)) == ["cpu"]
+    requested = room.of_pod(a_pod("1500m", "1Gi", {"hugepages-2Mi": "4Mi"}), nowhere)
+    assert room.lacks(requested, room.of_kubelet(a_node(cpu="2"), requested)) == ["hugepages-2Mi"]
+    assert room.lacks(requested, room.of_kubelet(a_node(cpu="1", more={"hugepages-2Mi": "4Mi"}), requested)) == ["cpu"]
 
 
-def test_what_is_on_no_node_is_asked_of_none() -> None:
+def test_what_is_on_no_node_is_required_of_none() -> None:
     assert room.of_pod(a_pod("1", "", {"x.io/licence": "1"}), "x.io/licence".__eq__) == {"cpu": 1000}
     assert room.of_pod(a_pod("lots"), nowhere) == {}
 

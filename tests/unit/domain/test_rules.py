@@ -123,18 +123,18 @@ def test_nothing_overtakes_placeholders_that_wait_for_the_same_nodes(ahead: str)
 
 
 @pytest.mark.parametrize(
-    "asks",
+    "changes",
     [
         {"run_as": RunAs(1000, 1000)},
         {"begin": "now+1hour"},
         {"dependency": "afterok:3"},
         {"partition": "batch,other"},
     ],
-    ids=lambda asks: next(iter(asks)),
+    ids=lambda changes: next(iter(changes)),
 )
-def test_what_an_immediate_allocation_cannot_express_is_queued(asks: dict[str, object]) -> None:
+def test_what_an_immediate_allocation_cannot_express_is_queued(changes: dict[str, object]) -> None:
     world = snapshot(BATCH_PARTITION, partition("other", "b"))
-    found = planned(world, replace(REQUEST, **asks))  # type: ignore[arg-type]
+    found = planned(world, replace(REQUEST, **changes))  # type: ignore[arg-type]
     assert (found.mode, found.immediate) == (Mode.BATCH, False)
 
 
@@ -182,7 +182,7 @@ def test_a_forgotten_job_is_external_if_only_nodes_without_slurmd_were_left_to_i
     assert mode_of(replace(REQUEST, mode=Mode.EXTERNAL), world, ["b"]) is Mode.EXTERNAL
 
 
-def test_a_script_asked_for_by_name_is_never_tried_at_once() -> None:
+def test_a_script_requested_by_name_is_never_tried_at_once() -> None:
     assert planned(snapshot(BATCH_PARTITION), replace(REQUEST, mode=Mode.BATCH)) == SubmissionPlan(
         Mode.BATCH, False, ()
     )

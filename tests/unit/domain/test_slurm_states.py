@@ -90,7 +90,7 @@ def test_every_state_word_of_slurm_is_in_the_table_once() -> None:
 
 def test_every_end_names_its_kind_and_no_other_rule_does() -> None:
     for rule in STATES:
-        assert (rule.kind is not None) == (rule.meaning in {Meaning.OVER, Meaning.TAKEN}), rule.word
+        assert (rule.kind is not None) == (rule.meaning in {Meaning.ENDED, Meaning.TAKEN}), rule.word
 
 
 def test_no_reason_is_listed_twice() -> None:
@@ -114,7 +114,7 @@ def test_no_reason_is_listed_twice() -> None:
         (("COMPLETED", "STAGE_OUT"), EndKind.FAILED),
     ],
 )
-def test_a_job_that_is_over_is_over_for_good(words: tuple[str, ...], kind: EndKind) -> None:
+def test_a_job_that_has_ended_has_ended_for_good(words: tuple[str, ...], kind: EndKind) -> None:
     seen = observe(a_job(*words))
     assert isinstance(seen, Ended)
     assert (seen.kind, seen.alive) == (kind, False)
@@ -237,8 +237,8 @@ def test_unknown_words_prove_nothing(words: tuple[str, ...]) -> None:
     assert polled_state(frozenset(words)) is PolledState.UNKNOWN
 
 
-def test_an_unknown_flag_does_not_hide_that_a_job_is_over() -> None:
-    assert polled_state(frozenset({"CANCELLED", "HIBERNATING"})) is PolledState.OVER
+def test_an_unknown_flag_does_not_hide_that_a_job_has_ended() -> None:
+    assert polled_state(frozenset({"CANCELLED", "HIBERNATING"})) is PolledState.ENDED
 
 
 def test_no_words_at_all_prove_nothing() -> None:
@@ -260,7 +260,7 @@ _AGREES: dict[type[Observation], frozenset[PolledState]] = {
     Running: frozenset({PolledState.RUNNING}),
     Ending: frozenset({PolledState.RUNNING}),
     Ended: frozenset(
-        {PolledState.OVER, PolledState.TAKEN, PolledState.WAITING, PolledState.STARTING, PolledState.RUNNING}
+        {PolledState.ENDED, PolledState.TAKEN, PolledState.WAITING, PolledState.STARTING, PolledState.RUNNING}
     ),
     Unclear: frozenset({PolledState.UNKNOWN}),
 }
@@ -273,7 +273,7 @@ def test_the_state_words_alone_never_contradict_the_whole_job(job: JobView) -> N
     whole = observe(job)
     assert seen in _AGREES[type(whole)]
     if isinstance(whole, Ended) and not whole.alive:
-        assert seen is PolledState.OVER
+        assert seen is PolledState.ENDED
     if isinstance(whole, Ended):
         assert any(r.kind is not None and r.word in words for r in STATES) or "PENDING" in words or job.restart_count
 

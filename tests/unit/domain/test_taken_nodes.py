@@ -31,12 +31,12 @@ def running(mode: Mode = Mode.ALLOCATION) -> Life:
     return life.notify(*(e.PodBound(ref.uid, f"n{n + 1}", JOB, SLOTS[n]) for n, ref in enumerate(REFS)))
 
 
-def over(number: int, how: e.PodEnd = e.PodEnd.SUCCEEDED) -> e.PodGone:
+def pod_gone(number: int, how: e.PodEnd = e.PodEnd.SUCCEEDED) -> e.PodGone:
     return e.PodGone(REFS[number].uid, how)
 
 
 def shrinking() -> Life:
-    life = running().notify(over(1), e.NodesVacated(("slurm-n2",)))
+    life = running().notify(pod_gone(1), e.NodesVacated(("slurm-n2",)))
     assert life.one(c.ShrinkJob) == c.ShrinkJob(JOB, ("slurm-n1", "slurm-n3"))
     return life
 
@@ -52,18 +52,18 @@ def test_a_node_without_a_member_is_released_and_the_others_continue() -> None:
 
 
 def test_a_node_with_a_member_is_never_released() -> None:
-    life = running().notify(over(1), e.NodesVacated(("slurm-n1", "slurm-n2")))
+    life = running().notify(pod_gone(1), e.NodesVacated(("slurm-n1", "slurm-n2")))
     assert life.one(c.ShrinkJob).kept == ("slurm-n1", "slurm-n3")
     assert running().notify(e.NodesVacated(SLOTS)).commands == []
 
 
 def test_one_request_at_a_time_gives_nodes_back() -> None:
-    assert shrinking().notify(over(0), e.NodesVacated(("slurm-n1",))).commands == []
+    assert shrinking().notify(pod_gone(0), e.NodesVacated(("slurm-n1",))).commands == []
 
 
 def test_a_member_that_moves_to_another_slot_before_its_binding_gets_the_node_of_that_slot() -> None:
     successor = e.MemberRef("uid-9", "team", "ring-1")
-    life = running().notify(over(0), over(1))
+    life = running().notify(pod_gone(0), pod_gone(1))
     life.notify(e.PodWanted((successor, REFS[2]), GANG, (0, 2)))
     life.notify(e.JobGranted(JOB, {"uid-9": "n1", "uid-2": "n3"}, SLOTS, slots=SLOTS), e.AllocationFits())
     assert (life.state, life.p.node_of("uid-9")) == (State.GRANTED, "n1")
@@ -80,7 +80,7 @@ def test_a_member_that_had_ended_and_is_back_is_bound_to_no_node_that_the_job_do
 
 
 def test_a_member_that_had_ended_and_gets_a_slot_again_wants_its_node() -> None:
-    life = running().notify(over(1))
+    life = running().notify(pod_gone(1))
     life.notify(e.PodWanted(REFS, GANG, (0, 1, 2)))
     member = life.p.member(REFS[1].uid)
     assert member is not None
@@ -117,7 +117,7 @@ def test_an_unknown_answer_lets_the_nodes_be_offered_again() -> None:
     assert life.notify(e.NodesVacated(("slurm-n2",))).one(c.ShrinkJob).kept == ("slurm-n1", "slurm-n3")
 
 
-def test_a_slurm_that_says_yes_and_keeps_the_node_is_not_asked_again() -> None:
+def test_a_slurm_that_says_yes_and_keeps_the_node_gets_no_second_request() -> None:
     life = shrinking().notify(e.ShrinkAnswered(JOB, True), granted(without=(1,)))
     assert life.notify(e.NodesVacated(("slurm-n2",))).commands == []
 
@@ -129,8 +129,8 @@ def test_edge_case_20_members_on_nodes_that_slurm_took_are_ended_and_the_others_
     assert (end.member, end.kind, end.voluntary) == (REFS[1], e.EndKind.NODE_TAKEN, False)
     assert end.text == f"Slurm removed Slurm node slurm-n2 from job {JOB}; members on the other nodes continue."
     assert life.one(c.Announce).members == (REFS[1],)
-    assert life.later(20).asked(c.EndPod)[0].member == REFS[1]
-    life.notify(over(1, e.PodEnd.REMOVED))
+    assert life.later(20).commands_of(c.EndPod)[0].member == REFS[1]
+    life.notify(pod_gone(1, e.PodEnd.REMOVED))
     assert [one for one in life.later(3600).commands if not isinstance(one, c.ReadJob)] == []
 
 
@@ -140,34 +140,34 @@ def test_a_member_on_a_node_that_failed_is_ended_with_that_cause_also_when_the_e
     end = life.one(c.EndPod)
     assert (end.member, end.kind) == (REFS[1], e.EndKind.NODE_FAILURE)
     assert end.text == f"Slurm job {JOB} lost Slurm node slurm-n2, which failed; members on the other nodes continue."
-    assert life.later(20).asked(c.EndPod)[0].kind is e.EndKind.NODE_FAILURE
+    assert life.later(20).commands_of(c.EndPod)[0].kind is e.EndKind.NODE_FAILURE
 
 
 def test_a_failed_node_and_one_that_an_administrator_took_are_distinguished() -> None:
     life = running().notify(replace(granted("slurm-n1"), failed=("slurm-n2",)))
-    causes = {end.member: end.kind for end in life.asked(c.EndPod)}
+    causes = {end.member: end.kind for end in life.commands_of(c.EndPod)}
     assert causes == {REFS[1]: e.EndKind.NODE_FAILURE, REFS[2]: e.EndKind.NODE_TAKEN}
-    assert len(life.asked(c.Announce)) == 2
+    assert len(life.commands_of(c.Announce)) == 2
 
 
 def test_a_job_that_lost_every_node_with_a_member_is_ended() -> None:
-    life = running().notify(over(0)).notify(granted("slurm-n1", without=(0,)))
+    life = running().notify(pod_gone(0)).notify(granted("slurm-n1", without=(0,)))
     assert life.state is State.LOST
     assert life.p.end_kind is e.EndKind.NODE_TAKEN
-    assert len(life.asked(c.EndPod)) == 2
+    assert len(life.commands_of(c.EndPod)) == 2
 
 
 def stuck() -> Life:
     """The node of the last member failed, and its kubelet with it; the other members have succeeded."""
     life = running().notify(replace(granted("slurm-n1", "slurm-n2"), failed=("slurm-n3",)))
-    return life.notify(over(0), over(1))
+    return life.notify(pod_gone(0), pod_gone(1))
 
 
 def test_a_job_on_whose_nodes_no_member_is_left_is_ended_while_a_pod_is_stuck_on_a_failed_node() -> None:
     life = stuck()
     assert (life.state, life.p.end_kind, life.p.outlives_job) == (State.LOST, e.EndKind.NODE_FAILURE, False)
     assert life.one(c.CancelJob).job_id == JOB
-    assert (life.one(c.EndPod).member, life.asked(c.Announce)) == (REFS[2], [])
+    assert (life.one(c.EndPod).member, life.commands_of(c.Announce)) == (REFS[2], [])
     assert [member.ref for member in life.p.members if life.p.occupies_job(member)] == [REFS[2]]
 
 
@@ -175,32 +175,32 @@ def test_the_end_of_such_a_job_is_requested_again_until_slurm_has_ended_it() -> 
     life = stuck().timer()
     assert life.one(c.CancelJob).job_id == JOB
     assert (life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED)).state, life.p.outlives_job) == (State.LOST, True)
-    assert life.timer().asked(c.CancelJob) == []
+    assert life.timer().commands_of(c.CancelJob) == []
     assert life.one(c.EndPod).kind is e.EndKind.NODE_FAILURE
 
 
-def test_the_workload_is_over_once_the_stuck_pod_is_gone() -> None:
-    assert stuck().notify(e.JobEnded(JOB, e.EndKind.CANCELLED), over(2, e.PodEnd.REMOVED)).state is State.GONE
-    assert stuck().notify(over(2, e.PodEnd.REMOVED)).state is State.RELEASING
+def test_the_workload_has_ended_once_the_stuck_pod_is_gone() -> None:
+    assert stuck().notify(e.JobEnded(JOB, e.EndKind.CANCELLED), pod_gone(2, e.PodEnd.REMOVED)).state is State.GONE
+    assert stuck().notify(pod_gone(2, e.PodEnd.REMOVED)).state is State.RELEASING
 
 
 def test_a_successor_gets_another_job_once_the_stuck_pod_is_gone() -> None:
     successor = e.MemberRef("uid-9", "team", "ring-0")
     life = stuck().notify(e.PodWanted((successor, REFS[1], REFS[2]), GANG, (0, 1, 2)))
-    life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED), over(2, e.PodEnd.REMOVED))
+    life.notify(e.JobEnded(JOB, e.EndKind.CANCELLED), pod_gone(2, e.PodEnd.REMOVED))
     assert life.later(TIMING.retry_most).one(c.SubmitJob).attempt == 2
 
 
 def test_a_member_that_is_left_on_a_node_of_the_job_keeps_it() -> None:
-    life = running().notify(replace(granted("slurm-n1", "slurm-n2"), failed=("slurm-n3",)), over(0))
-    assert (life.state, life.asked(c.CancelJob)) == (State.BOUND, [])
+    life = running().notify(replace(granted("slurm-n1", "slurm-n2"), failed=("slurm-n3",)), pod_gone(0))
+    assert (life.state, life.commands_of(c.CancelJob)) == (State.BOUND, [])
 
 
 def test_members_that_slurm_ends_do_not_hold_the_job_for_one_that_is_stuck() -> None:
     life = running().notify(replace(granted("slurm-n1", "slurm-n2"), failed=("slurm-n3",)))
-    life.notify(e.JobEnding(JOB, e.EndKind.TIME_LIMIT, 10.0), over(0))
-    assert life.asked(c.CancelJob) == []
-    assert life.notify(over(1)).one(c.CancelJob).job_id == JOB
+    life.notify(e.JobEnding(JOB, e.EndKind.TIME_LIMIT, 10.0), pod_gone(0))
+    assert life.commands_of(c.CancelJob) == []
+    assert life.notify(pod_gone(1)).one(c.CancelJob).job_id == JOB
 
 
 def test_a_start_that_finds_a_job_with_stuck_members_alone_ends_it() -> None:
@@ -222,18 +222,18 @@ def test_a_node_that_slurm_takes_before_all_members_are_bound_ends_the_whole_gan
 
 def test_a_successor_waits_until_a_member_whose_node_was_taken_is_gone() -> None:
     successor = e.MemberRef("uid-9", "team", "ring-0")
-    life = running().notify(over(0, e.PodEnd.REMOVED))
+    life = running().notify(pod_gone(0, e.PodEnd.REMOVED))
     life.notify(e.PodWanted((successor, REFS[1], REFS[2]), GANG, (0, 1, 2)))
     there = {"uid-9": "n1", "uid-1": "n2", "uid-2": "n3"}
     fewer = replace(granted("slurm-n1", "slurm-n2"), allocation=there)
     assert life.notify(fewer).state is State.BOUND
-    assert life.notify(over(2, e.PodEnd.REMOVED)).commands == [c.ReadJob(JOB)]
+    assert life.notify(pod_gone(2, e.PodEnd.REMOVED)).commands == [c.ReadJob(JOB)]
     assert life.notify(replace(fewer, allocation={"uid-9": "n1", "uid-1": "n2"})).state is State.GRANTED
 
 
 def test_a_node_that_is_taken_while_a_successor_waits_ends_its_member_alone() -> None:
     successor = e.MemberRef("uid-9", "team", "ring-0")
-    life = running().notify(over(0, e.PodEnd.REMOVED))
+    life = running().notify(pod_gone(0, e.PodEnd.REMOVED))
     there = {"uid-9": "n1", "uid-1": "n2", "uid-2": "n3"}
     life.notify(e.PodWanted((successor, REFS[1], REFS[2]), GANG, (0, 1, 2)), replace(granted(), allocation=there))
     before = life.state
@@ -243,7 +243,7 @@ def test_a_node_that_is_taken_while_a_successor_waits_ends_its_member_alone() ->
 
 
 def test_slots_of_ended_members_are_vacant_and_say_how_the_members_ended() -> None:
-    life = running().notify(over(0), over(2, e.PodEnd.FAILED))
+    life = running().notify(pod_gone(0), pod_gone(2, e.PodEnd.FAILED))
     found = vacancies(life.p, 3)
     assert found == (
         Vacancy(0, "slurm-n1", e.PodEnd.SUCCEEDED),

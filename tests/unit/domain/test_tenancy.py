@@ -34,7 +34,7 @@ def allowing(site: TranslationPolicy = SITE, defaults: JobDefaults | None = None
     return with_rules(TenancyRule("only", defaults=defaults or job_defaults(), allowed=Allowed(**allowed)), site=site)
 
 
-def asking(**settings: str) -> PodView:
+def requesting(**settings: str) -> PodView:
     return a_pod(annotations={OWN + name.replace("_", "-"): value for name, value in settings.items()})
 
 
@@ -87,19 +87,19 @@ BOUNDS: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, str], str]] = 
 def test_each_name_of_a_list_has_to_be_allowed(what: str) -> None:
     allowed: dict[str, Any] = {what: ("team-*",)}
     policy = allowing(**allowed)
-    job(asking(**{what: "team-a,team-b"}), policy)
-    (fault,) = faults(asking(**{what: "team-a,high"}), policy)
+    job(requesting(**{what: "team-a,team-b"}), policy)
+    (fault,) = faults(requesting(**{what: "team-a,high"}), policy)
     assert '"team-a,high" is not allowed' in fault
 
 
 @pytest.mark.parametrize("what", BOUNDS)
-def test_a_pod_that_asks_for_more_is_refused_with_the_rule_the_value_and_what_is_allowed(what: str) -> None:
+def test_a_pod_that_requests_more_is_refused_with_the_rule_the_value_and_what_is_allowed(what: str) -> None:
     allowed, within, beyond, ends = BOUNDS[what]
     least = {"partition": {"partition": "a"}, "qos": {"qos": "low"}}.get(what, {})
     policy = allowing(**allowed)
-    job(asking(**least), policy)
-    job(asking(**least | within), policy)
-    (fault,) = faults(asking(**least | beyond), policy)
+    job(requesting(**least), policy)
+    job(requesting(**least | within), policy)
+    (fault,) = faults(requesting(**least | beyond), policy)
     assert 'rule "only" of the policy' in fault
     assert list(beyond.values())[-1] in fault
     assert fault.endswith(ends)
@@ -107,7 +107,7 @@ def test_a_pod_that_asks_for_more_is_refused_with_the_rule_the_value_and_what_is
 
 def test_every_fault_of_a_pod_is_said_at_once() -> None:
     policy = allowing(partition=("a",), qos=("low",), time_limit_minutes=Range(at_most=5))
-    assert len(faults(asking(partition="b", qos="high", timeout="9", user_id="bob"), policy)) == 4
+    assert len(faults(requesting(partition="b", qos="high", timeout="9", user_id="bob"), policy)) == 4
 
 
 @pytest.mark.parametrize("setting", ["account", "partition", "qos", "exclusive", "mode"])
@@ -121,41 +121,41 @@ def test_an_unnamed_value_is_slurms_choice_and_is_held_to_the_rule(setting: str)
     job(a_pod(), allowing(defaults=job_defaults(**{setting: default}), **one))
 
 
-def test_a_default_needs_no_permission_also_when_it_is_asked_for() -> None:
+def test_a_default_needs_no_permission_also_when_it_is_requested() -> None:
     policy = allowing(defaults=job_defaults(partition="site", priority=9), partition=(), priority=Range(at_most=1))
-    assert job(asking(partition="site", priority="9"), policy).partition == "site"
+    assert job(requesting(partition="site", priority="9"), policy).partition == "site"
 
 
 def test_without_a_policy_no_pod_runs_as_another_or_raises_priority() -> None:
-    for asked in ({"user_id": "bob"}, {"user_id": "0", "group_id": "0"}, {"priority": "1"}, {"nice": "-1"}):
-        assert "is not allowed" in faults(asking(**asked), SITE)[0]
+    for requested in ({"user_id": "bob"}, {"user_id": "0", "group_id": "0"}, {"priority": "1"}, {"nice": "-1"}):
+        assert "is not allowed" in faults(requesting(**requested), SITE)[0]
 
 
 @pytest.mark.parametrize("settings", [{"user_id": "bob"}, {"priority": "1"}, {"nice": "-1"}])
 def test_a_rule_that_says_nothing_of_it_lets_no_pod_run_as_another_or_raise_priority(settings: dict[str, str]) -> None:
-    (fault,) = faults(asking(**settings), allowing(partition=("*", "")))
+    (fault,) = faults(requesting(**settings), allowing(partition=("*", "")))
     assert 'rule "only" of the policy does not list it' in fault
 
 
 def test_a_rule_goes_before_the_permissions_of_the_configuration() -> None:
     site = replace(SITE, allowed=RESTRICTED_KEYS)
-    assert job(asking(user_id="bob"), site).run_as == RunAs(2002, 3002)
-    assert faults(asking(user_id="bob"), allowing(site, user_id=("alice",)))
+    assert job(requesting(user_id="bob"), site).run_as == RunAs(2002, 3002)
+    assert faults(requesting(user_id="bob"), allowing(site, user_id=("alice",)))
 
 
 def test_a_number_does_not_bring_a_group_that_the_rule_does_not_give() -> None:
     policy = allowing(user_id=("alice",))
-    (fault,) = faults(asking(user_id="2001"), policy)  # which would bring group 2001
+    (fault,) = faults(requesting(user_id="2001"), policy)  # which would bring group 2001
     assert "brings group 2001" in fault
-    assert faults(asking(user_id="alice", group_id="staff"), policy)
-    assert job(asking(user_id="2001", group_id="3001"), policy).run_as == RunAs(2001, 3001)
+    assert faults(requesting(user_id="alice", group_id="staff"), policy)
+    assert job(requesting(user_id="2001", group_id="3001"), policy).run_as == RunAs(2001, 3001)
 
 
 def test_any_user_may_be_allowed() -> None:
-    assert job(asking(user_id="7", group_id="8"), allowing(user_id=("*",), group_id=("*",))).run_as == RunAs(7, 8)
+    assert job(requesting(user_id="7", group_id="8"), allowing(user_id=("*",), group_id=("*",))).run_as == RunAs(7, 8)
 
 
-def test_without_a_time_limit_the_longest_that_is_allowed_is_asked_for() -> None:
+def test_without_a_time_limit_the_longest_that_is_allowed_is_requested() -> None:
     policy = allowing(time_limit_minutes=Range(at_most=60))
     assert job(a_pod(), policy).time_limit_minutes == 60
     assert job(a_pod(active_deadline_s=60), policy).time_limit_minutes == 3  # its own, and the room around it
@@ -226,9 +226,9 @@ def test_jobs_belong_to_the_owner_of_their_namespace_or_service_account() -> Non
 
 def test_a_pod_of_an_owner_runs_as_no_other_user() -> None:
     policy = with_rules(owners=(JobOwner(PodMatch(), "alice"),))
-    assert faults(asking(user_id="bob"), policy)
-    assert faults(asking(user_id="0"), policy)
-    assert job(asking(user_id="alice"), policy).run_as == RunAs(2001, 3001)
+    assert faults(requesting(user_id="bob"), policy)
+    assert faults(requesting(user_id="0"), policy)
+    assert job(requesting(user_id="alice"), policy).run_as == RunAs(2001, 3001)
 
 
 @pytest.mark.parametrize("namespace", ["0", "1000", "root", "slurm", "nobody-known"])
@@ -309,7 +309,7 @@ DEFAULTS = st.builds(
     time_limit_minutes=maybe(st.integers(1, 9)),
     user_id=st.just("") | PEOPLE,
 )
-ASKED = st.fixed_dictionaries(
+REQUESTED = st.fixed_dictionaries(
     {},
     optional={
         "account": st.sampled_from(["a", "b", "c"]),
@@ -327,22 +327,22 @@ ASKED = st.fixed_dictionaries(
 )
 
 
-@given(ALLOWED, DEFAULTS, ASKED)
-def test_no_job_has_what_neither_its_rule_allows_nor_the_site_gives_unasked(
-    allowed: Allowed, defaults: JobDefaults, asked: dict[str, str]
+@given(ALLOWED, DEFAULTS, REQUESTED)
+def test_no_job_has_what_neither_its_rule_allows_nor_the_site_gives_by_default(
+    allowed: Allowed, defaults: JobDefaults, requested: dict[str, str]
 ) -> None:
     policy = with_rules(TenancyRule("one", defaults=defaults, allowed=allowed))
-    said = translate([asking(**asked)], {}, policy, 0.0)
+    said = translate([requesting(**requested)], {}, policy, 0.0)
     if isinstance(said, TranslationRefused):
         assert all(fault for fault in said.faults)
         return
     got = said.request
-    for names, value, unasked in (
+    for names, value, default_value in (
         (allowed.account, got.account, defaults.get(table.ACCOUNT)),
         (allowed.qos, got.qos, defaults.get(table.QOS)),
         (allowed.partition, got.partition, ""),
     ):
-        assert names is None or (value == unasked != "") or all(one in names for one in value.split(","))
+        assert names is None or (value == default_value != "") or all(one in names for one in value.split(","))
     assert allowed.reservation is None or set(filter(None, got.reservation.split(","))) <= set(allowed.reservation)
     assert allowed.mode is None or got.mode in allowed.mode
     assert allowed.exclusive is None or str(got.exclusive or "false") in allowed.exclusive

@@ -28,7 +28,7 @@ WALL = 1_000_000.0
         (WALL, WALL + 600, [], 595.0),
     ],
 )
-def test_the_grace_is_over_before_the_time_limit(
+def test_the_grace_ends_before_the_time_limit(
     start: float, end: float, graces: list[int], expected: float | None
 ) -> None:
     assert due_in(JobView(7, "x", "RUNNING", as_of=WALL, start_time=start, end_time=end), graces) == expected
@@ -42,7 +42,7 @@ def test_without_slurms_clock_no_pod_is_ended_before_slurm_does() -> None:
     ("partition", "limit"),
     [("free", 12), ("ten", 10), ("five", 9), ("five,ten", 10), ("five,free", 12), ("nowhere", 12), ("", 10)],
 )
-def test_room_that_no_partition_allows_is_not_asked_for(partition: str, limit: int) -> None:
+def test_room_that_no_partition_allows_is_not_requested(partition: str, limit: int) -> None:
     parts = {"free": None, "ten": 10, "five": 5}
     partitions = {n: SlurmPartition(n, max_time_minutes=top, default=n == "ten") for n, top in parts.items()}
     request = JobRequest("x", 1, 1, partition=partition, time_limit_minutes=12, time_limit_least=9)

@@ -27,7 +27,7 @@ JOBS: dict[str, JobView] = {
     **{
         f"{rule.word}+COMPLETING": JobView(JOB, "x", rule.word, frozenset({"COMPLETING"}))
         for rule in STATES
-        if rule.meaning is Meaning.OVER or rule.word == "PENDING"
+        if rule.meaning is Meaning.ENDED or rule.word == "PENDING"
     },
     **{f"reason {rule.reason or 'none'}": waiting_for(rule) for rule in REASONS},
     "a reason of tomorrow": JobView(JOB, "x", "PENDING", reason="ReasonOfTomorrow"),
@@ -60,7 +60,7 @@ def test_the_machine_does_what_the_table_says(said: str, state: State) -> None:
     transition = TRANSITIONS[condition_of(seen)][state]
     life = START[state]()
     life.notify(*job_events(life.p, job, MAP))
-    reasons, ends = life.reasons(), life.asked(c.EndPod)
+    reasons, ends = life.reasons(), life.commands_of(c.EndPod)
     if transition.doubted:
         assert life.state is state
         life.later(TIMING.doubt).notify(*job_events(life.p, job, MAP))
@@ -77,9 +77,9 @@ def test_the_machine_does_what_the_table_says(said: str, state: State) -> None:
 def test_a_job_that_slurm_does_not_know_any_more_comes_to_what_the_table_says(state: State) -> None:
     transition = TRANSITIONS[JobCondition.UNKNOWN][state]
     life = START[state]().notify(UNKNOWN)
-    ends = life.asked(c.EndPod)
+    ends = life.commands_of(c.EndPod)
     assert life.state is transition.state
     assert transition.event in life.reasons()
     assert bool(ends) is (transition.state is State.LOST)
     assert [(end.kind, end.voluntary) for end in ends] == [(e.EndKind.VANISHED, False)] * len(ends)
-    assert not life.asked(c.CancelJob)
+    assert not life.commands_of(c.CancelJob)

@@ -16,7 +16,7 @@ from extender.domain.policy.site import (
 )
 from extender.domain.policy.tenancy import Allowed, PodPolicy, TenancyRule
 from extender.domain.translation.annotation_table import BY_NAME
-from extender.domain.translation.gres import asked_gres, by_name
+from extender.domain.translation.gres import by_name, requested_gres
 from extender.domain.translation.translate import MOST_KEYS, Translated, TranslationRefused, translate
 from extender.domain.views import Container, PodView
 from extender.domain.wellknown import Reason
@@ -28,7 +28,7 @@ STRICT = TranslationPolicy(strict_grace=True, unknown_resources=UnknownResources
 WARNING = replace(FREE, under_accounting=UnderAccounting.WARN)
 
 
-def test_a_pod_without_annotations_asks_for_its_size_and_nothing_else() -> None:
+def test_a_pod_without_annotations_requests_its_size_and_nothing_else() -> None:
     assert request(a_pod(cpu="1500m", memory="1G")) == JobRequest(title="team/web", cpus=2, memory_mb=954)
 
 
@@ -79,7 +79,7 @@ def test_every_setting_reaches_its_field_of_the_job() -> None:
     assert {field: job[field] for _, field, _ in REACHES.values()} == {f: wanted for _, f, wanted in REACHES.values()}
 
 
-def test_gpus_are_asked_for_with_the_type_that_affinity_names() -> None:
+def test_gpus_are_requested_with_the_type_that_affinity_names() -> None:
     policy = replace(FREE, gpu_types={"NVIDIA_L4": "l4"})
     pod = a_pod(more={"nvidia.com/gpu": "2"}, required_terms=(term(gpu_class=("NVIDIA_L4",)),))
     assert request(pod, policy=policy).gres == {"gpu:l4": 2}
@@ -115,8 +115,8 @@ WHOLE = replace(FREE, missing_requests=MissingRequests.WHOLE_NODE)
 @pytest.mark.parametrize(("cpu", "memory", "cpus"), [("", "", 1), ("2", "", 2), ("", "1Gi", 1)])
 def test_a_pod_without_requests_gets_a_whole_node_where_the_site_says_so(cpu: str, memory: str, cpus: int) -> None:
     result = translated(a_pod(cpu, memory), policy=WHOLE)
-    asked = result.request
-    assert (asked.cpus, asked.memory_mb, asked.whole_node) == (cpus, 0, True)
+    requested = result.request
+    assert (requested.cpus, requested.memory_mb, requested.whole_node) == (cpus, 0, True)
     assert reasons(result) == [Reason.WHOLE_NODE]
     assert not translated(a_pod("1", "1Gi"), policy=WHOLE).request.whole_node
 
@@ -136,12 +136,12 @@ def test_a_whole_node_is_only_for_pods_that_the_policy_allows_one(words: tuple[s
 def test_amounts_of_the_site_stand_in_for_missing_requests_alone() -> None:
     policy = replace(FREE, missing_requests=MissingSize(2, 512))
     for cpu, memory, sized in (("", "", (2, 512)), ("4", "", (4, 512)), ("", "1Gi", (2, 1024)), ("0", "0", (2, 512))):
-        asked = request(a_pod(cpu, memory), policy=policy)
-        assert (asked.cpus, asked.memory_mb, asked.whole_node) == (*sized, False)
+        requested = request(a_pod(cpu, memory), policy=policy)
+        assert (requested.cpus, requested.memory_mb, requested.whole_node) == (*sized, False)
 
 
 @pytest.mark.parametrize(("cpu", "memory", "missing"), [("", "1Gi", "cpu"), ("0", "1Gi", "cpu"), ("1", "", "memory")])
-def test_a_pod_that_asks_for_no_cpu_or_memory_is_refused(cpu: str, memory: str, missing: str) -> None:
+def test_a_pod_that_requests_no_cpu_or_memory_is_refused(cpu: str, memory: str, missing: str) -> None:
     (sentence,) = faults(a_pod(cpu, memory))
     assert sentence.startswith(f"Pod team/web requests no {missing};")
     assert "above 0" in sentence
@@ -248,8 +248,8 @@ def test_gres_of_the_authors_own_must_cover_the_devices_that_kubelet_hands_out(g
 def test_the_time_limit_leaves_the_active_deadline_to_kubernetes(
     seconds: int, grace: int, minutes: int, least: int
 ) -> None:
-    asked = request(a_pod(active_deadline_s=seconds, grace_s=grace))
-    assert (asked.time_limit_minutes, asked.time_limit_least) == (minutes, least)
+    requested = request(a_pod(active_deadline_s=seconds, grace_s=grace))
+    assert (requested.time_limit_minutes, requested.time_limit_least) == (minutes, least)
 
 
 def test_a_time_limit_by_annotation_goes_before_the_active_deadline_and_the_site() -> None:
@@ -291,7 +291,7 @@ def _begin(pod: PodView, now: float) -> int | str | None:
     return result.request.begin if isinstance(result, Translated) else None
 
 
-def test_begin_counts_from_the_creation_of_the_pod_so_that_asking_again_asks_for_the_same() -> None:
+def test_begin_counts_from_the_creation_of_the_pod_so_that_a_second_request_is_the_same() -> None:
     pod = a_pod(annotations=own(begin="now+60"))
     results = {_begin(pod, now) for now in (NOW, NOW + 900)}
     assert results == {1_000_060}
@@ -319,7 +319,7 @@ def test_a_deadline_that_has_passed_is_refused() -> None:
     ],
 )
 def test_gres_of_the_authors_own_are_counted_by_name(tres: str, counts: dict[str, int]) -> None:
-    assert by_name(asked_gres(tres)) == counts
+    assert by_name(requested_gres(tres)) == counts
 
 
 def test_sunks_rule_on_the_grace_period_holds_only_in_strict_mode_and_in_its_own_words() -> None:
@@ -331,20 +331,20 @@ def test_sunks_rule_on_the_grace_period_holds_only_in_strict_mode_and_in_its_own
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("requested", "said"),
     [
         ({"min_nodes": "2"}, "at most 1"),
         ({"required_nodes": "a,b", "excluded_nodes": "b,c"}, "both name b"),
     ],
 )
-def test_settings_that_do_not_go_together_are_refused(asked: dict[str, str], said: str) -> None:
-    (sentence,) = faults(a_pod(annotations=own(**asked)))
+def test_settings_that_do_not_go_together_are_refused(requested: dict[str, str], said: str) -> None:
+    (sentence,) = faults(a_pod(annotations=own(**requested)))
     assert said in sentence
 
 
 def test_fewest_nodes_cannot_be_more_than_most_nodes() -> None:
-    asked = own(min_nodes="2", max_nodes="1")
-    (sentence,) = faults(a_pod(annotations=asked), a_pod(uid="2", name="web-2", annotations=asked))
+    requested = own(min_nodes="2", max_nodes="1")
+    (sentence,) = faults(a_pod(annotations=requested), a_pod(uid="2", name="web-2", annotations=requested))
     assert f'{OWN}min-nodes: "2" is more than {OWN}max-nodes: "1"' in sentence
 
 
@@ -392,7 +392,7 @@ def test_a_member_without_a_deadline_leaves_the_job_without_one() -> None:
     assert request(a_pod(active_deadline_s=60), replace(other, active_deadline_s=600)).time_limit_minutes == 12
 
 
-def test_members_of_different_gpu_types_ask_for_none() -> None:
+def test_members_of_different_gpu_types_request_none() -> None:
     policy = replace(FREE, gpu_types={"A": "a", "B": "b"})
     one, two = (
         a_pod(more={"nvidia.com/gpu": "1"}, uid=kind, name=kind, node_selector={"gpu.nvidia.com/class": kind})

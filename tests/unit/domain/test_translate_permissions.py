@@ -26,10 +26,10 @@ def test_a_restricted_setting_needs_the_sites_permission(annotation: str, key: s
     translated(pod, policy=TranslationPolicy(defaults=site, allowed=frozenset({key})))
 
 
-def test_asking_for_what_the_site_gives_anyway_needs_no_permission() -> None:
+def test_requesting_what_the_site_gives_anyway_needs_no_permission() -> None:
     site = TranslationPolicy(defaults=job_defaults(user_id="0", nice=-10, priority=3))
-    asked = own(user_id="0", group_id="0", nice="-10", priority="3")
-    assert request(a_pod(annotations=asked), policy=site).run_as == RunAs(0, 0)
+    requested = own(user_id="0", group_id="0", nice="-10", priority="3")
+    assert request(a_pod(annotations=requested), policy=site).run_as == RunAs(0, 0)
 
 
 @pytest.mark.parametrize("nice", [0, 100])

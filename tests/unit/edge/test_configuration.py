@@ -46,9 +46,9 @@ def read(
     )
 
 
-def faults(body: str = SLURM, **over: object) -> tuple[str, ...]:
+def faults(body: str = SLURM, **replaced: object) -> tuple[str, ...]:
     with pytest.raises(ConfigError) as caught:
-        read(body, **over)  # type: ignore[arg-type]
+        read(body, **replaced)  # type: ignore[arg-type]
     return caught.value.faults
 
 

@@ -188,7 +188,7 @@ async def test_a_lease_that_was_only_annotated_is_renewed() -> None:
         assert write_gate.left_s > 5
 
 
-async def test_a_holder_writes_its_own_duration_over_another_one() -> None:
+async def test_a_holder_replaces_another_duration_by_its_own() -> None:
     lock = Lock()
     election, _ = candidate(lock)
     async with reigning(election) as task:
@@ -239,7 +239,7 @@ class Held:
     [("here", 0.0, TIMING.margin), ("here", None, 15.0), ("elsewhere", 0.0, 15.0), ("", 0.0, 15.0)],
     ids=["dead", "alive", "elsewhere", "without-a-lock"],
 )
-async def test_a_holder_that_died_in_the_same_place_is_followed_when_its_last_writes_are_over(
+async def test_a_holder_that_died_in_the_same_place_is_followed_when_its_last_writes_have_ended(
     looptime: LoopTimeProxy, holder: str, since: float | None, seconds: float
 ) -> None:
     lock = Lock()

@@ -208,7 +208,7 @@ def test_sunk_s_scheduler_is_known_by_its_switch_and_its_name_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["null", '""', "~"])
-def test_a_name_that_is_not_given_is_asked_for(name: str) -> None:
+def test_a_name_that_is_not_given_is_requested(name: str) -> None:
     text = f"scheduler: {{enabled: true, name: {name}}}"
     assert "scheduler" not in taken(text)
     assert "scheduler.name: not set: SUNK's is NAMESPACE-RELEASE" in notes(text)

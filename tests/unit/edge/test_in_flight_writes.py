@@ -29,14 +29,14 @@ async def test_every_caller_gets_the_answer_or_the_fault() -> None:
     assert await in_flight_writes.answered(0.0) == 0
 
 
-async def test_a_request_outlives_who_asked_and_its_answer_is_waited_for() -> None:
+async def test_a_request_outlives_its_caller_and_its_answer_is_waited_for() -> None:
     in_flight_writes, done = InFlightWrites(), list[float]()
-    asked = [asyncio.create_task(in_flight_writes.shield(answer(after_s, done))) for after_s in (1.0, 3.0, 9.0)]
+    requests = [asyncio.create_task(in_flight_writes.shield(answer(after_s, done))) for after_s in (1.0, 3.0, 9.0)]
     await asyncio.sleep(0.5)
-    for one in asked:
+    for one in requests:
         one.cancel()
-    await asyncio.wait(asked)
-    assert all(one.cancelled() for one in asked)
+    await asyncio.wait(requests)
+    assert all(one.cancelled() for one in requests)
     assert await in_flight_writes.answered(4.0) == 1
     assert done == [1.0, 3.0]
     assert await in_flight_writes.answered(10.0) == 0
@@ -44,11 +44,11 @@ async def test_a_request_outlives_who_asked_and_its_answer_is_waited_for() -> No
 
 async def test_what_is_given_up_ends_and_reports_nothing_more() -> None:
     in_flight_writes, done = InFlightWrites(), list[float]()
-    asked = asyncio.create_task(in_flight_writes.shield(answer(5.0, done)))
+    requests = asyncio.create_task(in_flight_writes.shield(answer(5.0, done)))
     await asyncio.sleep(1)
     await in_flight_writes.close()
-    await asyncio.wait((asked,))
-    assert (asked.cancelled(), done) == (True, [])
+    await asyncio.wait((requests,))
+    assert (requests.cancelled(), done) == (True, [])
     assert await in_flight_writes.answered(0.0) == 0
 
 
@@ -58,10 +58,10 @@ async def test_a_fault_without_a_waiter_is_no_fault_of_the_loop(caplog: pytest.L
         raise ValueError("refused")
 
     in_flight_writes = InFlightWrites()
-    asked = asyncio.create_task(in_flight_writes.shield(fail()))
+    requests = asyncio.create_task(in_flight_writes.shield(fail()))
     await asyncio.sleep(0.5)
-    asked.cancel()
+    requests.cancel()
     assert await in_flight_writes.answered(5.0) == 0
-    del asked
+    del requests
     gc.collect()
     assert not caplog.records

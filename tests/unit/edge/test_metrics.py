@@ -303,8 +303,8 @@ def test_the_mass_deletion_guard_and_readiness_are_shown() -> None:
 def test_requests_polls_hooks_and_answers_are_counted() -> None:
     counted = Counted()
     metrics = counted.metrics
-    metrics.slurm_asked("submit", 0.01, "ok")
-    metrics.slurm_asked("submit", 0.01, "TransportError")
+    metrics.slurm_requested("submit", 0.01, "ok")
+    metrics.slurm_requested("submit", 0.01, "TransportError")
     metrics.polled(0.2, True)
     metrics.polled(30, False)
     metrics.hooked("teardown", 202)

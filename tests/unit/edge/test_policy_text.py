@@ -47,7 +47,7 @@ def call(*words: str, stdin: str | None = None) -> Result:
 def test_the_example_of_the_page_can_be_used() -> None:
     found = parse_policy(EXAMPLE, "example", parse(SITE, "site")).pods
     assert [rule.name for rule in found.rules] == ["interns", "operators"]
-    assert found.asks_of_namespaces
+    assert found.needs_namespace_labels
     assert found.rules[0].allowed.exclusive == ("false", "user")
 
 

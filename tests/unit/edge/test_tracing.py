@@ -110,7 +110,7 @@ def test_traces_are_wanted_where_an_endpoint_is_named(text: str, environ: dict[s
     assert parse(text, "c.yaml").observability.exports_traces(environ) is expected
 
 
-def test_who_does_not_ask_for_traces_does_not_load_them() -> None:
+def test_without_traces_their_libraries_are_not_loaded() -> None:
     check = (
         "import sys, extender.server.process; "
         "print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"

@@ -93,7 +93,7 @@ def test_templates_of_kinds_that_are_not_known_are_found_with_their_replicas() -
     assert "# total: Pods: 8, Slurm jobs: 8\n" in result.stdout
 
 
-def test_a_gang_over_several_templates_of_such_a_kind_is_one_job() -> None:
+def test_a_gang_of_several_templates_of_such_a_kind_is_one_job() -> None:
     gang = POD.replace(
         "{spec", "{metadata: {annotations: {slurm-extender.io/gang: r, slurm-extender.io/gang-size: '3'}}, spec"
     )

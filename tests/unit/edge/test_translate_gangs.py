@@ -97,7 +97,7 @@ spec: {schedulerName: slurm, containers: [{name: m, image: i, resources: {reques
     assert "gang mesh is a gang: 3 Pods get this one job, and start together; 2 Pods of it in the input" in said
 
 
-def test_members_that_ask_one_job_for_different_things_are_refused(tmp_path: Path) -> None:
+def test_members_that_request_different_things_of_one_job_are_refused(tmp_path: Path) -> None:
     leader = POD.replace("{spec:", "{metadata: {annotations: {slurm-extender.io/partition: big}}, spec:")
     code, said = translated(tmp_path, GROUP.replace("size: 3,", f"size: 3, leaderTemplate: {leader},"))
     assert code == 1

@@ -74,7 +74,7 @@ def test_who_stopped_for_long_finds_out_in_the_first_write(watch: Watch, shared:
     assert not shared.may_write()
 
 
-def test_what_is_given_up_is_over_at_once(shared: WriteGate) -> None:
+def test_what_is_given_up_has_ended_at_once(shared: WriteGate) -> None:
     shared.renewed(100.0, 1)
     shared.give_up()
     assert (shared.may_write(), shared.held, shared.left_s) == (False, False, 0.0)
@@ -89,7 +89,7 @@ def test_an_answer_is_of_use_until_another_one_may_write(watch: Watch, shared: W
 
 async def test_the_end_is_reported_to_the_waiter(watch: Watch, shared: WriteGate) -> None:
     shared.renewed(100.0, 1)
-    waiting = asyncio.create_task(shared.until_over())
+    waiting = asyncio.create_task(shared.wait_closed())
     await asyncio.sleep(0)
     watch.now = 110.0
     assert not shared.may_write()

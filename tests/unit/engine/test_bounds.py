@@ -68,10 +68,10 @@ def test_resources_that_no_node_has_are_remembered_up_to_a_bound() -> None:
     found = NodeCapacityIndex(lambda _resource: False)
     world = ClusterSnapshot()
     for number in range(1000):
-        found.too_small(world, [_asking_for(f"evil.example/r{number}")])
+        found.too_small(world, [_pod_requesting(f"evil.example/r{number}")])
     assert len(found._by_amount) <= planning.SIZES_KEPT
     assert len(found._small) <= planning.SIZES_KEPT
 
 
-def _asking_for(resource: str) -> PodView:
+def _pod_requesting(resource: str) -> PodView:
     return read_pod(json.dumps(a_pod("p", more={resource: "1"})))

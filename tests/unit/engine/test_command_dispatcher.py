@@ -81,7 +81,7 @@ async def executed(commands: Iterable[c.Command], workers: int = 1, seconds: flo
     done = Carried()
     queues = dispatcher(done, workers)
     for number, command in enumerate(commands):
-        queues.ask_slurm(str(number), command)
+        queues.put_for_slurm(str(number), command)
     task = asyncio.create_task(queues.run())
     await asyncio.wait([task], timeout=seconds)
     task.cancel()
@@ -114,9 +114,9 @@ async def test_single_ends_give_no_pod_a_turn_before_those_that_wait() -> None:
     queues = dispatcher(done)
     task = asyncio.create_task(queues.run())
     for number in range(10):
-        queues.ask_slurm("u", end(number))
+        queues.put_for_slurm("u", end(number))
     await asyncio.sleep(5.5 * LASTS)
-    queues.ask_slurm("v", start(1))
+    queues.put_for_slurm("v", start(1))
     await asyncio.sleep(20 * LASTS)
     task.cancel()
     await asyncio.wait([task])
@@ -130,8 +130,8 @@ async def test_a_command_for_another_namespace_is_the_next_but_one_however_many_
     done = Carried()
     queues = dispatcher(done, 1, lambda key: key.partition("/")[0])
     for number in range(240):
-        queues.ask_slurm(f"flood/{number}", command(number))
-    queues.ask_slurm("other/1", command(1000))
+        queues.put_for_slurm(f"flood/{number}", command(number))
+    queues.put_for_slurm("other/1", command(1000))
     task = asyncio.create_task(queues.run())
     await asyncio.sleep(300 * LASTS)
     task.cancel()
@@ -144,9 +144,9 @@ async def test_ends_of_a_namespace_go_before_starts_of_all_others_but_for_their_
     done = Carried()
     queues = dispatcher(done, 1, lambda key: key.partition("/")[0])
     for number in range(10):
-        queues.ask_slurm(f"flood/{number}", start(number))
-    queues.ask_slurm("other/1", start(1000))
-    queues.ask_slurm("other/2", end(2000))
+        queues.put_for_slurm(f"flood/{number}", start(number))
+    queues.put_for_slurm("other/1", start(1000))
+    queues.put_for_slurm("other/2", end(2000))
     task = asyncio.create_task(queues.run())
     await asyncio.sleep(20 * LASTS)
     task.cancel()
@@ -163,10 +163,10 @@ async def test_a_command_that_is_queued_or_under_way_is_not_queued_again() -> No
     queues = dispatcher(done)
     task = asyncio.create_task(queues.run())
     for _ in range(3):
-        queues.ask_slurm("u", end(1))
+        queues.put_for_slurm("u", end(1))
         await asyncio.sleep(LASTS / 4)
     await asyncio.sleep(2 * LASTS)
-    queues.ask_slurm("u", end(1))
+    queues.put_for_slurm("u", end(1))
     await asyncio.sleep(2 * LASTS)
     task.cancel()
     await asyncio.wait([task])
@@ -187,7 +187,7 @@ async def test_commands_that_wait_for_nothing_leave_the_loop_its_turns(monkeypat
 
     queues = dispatcher(at_once)
     for number in range(3):
-        queues.ask_slurm(str(number), end(number))
+        queues.put_for_slurm(str(number), end(number))
     task = asyncio.create_task(queues.run())
     await another()
     task.cancel()

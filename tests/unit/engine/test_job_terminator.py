@@ -16,21 +16,21 @@ class TerminatedJobs:
     """One job, and what was asked for it."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.calls: list[str] = []
 
     async def read(self, job_id: int) -> JobView | None:
         return JobView(job_id, "pod-a", "RUNNING")
 
     async def cancel(self, job_id: int) -> CancelAnswered:
-        self.asked.append("cancel")
+        self.calls.append("cancel")
         return CancelAnswered(job_id, job_ended=True)
 
     async def finish(self, job_id: int, exit_code: int) -> CancelAnswered:
-        self.asked.append(f"finish {exit_code}")
+        self.calls.append(f"finish {exit_code}")
         return CancelAnswered(job_id, job_ended=True)
 
     async def comment(self, job_id: int, text: str, *, within_s: float | None = None) -> bool:
-        self.asked.append("comment")
+        self.calls.append("comment")
         return True
 
 
@@ -49,4 +49,4 @@ async def test_a_status_is_published_with_the_name_of_the_job_and_its_note(
     answered = await terminator.end(proved, note="Pod ns/a Failed: exit 3", wait_status=wait_status)
     assert answered.job_ended
     assert heard == told
-    assert jobs.asked == ["comment", "cancel"]
+    assert jobs.calls == ["comment", "cancel"]

@@ -110,7 +110,7 @@ def test_the_limits_stay_on_until_an_administrator_confirms() -> None:
     assert limits.release().count_end(10_000.0, 10)[1] is True
 
 
-def test_ends_that_are_spread_over_time_do_not_add_up() -> None:
+def test_ends_that_are_spread_in_time_do_not_add_up() -> None:
     limits = MassDeletionLimits()
     for minute in range(20):
         limits, allowed = ends(limits, 5, total=10, at=minute * 60.0)

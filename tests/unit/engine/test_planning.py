@@ -50,12 +50,12 @@ def planned(
     return planner.plan(there, (), nodes, wishes, queue=False, waiting=QueuedPlaceholders())
 
 
-def test_pods_of_the_same_wishes_are_planned_with_one_pass_over_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pods_of_the_same_wishes_are_planned_with_one_pass_of_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
 
-    def counted(*asked: Any) -> tuple[str, ...]:
-        looks.append(asked)
-        return exclusions(*asked)
+    def counted(*arguments: Any) -> tuple[str, ...]:
+        looks.append(arguments)
+        return exclusions(*arguments)
 
     monkeypatch.setattr(planning, "exclusions", counted)
     planner = Planner(lambda _resource: False)
@@ -90,10 +90,10 @@ wishes = st.fixed_dictionaries(
 
 @given(st.lists(st.tuples(worlds, letters, wishes), min_size=2, max_size=8))
 def test_a_planner_that_remembers_says_what_a_fresh_one_says(
-    asked: list[tuple[ClusterSnapshot, str, dict[str, object]]],
+    arguments: list[tuple[ClusterSnapshot, str, dict[str, object]]],
 ) -> None:
     planner = Planner(lambda _resource: False)
-    for there, candidates, changes in asked:
+    for there, candidates, changes in arguments:
         fresh = Planner(lambda _resource: False)
         assert planned(planner, there, candidates, **changes) == planned(fresh, there, candidates, **changes)
 

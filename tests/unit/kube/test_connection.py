@@ -36,7 +36,7 @@ from tests.builders.byte_server import deaf_server
 from tests.builders.fake_api import fake_api
 
 pytestmark = pytest.mark.looptime
-over_sockets = pytest.mark.looptime(False)
+real_sockets = pytest.mark.looptime(False)
 """The kernel carries the bytes, in real time, in which virtual time would run on to the end of every patience."""
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -50,7 +50,7 @@ async def test_a_request_brings_status_headers_and_bytes() -> None:
         assert json.loads(answer.body)["metadata"]["name"] == "p"
 
 
-async def test_a_body_is_sent_with_the_content_type_asked_for() -> None:
+async def test_a_body_is_sent_with_the_content_type_requested() -> None:
     async with fake_api() as api:
         api.server.add_pod("p")
         patch = {"metadata": {"labels": {"a": "b"}}}
@@ -233,7 +233,7 @@ async def test_a_kubeconfig_names_address_and_token(tmp_path_factory: pytest.Tem
     await connection.close()
 
 
-@over_sockets
+@real_sockets
 async def test_in_the_cluster_the_token_is_read_again_after_a_401(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("serviceaccount")
     authority = trustme.CA()
@@ -284,7 +284,7 @@ async def test_a_kubeconfig_that_is_no_kubeconfig_is_named(tmp_path_factory: pyt
         await connect(str(path), environ={})
 
 
-@over_sockets
+@real_sockets
 async def test_a_kubeconfig_that_breaks_while_it_is_in_use_is_an_error_like_others(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -324,7 +324,7 @@ async def test_a_token_that_no_header_can_hold_is_an_error_without_the_token() -
     await connection.close()
 
 
-@over_sockets
+@real_sockets
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="tcp(7) of Linux")
 async def test_bytes_that_are_not_taken_are_given_up_by_the_kernel() -> None:
     with deaf_server() as port:

@@ -218,7 +218,7 @@ async def test_a_403_is_not_synced_loud_and_slow(looptime: LoopTimeProxy) -> Non
             assert mirror.lists == 1
 
 
-async def test_a_429_is_waited_out_as_long_as_asked(looptime: LoopTimeProxy) -> None:
+async def test_a_429_is_waited_out_as_long_as_requested(looptime: LoopTimeProxy) -> None:
     async with fake_api() as api:
         api.server.faults.add(KubeFault(code=429, retry_after_s=20))
         mirror = Mirror()

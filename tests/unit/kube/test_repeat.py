@@ -56,7 +56,7 @@ async def test_a_refusal_is_not_repeated() -> None:
     assert len(send.calls) == 1
 
 
-async def test_a_throttled_request_waits_as_long_as_asked() -> None:
+async def test_a_throttled_request_waits_as_long_as_requested() -> None:
     send = Sender(throttled(4))
     await repeated(send, within_s=10, once_s=3, rng=a_rng())
     assert 4 <= send.calls[1][0] <= 4.1

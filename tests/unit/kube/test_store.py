@@ -119,7 +119,7 @@ def test_an_object_without_any_identity_stops_all_removals(store: PodStore) -> N
     assert {pod.name for pod in store.all()} == {"a", "b", "c"}
 
 
-def test_pods_are_found_by_node_while_they_are_bound_and_not_over(store: PodStore) -> None:
+def test_pods_are_found_by_node_while_they_are_bound_and_not_finished(store: PodStore) -> None:
     store.changed(a_pod("a"))
     assert store.on_node("n1") == ()
     store.changed(a_pod("a", 2, node="n1"))

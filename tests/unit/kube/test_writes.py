@@ -308,7 +308,7 @@ async def test_another_pod_of_the_same_name_is_left_alone(voluntary: bool) -> No
 
 
 @pytest.mark.parametrize("voluntary", [True, False])
-async def test_an_end_whose_answer_was_lost_is_asked_again(voluntary: bool) -> None:
+async def test_an_end_whose_answer_was_lost_is_requested_again(voluntary: bool) -> None:
     async with a_bench() as bench:
         bench.run()
         method, path = ("POST", "/eviction") if voluntary else ("DELETE", "")
@@ -318,7 +318,7 @@ async def test_an_end_whose_answer_was_lost_is_asked_again(voluntary: bool) -> N
 
 
 @pytest.mark.parametrize("voluntary", [True, False])
-async def test_an_end_that_cannot_be_asked_is_not_accepted(voluntary: bool) -> None:
+async def test_an_end_that_cannot_be_requested_is_not_accepted(voluntary: bool) -> None:
     async with a_bench() as bench:
         bench.run()
         bench.api.refuse()
@@ -335,7 +335,7 @@ async def test_a_condition_that_cannot_be_written_keeps_no_pod_alive() -> None:
         assert "deletionTimestamp" in bench.pod["metadata"]
 
 
-async def test_a_pod_that_the_watch_shows_is_ended_without_being_read_and_is_read_when_that_is_asked_again() -> None:
+async def test_a_pod_that_the_watch_shows_is_ended_without_being_read_and_is_read_when_that_is_repeated() -> None:
     async with a_bench(max_grace_s=60, grace_s=3600) as bench:
         bench.run()
         seen = read_pod(json.dumps(bench.pod).encode())

@@ -12,7 +12,7 @@ import yaml
 
 from kubectl_slurm.complete import offered
 from kubectl_slurm.program import main
-from tests.builders.kubectl_program import a_node, a_pod, asked
+from tests.builders.kubectl_program import a_node, a_pod, run_plugin
 from tests.builders.plain_api import PlainApi
 
 SENTENCE = "Slurm job 7 waits: Higher-priority jobs are ahead of it in the queue (Priority). Partition: batch."
@@ -20,34 +20,34 @@ SENTENCE = "Slurm job 7 waits: Higher-priority jobs are ahead of it in the queue
 
 def test_why_says_the_sentence_that_stands_on_the_pod(api: PlainApi) -> None:
     api.pods = [a_pod("web", why=SENTENCE)]
-    said = asked("why", "web")
+    said = run_plugin("why", "web")
     assert said.exit_code == 0
     assert said.stdout == f"default/web: {SENTENCE}\n"
 
 
-def test_why_asks_the_leader_where_it_may(api: PlainApi) -> None:
+def test_why_queries_the_leader_where_it_may(api: PlainApi) -> None:
     api.pods = [a_pod("web", why="An older word.")]
     api.lease = {"spec": {"holderIdentity": "slurm-extender-abc_00ff"}}
     api.debug = {"placeholders/uid-web": {"why": SENTENCE}}
-    assert asked("why", "pod/web").stdout == f"default/web: {SENTENCE}\n"
+    assert run_plugin("why", "pod/web").stdout == f"default/web: {SENTENCE}\n"
 
 
 def test_why_of_several_pods_is_what_stands_on_them(api: PlainApi) -> None:
     api.pods = [a_pod("web", why=SENTENCE, labels={"app": "web"}), a_pod("far", namespace="there", why="Another.")]
-    assert asked("why", "web", "there/far").stdout == f"default/web: {SENTENCE}\nthere/far: Another.\n"
-    assert asked("why", "-A", "-l", "app=web").stdout == f"default/web: {SENTENCE}\n"
-    assert asked("why", "-l", "app=none").stderr == "no Pod of the scheduler slurm has these labels\n"
+    assert run_plugin("why", "web", "there/far").stdout == f"default/web: {SENTENCE}\nthere/far: Another.\n"
+    assert run_plugin("why", "-A", "-l", "app=web").stdout == f"default/web: {SENTENCE}\n"
+    assert run_plugin("why", "-l", "app=none").stderr == "no Pod of the scheduler slurm has these labels\n"
 
 
 def test_flags_may_stand_before_the_command(api: PlainApi) -> None:
     api.pods = [a_pod("far", namespace="there", why=SENTENCE)]
     for words in (("-n", "there"), ("-nthere",), ("--namespace=there",), ("--namespace", "there", "-o", "wide")):
-        said = asked(*words, "why", "far")
+        said = run_plugin(*words, "why", "far")
         assert said.stdout.startswith(f"there/far: {SENTENCE}\n"), said.output
-    assert asked("-A", "jobs", "--no-headers").stdout.startswith("there")
-    assert asked("--no-such-flag", "jobs").exit_code == 2
-    assert asked("-n").exit_code == 2
-    assert asked("--version").exit_code == 0
+    assert run_plugin("-A", "jobs", "--no-headers").stdout.startswith("there")
+    assert run_plugin("--no-such-flag", "jobs").exit_code == 2
+    assert run_plugin("-n").exit_code == 2
+    assert run_plugin("--version").exit_code == 0
 
 
 def test_why_of_a_pod_without_a_condition_is_its_last_event(api: PlainApi) -> None:
@@ -56,22 +56,22 @@ def test_why_of_a_pod_without_a_condition_is_its_last_event(api: PlainApi) -> No
         {"eventTime": "2026-01-01T00:00:02Z", "note": "the later word"},
         {"eventTime": "2026-01-01T00:00:01Z", "note": "the earlier word"},
     ]
-    assert asked("why", "web").stdout == "default/web: the later word\n"
+    assert run_plugin("why", "web").stdout == "default/web: the later word\n"
 
 
 def test_why_of_a_pod_of_which_nothing_is_known_says_what_is_missing(api: PlainApi) -> None:
     api.pods = [a_pod("web")]
-    assert "The extender has not written a reason yet." in asked("why", "web").stdout
+    assert "The extender has not written a reason yet." in run_plugin("why", "web").stdout
 
 
 def test_why_names_gates_of_others(api: PlainApi) -> None:
     api.pods = [a_pod("web", gates=["slurm-extender.io/allocation", "kueue.x-k8s.io/admission"])]
-    assert "kueue.x-k8s.io/admission" in asked("why", "web").stdout
+    assert "kueue.x-k8s.io/admission" in run_plugin("why", "web").stdout
 
 
 def test_why_of_a_pod_that_has_its_node_says_so(api: PlainApi) -> None:
     api.pods = [a_pod("web", node="n1", annotations={"status.slurm-extender.io/job-id": "7"})]
-    assert asked("why", "web").stdout == "default/web: It does not wait: Slurm job 7 has n1 for the Pod.\n"
+    assert run_plugin("why", "web").stdout == "default/web: It does not wait: Slurm job 7 has n1 for the Pod.\n"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_what_cannot_be_answered_is_said_with_its_exit_code(
     api: PlainApi, words: tuple[str, ...], code: int, text: str
 ) -> None:
     api.pods = [a_pod("web"), a_pod("other", scheduler="default-scheduler")]
-    said = asked(*words)
+    said = run_plugin(*words)
     assert said.exit_code == code, said.output
     assert text in said.output
 
@@ -110,34 +110,36 @@ def test_jobs_are_a_table_of_pods_of_slurms_scheduler(api: PlainApi) -> None:
         a_pod("other", scheduler="default-scheduler"),
         a_pod("far", namespace="there"),
     ]
-    assert asked("jobs").stdout.splitlines() == [
+    assert run_plugin("jobs").stdout.splitlines() == [
         "NAME   JOB   STATE     REASON           NODE     AGE",
         "runs   6     Placed    <none>           n1       2m30s",
         "web    7     Waiting   SlurmJobQueued   <none>   2m30s",
     ]
-    assert asked("jobs", "--no-headers", "-l", "app=web").stdout.split()[:3] == ["web", "7", "Waiting"]
-    assert [line.split()[0] for line in asked("jobs", "-A").stdout.splitlines()] == [
+    assert run_plugin("jobs", "--no-headers", "-l", "app=web").stdout.split()[:3] == ["web", "7", "Waiting"]
+    assert [line.split()[0] for line in run_plugin("jobs", "-A").stdout.splitlines()] == [
         "NAMESPACE",
         "default",
         "default",
         "there",
     ]
-    assert asked("jobs", "-n", "there", "-o", "name").stdout == "pod/far\n"
-    assert SENTENCE in asked("jobs", "-o", "wide").stdout
-    assert [one["job"] for one in json.loads(asked("jobs", "-o", "json").stdout)] == [6, 7]
-    assert yaml.safe_load(asked("jobs", "-o", "yaml").stdout) == json.loads(asked("jobs", "-o", "json").stdout)
-    assert asked("jobs", "-n", "nowhere").stderr == "no Pod of the scheduler slurm in namespace nowhere\n"
+    assert run_plugin("jobs", "-n", "there", "-o", "name").stdout == "pod/far\n"
+    assert SENTENCE in run_plugin("jobs", "-o", "wide").stdout
+    assert [one["job"] for one in json.loads(run_plugin("jobs", "-o", "json").stdout)] == [6, 7]
+    assert yaml.safe_load(run_plugin("jobs", "-o", "yaml").stdout) == json.loads(
+        run_plugin("jobs", "-o", "json").stdout
+    )
+    assert run_plugin("jobs", "-n", "nowhere").stderr == "no Pod of the scheduler slurm in namespace nowhere\n"
 
 
 def test_a_copy_of_a_pod_does_not_bear_its_models_job(api: PlainApi) -> None:
     said = {"status.slurm-extender.io/job-id": "6", "status.slurm-extender.io/pod-uid": "uid-of-another"}
     api.pods = [a_pod("copy", annotations=said)]
-    assert json.loads(asked("jobs", "-o", "json").stdout)[0]["job"] is None
+    assert json.loads(run_plugin("jobs", "-o", "json").stdout)[0]["job"] is None
 
 
 def test_nodes_show_what_stands_on_them_and_say_what_is_left_out(api: PlainApi) -> None:
     api.nodes = [a_node("n1"), a_node("n2", why="DRAIN: bad disk")]
-    said = asked("nodes")
+    said = run_plugin("nodes")
     assert said.exit_code == 0
     assert "the states in Slurm are left out" in said.stderr
     assert said.stdout.splitlines()[2].split()[:4] == ["n2", "Ready", "False", "<none>"]
@@ -150,7 +152,7 @@ def test_nodes_show_slurms_states_where_the_extender_writes_them(api: PlainApi) 
     slurm = {"name": "c1", "kubernetes": "n1", "state": "IDLE+DRAIN", "reason": "x", "partitions": ["batch"]}
     hold = {"node": "c1", "state": "DRAINED", "causes": {"cordoned": "Node n1 is cordoned"}}
     api.debug = {"nodes": {"slurm": [slurm], "holds": [hold]}}
-    said = asked("nodes", "n1", "-o", "json")
+    said = run_plugin("nodes", "n1", "-o", "json")
     assert json.loads(said.stdout)[0] | {"slurmNode": "c1", "slurmState": "IDLE+DRAIN"} == json.loads(said.stdout)[0]
     assert json.loads(said.stdout)[0]["held"] == "Node n1 is cordoned"
 
@@ -159,12 +161,12 @@ def test_status_says_who_leads_and_what_is_wrong(api: PlainApi) -> None:
     api.pods, api.nodes = [a_pod("web", why=SENTENCE)], [a_node("n1")]
     api.lease = {"spec": {"holderIdentity": "slurm-extender-abc_00ff", "renewTime": "2026-01-01T00:00:00Z"}}
     api.date = "Thu, 01 Jan 2026 00:00:09 GMT"
-    said = asked("status")
+    said = run_plugin("status")
     assert said.exit_code == 0, said.output
     assert "slurm-extender-abc" in said.stdout
     assert "1 SlurmJobQueued" in said.stdout
     api.debug = {"checks": [{"name": "slurm", "ok": False, "text": "away", "required": False}]}
-    said = asked("status")
+    said = run_plugin("status")
     assert said.exit_code == 1
     assert "away" in said.stdout
 
@@ -176,21 +178,21 @@ def test_a_leader_that_renews_and_reports_nothing_is_shown_as_gone(api: PlainApi
         "leaseDurationSeconds": 15,
     }
     api.lease, api.date = {"spec": held}, "Thu, 01 Jan 2026 00:00:28 GMT"
-    assert asked("status").exit_code == 0
+    assert run_plugin("status").exit_code == 0
     api.date = "Thu, 01 Jan 2026 00:20:00 GMT"
-    said = asked("status", "-o", "json")
+    said = run_plugin("status", "-o", "json")
     assert said.exit_code == 1
     leader = json.loads(said.stdout)[0]
     assert (leader["status"], leader["failed"]) == ("slurm-extender-abc", True)
     assert "has not renewed the Lease slurm-extender/slurm-extender for 20m" in leader["message"]
     api.debug = {"checks": []}
-    assert asked("status").exit_code == 0, "it answers, so it is there, and its clock is wrong"
+    assert run_plugin("status").exit_code == 0, "it answers, so it is there, and its clock is wrong"
 
 
 def test_status_does_with_what_it_may_see(api: PlainApi) -> None:
     api.pods = [a_pod("web", why=SENTENCE)]
     api.forbidden = ("/api/v1/pods", "/api/v1/nodes", "/apis/coordination.k8s.io")
-    said = asked("status")
+    said = run_plugin("status")
     assert said.exit_code == 0, said.output
     assert "namespace default, since all may not be listed" in said.stdout
     assert "1 SlurmJobQueued" in said.stdout
@@ -199,7 +201,7 @@ def test_status_does_with_what_it_may_see(api: PlainApi) -> None:
 def test_the_named_user_is_impersonated(api: PlainApi) -> None:
     api.pods = [a_pod("web", why=SENTENCE)]
     words = ("--as", "alice", "--as-group", "one", "--as-group", "two", "--token", "another")
-    assert asked("why", "web", *words).exit_code == 0
+    assert run_plugin("why", "web", *words).exit_code == 0
     assert ("Impersonate-User", "alice") in api.headers
     assert [value for name, value in api.headers if name == "Impersonate-Group"] == ["one", "two"]
     assert ("Authorization", "Bearer another") in api.headers
@@ -215,23 +217,25 @@ def test_commands_pods_and_nodes_are_offered_to_the_shell(api: PlainApi) -> None
     assert offered(["-n", "there", "why"], "w") == []
 
 
-def test_nothing_is_offered_where_nothing_can_be_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nothing_is_offered_where_nothing_can_be_queried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.setenv("HOME", str(tmp_path))
     assert offered(["why"], "") == []
 
 
 def test_doctor_is_the_programs_own(api: PlainApi) -> None:
-    said = asked("doctor", "--help")
+    said = run_plugin("doctor", "--help")
     assert said.exit_code == 0
     assert "--submit-probe" in said.stdout
-    assert asked("doctor", "-h").stdout == said.stdout
-    pods = asked("-n", "there", "doctor")
+    assert run_plugin("doctor", "-h").stdout == said.stdout
+    pods = run_plugin("-n", "there", "doctor")
     assert (pods.exit_code, "--extender-namespace" in pods.output) == (2, True)
-    nowhere = asked("--extender-namespace", "there", "doctor", "--kubeconfig", "/no/such/file", "--context", "here")
+    nowhere = run_plugin(
+        "--extender-namespace", "there", "doctor", "--kubeconfig", "/no/such/file", "--context", "here"
+    )
     assert nowhere.exit_code == 2
     assert "/no/such/file" in nowhere.output
-    assert asked("doctor", "--config", "/no/such/file").exit_code == 2
+    assert run_plugin("doctor", "--config", "/no/such/file").exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -257,7 +261,7 @@ def test_doctor_prints_in_every_form_with_its_own_exit_code(
         sys.exit(1)
 
     monkeypatch.setattr("extender.cli.doctor.doctor", examined)
-    said = asked("doctor", "--context", "there", "-o", form)
+    said = run_plugin("doctor", "--context", "there", "-o", form)
     assert said.exit_code == 1
     assert said.stdout == text
 
@@ -271,19 +275,21 @@ def test_a_command_is_described_in_one_short_line_and_shows_how_it_is_called(nam
     assert 0 < len(said) <= 45
     assert said.split()[0].rstrip(":") in VERBS
     if name not in {"doctor", "options"}:
-        assert f"    kubectl slurm {name}" in asked(name, "--help").stdout
+        assert f"    kubectl slurm {name}" in run_plugin(name, "--help").stdout
 
 
 def test_the_flags_of_the_connection_are_listed_once() -> None:
-    shown = asked("options").stdout
+    shown = run_plugin("options").stdout
     for flag in ("--kubeconfig", "--as-group", "--request-timeout", "--extender-namespace", "--debug-url"):
         assert flag in shown
-        assert all(flag not in asked(name, "--help").stdout for name in ("why", "jobs", "nodes", "status", "drain"))
+        assert all(
+            flag not in run_plugin(name, "--help").stdout for name in ("why", "jobs", "nodes", "status", "drain")
+        )
 
 
 @pytest.mark.parametrize("name", ["nodes", "drain", "resume", "release"])
 def test_the_help_of_a_command_about_nodes_offers_no_namespace(name: str) -> None:
-    shown = asked(name, "--help").stdout
+    shown = run_plugin(name, "--help").stdout
     assert "--namespace" not in shown
     assert "--output" in shown
 

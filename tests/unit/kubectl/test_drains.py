@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.builders.kubectl_program import a_node, asked
+from tests.builders.kubectl_program import a_node, run_plugin
 from tests.builders.plain_api import PlainApi
 
 REASON = "slurm-extender.io/drain-reason"
@@ -14,7 +14,7 @@ REASON = "slurm-extender.io/drain-reason"
 
 def test_drain_cordons_and_says_why_on_the_node(api: PlainApi) -> None:
     api.nodes = [a_node("n1")]
-    said = asked("drain", "node/n1", "--reason", "  bad\n disk ")
+    said = run_plugin("drain", "node/n1", "--reason", "  bad\n disk ")
     assert said.exit_code == 0
     assert said.stdout.startswith("node/n1 cordoned: ")
     body = {"metadata": {"uid": "uid-n1", "annotations": {REASON: "bad disk"}}, "spec": {"unschedulable": True}}
@@ -24,7 +24,7 @@ def test_drain_cordons_and_says_why_on_the_node(api: PlainApi) -> None:
 
 def test_resume_undoes_drain(api: PlainApi) -> None:
     api.nodes = [a_node("n1", cordoned=True, annotations={REASON: "bad disk"})]
-    assert asked("resume", "n1").stdout.startswith("node/n1 uncordoned: ")
+    assert run_plugin("resume", "n1").stdout.startswith("node/n1 uncordoned: ")
     body = {"metadata": {"uid": "uid-n1", "annotations": {REASON: None}}, "spec": {"unschedulable": None}}
     assert api.patches == [("/api/v1/nodes/n1", body)]
 
@@ -32,7 +32,7 @@ def test_resume_undoes_drain(api: PlainApi) -> None:
 @pytest.mark.parametrize("words", [("drain", "n1"), ("drain", "n1", "--reason", "bad disk"), ("resume", "n2")])
 def test_what_is_so_already_is_left_as_it_is(api: PlainApi, words: tuple[str, ...]) -> None:
     api.nodes = [a_node("n1", cordoned=True, annotations={REASON: "bad disk"}), a_node("n2")]
-    said = asked(*words)
+    said = run_plugin(*words)
     assert said.exit_code == 0
     assert "unchanged" in said.stdout
     assert not api.patches
@@ -40,22 +40,22 @@ def test_what_is_so_already_is_left_as_it_is(api: PlainApi, words: tuple[str, ..
 
 def test_drain_again_gives_another_reason(api: PlainApi) -> None:
     api.nodes = [a_node("n1", cordoned=True, annotations={REASON: "bad disk"})]
-    assert asked("drain", "n1", "--reason", "new disk").stdout.startswith("node/n1 annotated: ")
+    assert run_plugin("drain", "n1", "--reason", "new disk").stdout.startswith("node/n1 annotated: ")
     assert api.patches[0][1]["metadata"]["annotations"] == {REASON: "new disk"}
 
 
-def test_the_cordon_of_another_is_neither_taken_over_nor_lifted(api: PlainApi) -> None:
+def test_the_cordon_of_another_is_neither_adopted_nor_lifted(api: PlainApi) -> None:
     api.nodes = [a_node("n1", cordoned=True)]
-    assert "resume will leave that alone" in asked("drain", "n1", "--reason", "mine").stdout
-    said = asked("resume", "n1")
+    assert "resume will leave that alone" in run_plugin("drain", "n1", "--reason", "mine").stdout
+    said = run_plugin("resume", "n1")
     assert said.exit_code == 1
     assert "was not cordoned by `kubectl slurm drain`" in said.stderr
     assert not api.patches
 
 
-def test_a_reason_that_is_left_over_does_not_make_a_later_cordon_the_extenders(api: PlainApi) -> None:
+def test_a_reason_that_remains_does_not_make_a_later_cordon_the_extenders(api: PlainApi) -> None:
     api.nodes = [a_node("n1", annotations={REASON: "bad disk"})]
-    said = asked("resume", "n1")
+    said = run_plugin("resume", "n1")
     assert said.exit_code == 0
     assert api.patches[0][1]["metadata"]["annotations"] == {REASON: None}
 
@@ -66,7 +66,7 @@ def test_resume_does_not_lift_what_the_extender_or_slurm_put_there(api: PlainApi
         a_node("n2", annotations={"status.slurm-extender.io/slurm-unavailable-reason": "slurm: DRAIN bad disk"}),
         a_node("n3", cordoned=True, annotations={REASON: "x", "status.slurm-extender.io/uncordoned-manually": "slurm"}),
     ]
-    said = asked("resume", "n1", "n2", "n3", "n4")
+    said = run_plugin("resume", "n1", "n2", "n3", "n4")
     assert said.exit_code == 1
     assert "scontrol update NodeName=n1 State=RESUME" in said.stderr
     assert "bad disk" in said.stderr
@@ -77,23 +77,23 @@ def test_resume_does_not_lift_what_the_extender_or_slurm_put_there(api: PlainApi
 def test_a_dry_run_changes_nothing(api: PlainApi) -> None:
     api.nodes = [a_node("n1")]
     for words in (("--dry-run",), ("--dry-run=client",)):
-        assert asked("drain", "n1", *words).stdout.startswith("node/n1 cordoned (dry run): ")
+        assert run_plugin("drain", "n1", *words).stdout.startswith("node/n1 cordoned (dry run): ")
     assert not api.patches
-    assert asked("drain", "n1", "--dry-run=server").stdout.startswith("node/n1 cordoned (server dry run): ")
-    assert "PATCH /api/v1/nodes/n1?dryRun=All" in api.asked
-    assert asked("drain", "n1", "--dry-run=perhaps").exit_code == 2
+    assert run_plugin("drain", "n1", "--dry-run=server").stdout.startswith("node/n1 cordoned (server dry run): ")
+    assert "PATCH /api/v1/nodes/n1?dryRun=All" in api.requests
+    assert run_plugin("drain", "n1", "--dry-run=perhaps").exit_code == 2
 
 
 def test_programs_get_what_became_of_each_node(api: PlainApi) -> None:
     api.nodes = [a_node("n1"), a_node("n2", cordoned=True)]
-    rows = json.loads(asked("drain", "n1", "n2", "-o", "json").stdout)
+    rows = json.loads(run_plugin("drain", "n1", "n2", "-o", "json").stdout)
     assert [(row["name"], row["result"]) for row in rows] == [("n1", "cordoned"), ("n2", "unchanged")]
-    assert asked("drain", "n1", "n2", "-o", "name").stdout == "node/n1\nnode/n2\n"
+    assert run_plugin("drain", "n1", "n2", "-o", "name").stdout == "node/n1\nnode/n2\n"
 
 
 def test_a_user_that_may_not_patch_nodes_gets_the_role_that_may(api: PlainApi) -> None:
     api.nodes, api.unchangeable = [a_node("n1")], True
-    said = asked("drain", "n1")
+    said = run_plugin("drain", "n1")
     assert said.exit_code == 1
     assert "slurm-extender-operate" in said.stderr
     assert said.stdout == ""
@@ -101,7 +101,7 @@ def test_a_user_that_may_not_patch_nodes_gets_the_role_that_may(api: PlainApi) -
 
 def test_release_writes_when_it_was_said(api: PlainApi) -> None:
     api.nodes = [a_node("n1")]
-    said = asked("release", "n1")
+    said = run_plugin("release", "n1")
     assert said.exit_code == 0
     assert said.stdout.startswith("node/n1 released: ")
     [(path, body)] = api.patches
@@ -111,7 +111,7 @@ def test_release_writes_when_it_was_said(api: PlainApi) -> None:
 
 
 def test_release_needs_the_name_of_a_node(api: PlainApi) -> None:
-    said = asked("release")
+    said = run_plugin("release")
     assert said.exit_code == 2
     assert "Missing argument 'NODE...'" in said.stderr
     assert "-l" not in said.stderr
@@ -120,5 +120,5 @@ def test_release_needs_the_name_of_a_node(api: PlainApi) -> None:
 
 def test_release_without_effect_writes_nothing(api: PlainApi) -> None:
     api.nodes = [a_node("n1")]
-    assert "dry run" in asked("release", "n1", "--dry-run").stdout
+    assert "dry run" in run_plugin("release", "n1", "--dry-run").stdout
     assert not api.patches

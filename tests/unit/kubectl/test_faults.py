@@ -14,7 +14,7 @@ import yaml
 
 from kubectl_slurm import flags
 from kubectl_slurm.api import Api
-from tests.builders.kubectl_program import a_node, a_pod, asked
+from tests.builders.kubectl_program import a_node, a_pod, run_plugin
 from tests.builders.plain_api import PlainApi
 
 EVERY = (("status",), ("why", "web"), ("jobs",), ("nodes",), ("history", "web"), ("orphans",), ("drain", "n1"))
@@ -45,14 +45,14 @@ def test_without_a_kubeconfig_it_says_where_it_searched(
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    said = asked(*words)
+    said = run_plugin(*words)
     assert said.exit_code == 2
     assert str(tmp_path / ".kube" / "config") in one_sentence(said.output)
 
 
 @pytest.mark.parametrize("words", EVERY, ids=" ".join)
 def test_an_api_server_that_is_away_is_named(api: PlainApi, words: tuple[str, ...]) -> None:
-    said = asked(*words, "--server", "http://127.0.0.1:1")
+    said = run_plugin(*words, "--server", "http://127.0.0.1:1")
     assert said.exit_code == 1
     assert "127.0.0.1" in one_sentence(said.output)
 
@@ -71,7 +71,7 @@ def test_what_may_not_be_read_is_named_with_the_role_that_allows_it(
     api: PlainApi, forbidden: str, words: tuple[str, ...]
 ) -> None:
     api.pods, api.nodes, api.forbidden = [a_pod("web")], [a_node("n1")], (forbidden,)
-    said = asked(*words)
+    said = run_plugin(*words)
     assert said.exit_code == 1
     assert forbidden in one_sentence(said.stderr)
     assert "slurm-extender-" in said.stderr
@@ -81,14 +81,14 @@ def test_what_may_not_be_read_is_named_with_the_role_that_allows_it(
 @pytest.mark.parametrize("forbidden", ["/api/v1/pods", "/api/v1/namespaces", "/api/v1/nodes", "/apis"])
 def test_whatever_is_forbidden_is_no_traceback(api: PlainApi, words: tuple[str, ...], forbidden: str) -> None:
     api.pods, api.nodes, api.forbidden = [a_pod("web")], [a_node("n1")], (forbidden,)
-    said = asked(*words)
+    said = run_plugin(*words)
     assert said.exception is None or isinstance(said.exception, SystemExit)
 
 
 @pytest.mark.parametrize("body", [b"<html>no API server</html>", b"[]", b"", b"\xff"])
 def test_a_server_that_is_no_api_server_is_said(api: PlainApi, body: bytes) -> None:
     api.pods, api.body = [a_pod("web")], body
-    said = asked("jobs")
+    said = run_plugin("jobs")
     assert said.exit_code == 1
     assert f"is {api.url} an API server?" in one_sentence(said.output)
 
@@ -107,7 +107,7 @@ def test_what_of_a_kubeconfig_cannot_be_used_is_named(
     api: PlainApi, tmp_path: Path, cluster: dict[str, str], user: dict[str, str], code: int, text: str
 ) -> None:
     file = a_kubeconfig(tmp_path, {"server": "https://127.0.0.1:1", **cluster}, user)
-    said = asked("jobs", "--kubeconfig", file)
+    said = run_plugin("jobs", "--kubeconfig", file)
     assert said.exit_code == code, said.output
     assert text in one_sentence(said.output)
 
@@ -123,7 +123,7 @@ def test_a_certificate_of_another_authority_is_said(api: PlainApi, tmp_path: Pat
     thread.start()
     try:
         url = f"https://127.0.0.1:{server.server_address[1]}"
-        said = asked(
+        said = run_plugin(
             "jobs", "--kubeconfig", a_kubeconfig(tmp_path, {"server": url, "certificate-authority": str(mine)})
         )
     finally:
@@ -139,16 +139,16 @@ def test_an_interrupt_ends_it_quietly(api: PlainApi, monkeypatch: pytest.MonkeyP
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Api, "items", interrupted)
-    said = asked("jobs")
+    said = run_plugin("jobs")
     assert said.exit_code == 130
     assert said.output == ""
 
 
-def test_a_list_that_became_too_old_between_two_pages_is_asked_for_once_more(api: PlainApi) -> None:
+def test_a_list_that_became_too_old_between_two_pages_is_requested_once_more(api: PlainApi) -> None:
     api.pods, api.expire = [a_pod(f"p{number}") for number in range(501)], 1
-    assert len(asked("jobs", "--no-headers").stdout.splitlines()) == 501
+    assert len(run_plugin("jobs", "--no-headers").stdout.splitlines()) == 501
     api.expire = 2
-    said = asked("jobs")
+    said = run_plugin("jobs")
     assert said.exit_code == 1
     one_sentence(said.output)
 
@@ -174,13 +174,13 @@ def test_a_list_that_became_too_old_between_two_pages_is_asked_for_once_more(api
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_can_be_no_name_and_no_address_is_not_asked_for(
+def test_what_can_be_no_name_and_no_address_is_not_requested(
     api: PlainApi, words: tuple[str, ...], code: int, text: str
 ) -> None:
-    said = asked(*words)
+    said = run_plugin(*words)
     assert said.exit_code == code, said.output
     assert text in said.output.splitlines()[-1]
-    assert not api.asked
+    assert not api.requests
 
 
 def test_a_kubeconfig_that_the_environment_names_and_that_is_not_there_is_named(
@@ -189,7 +189,7 @@ def test_a_kubeconfig_that_the_environment_names_and_that_is_not_there_is_named(
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/none")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    said = asked("jobs")
+    said = run_plugin("jobs")
     assert said.exit_code == 2
     assert f"KUBECONFIG names {tmp_path}/none, which is not there" in one_sentence(said.output)
 
@@ -206,12 +206,12 @@ def by_plugin(api: PlainApi, folder: Path, program: str) -> str:
     return a_kubeconfig(folder, {"server": api.url}, {"exec": said})
 
 
-def test_a_credential_plugin_is_asked_for_the_token(api: PlainApi, tmp_path: Path) -> None:
+def test_a_credential_plugin_provides_the_token(api: PlainApi, tmp_path: Path) -> None:
     answer = (
         '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "of-plugin"}}'
     )
     file = by_plugin(api, tmp_path, a_plugin(tmp_path, f"echo '{answer}'"))
-    said = asked("jobs", "--kubeconfig", file)
+    said = run_plugin("jobs", "--kubeconfig", file)
     assert said.exit_code == 0, said.output
     assert ("Authorization", "Bearer of-plugin") in api.headers
 
@@ -219,7 +219,7 @@ def test_a_credential_plugin_is_asked_for_the_token(api: PlainApi, tmp_path: Pat
 @pytest.mark.parametrize("text", ["echo no login >&2; exit 3", "echo '{}'", "echo nothing", None])
 def test_a_credential_plugin_that_fails_is_one_sentence(api: PlainApi, tmp_path: Path, text: str | None) -> None:
     program = "/no/such/login" if text is None else a_plugin(tmp_path, text)
-    said = asked("jobs", "--kubeconfig", by_plugin(api, tmp_path, program))
+    said = run_plugin("jobs", "--kubeconfig", by_plugin(api, tmp_path, program))
     assert said.exit_code == 1, said.output
     assert "another" in one_sentence(said.output)
 

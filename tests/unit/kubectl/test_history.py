@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.builders.kubectl_program import a_pod, asked
+from tests.builders.kubectl_program import a_pod, run_plugin
 from tests.builders.plain_api import PlainApi
 
 LEASE = {"spec": {"holderIdentity": "slurm-extender-abc_00ff"}}
@@ -47,7 +47,7 @@ def test_pod_events_and_extender_are_shown_in_the_order_of_time(api: PlainApi) -
     ]
     api.lease = LEASE
     api.debug = {"placeholders/uid-web": {"history": [{"at": 1767225601.25, "line": "ABSENT -> SUBMITTING"}]}}
-    said = asked("history", "web", "-o", "json")
+    said = run_plugin("history", "web", "-o", "json")
     assert said.stderr == ""
     told = [(row["time"][-4:-1].lstrip(":"), row["source"], row["message"]) for row in json.loads(said.stdout)]
     assert told == [
@@ -60,14 +60,14 @@ def test_pod_events_and_extender_are_shown_in_the_order_of_time(api: PlainApi) -
         ("07", "Pod", "container main ended: Error, exit code 3"),
         ("08", "Pod", "its deletion was requested, with a grace period of 30 s"),
     ]
-    assert asked("history", "web").stdout.splitlines()[0].split() == ["TIME", "SOURCE", "MESSAGE"]
-    assert asked("history", "web", "-o", "name").stdout == "pod/web\n"
+    assert run_plugin("history", "web").stdout.splitlines()[0].split() == ["TIME", "SOURCE", "MESSAGE"]
+    assert run_plugin("history", "web", "-o", "name").stdout == "pod/web\n"
 
 
 def test_without_the_extender_the_rest_is_reported(api: PlainApi) -> None:
     api.pods = [a_pod("web")]
     api.events = [{"eventTime": "2026-01-01T00:00:01Z", "reason": "SlurmJobSubmitted", "note": "Slurm job 7"}]
-    said = asked("history", "web")
+    said = run_plugin("history", "web")
     assert "SlurmJobSubmitted: Slurm job 7" in said.stdout
     assert said.stderr.endswith("the extender's own steps are left out\n")
 
@@ -80,7 +80,7 @@ def test_of_a_pod_that_is_gone_events_and_extender_are_shown(api: PlainApi) -> N
     ]
     api.lease = LEASE
     api.debug = {"placeholders/u2": {"history": [{"at": 1767225603.0, "line": "BOUND -> GONE"}]}}
-    said = asked("history", "web")
+    said = run_plugin("history", "web")
     assert said.exit_code == 0
     assert [line.split()[2] for line in said.stdout.splitlines()[1:]] == ["B:", "BOUND"]
     assert said.stderr == "Pod default/web is gone; this is the last one of its name\n"
@@ -90,6 +90,6 @@ def test_an_event_that_came_often_says_so(api: PlainApi) -> None:
     api.pods = [a_pod("web")]
     series = {"count": 3, "lastObservedTime": "2026-01-01T00:00:09Z"}
     api.events = [{"eventTime": "2026-01-01T00:00:01Z", "reason": "A", "note": "again", "series": series}]
-    (line,) = [one for one in asked("history", "web").stdout.splitlines() if "again" in one]
+    (line,) = [one for one in run_plugin("history", "web").stdout.splitlines() if "again" in one]
     assert line.startswith("2026-01-01T00:00:09Z")
     assert line.endswith("A: again (3 times)")

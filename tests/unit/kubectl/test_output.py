@@ -8,7 +8,7 @@ import pytest
 
 from kubectl_slurm.age import age, span
 from kubectl_slurm.output import table
-from tests.builders.kubectl_program import a_node, a_pod, asked
+from tests.builders.kubectl_program import a_node, a_pod, run_plugin
 from tests.builders.plain_api import PlainApi
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
@@ -45,8 +45,8 @@ def test_an_age_of_which_nothing_is_known_is_none() -> None:
 
 def test_a_cell_with_line_breaks_stays_one_line(api: PlainApi) -> None:
     api.nodes = [a_node("n1", why="DRAIN:\n  bad\tdisk")]
-    assert "DRAIN: bad disk" in asked("nodes").stdout
-    assert len(asked("nodes").stdout.splitlines()) == 2
+    assert "DRAIN: bad disk" in run_plugin("nodes").stdout
+    assert len(run_plugin("nodes").stdout.splitlines()) == 2
 
 
 def test_a_table_needs_no_lines() -> None:
@@ -59,10 +59,10 @@ def test_ten_thousand_rows_take_a_list_and_no_request_for_each(api: PlainApi) ->
     api.lease = {"spec": {"holderIdentity": "slurm-extender-abc_00ff"}}
     slurm = [{"name": f"c-{number}", "kubernetes": f"n-{number:05}", "state": "IDLE"} for number in range(10_000)]
     api.debug = {"nodes": {"slurm": slurm, "holds": []}}
-    assert len(asked("jobs", "-o", "wide").stdout.splitlines()) == 10_001
-    assert len(api.asked) == 20
-    assert len(json.loads(asked("nodes", "-o", "json").stdout)) == 10_000
-    assert len(api.asked) == 43  # twenty pages, the Lease, a port that may not be forwarded, the proxy
+    assert len(run_plugin("jobs", "-o", "wide").stdout.splitlines()) == 10_001
+    assert len(api.requests) == 20
+    assert len(json.loads(run_plugin("nodes", "-o", "json").stdout)) == 10_000
+    assert len(api.requests) == 43  # twenty pages, the Lease, a port that may not be forwarded, the proxy
 
 
 KEYS = {
@@ -106,21 +106,21 @@ def test_the_keys_of_json_stay(api: PlainApi, words: tuple[str, ...]) -> None:
     api.pods, api.nodes = [a_pod("web")], [a_node("n1")]
     api.lease = {"spec": {"holderIdentity": "slurm-extender-abc_00ff"}}
     api.debug = {"nodes": {"slurm": [{"name": "c1", "kubernetes": "n1", "state": "IDLE"}], "holds": []}}
-    rows = json.loads(asked(*words, "-o", "json").stdout)
+    rows = json.loads(run_plugin(*words, "-o", "json").stdout)
     assert all(set(row) == KEYS[words] for row in rows)
     for form in ("yaml", "name", "wide", "table"):
-        assert asked(*words, "-o", form).exit_code == 0
+        assert run_plugin(*words, "-o", form).exit_code == 0
 
 
 def test_one_pod_is_one_object(api: PlainApi) -> None:
     api.pods = [a_pod("web", why="The word.")]
-    assert set(json.loads(asked("why", "web", "-o", "json").stdout)) == KEYS["jobs",] | {"source"}
+    assert set(json.loads(run_plugin("why", "web", "-o", "json").stdout)) == KEYS["jobs",] | {"source"}
 
 
 def test_nothing_is_coloured(api: PlainApi) -> None:
     api.pods = [a_pod("web", why="The word.")]
     for words in (("jobs",), ("why", "web"), ("status",), ("--help",), ("why", "nobody")):
-        assert "\x1b" not in asked(*words).output
+        assert "\x1b" not in run_plugin(*words).output
 
 
 HOSTILE = "fine\x1b[2K\u202egnp.exe\u2028forged: it runs\x85\u200b"
@@ -136,13 +136,13 @@ def test_no_word_of_others_controls_a_terminal_or_begins_a_line(
     annotations = {"slurm-extender.io/slurm-node": HOSTILE, "status.slurm-extender.io/job-id": HOSTILE}
     api.pods = [a_pod("web", why=HOSTILE, node=HOSTILE, annotations=annotations)]
     api.nodes = [a_node("n1", why=HOSTILE, annotations=annotations)]
-    asked_for = asked(*words, "-o", form)
-    assert all(line.isprintable() for line in asked_for.output.split("\n"))
-    assert "\nforged" not in asked_for.output
+    shown = run_plugin(*words, "-o", form)
+    assert all(line.isprintable() for line in shown.output.split("\n"))
+    assert "\nforged" not in shown.output
 
 
 def test_no_name_in_an_error_controls_a_terminal(api: PlainApi) -> None:
     api.pods = [a_pod("web", scheduler=HOSTILE)]
-    said = asked("why", "web")
+    said = run_plugin("why", "web")
     assert said.exit_code == 1
     assert said.output.removesuffix("\n").isprintable()

@@ -37,10 +37,10 @@ def test_an_interrupt_while_it_waits_for_the_api_server_ends_it_quietly() -> Non
         silent.settimeout(GENEROUS_S)
         server = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with subprocess.Popen([PROGRAM, "jobs", "--server", server], stderr=subprocess.PIPE, text=True) as process:
-            asked, _ = silent.accept()
-            with asked:
-                asked.settimeout(GENEROUS_S)
-                assert asked.recv(3) == b"GET"
+            connection, _ = silent.accept()
+            with connection:
+                connection.settimeout(GENEROUS_S)
+                assert connection.recv(3) == b"GET"
                 process.send_signal(signal.SIGINT)
                 _, said = process.communicate(timeout=GENEROUS_S)
     assert (process.returncode, said) == (INTERRUPTED, "")
@@ -82,7 +82,7 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     assert done.returncode == 1
 
 
-def test_nothing_heavy_is_imported_before_a_question_is_asked() -> None:
+def test_nothing_heavy_is_imported_before_a_request_is_made() -> None:
     code = f"import sys, kubectl_slurm.program; print([one for one in {HEAVY!r} if one in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=GENEROUS_S, check=True)
     assert done.stdout == "[]\n"

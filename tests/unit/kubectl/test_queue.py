@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kubectl_slurm import watching
-from tests.builders.kubectl_program import a_pod, asked
+from tests.builders.kubectl_program import a_pod, run_plugin
 from tests.builders.plain_api import PlainApi
 
 LEASE = {"spec": {"holderIdentity": "slurm-extender-abc_00ff"}}
@@ -30,18 +30,20 @@ BATCH = {
 
 def test_queue_shows_partitions_with_gpus_and_waiting_pods_by_reason(api: PlainApi) -> None:
     api.lease, api.debug = LEASE, {"queue": {"partitions": [BATCH]}}
-    said = asked("queue")
+    said = run_plugin("queue")
     assert said.exit_code == 0
     head, row = said.stdout.splitlines()
     assert head.split() == ["PARTITION", "NODES", "CPUS", "GPUS", "PLACED", "WAITING", "GPUS-WANTED", "REASONS"]
     assert row.split(maxsplit=7) == ["batch", "3/4", "200/256", "6/8", "9", "3", "4", "2 Resources, 1 Priority"]
-    assert json.loads(asked("queue", "-o", "json").stdout) == [{key: BATCH[key] for key in BATCH if key != "known"}]
+    assert json.loads(run_plugin("queue", "-o", "json").stdout) == [
+        {key: BATCH[key] for key in BATCH if key != "known"}
+    ]
 
 
 def test_pods_without_a_partition_of_slurm_have_a_line_without_nodes(api: PlainApi) -> None:
     line = {**BATCH, "name": "", "known": False, "nodes": 0, "reasons": {"InvalidSlurmSettings": 1}}
     api.lease, api.debug = LEASE, {"queue": {"partitions": [line]}}
-    assert asked("queue", "--no-headers").stdout.split()[:3] == ["(none)", "<none>", "<none>"]
+    assert run_plugin("queue", "--no-headers").stdout.split()[:3] == ["(none)", "<none>", "<none>"]
 
 
 def test_queue_counts_the_pods_where_the_extender_is_not_reached(api: PlainApi) -> None:
@@ -53,7 +55,7 @@ def test_queue_counts_the_pods_where_the_extender_is_not_reached(api: PlainApi) 
         a_pod("d"),
         a_pod("far", namespace="there"),
     ]
-    said = asked("queue", "--no-headers")
+    said = run_plugin("queue", "--no-headers")
     assert said.exit_code == 0
     first, second = (line.split(maxsplit=7) for line in said.stdout.splitlines())
     assert (first[0], first[4], first[5], first[7]) == ("(default)", "0", "1", "1 no reason yet")
@@ -64,23 +66,23 @@ def test_queue_counts_the_pods_where_the_extender_is_not_reached(api: PlainApi) 
 def test_shares_show_fair_shares_and_limits(api: PlainApi) -> None:
     line = {"account": "physics", "user": "ada", "shares": 3.0, "usage": 0.25, "factor": 0.5, "max_jobs": 10}
     api.lease, api.debug = LEASE, {"shares?account=physics": {"shares": [line], "leftOut": 2, "limitsUnknown": ""}}
-    said = asked("shares", "physics")
+    said = run_plugin("shares", "physics")
     assert said.stdout.splitlines()[1].split() == ["physics", "ada", "3", "0.2500", "0.5000", "10", "<none>"]
     assert said.stderr == "2 more lines are left out; name accounts\n"
-    assert any("shares?account=physics" in one for one in api.asked)
+    assert any("shares?account=physics" in one for one in api.requests)
 
 
 def test_shares_that_cannot_be_read_are_an_error_with_the_reason(api: PlainApi) -> None:
-    said = asked("shares")
+    said = run_plugin("shares")
     assert said.exit_code == 1
     assert "fair shares are read by the extender, and" in said.stderr
 
 
 def test_why_without_names_explains_all_that_wait_here(api: PlainApi) -> None:
     api.pods = [a_pod("a", why="First."), a_pod("b", why="Second."), a_pod("c", node="n1"), a_pod("x", namespace="far")]
-    assert asked("why").stdout == "default/a: First.\ndefault/b: Second.\n"
+    assert run_plugin("why").stdout == "default/a: First.\ndefault/b: Second.\n"
     api.pods = []
-    none = asked("why")
+    none = run_plugin("why")
     assert (none.exit_code, none.stderr) == (0, "no Pod of the scheduler slurm waits in namespace default\n")
 
 
@@ -88,7 +90,7 @@ def test_cancel_deletes_a_waiting_pod_and_evicts_a_placed_one(api: PlainApi) -> 
     owned = a_pod("placed", node="n1")
     owned["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "name": "web", "controller": True}]
     api.pods = [a_pod("waiting", why="Slurm job 7 waits: (Priority)."), owned]
-    said = asked("cancel", "waiting", "placed")
+    said = run_plugin("cancel", "waiting", "placed")
     assert said.exit_code == 0
     assert said.stdout == (
         "pod/waiting deleted: Slurm job 7 ends with it\n"
@@ -103,16 +105,16 @@ def test_cancel_deletes_a_waiting_pod_and_evicts_a_placed_one(api: PlainApi) -> 
 
 def test_cancel_changes_nothing_in_a_dry_run(api: PlainApi) -> None:
     api.pods = [a_pod("w")]
-    assert asked("cancel", "w", "--dry-run").stdout.startswith("pod/w deleted (dry run)")
+    assert run_plugin("cancel", "w", "--dry-run").stdout.startswith("pod/w deleted (dry run)")
     assert api.changes == []
-    asked("cancel", "w", "--dry-run=server")
+    run_plugin("cancel", "w", "--dry-run=server")
     assert api.changes[0][2]["dryRun"] == ["All"]
 
 
 def test_an_eviction_that_a_budget_refuses_fails_and_the_others_go_on(api: PlainApi) -> None:
     api.pods = [a_pod("a", node="n1"), a_pod("b")]
     api.refused = ("/api/v1/namespaces/default/pods/a/eviction",)
-    said = asked("cancel", "a", "b")
+    said = run_plugin("cancel", "a", "b")
     assert said.exit_code == 1
     assert "disruption budget" in said.stderr
     assert "pod/b deleted" in said.stdout
@@ -120,7 +122,7 @@ def test_an_eviction_that_a_budget_refuses_fails_and_the_others_go_on(api: Plain
 
 @pytest.mark.parametrize("words", [(), ("a", "-l", "app=web")])
 def test_cancel_takes_names_or_labels(api: PlainApi, words: tuple[str, ...]) -> None:
-    assert asked("cancel", *words).exit_code == 2
+    assert run_plugin("cancel", *words).exit_code == 2
     assert api.changes == []
 
 
@@ -136,7 +138,7 @@ def test_watching_prints_what_changed_until_it_is_interrupted(api: PlainApi, mon
 
     monkeypatch.setattr(watching, "pause", pause)
     api.pods = [a_pod("web", why="Slurm job 7 waits: (Resources).")]
-    said = asked("why", "-w")
+    said = run_plugin("why", "-w")
     assert said.exit_code == 130
     assert said.stdout == (
         "default/web: Slurm job 7 waits: (Resources).\ndefault/web: Slurm job 8 waits: (Priority).\n"

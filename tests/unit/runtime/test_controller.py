@@ -70,7 +70,7 @@ async def test_each_key_is_reconciled_with_bounded_concurrency() -> None:
         assert done.most == 3
 
 
-async def test_a_key_whose_reconciliation_asks_for_it_comes_back_after_that_time() -> None:
+async def test_a_key_whose_reconciliation_requests_it_comes_back_after_that_time() -> None:
     done = Recorder(again=5.0)
     controller = Controller("test", done)
     async with running(controller):

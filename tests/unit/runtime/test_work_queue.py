@@ -64,7 +64,7 @@ async def test_owners_take_turns() -> None:
     assert await taken(queue, 3) == ["flood/0", "other/0", "flood/1"]
 
 
-async def test_the_better_rank_goes_first_and_the_other_is_passed_over_a_few_times_only() -> None:
+async def test_the_better_rank_goes_first_and_the_other_is_skipped_a_few_times_only() -> None:
     queue: WorkQueue[str] = WorkQueue(ranks=2)
     queue.add("later", 1)
     for number in range(2 * IN_A_ROW):
@@ -98,7 +98,7 @@ async def test_a_delayed_key_is_ready_after_its_delay_and_the_shorter_of_two_del
     assert queue.idle
 
 
-async def test_a_key_that_is_added_before_its_delay_is_over_is_worked_on_once() -> None:
+async def test_a_key_that_is_added_before_its_delay_has_passed_is_worked_on_once() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add_after("a", 5.0)
     queue.add("a")

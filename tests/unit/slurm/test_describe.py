@@ -35,7 +35,7 @@ def test_memory_and_the_ban_on_requeuing_are_never_left_out() -> None:
         assert (description.memory_per_node_mb, description.requeue) == (512, False)
 
 
-def test_everything_a_pod_can_ask_for_is_sent() -> None:
+def test_everything_a_pod_can_request_is_sent() -> None:
     request = JobRequest(
         title="team/pod",
         cpus=4,
@@ -132,7 +132,7 @@ def test_a_whole_node_is_all_of_its_memory_and_shared_with_no_job() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "sent"),
+    ("requested", "sent"),
     [
         ({"gres": {}}, None),
         ({"gres": {"gpu": 0}}, None),
@@ -142,8 +142,8 @@ def test_a_whole_node_is_all_of_its_memory_and_shared_with_no_job() -> None:
         ({"tres_per_node": "gres:gpu:1"}, "gres:gpu:1"),
     ],
 )
-def test_gres_are_named_in_the_form_that_every_release_takes(asked: dict[str, object], sent: str | None) -> None:
-    assert described(an_order(**asked)).tres_per_node == sent  # type: ignore[arg-type]  # fields of the request
+def test_gres_are_named_in_the_form_that_every_release_takes(requested: dict[str, object], sent: str | None) -> None:
+    assert described(an_order(**requested)).tres_per_node == sent  # type: ignore[arg-type]  # fields of the request
 
 
 def test_each_member_gets_its_cpus_on_one_node() -> None:
@@ -183,7 +183,7 @@ def test_only_a_queued_batch_placeholder_has_a_script() -> None:
         assert described(order).external is (True if order.mode is Mode.EXTERNAL else None)
 
 
-def test_a_warning_is_for_the_script_alone_so_that_no_node_is_asked_about_an_external_job() -> None:
+def test_a_warning_is_for_the_script_alone_so_that_no_node_gets_a_message_for_an_external_job() -> None:
     for mode, immediate in ((Mode.BATCH, False), (Mode.EXTERNAL, False), (Mode.EXTERNAL, True)):
         description = described(an_order(mode=mode, immediate=immediate))
         assert (description.kill_warning_signal, description.kill_warning_flags) == ("USR1", ("BATCH_JOB",))

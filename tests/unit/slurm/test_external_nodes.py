@@ -113,7 +113,7 @@ async def test_a_refusal_says_what_to_do_where_that_is_known(number: int, hint: 
         assert hint in answer.text
 
 
-async def test_a_slurm_that_cannot_make_nodes_refuses_and_one_that_is_away_may_be_asked_again() -> None:
+async def test_a_slurm_that_cannot_make_nodes_refuses_and_one_that_is_away_may_be_called_again() -> None:
     async with sim_site("24.11.5") as site, site.client() as client:
         assert (await Registrar(client, LoopClock(), OWNER).create(WANT)).done is False
     async with sim_site("26.05.5") as site, site.client() as client:

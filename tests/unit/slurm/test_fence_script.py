@@ -100,7 +100,7 @@ def script(tmp_path: Path) -> Script:
     return Script(tmp_path)
 
 
-def asked(server: HookServer) -> list[str]:
+def requests_of(server: HookServer) -> list[str]:
     """What the hooks were asked until now, in short."""
     found = [server.requests.get_nowait() for _ in range(server.requests.qsize())]
     assert all(authorization == f"bearer {TOKEN}" for _, authorization in found)
@@ -127,7 +127,7 @@ async def test_a_job_of_which_the_extender_knows_nothing_is_let_go(script: Scrip
 
 
 @pytest.mark.parametrize("answer", [200, 202])
-async def test_a_pod_that_stays_is_handed_over_to_a_drain_by_the_extender(script: Script, answer: int) -> None:
+async def test_a_pod_that_stays_is_handed_to_a_drain_by_the_extender(script: Script, answer: int) -> None:
     async with hooks(teardown=[202], drain=[answer]) as server:
         assert await script(server.url) == Run(0, [])
         targets = [server.requests.get_nowait() for _ in range(server.requests.qsize())]
@@ -178,7 +178,7 @@ async def test_an_epilog_that_can_fence_the_node_in_no_way_fails(script: Script)
 async def test_as_epilogslurmctld_it_reports_and_holds_nothing(script: Script) -> None:
     async with hooks(teardown=[202]) as server:
         assert await script(server.url, "epilog_slurmctld") == Run(0, [])
-        assert asked(server) == ["jobs/17/teardown?wait=0"]
+        assert requests_of(server) == ["jobs/17/teardown?wait=0"]
     assert await script(NOBODY, "epilog_slurmctld") == Run(0, [])
 
 
@@ -186,13 +186,13 @@ async def test_a_job_on_a_node_without_notes_calls_no_hook(script: Script) -> No
     script.leave("node-10:5", "node-2:6")
     async with hooks() as server:
         assert await script(server.url, PROLOG, extra="") == Run(0, [])
-        assert asked(server) == []
+        assert requests_of(server) == []
 
 
 async def test_a_placeholder_leaves_a_note_and_calls_no_hook(script: Script) -> None:
     async with hooks() as server:
         assert await script(server.url, PROLOG) == Run(0, ["squeue 17"])
-        assert asked(server) == []
+        assert requests_of(server) == []
     assert script.notes == ["node-1:17"]
 
 
@@ -200,7 +200,7 @@ async def test_a_job_waits_until_the_node_is_clear_and_takes_the_notes_away(scri
     script.leave("node-1:5", "node-1:6", "node-2:7")
     async with hooks(clear=[202, 202, 200]) as server:
         assert await script(server.url, PROLOG, extra="") == Run(0, ["show config"])
-        first, *others = asked(server)
+        first, *others = requests_of(server)
         assert first == "nodes/node-1/clear?wait=10&jobs=5,6"
         assert others == [f"{first}&limit=15"] * 2, "the extender is told for how long Slurm waits"
     assert script.notes == ["node-2:7"]
@@ -210,7 +210,7 @@ async def test_a_job_beside_placeholders_that_run_starts_and_leaves_their_notes(
     script.leave("node-1:5")
     async with hooks(clear=[204]) as server:
         assert await script(server.url, PROLOG) == Run(0, ["squeue 17"])
-        assert len(asked(server)) == 1
+        assert len(requests_of(server)) == 1
     assert script.notes == ["node-1:17", "node-1:5"]
 
 
@@ -218,7 +218,7 @@ async def test_a_placeholder_that_runs_again_waits_for_its_own_pod_of_before_and
     script.leave("node-1:17")
     async with hooks(clear=[200]) as server:
         assert await script(server.url, PROLOG) == Run(0, ["squeue 17"])
-        assert asked(server) == ["nodes/node-1/clear?wait=10&jobs=17"]
+        assert requests_of(server) == ["nodes/node-1/clear?wait=10&jobs=17"]
     assert script.notes == ["node-1:17"]
 
 
@@ -227,7 +227,7 @@ async def test_on_the_controller_every_node_of_the_job_is_waited_for(script: Scr
     async with hooks(clear=[200]) as server:
         run = await script(server.url, PROLOG, nodes="node-[1-2]")
         assert run == Run(0, ["show hostnames node-[1-2]", "squeue 17"])
-        assert asked(server) == ["nodes/node-2/clear?wait=10&jobs=5"]
+        assert requests_of(server) == ["nodes/node-2/clear?wait=10&jobs=5"]
     assert script.notes == ["node-1:17", "node-2:17", "node-9:5"]
 
 
@@ -246,7 +246,7 @@ async def test_on_the_controller_every_node_is_known_without_slurms_commands_too
         script.leave(f"{name}:5")
     async with hooks(clear=[200]) as server:
         await script(server.url, PROLOG, nodes=nodes, hostnames="false")
-        assert sorted(one.split("/")[1] for one in asked(server)) == names
+        assert sorted(one.split("/")[1] for one in requests_of(server)) == names
     assert script.notes == sorted(f"{name}:17" for name in names)
 
 
@@ -263,12 +263,12 @@ async def test_without_an_answer_a_job_starts_beside_placeholders_that_slurm_say
     assert script.notes == ["node-1:5"]
 
 
-async def test_without_an_answer_a_job_waits_for_a_placeholder_that_is_over(script: Script) -> None:
+async def test_without_an_answer_a_job_waits_for_a_placeholder_that_has_ended(script: Script) -> None:
     script.leave("node-1:5")
     async with hooks(clear=[503, 503, 200]) as server:
         run = await script(server.url, PROLOG, extra="", job="NODE_FAIL")
         assert run.code == 0
-        assert len(asked(server)) == 3
+        assert len(requests_of(server)) == 3
     assert script.notes == []
 
 
@@ -292,7 +292,7 @@ async def test_who_slurm_says_nothing_of_waits_on(script: Script) -> None:
     script.leave("node-1:5")
     async with hooks(clear=[503, 503, 503, 503, 200]) as server:
         run = await script(server.url, PROLOG, extra="", job="NODE_FAIL", own="")
-        assert len(asked(server)) == 5
+        assert len(requests_of(server)) == 5
     assert (run.code, script.notes) == (0, [])
 
 
@@ -306,15 +306,15 @@ async def test_as_prolog_of_a_node_it_holds_nothing(script: Script) -> None:
     script.leave("node-1:5")
     async with hooks() as server:
         assert await script(server.url, "prolog_slurmd") == Run(0, [])
-        assert asked(server) == []
+        assert requests_of(server) == []
     assert script.notes == ["node-1:5"]
 
 
-async def test_the_note_goes_when_the_job_is_over_and_the_node_is_clear(script: Script) -> None:
+async def test_the_note_goes_when_the_job_has_ended_and_the_node_is_clear(script: Script) -> None:
     script.leave("node-1:17", "node-1:5")
     async with hooks(teardown=[200], clear=[200]) as server:
         assert await script(server.url, "epilog_slurmctld") == Run(0, [])
-        assert asked(server)[-1] == "nodes/node-1/clear?wait=0&jobs=17"
+        assert requests_of(server)[-1] == "nodes/node-1/clear?wait=0&jobs=17"
     assert script.notes == ["node-1:5"]
 
 
@@ -332,7 +332,7 @@ async def test_the_note_of_a_pod_that_takes_longer_goes_when_that_is_gone(script
 async def test_a_mark_that_only_the_owner_of_the_job_wrote_leaves_no_note(script: Script) -> None:
     async with hooks() as server:
         assert await script(server.url, PROLOG, proof="") == Run(0, ["squeue 17"])
-        assert asked(server) == []
+        assert requests_of(server) == []
     assert script.notes == []
 
 
@@ -351,11 +351,11 @@ async def test_where_slurm_does_not_say_whose_job_it_was_the_epilog_fails_and_dr
 
 
 @pytest.mark.parametrize("name", ["node-1:", "node-1:x", "node-1:5;rm", "node-1:$(id)"])
-async def test_a_note_that_names_no_job_is_passed_over(script: Script, name: str) -> None:
+async def test_a_note_that_names_no_job_is_skipped(script: Script, name: str) -> None:
     script.leave(name)
     async with hooks() as server:
         assert await script(server.url, PROLOG, extra="") == Run(0, [])
-        assert asked(server) == []
+        assert requests_of(server) == []
 
 
 @dataclass(frozen=True)
@@ -400,17 +400,17 @@ async def with_log_context(script: Script, recorded: Recorded, job: int, url: st
         "a job that runs again and says it never did",
     ],
 )
-async def test_no_name_makes_a_job_that_is_over_appear_running(script: Script, name: str) -> None:
+async def test_no_name_makes_a_job_that_has_ended_appear_running(script: Script, name: str) -> None:
     script.leave("node-1:5")
     async with hooks(clear=[503, 503, 200]) as server:
         assert await with_log_context(script, RECORDED[name], 5, server.url, PROLOG, "") == 0
-        assert len(asked(server)) == 3, "it waited for the node"
+        assert len(requests_of(server)) == 3, "it waited for the node"
 
 
 @pytest.mark.parametrize(
     "name", ["a running job that says it is cancelled", "a running job that says it is cancelled, in lines"]
 )
-async def test_no_name_makes_a_job_that_runs_appear_over(script: Script, name: str) -> None:
+async def test_no_name_makes_a_job_that_runs_appear_ended(script: Script, name: str) -> None:
     script.leave("node-1:5")
     assert await with_log_context(script, RECORDED[name], 5, NOBODY, PROLOG, "") == 0
     assert script.notes == ["node-1:5"]

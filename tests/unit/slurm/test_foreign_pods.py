@@ -22,19 +22,34 @@ def order(**fields: object) -> ForeignPodOrder:
     return ForeignPodOrder(FOREIGN_POD, **given)  # type: ignore[arg-type]
 
 
-def test_a_foreign_pod_asks_for_its_node_without_a_limit_and_is_never_started_again() -> None:
-    asked = describe_foreign_pod(order(options=ForeignPodOptions("foreign", "q", "a", "r", 7)))
-    assert asked.required_nodes == ("node-1",)
-    assert (asked.cpus_per_task, asked.memory_per_node_mb, asked.tres_per_node) == (2, 512, "gres/gpu:1")
-    assert (asked.time_limit_minutes, asked.requeue, asked.external, asked.script) == (INFINITE, False, True, None)
-    assert (asked.partition, asked.qos, asked.account, asked.reservation, asked.priority) == (
+def test_a_foreign_pod_requests_its_node_without_a_limit_and_is_never_started_again() -> None:
+    description = describe_foreign_pod(order(options=ForeignPodOptions("foreign", "q", "a", "r", 7)))
+    assert description.required_nodes == ("node-1",)
+    assert (description.cpus_per_task, description.memory_per_node_mb, description.tres_per_node) == (
+        2,
+        512,
+        "gres/gpu:1",
+    )
+    assert (description.time_limit_minutes, description.requeue, description.external, description.script) == (
+        INFINITE,
+        False,
+        True,
+        None,
+    )
+    assert (
+        description.partition,
+        description.qos,
+        description.account,
+        description.reservation,
+        description.priority,
+    ) == (
         "foreign",
         "q",
         "a",
         "r",
         7,
     )
-    assert asked.extra == asked.admin_comment == "a mark"
+    assert description.extra == description.admin_comment == "a mark"
     assert describe_foreign_pod(order(minutes=60)).time_limit_minutes == 60
 
 

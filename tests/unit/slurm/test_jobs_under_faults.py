@@ -84,14 +84,14 @@ async def test_a_slurmrestd_that_is_away_refuses_for_now() -> None:
     assert (event.permanent, event.queue) == (False, False)
 
 
-async def test_nothing_is_concluded_about_a_job_while_slurm_cannot_be_asked() -> None:
+async def test_nothing_is_concluded_about_a_job_while_slurm_cannot_be_queried() -> None:
     async with a_slurm() as (jobs, site):
         (event,) = await jobs.submit(an_allocation())
         assert isinstance(event, SubmitAccepted)
         site.sim.restd.slurmctld_up = False
-        for ask in (jobs.read(event.job_id), jobs.states(), jobs.probe("name", "workload-1", event.job_id)):
+        for call in (jobs.read(event.job_id), jobs.states(), jobs.probe("name", "workload-1", event.job_id)):
             with pytest.raises(PortError, match="Slurm could not be asked"):
-                await ask
+                await call
         assert not (await jobs.cancel(event.job_id)).job_ended
         assert (await jobs.follow(event.job_id, ())).excluded is None
         site.sim.restd.slurmctld_up = True
@@ -119,7 +119,7 @@ async def test_a_full_queue_refuses_for_now_and_is_not_sent_to_the_queue() -> No
         assert (event.permanent, event.queue) == (False, False)
 
 
-async def test_a_cancel_whose_answer_was_lost_is_not_over_and_harmless_again() -> None:
+async def test_a_cancel_whose_answer_was_lost_is_not_final_and_harmless_again() -> None:
     async with a_slurm() as (jobs, site):
         (event,) = await jobs.submit(an_allocation())
         assert isinstance(event, SubmitAccepted)
@@ -174,9 +174,9 @@ async def test_without_a_mark_the_name_identifies_a_job_where_its_id_or_its_user
         assert await jobs.probe("team/web-0123456789", "workload-1", 1) == []
 
 
-async def test_an_order_that_cannot_be_written_is_refused_without_asking_slurm() -> None:
+async def test_an_order_that_cannot_be_written_is_refused_without_a_call_to_slurm() -> None:
     async with a_slurm() as (jobs, site):
-        asked = len(site.sim.restd.requests)
+        before = len(site.sim.restd.requests)
         for order, said in (
             (an_order(tres_per_node="gpu 2"), "tres_per_node"),
             (an_order("u" * 1100), "1024"),
@@ -185,7 +185,7 @@ async def test_an_order_that_cannot_be_written_is_refused_without_asking_slurm()
             assert isinstance(event, SubmitRefused)
             assert event.permanent
             assert said in event.text
-        assert len(site.sim.restd.requests) == asked
+        assert len(site.sim.restd.requests) == before
 
 
 async def test_every_request_is_reported_with_its_outcome() -> None:

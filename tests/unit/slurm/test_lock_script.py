@@ -41,7 +41,7 @@ async def run(
     return await run_node_script(folder, "lock-script", options, commands, context, nodes=nodes, extra=extra)
 
 
-def asked(server: HookServer) -> list[str]:
+def requests_of(server: HookServer) -> list[str]:
     found = [server.requests.get_nowait() for _ in range(server.requests.qsize())]
     assert all(authorization == f"bearer {TOKEN}" for _, authorization in found)
     return [target.removeprefix("/hooks/nodes/") for target, _ in found]
@@ -50,22 +50,22 @@ def asked(server: HookServer) -> list[str]:
 @pytest.mark.parametrize(
     ("context", "word"), [("prolog_slurmd", "lock"), ("epilog_slurmd", "unlock"), ("prolog_slurmctld", "lock")]
 )
-async def test_it_asks_for_the_node_of_the_job(tmp_path: Path, context: str, word: str) -> None:
+async def test_it_calls_for_the_node_of_the_job(tmp_path: Path, context: str, word: str) -> None:
     async with hooks() as server:
         assert await run(tmp_path, server.url, context) == 0
-        assert asked(server) == [f"node-1/{word}?job=17"]
+        assert requests_of(server) == [f"node-1/{word}?job=17"]
 
 
-async def test_on_slurmctld_s_machine_it_asks_for_every_node(tmp_path: Path) -> None:
+async def test_on_slurmctld_s_machine_it_calls_for_every_node(tmp_path: Path) -> None:
     async with hooks() as server:
         assert await run(tmp_path, server.url, "epilog_slurmctld", nodes="node-[1-2]") == 0
-        assert asked(server) == ["node-1/unlock?job=17", "node-2/unlock?job=17"]
+        assert requests_of(server) == ["node-1/unlock?job=17", "node-2/unlock?job=17"]
 
 
-async def test_it_asks_again_until_it_is_answered(tmp_path: Path) -> None:
+async def test_it_calls_again_until_it_is_answered(tmp_path: Path) -> None:
     async with hooks(lock=[503, 200]) as server:
         assert await run(tmp_path, server.url, "prolog_slurmd") == 0
-        assert len(asked(server)) == 2
+        assert len(requests_of(server)) == 2
 
 
 @pytest.mark.parametrize("context", ["prolog_slurmd", "prolog_task"])
@@ -74,7 +74,7 @@ async def test_a_placeholder_and_other_contexts_call_no_hook(tmp_path: Path, con
         extra = MARK if context == "prolog_slurmd" else ""
         squeue = SQUEUE.format(mark=shlex.quote(MARK))
         assert await run(tmp_path, server.url, context, extra=extra, squeue=squeue) == 0
-        assert asked(server) == []
+        assert requests_of(server) == []
 
 
 @pytest.mark.parametrize("squeue", [SQUEUE.format(mark="'(null)'"), NO_ANSWER], ids=["forged", "not proven"])
@@ -84,11 +84,11 @@ async def test_a_mark_that_only_the_owner_of_the_job_wrote_spares_no_node_the_lo
 ) -> None:
     async with hooks() as server:
         assert await run(tmp_path, server.url, context, extra=MARK, squeue=squeue) == 0
-        assert asked(server) == [f"node-1/{word}?job=17"]
+        assert requests_of(server) == [f"node-1/{word}?job=17"]
 
 
 async def test_a_job_starts_although_no_hook_answers_or_the_key_is_wrong(tmp_path: Path) -> None:
     assert await run(tmp_path, NOBODY, "prolog_slurmd", hold=1) == 0
     async with hooks(lock=[403]) as server:
         assert await run(tmp_path, server.url, "prolog_slurmd") == 0
-        assert len(asked(server)) == 1
+        assert len(requests_of(server)) == 1

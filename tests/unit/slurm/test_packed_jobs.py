@@ -61,7 +61,7 @@ def test_a_packed_gang_is_described_by_task() -> None:
 
 
 @pytest.mark.parametrize(("gres", "task"), [({}, None), ({"gpu:h100": 2}, "gres/gpu:h100:2")])
-def test_devices_of_a_packed_gang_are_asked_for_by_task(gres: dict[str, int], task: str | None) -> None:
+def test_devices_of_a_packed_gang_are_requested_by_task(gres: dict[str, int], task: str | None) -> None:
     order = an_order(mode=Mode.BATCH, members=2, layout=GangLayout.PACK, gres=gres)
     said = describe(order, "mark", HookSettings())
     assert (said.tres_per_node, said.tres_per_task) == (None, task)

@@ -103,7 +103,7 @@ async def test_an_end_is_reported_and_the_job_lets_go_once_the_pod_is_gone(start
         assert await process.wait() == 0
 
 
-async def test_it_never_waits_longer_than_it_was_asked_to(start: Start) -> None:
+async def test_it_never_waits_longer_than_requested(start: Start) -> None:
     async with hooks(teardown=[202]) as server:
         process = await start(server.url, wait=2)
         await server.next(process)

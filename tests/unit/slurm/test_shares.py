@@ -78,7 +78,7 @@ async def test_without_slurmdbd_in_slurmrestd_the_limits_are_left_out_with_the_r
     assert "no slurmdbd" in found.limits_unknown
 
 
-async def test_slurm_is_asked_again_only_when_the_answer_is_old() -> None:
+async def test_slurm_is_queried_again_only_when_the_answer_is_old() -> None:
     clock, accounting = StillClock(), Accounting()
     shares = SlurmrestdShares(cast("SlurmClient", accounting), clock)
     await shares.fair_shares()
@@ -89,7 +89,7 @@ async def test_slurm_is_asked_again_only_when_the_answer_is_old() -> None:
     assert accounting.calls == 2
 
 
-async def test_all_who_ask_at_once_share_one_answer() -> None:
+async def test_all_concurrent_callers_share_one_answer() -> None:
     accounting = Accounting()
     shares = SlurmrestdShares(cast("SlurmClient", accounting), StillClock())
     answers = await asyncio.gather(*(shares.fair_shares() for _ in range(50)))

@@ -58,11 +58,11 @@ async def test_what_comes_one_after_the_other_goes_out_a_few_times_a_second() ->
     slurm = Slurm()
     slurm.seconds = 0.005
     signals = Signals(slurm)
-    asked = []
+    signalled = []
     for job in range(1, 101):
-        asked.append(asyncio.create_task(code(signals, job)))
+        signalled.append(asyncio.create_task(code(signals, job)))
         await asyncio.sleep(0.01)
-    assert await asyncio.gather(*asked) == [0, 2021] * 50
+    assert await asyncio.gather(*signalled) == [0, 2021] * 50
     assert 1.0 / APART <= len(slurm.requests) <= 1.0 / APART + 2
     assert sorted(job for jobs in slurm.requests for job in jobs) == list(range(1, 101))
 
@@ -70,11 +70,11 @@ async def test_what_comes_one_after_the_other_goes_out_a_few_times_a_second() ->
 async def test_no_more_than_two_requests_are_under_way_and_who_comes_then_waits_for_one_of_them() -> None:
     slurm = Slurm()
     signals = Signals(slurm)
-    asked = []
+    signalled = []
     for job in range(1, 21):
-        asked.append(asyncio.create_task(code(signals, job)))
+        signalled.append(asyncio.create_task(code(signals, job)))
         await asyncio.sleep(0.1)
-    await asyncio.gather(*asked)
+    await asyncio.gather(*signalled)
     assert slurm.most == UNDER_WAY
     assert len(slurm.requests) <= 8
 

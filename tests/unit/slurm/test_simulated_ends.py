@@ -126,7 +126,9 @@ async def test_a_prolog_of_slurmctld_keeps_jobs_configuring_and_external_ones_to
         assert (job.words, job.reason) == (["RUNNING"], "None")
 
 
-async def test_a_job_that_is_cancelled_in_its_prolog_keeps_the_node_until_that_is_over(looptime: LoopTimeProxy) -> None:
+async def test_a_job_that_is_cancelled_in_its_prolog_keeps_the_node_until_that_has_ended(
+    looptime: LoopTimeProxy,
+) -> None:
     async with a_controller(prolog=a_minute) as controller:
         controller.cancel(allocated(controller).job_id)
         await started(queued(controller))
@@ -167,11 +169,11 @@ async def test_a_failed_epilog_drains_its_node() -> None:
         assert (controller.nodes["node-1"].drained, controller.nodes["node-1"].reason) == (True, "Epilog error")
 
 
-async def test_a_lost_node_runs_no_epilog_and_its_job_is_over_at_once() -> None:
-    asked: list[str] = []
+async def test_a_lost_node_runs_no_epilog_and_its_job_has_ended_at_once() -> None:
+    messaged: list[str] = []
 
     async def epilog(job: SimJob, node: str) -> int:
-        asked.append(node)
+        messaged.append(node)
         return 0
 
     async with a_controller(epilog=epilog) as controller:
@@ -179,7 +181,7 @@ async def test_a_lost_node_runs_no_epilog_and_its_job_is_over_at_once() -> None:
         controller.set_down("node-1")
         assert (job.state, job.flags) == ("NODE_FAIL", set())
         await asyncio.sleep(60.0)
-        assert asked == []
+        assert messaged == []
 
 
 async def test_a_slow_end_costs_a_further_victim_every_quarter_of_a_minute() -> None:

@@ -82,7 +82,7 @@ def test_the_best_version_comes_first() -> None:
         ),
     ],
 )  # fmt: skip
-def test_version_and_release_decide_what_can_be_asked(version: int, release: Release, true: set[str]) -> None:
+def test_version_and_release_decide_what_can_be_requested(version: int, release: Release, true: set[str]) -> None:
     capabilities = capabilities_of(version, release)
     flags = set(type(capabilities).__dataclass_fields__) - {"api_version", "release"}
     assert {name for name in flags if getattr(capabilities, name)} == true

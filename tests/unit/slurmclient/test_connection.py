@@ -17,7 +17,7 @@ class Wire(asyncio.Transport):
         super().__init__()
         self.sent = b""
         self.unsent = 0
-        self.over = False
+        self.closed = False
 
     def write(self, data: object) -> None:
         assert isinstance(data, bytes)
@@ -27,10 +27,10 @@ class Wire(asyncio.Transport):
         return self.unsent
 
     def is_closing(self) -> bool:
-        return self.over
+        return self.closed
 
     def abort(self) -> None:
-        self.over = True
+        self.closed = True
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ async def test_an_answer_is_the_same_however_it_is_cut(connection: Connection, w
             connection.data_received(whole[at : at + size])
         assert await task == OK
         assert connection.usable
-    assert not wire.over
+    assert not wire.closed
 
 
 @pytest.mark.parametrize("stray", [b"\r\nerror", b"HTTP/1.1 200 OK\r\n\r\n", b"{}"])
@@ -76,16 +76,16 @@ async def test_what_stands_behind_an_answer_costs_the_connection_alone(
         connection.data_received(HEAD + b"{}" + stray)
     assert await task == OK
     assert not connection.usable
-    assert wire.over
+    assert wire.closed
 
 
 async def test_unrequested_bytes_close_the_connection(connection: Connection, wire: Wire) -> None:
     connection.data_received(HEAD)
-    assert wire.over
+    assert wire.closed
     assert not connection.usable
 
 
-async def test_an_answer_that_announces_another_is_passed_over(connection: Connection) -> None:
+async def test_an_answer_that_announces_another_is_skipped(connection: Connection) -> None:
     task = await exchange(connection)
     connection.data_received(b"HTTP/1.1 100 Continue\r\nContent-Type: text/plain\r\n\r\n")
     connection.data_received(HEAD + b"{}")
@@ -118,7 +118,7 @@ async def test_a_connection_is_kept_after_the_answers_after_which_slurmrestd_kee
     head = b"HTTP/1.1 %d X\r\n" % status
     connection.data_received(head + (b"\r\n" if status == 304 else b"Content-Length: 2\r\n\r\n" + body))
     assert (await task).status == status
-    assert (connection.usable, wire.over) == (kept, not kept)
+    assert (connection.usable, wire.closed) == (kept, not kept)
 
 
 async def test_what_is_not_http_and_a_head_without_end_are_no_answers() -> None:
@@ -138,7 +138,7 @@ async def test_what_may_not_be_sent_is_not_sent(connection: Connection, wire: Wi
     with pytest.raises(PermissionError):
         await connection.exchange(b"POST", refuse, write_s=5, read_s=30)
     assert wire.sent == b""
-    assert wire.over
+    assert wire.closed
 
 
 @pytest.mark.looptime
@@ -180,26 +180,26 @@ async def test_an_answer_that_comes_before_its_request_is_out_costs_the_connecti
     wire.unsent = 1
     connection.data_received(HEAD + b"{}")
     assert await task == OK
-    assert wire.over
+    assert wire.closed
 
 
 @pytest.mark.parametrize("ended", ["closing", "said something", "said its last", "lost"])
-async def test_what_was_over_before_anything_was_sent_took_nothing(
+async def test_what_had_ended_before_anything_was_sent_took_nothing(
     connection: Connection, wire: Wire, ended: str
 ) -> None:
     match ended:
         case "closing":
-            wire.over = True
+            wire.closed = True
         case "said something":
             connection.data_received(b"HTTP/1.1 503 Busy\r\n\r\n")
         case "said its last":
             connection.eof_received()
         case _:
             connection.connection_lost(None)
-    asked = []
+    called = []
     with pytest.raises(CannotConnect):
-        await connection.exchange(b"x", lambda: asked.append(1), write_s=5, read_s=30)
-    assert (wire.sent, asked, wire.over) == (b"", [], True)
+        await connection.exchange(b"x", lambda: called.append(1), write_s=5, read_s=30)
+    assert (wire.sent, called, wire.closed) == (b"", [], True)
 
 
 @pytest.mark.parametrize("headers", [b"", b"Connection: upgrade\r\nUpgrade: h2c\r\n"])

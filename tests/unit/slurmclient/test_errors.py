@@ -132,7 +132,7 @@ def test_a_gateway_that_is_not_slurmrestd_is_a_transport_matter() -> None:
     assert type(error_for(None, 502, READ, endpoint="", spoken=False)) is TransportError
 
 
-def test_an_unknown_node_is_missing_where_a_node_was_asked_for() -> None:
+def test_an_unknown_node_is_missing_where_a_node_was_requested() -> None:
     assert type(error_for(2018, 500, CHANGE, endpoint="", not_found=frozenset({2018}))) is NotFoundError
 
 

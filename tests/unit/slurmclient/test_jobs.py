@@ -78,7 +78,7 @@ def status(job_id: int | None, code: int, step_id: str = "", message: str = "") 
     }
 
 
-async def test_a_cancellation_goes_to_all_jobs_at_once_and_asks_for_every_status() -> None:
+async def test_a_cancellation_goes_to_all_jobs_at_once_and_requests_every_status() -> None:
     answer = reply(
         {"status": [status(None, 2017, "9", "Invalid job id"), status(5, 0), status(6, 2021, message="done")]}
     )
@@ -124,7 +124,7 @@ async def test_a_signal_that_slurmrestd_would_turn_into_a_kill_is_not_sent(signa
     assert restd.requests == []
 
 
-async def test_a_flag_that_slurmrestd_would_stumble_over_is_not_sent() -> None:
+async def test_a_flag_that_slurmrestd_would_fail_on_is_not_sent() -> None:
     restd = FakeRestd()
     async with client_of(restd) as slurm:
         with pytest.raises(InvalidRequestError, match="'BATCHJOB' is not known"):
@@ -213,7 +213,7 @@ async def test_states_are_read_by_id_with_the_type_and_key_that_slurmrestd_reall
     assert [request.url.query for request in restd.requests] == [b"", b"job_id=5&job_id=6"]
 
 
-async def test_states_of_no_jobs_ask_nothing_and_of_very_many_ask_for_all() -> None:
+async def test_states_of_no_jobs_request_nothing_and_of_very_many_request_all() -> None:
     entries = [{"job_id": str(job_id), "state": ["RUNNING"]} for job_id in range(1, 1001)]
     restd = FakeRestd().on("GET", "jobs/state", reply({"jobs": entries}))
     wanted = range(1, MOST_IDS_IN_A_URL + 2)
@@ -265,7 +265,7 @@ async def test_a_job_that_is_merely_not_in_the_answer_is_not_gone(answer: httpx.
             await slurm.job(5)
 
 
-async def test_of_a_whole_array_the_task_asked_for_is_read() -> None:
+async def test_of_a_whole_array_the_task_requested_is_read() -> None:
     entries = [{"job_id": 4, "name": "a"}, {"job_id": 5, "name": "b", "array_job_id": {"set": True, "number": 4}}]
     async with client_of(FakeRestd().on("GET", "job/5", reply({"jobs": entries}))) as slurm:
         job = await slurm.job(5)

@@ -197,8 +197,8 @@ def test_a_certificate_for_another_name_gets_nothing(loop: Loop, tmp_path: Path)
     ca.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ca.issue_cert("localhost").configure_cert(context)
-    asked = []
-    context.sni_callback = lambda _socket, name, _context: asked.append(name)
+    names = []
+    context.sni_callback = lambda _socket, name, _context: names.append(name)
 
     async def run() -> None:
         async with served(answer, context=context) as server:
@@ -212,7 +212,7 @@ def test_a_certificate_for_another_name_gets_nothing(loop: Loop, tmp_path: Path)
                     with pytest.raises(ConnectError, match="certificate"):
                         await transport.send(GET, {}, soon())
                 await transport.aclose()
-        assert asked == ["localhost", None]
+        assert names == ["localhost", None]
 
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(run())

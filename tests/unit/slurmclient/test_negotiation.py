@@ -219,7 +219,7 @@ async def test_another_cluster_behind_the_same_address_is_not_trusted_and_sent_n
     assert paths(restd).count("/slurm/v0.0.45/job/submit") == 1
 
 
-async def test_what_another_cluster_was_asked_to_do_may_have_been_done() -> None:
+async def test_what_another_cluster_was_requested_to_do_may_have_been_done() -> None:
     restd = FakeRestd(45).on("GET", "diag", DIAG).on("POST", "job/submit", MADE)
     async with client_of(restd) as slurm:
         await slurm.diag()

@@ -82,7 +82,7 @@ async def test_a_missing_list_of_nodes_is_not_a_cluster_without_nodes(payload: d
             await slurm.nodes()
 
 
-async def test_nodes_are_asked_for_changes_only_where_that_works() -> None:
+async def test_changes_of_nodes_are_requested_only_where_that_works() -> None:
     for release, query in (("26.05.5", b"update_time=uts1795235584"), ("26.05.2", b""), ("25.11.8", b"")):
         restd = FakeRestd(44, release=release).on("GET", "nodes", listed(a_node()))
         async with client_of(restd) as slurm:

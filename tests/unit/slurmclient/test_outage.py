@@ -54,7 +54,7 @@ async def test_the_same_numbers_are_a_refusal_if_slurmctld_answers(number: int) 
     assert caught.value.slurm_errno == number
 
 
-async def test_an_ambiguous_change_is_an_outage_if_slurmctld_cannot_be_asked() -> None:
+async def test_an_ambiguous_change_is_an_outage_if_slurmctld_cannot_be_queried() -> None:
     restd = FakeRestd(45).on("DELETE", "jobs", refusal(1, 403))
 
     async def ping_breaks(request: httpx.Request) -> httpx.Response:
@@ -69,7 +69,7 @@ async def test_an_ambiguous_change_is_an_outage_if_slurmctld_cannot_be_asked() -
 
 
 @pytest.mark.parametrize("number", [-1, 1, 1000])
-async def test_a_read_that_fails_ambiguously_is_an_outage_without_asking(number: int) -> None:
+async def test_a_read_that_fails_ambiguously_is_an_outage_without_a_query(number: int) -> None:
     restd = FakeRestd(45).on("GET", "jobs/state", refusal(number, 500))
     async with client_of(restd, retry=ONCE) as slurm:
         await slurm.negotiate()
@@ -165,7 +165,7 @@ async def test_a_connection_that_was_never_made_is_tried_again_for_a_submission_
 
 
 @pytest.mark.parametrize("answer", [refusal(1800, 502), refusal(-1, 500), plain(503, "<html>"), plain(504, "")])
-async def test_after_an_outage_of_slurmctld_or_slurmrestd_the_next_address_is_asked(answer: Answer) -> None:
+async def test_after_an_outage_of_slurmctld_or_slurmrestd_the_next_address_is_called(answer: Answer) -> None:
     restd = FakeRestd(45).on("GET", "jobs/state", answer, reply({"jobs": []}))
     async with client_of(restd, addresses=["http://a.test", "http://b.test"]) as slurm:
         await slurm.job_states()

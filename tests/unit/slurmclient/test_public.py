@@ -81,14 +81,14 @@ def test_there_is_no_way_to_list_all_jobs_with_their_details() -> None:
 async def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The code of the package's docstring, against a server on a real socket, with a key in place of the cluster's."""
     (tmp_path / "jwt.key").write_bytes(b"k" * 32)
-    asked: list[str] = []
+    lines: list[str] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while head := await reader.readuntil(b"\r\n\r\n"):
             length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
             await reader.readexactly(int(length[1]) if length else 0)
             line = head.split(b" HTTP/")[0].decode()
-            asked.append(line)
+            lines.append(line)
             payloads: dict[str, dict[str, object]] = {
                 "GET /slurm/v0.0.45/ping": {"pings": []},
                 "POST /slurm/v0.0.45/job/submit": {"job_id": 7},
@@ -121,4 +121,4 @@ async def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[st
     printed = capsys.readouterr().out
     assert printed.startswith("26.05.5 7 {7: frozenset({'PENDING'})}\n")
     assert "CancelStatus(job_id=7, code=0" in printed
-    assert len(asked) == 4
+    assert len(lines) == 4

@@ -30,7 +30,7 @@ def soon(seconds: float = 60) -> float:
 
 
 @asynccontextmanager
-async def over(server: ByteServer, *addresses: str, connections: int = 8) -> AsyncIterator[Transport]:
+async def transport_to(server: ByteServer, *addresses: str, connections: int = 8) -> AsyncIterator[Transport]:
     transport = Transport(addresses or (A,), dial=server, connections=connections)
     try:
         yield transport
@@ -85,7 +85,7 @@ def test_path_segments_are_encoded_whole() -> None:
 
 async def test_a_request_is_exactly_what_slurmrestd_takes() -> None:
     server = ByteServer(ok(b"{}"))
-    async with over(server) as transport:
+    async with transport_to(server) as transport:
         await transport.send(POST, HEADERS, soon())
     head, _, body = server.requests[0].partition(b"\r\n\r\n")
     line, *headers = head.split(b"\r\n")
@@ -104,7 +104,7 @@ async def test_a_request_is_exactly_what_slurmrestd_takes() -> None:
 async def test_a_list_in_a_query_is_a_repeated_key_and_everything_is_encoded() -> None:
     server = ByteServer(ok(b"{}"))
     query = (("job_id", "1"), ("job_id", "2"), ("x", "a,b+c d"))
-    async with over(server, "http://a.test:6820/prefix/") as transport:
+    async with transport_to(server, "http://a.test:6820/prefix/") as transport:
         await transport.send(Request("GET", "/slurm/v0.0.42/jobs/state", query), HEADERS, soon())
     assert server.requests[0].startswith(
         b"GET /prefix/slurm/v0.0.42/jobs/state?job_id=1&job_id=2&x=a%2Cb%2Bc%20d HTTP/1.1\r\n"
@@ -113,7 +113,7 @@ async def test_a_list_in_a_query_is_a_repeated_key_and_everything_is_encoded() -
 
 async def test_one_connection_serves_one_request_after_another() -> None:
     server = ByteServer(ok(b"{}"))
-    async with over(server) as transport:
+    async with transport_to(server) as transport:
         for _ in range(5):
             await transport.send(GET, HEADERS, soon())
         assert len(server.connections) == 1
@@ -122,7 +122,7 @@ async def test_one_connection_serves_one_request_after_another() -> None:
 
 async def test_no_more_connections_are_open_than_allowed() -> None:
     server = ByteServer(ok(b"{}"))
-    async with over(server, connections=3) as transport:
+    async with transport_to(server, connections=3) as transport:
         await asyncio.gather(*(transport.send(GET, HEADERS, soon()) for _ in range(20)))
     assert len(server.requests) == 20
     assert server.open_at_once == 3
@@ -132,7 +132,7 @@ async def test_no_more_connections_are_open_than_allowed() -> None:
 async def test_the_answer_ends_at_its_content_length_whatever_follows() -> None:
     stray = b"HTTP/1.1 500 Internal\r\nContent-Length: 3\r\n\r\nbad"
     server = ByteServer(ok(b'{"a":1}', after=stray, close=True), ok(b'{"b":2}'))
-    async with over(server) as transport:
+    async with transport_to(server) as transport:
         first = await transport.send(GET, HEADERS, soon())
         second = await transport.send(GET, HEADERS, soon())
     assert (first.body, second.body) == (b'{"a":1}', b'{"b":2}')
@@ -142,7 +142,7 @@ async def test_the_answer_ends_at_its_content_length_whatever_follows() -> None:
 async def test_a_connection_that_cannot_be_made_moves_on_and_the_next_address_stays_in_use() -> None:
     server = ByteServer(ok(b"{}"))
     server.refused.add("a.test:6820")
-    async with over(server, A, B) as transport:
+    async with transport_to(server, A, B) as transport:
         assert (await transport.send(POST, HEADERS, soon())).address == B
         server.refused.clear()
         assert (await transport.send(POST, HEADERS, soon())).address == B
@@ -153,7 +153,7 @@ async def test_a_connection_that_cannot_be_made_moves_on_and_the_next_address_st
 async def test_when_no_address_takes_a_connection_the_error_names_each() -> None:
     server = ByteServer(ok(b"{}"))
     server.refused |= {"a.test:6820", "b.test:6820"}
-    async with over(server, A, B) as transport:
+    async with transport_to(server, A, B) as transport:
         with pytest.raises(ConnectError, match=r"http://a\.test:6820: .*refused.*http://b\.test:6820: .*refused"):
             await transport.send(POST, HEADERS, soon())
     assert server.requests == []
@@ -163,7 +163,7 @@ async def test_when_no_address_takes_a_connection_the_error_names_each() -> None
 async def test_an_address_that_swallows_connections_costs_the_connect_timeout_and_moves_on() -> None:
     server = ByteServer(ok(b"{}"))
     server.silent.add("a.test:6820")
-    async with over(server, A, B) as transport:
+    async with transport_to(server, A, B) as transport:
         began = asyncio.get_running_loop().time()
         assert (await transport.send(GET, HEADERS, soon())).address == B
         assert asyncio.get_running_loop().time() - began == pytest.approx(5.0)
@@ -172,7 +172,7 @@ async def test_an_address_that_swallows_connections_costs_the_connect_timeout_an
 @pytest.mark.parametrize("act", [Act.RESET, Act.CLOSE])
 async def test_a_broken_exchange_is_no_connect_error_and_the_next_request_uses_another_address(act: Act) -> None:
     server = ByteServer(act, ok(b"{}"))
-    async with over(server, A, B) as transport:
+    async with transport_to(server, A, B) as transport:
         with pytest.raises(TransportError) as caught:
             await transport.send(GET, HEADERS, soon())
         assert not isinstance(caught.value, ConnectError)
@@ -182,7 +182,7 @@ async def test_a_broken_exchange_is_no_connect_error_and_the_next_request_uses_a
 @pytest.mark.looptime
 async def test_a_server_that_never_answers_costs_the_read_timeout() -> None:
     server = ByteServer(Act.HANG)
-    async with over(server) as transport:
+    async with transport_to(server) as transport:
         began = asyncio.get_running_loop().time()
         with pytest.raises(TransportError, match="nothing came for 30 s"):
             await transport.send(GET, HEADERS, soon())
@@ -193,10 +193,10 @@ async def test_a_server_that_never_answers_costs_the_read_timeout() -> None:
 async def test_the_deadline_ends_an_exchange_whatever_its_part() -> None:
     server = ByteServer(Act.HANG)
     server.silent.add("b.test:6820")
-    async with over(server, A) as transport:
+    async with transport_to(server, A) as transport:
         with pytest.raises(TransportError, match="deadline") as sent:
             await transport.send(GET, HEADERS, soon(3))
-    async with over(server, B) as transport:
+    async with transport_to(server, B) as transport:
         with pytest.raises(ConnectError, match="deadline"):
             await transport.send(GET, HEADERS, soon(3))
     assert not isinstance(sent.value, ConnectError)
@@ -206,7 +206,7 @@ async def test_the_deadline_ends_an_exchange_whatever_its_part() -> None:
 @pytest.mark.looptime
 async def test_waiting_for_a_place_is_not_having_sent() -> None:
     server = ByteServer(Act.HANG)
-    async with over(server, connections=1) as transport:
+    async with transport_to(server, connections=1) as transport:
         outcomes = await asyncio.gather(
             transport.send(POST, HEADERS, soon(10)), transport.send(POST, HEADERS, soon(10)), return_exceptions=True
         )
@@ -217,7 +217,7 @@ async def test_waiting_for_a_place_is_not_having_sent() -> None:
 async def test_a_unix_socket_is_an_address_like_others() -> None:
     server = ByteServer(ok(b"{}"))
     server.refused.add("/run/restd.socket")
-    async with over(server, "unix:///run/restd.socket", B) as transport:
+    async with transport_to(server, "unix:///run/restd.socket", B) as transport:
         assert (await transport.send(GET, HEADERS, soon())).address == B
         transport.leave(B)
         server.refused.clear()
@@ -236,16 +236,16 @@ async def test_after_closing_nothing_is_sent() -> None:
 
 async def test_a_cancelled_request_gives_its_connection_back() -> None:
     server = ByteServer(Act.HANG, ok(b"{}"))
-    async with over(server, connections=1) as transport:
+    async with transport_to(server, connections=1) as transport:
         task = asyncio.create_task(transport.send(GET, HEADERS, soon()))
-        await server.asked.wait()
+        await server.received.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert (await transport.send(GET, HEADERS, soon())).status == 200
 
 
-async def test_a_whole_client_works_over_bytes_in_memory() -> None:
+async def test_a_whole_client_works_on_bytes_in_memory() -> None:
     ping = json.dumps({"pings": [], "meta": meta(45, "26.05.5"), "errors": [], "warnings": []}).encode()
     made = json.dumps({"job_id": 7, "meta": meta(45, "26.05.5"), "errors": [], "warnings": []}).encode()
     server = ByteServer(ok(ping), ok(made))
@@ -351,7 +351,7 @@ async def test_a_real_unix_socket_is_reached(tmp_path: Path) -> None:
 @pytest.mark.looptime
 async def test_a_connection_unused_for_a_minute_is_closed_and_one_that_is_used_is_not() -> None:
     server = ByteServer(ok(b"{}"))
-    async with over(server) as transport:
+    async with transport_to(server) as transport:
         await asyncio.gather(transport.send(GET, HEADERS, soon()), transport.send(GET, HEADERS, soon()))
         assert (len(server.connections), server.closed) == (2, 0)
         for _ in range(2):
@@ -362,7 +362,7 @@ async def test_a_connection_unused_for_a_minute_is_closed_and_one_that_is_used_i
 
 async def test_another_address_takes_the_place_of_connections_to_the_one_before() -> None:
     server = ByteServer(ok(b"{}"))
-    async with over(server, A, B) as transport:
+    async with transport_to(server, A, B) as transport:
         await transport.send(GET, HEADERS, soon())
         transport.leave(A)
         await transport.send(GET, HEADERS, soon())
@@ -371,7 +371,7 @@ async def test_another_address_takes_the_place_of_connections_to_the_one_before(
 
 async def test_a_deadline_that_has_passed_sends_nothing() -> None:
     server = ByteServer(ok(b"{}"))
-    async with over(server) as transport:
+    async with transport_to(server) as transport:
         await transport.send(GET, HEADERS, soon())
         with pytest.raises(ConnectError, match="deadline"):
             await transport.send(POST, HEADERS, soon(0))

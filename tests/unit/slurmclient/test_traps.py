@@ -120,7 +120,7 @@ async def test_trap_06_null_and_empty_texts_are_not_sent() -> None:
 
 
 @pytest.mark.parametrize("version", [40, 41, 42, 43, 44, 45])
-async def test_trap_07_exclusive_use_is_asked_for_by_the_one_key_that_every_version_reads(version: int) -> None:
+async def test_trap_07_exclusive_use_is_requested_by_the_one_key_that_every_version_reads(version: int) -> None:
     job = await sent(batch(shared=Shared.NONE), version)
     assert job["shared"] == ["none"]
     assert not {"exclusive", "oversubscribe"} & set(job)
@@ -142,7 +142,7 @@ async def test_trap_09_moments_are_sent_as_uts() -> None:
     assert restd.requests[0].url.query == b"update_time=uts1795218119"
 
 
-async def test_trap_10_nodes_are_not_asked_for_changes_where_that_fails() -> None:
+async def test_trap_10_changes_of_nodes_are_not_requested_where_that_fails() -> None:
     restd = FakeRestd(44, release="25.11.8").on("GET", "nodes", reply({"nodes": []}))
     async with client_of(restd) as slurm:
         assert await slurm.nodes_if_changed(1795218119) is not None
@@ -275,7 +275,7 @@ def test_trap_29_whole_jobs_are_read_one_at_a_time_only() -> None:
     assert not hasattr(SlurmClient, "jobs")
 
 
-async def test_trap_30_a_path_that_is_not_found_for_a_moment_is_asked_for_again() -> None:
+async def test_trap_30_a_path_that_is_not_found_for_a_moment_is_requested_again() -> None:
     restd = FakeRestd(42, release="24.11.1").on("POST", "job/submit", plain(404, "no such url"), MADE)
     async with client_of(restd) as slurm:
         assert (await slurm.submit(BATCH)).job_id == 7

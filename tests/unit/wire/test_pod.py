@@ -212,7 +212,7 @@ def test_a_required_affinity_without_terms_differs_from_none() -> None:
     assert read_pod(a_pod(affinity={"nodeAffinity": {}})).required_terms is None
 
 
-def test_an_exit_code_counts_only_once_the_pod_is_over() -> None:
+def test_an_exit_code_counts_only_once_the_pod_has_ended() -> None:
     pod = a_pod() | {
         "status": {"phase": "Running", "containerStatuses": [{"state": {"terminated": {"exitCode": 1}}}]},
     }
@@ -231,7 +231,7 @@ def test_bytes_that_are_no_json_are_malformed() -> None:
         read_pod(b'{"metadata":')
 
 
-class Asked(dict[str, Any]):
+class RecordingDict(dict[str, Any]):
     """An object that notes which of its fields were asked for and are not there."""
 
     def __init__(self, given: dict[str, Any], missing: set[str]) -> None:
@@ -246,7 +246,7 @@ class Asked(dict[str, Any]):
 
 def noting(value: Any, missing: set[str]) -> Any:
     if isinstance(value, dict):
-        return Asked(value, missing)
+        return RecordingDict(value, missing)
     return [noting(one, missing) for one in value] if isinstance(value, list) else value
 
 
@@ -265,7 +265,7 @@ def test_the_samples_of_the_hostile_tests_have_every_field_that_is_read(
     read: Callable[[Mapping[str, Any]], object], sample: dict[str, Any]
 ) -> None:
     missing: set[str] = set()
-    read(Asked(sample, missing))
+    read(RecordingDict(sample, missing))
     assert missing == set()
 
 

@@ -25,7 +25,7 @@ USAGE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class CommandSources:
     """The sources of a command."""
 
     api: Api
@@ -37,9 +37,9 @@ class Asking:
         """Return the namespace of the listed Pods; "": all."""
         return "" if self.given.everywhere else self.api.namespace
 
-    def renewed(self) -> Asking:
+    def renewed(self) -> CommandSources:
         """Return the same sources, of which the extender is asked again although it was not reached before."""
-        return Asking(self.api, Debug(self.api, self.given), self.given)
+        return CommandSources(self.api, Debug(self.api, self.given), self.given)
 
     def pod(self, name: str) -> Json:
         """Return a Pod of Slurm's schedulers by NAME or NAMESPACE/NAME. Raises click.ClickException."""
@@ -85,7 +85,7 @@ class Asking:
 
 
 @contextmanager
-def asking(given: Common) -> Iterator[Asking]:
+def command_sources(given: Common) -> Iterator[CommandSources]:
     """Open the API server for a command, and turn its errors into messages for the user."""
     try:
         for flag, name in (("--extender-namespace", given.extender_namespace), ("--lease", given.lease)):
@@ -94,7 +94,7 @@ def asking(given: Common) -> Iterator[Asking]:
         to = target(given.access, os.environ, _home())
         check_files(to)
         with Api(to, given.timeout_s) as api:
-            yield Asking(api, Debug(api, given), given)
+            yield CommandSources(api, Debug(api, given), given)
     except KubeconfigError as error:
         click.echo(printable(f"Error: {error}"), err=True)
         sys.exit(USAGE)

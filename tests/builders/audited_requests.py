@@ -16,7 +16,7 @@ DECISION = "authorization.k8s.io/decision"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Asked:
+class AuditedRequest:
     """One kind of request about one object; `name` is "" for a collection, `namespace` for all of them."""
 
     verb: str
@@ -42,21 +42,21 @@ class Right:
         """Return this permission for any object."""
         return Permission(self.verb, self.group, self.resource)
 
-    def used(self, asked: Iterable[Asked]) -> bool:
+    def used(self, requests: Iterable[AuditedRequest]) -> bool:
         """Return whether one of these requests needed it and was allowed."""
-        return any(self._allows(one) for one in asked if not one.refused)
+        return any(self._allows(one) for one in requests if not one.refused)
 
-    def _allows(self, one: Asked) -> bool:
+    def _allows(self, one: AuditedRequest) -> bool:
         same = (one.verb, one.group, one.resource) == (self.verb, self.group, self.resource)
         return same and self.namespace in {"", one.namespace} and self.name in {"", one.name}
 
 
-def asked_by(account: str, events: Iterable[dict[str, Any]]) -> set[Asked]:
+def requests_of(account: str, events: Iterable[dict[str, Any]]) -> set[AuditedRequest]:
     """Return the requests of an account about objects, also those that other users made as it (`--as`)."""
     return set(_of(account, events))
 
 
-def _of(account: str, events: Iterable[dict[str, Any]]) -> Iterator[Asked]:
+def _of(account: str, events: Iterable[dict[str, Any]]) -> Iterator[AuditedRequest]:
     for event in events:
         who = (event.get("impersonatedUser") or event["user"])["username"]
         about = event.get("objectRef")
@@ -64,7 +64,7 @@ def _of(account: str, events: Iterable[dict[str, Any]]) -> Iterator[Asked]:
             resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
             where, name = about.get("namespace", ""), about.get("name", "")
             refused = event.get("annotations", {}).get(DECISION) == "forbid"
-            yield Asked(event["verb"], about.get("apiGroup", ""), resource, where, name, refused)
+            yield AuditedRequest(event["verb"], about.get("apiGroup", ""), resource, where, name, refused)
 
 
 def rights_of(rbac: Rbac) -> set[Right]:
@@ -79,24 +79,24 @@ def rights_of(rbac: Rbac) -> set[Right]:
     }
 
 
-def unused(rbac: Rbac, asked: Iterable[Asked]) -> list[Right]:
+def unused(rbac: Rbac, requests: Iterable[AuditedRequest]) -> list[Right]:
     """Return the permissions that an account has not used."""
-    done = set(asked)
+    done = set(requests)
     return sorted(right for right in rights_of(rbac) if not right.used(done))
 
 
-def refused(asked: Iterable[Asked]) -> list[Asked]:
+def refused(requests: Iterable[AuditedRequest]) -> list[AuditedRequest]:
     """Return the requests that were rejected."""
-    return sorted(one for one in asked if one.refused)
+    return sorted(one for one in requests if one.refused)
 
 
 @contextmanager
-def asking(site: Site, account: str) -> Iterator[set[Asked]]:
+def requests_during(site: Site, account: str) -> Iterator[set[AuditedRequest]]:
     """Collect the requests of `account` during the block; the set is filled at its end."""
     before = len(site.kube.audit_events())
-    found: set[Asked] = set()
+    found: set[AuditedRequest] = set()
     yield found
-    found |= asked_by(account, site.kube.audit_events()[before:])
+    found |= requests_of(account, site.kube.audit_events()[before:])
 
 
 def given(site: Site, account: str, folder: Path = manifests.BASE) -> Rbac:
