@@ -76,7 +76,7 @@ def orphans(given: Common) -> None:
             Column("JOB", "job"),
             Column("STATE", "state"),
             Column("AGE", "age"),
-            Column("POD-UID", "podUid", wide=True),
+            Column("WORKLOAD", "workload", wide=True),
             Column("ACTION", "action"),
         ]
         ask.show(rows, columns, "orphan", "no orphan")
