@@ -11,8 +11,8 @@ kept connection that was closed is not used, no proxy, cookie or compressed body
 TCP_USER_TIMEOUT. One of them needs a private part of aiohttp: see `HeadFirst`.
 
 Each pair gives the difference of the two arms in milliseconds of CPU per Pod; the report has the median with a 95 %
-bootstrap interval, and relates it to the CPU of a Pod that is placed at once (`bench/results/cost.json`): as a whole,
-and for the two requests that such a Pod needs until it is bound.
+bootstrap interval. `bench/results/cost.json` has the CPU for placing a Pod at once, without its end, so the report
+relates to it the two requests that such a Pod needs until it is bound.
 """
 
 from __future__ import annotations
@@ -333,7 +333,6 @@ def run(pairs: int, pods: int) -> dict[str, Any]:
         "more_ms_per_life": more,
         "more_ms_per_request": [value / LIFE for value in more],
         "pod_placed_at_once_ms": pod_ms,
-        "life_share_of_placed_pod": [value / pod_ms for value in more],
         "placement_share_of_placed_pod": [value * PLACEMENT / LIFE / pod_ms for value in more],
         "pairs": found,
     }

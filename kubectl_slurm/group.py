@@ -21,11 +21,15 @@ class PluginCommand(click.Command):
 
     left_out = CONNECTION
 
+    def options_in_help(self) -> list[click.Option]:
+        """Return the flags that matter to this command."""
+        options = (one for one in self.params if isinstance(one, click.Option))
+        return [one for one in options if one.name not in self.left_out]
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the flags that matter to this command."""
-        options = (one for one in self.get_params(ctx) if isinstance(one, click.Option))
-        shown = [one for one in options if one.name not in self.left_out]
-        records = [record for one in shown if (record := one.get_help_record(ctx)) is not None]
+        shown = [*self.options_in_help(), self.get_help_option(ctx)]
+        records = [record for one in shown if one is not None and (record := one.get_help_record(ctx)) is not None]
         with formatter.section("Options"):
             formatter.write_dl(records)
 

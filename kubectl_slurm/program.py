@@ -78,7 +78,7 @@ def orphans(given: Common) -> None:
             Column("JOB", "job"),
             Column("STATE", "state"),
             Column("AGE", "age"),
-            Column("POD-UID", "podUid", wide=True),
+            Column("WORKLOAD", "workload", wide=True),
             Column("ACTION", "action"),
         ]
         sources.show(rows, columns, "orphan", "no orphan")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import click
 
@@ -43,13 +43,14 @@ def render() -> str:
             links = ", ".join(f"[{path}](#slurm-extender-{path.replace(' ', '-')})" for path in paths)
             parts.append(f"| {section.lower()} | {links} |\n")
         for name in names:
-            parts += _command(_found(context, name), f"slurm-extender {name}", frozenset())
+            command = _found(context, name)
+            parts += _command(command, f"slurm-extender {name}", command.params)
     parts.append(f"\n## {PROGRAM}\n\n[{PROGRAM}](../kubectl-slurm.md) has roles, output and examples.\n")
     with click.Context(plugin, info_name=PROGRAM, help_option_names=_HELP) as context:
         for name in plugin.list_commands(context):
             command = plugin.commands[name]
-            left_out = command.left_out if isinstance(command, PluginCommand) else frozenset()
-            parts += _command(command, f"{PROGRAM} {name}", left_out)
+            listed = command.options_in_help() if isinstance(command, PluginCommand) else command.params
+            parts += _command(command, f"{PROGRAM} {name}", listed)
     parts.append(f"\n### Flags of every command of {PROGRAM}\n{_OPTIONS}")
     parts += [_option(one) for one in connection_options()]
     return "".join(parts)
@@ -65,9 +66,10 @@ def _found(context: click.Context, path: str) -> click.Command:
     return command
 
 
-def _command(command: click.Command, title: str, left_out: frozenset[str]) -> Iterator[str]:
+def _command(command: click.Command, title: str, listed: Iterable[click.Parameter]) -> Iterator[str]:
     yield f"\n### {title}\n\n"
-    arguments = " ".join(_argument(one) for one in command.params if isinstance(one, click.Argument))
+    own = (one for one in command.params if isinstance(one, click.Argument) and one.type is not click.UNPROCESSED)
+    arguments = " ".join(map(_argument, own))
     yield f"    {title} [OPTIONS]{f' {arguments}' if arguments else ''}\n"
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         if paragraph.startswith("\b"):
@@ -77,9 +79,7 @@ def _command(command: click.Command, title: str, left_out: frozenset[str]) -> It
         else:
             yield f"\n{' '.join(paragraph.split())}\n"
     options = [
-        one
-        for one in command.params
-        if isinstance(one, click.Option) and one.name not in (left_out | _NOT_LISTED) and not one.hidden
+        one for one in listed if isinstance(one, click.Option) and one.name not in _NOT_LISTED and not one.hidden
     ]
     if options:
         yield _OPTIONS

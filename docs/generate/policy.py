@@ -24,7 +24,7 @@ rules:
       qos: [low]
       account: [interns]
       reservation: []
-      timeLimitMinutes: {atMost: 120}
+      timeLimit: {atMost: 2h}
       exclusive: ["false", user]
       mode: [auto, batch]
       largestGang: 4

@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, core_schema
 
-from extender.config.values import Duration, Group, Text, of_form
+from extender.config.values import Duration, Group, Text, TimeLimit, of_form
 from extender.domain.gangs.context import LARGEST, JobGangs
 from extender.domain.gangs.pod_groups import PodGroupApi
 from extender.domain.policy.job_defaults import JobDefaults
@@ -52,6 +52,8 @@ Person = Annotated[str, of_form(forms.PERSON)]
 
 def _type_of(form: Form[Any]) -> Any:
     """Return the type that a key of this form has in the document."""
+    if form is forms.MINUTES:
+        return TimeLimit
     if form.bounds is not None:
         least, most = form.bounds
         return Annotated[int, Field(ge=least, le=most)]

@@ -19,6 +19,9 @@ KeyPath = tuple[str, ...]
 EACH = "*"
 """Stands in a path for the index of a list or the free key of a map."""
 
+_UNITS = {"duration": " s", "time-limit": " min"}
+"""Units of the bounds of a value, by its `format`."""
+
 _PLAIN = {
     "string": "text",
     "integer": "a whole number",
@@ -194,6 +197,6 @@ def _bounds(schema: Mapping[str, Any]) -> str:
         )
         if bound in schema
     ]
-    if schema.get("format") == "duration":
-        words = [f"{word} s" for word in words]
+    unit = _UNITS.get(schema.get("format", ""), "")
+    words = [f"{word}{unit}" for word in words]
     return f", {', '.join(words)}" if words else ""

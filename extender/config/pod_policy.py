@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from extender.config.domain_groups import InDocument
 from extender.config.jobs import Defaults, Person, Word
 from extender.config.selectors import LabelSelector
-from extender.config.values import Duration, Group, Text, of_form
+from extender.config.values import Duration, Group, Text, TimeLimit, of_form
 from extender.domain.policy.job_defaults import JobDefaults
 from extender.domain.policy.tenancy import ANY, Allowed, ClassValues, JobOwner, PodMatch, Range
 from extender.domain.translation import forms
@@ -72,6 +72,16 @@ def _ordered(bounds: Range) -> Range:
 NumberBounds = Annotated[Range, InDocument(_NumberBounds), AfterValidator(_ordered)]
 
 
+class _TimeLimitBounds:
+    """Bounds of a time limit; each is optional."""
+
+    at_least: TimeLimit | None = Field(description="Shortest allowed time limit.")
+    at_most: TimeLimit | None = Field(description="Longest allowed time limit.")
+
+
+TimeLimitBounds = Annotated[Range, InDocument(_TimeLimitBounds), AfterValidator(_ordered)]
+
+
 _LEFT = "`*` matches any characters, an empty text a Pod that leaves the choice to Slurm."
 
 
@@ -97,8 +107,8 @@ class _Allow:
         description="Priorities. A priority that is set does not change with age; 0 holds the job."
     )
     nice: NumberBounds | None = Field(description="Nice values. Those below 0 raise the priority.")
-    time_limit_minutes: NumberBounds | None = Field(
-        description="Time limits in minutes. A Pod without a time limit gets the default, otherwise `atMost`."
+    time_limit: TimeLimitBounds | None = Field(
+        description="Time limits. A Pod without a time limit gets the default, otherwise `atMost`."
     )
     exclusive: tuple[Sharing, ...] | None = Field(
         description="Words of `exclusive`; `false` leaves the choice to the partition."

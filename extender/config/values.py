@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from extender.domain.translation.forms import Form
+from extender.domain.translation.forms import INT32_LARGEST, MINUTES, Form
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -30,6 +30,7 @@ ALLOWED_BY_FORMAT = {
     "slurmrestd": "http://host:port, https://host:port or unix:///path",
     "web-address": "http://host[:port] or https://host[:port], a path may follow",
     "password": "text",
+    "time-limit": "a number of minutes, or a time such as 1-12:00:00, 12:00:00, 90m or 24h",
     "missing-requests": "refuse, whole-node, or a map with the keys cpu and memory",
 }
 """Allowed values by the `format` of a value's JSON schema; for faults and for the reference page."""
@@ -94,6 +95,16 @@ def write_duration(seconds: float) -> str:
     return text
 
 
+def read_time_limit(value: Any) -> int:
+    """Return minutes, from a number of them or from text as the annotation `time-limit` takes it."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError("is no time limit")  # noqa: TRY004 - pydantic collects ValueErrors
+    try:
+        return MINUTES.read(str(value))
+    except ValueError as error:
+        raise ValueError("is no time limit") from error
+
+
 def is_loopback(host: str) -> bool:
     """Return whether a host, without its port, is the loopback interface."""
     if host.lower() == "localhost":
@@ -149,6 +160,13 @@ Duration = Annotated[
     WithJsonSchema({"type": ["string", "number"], "format": "duration"}),
 ]
 """Seconds."""
+
+TimeLimit = Annotated[
+    int,
+    BeforeValidator(read_time_limit),
+    WithJsonSchema({"type": ["integer", "string"], "format": "time-limit", "minimum": 1, "maximum": INT32_LARGEST}),
+]
+"""Minutes."""
 
 Bind = Annotated[
     BindAddress,

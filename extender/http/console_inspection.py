@@ -124,7 +124,7 @@ class ConsoleInspection:
         node_map = self._assembly.engine.snapshot.node_map.kubernetes
         nodes = [node_map.get(node) or node for node in p.slurm_nodes]
         return {
-            "uid": p.refs[0].uid if p.refs else p.key,
+            "uid": _uid(p),
             "pods": [cut(ref.full_name) for ref in p.refs[:MOST_NAMES]],
             "podsFound": len(p.refs),
             "kind": kind_of(p),
@@ -223,11 +223,15 @@ def _searched(p: Placeholder) -> str:
     return "\n".join(words).casefold()
 
 
+def _uid(p: Placeholder) -> str:
+    """Return the UID of a Pod by which `pod` finds this workload; "": the workload has no member."""
+    return next((ref.uid for ref in (*p.refs, *(member.ref for member in p.members))), "")
+
+
 def _on_node(p: Placeholder) -> dict[str, Any]:
     names = [cut(ref.full_name) for ref in p.refs[:1]]
     more = f" and {len(p.refs) - 1} more" if len(p.refs) > 1 else ""
-    uid = p.refs[0].uid if p.refs else p.key
-    return {"uid": uid, "jobId": p.job_id, "pods": f"{names[0] if names else ''}{more}", "kind": kind_of(p)}
+    return {"uid": _uid(p), "jobId": p.job_id, "pods": f"{names[0] if names else ''}{more}", "kind": kind_of(p)}
 
 
 def _step(entry: HistoryEntry) -> dict[str, Any]:

@@ -51,13 +51,13 @@ OPEN = PolicyVariant("rules: []\n")
 VARIANTS = (
     OPEN,
     PolicyVariant("rules: [{name: all, defaults: {nice: 50, comment: of the site}}]\n"),
-    PolicyVariant("rules: [{name: all, defaults: {timeLimitMinutes: 30, partition: graced}}]\n"),
+    PolicyVariant("rules: [{name: all, defaults: {timeLimit: 30, partition: graced}}]\n"),
     PolicyVariant("rules: [{name: few, allow: {partition: ['', batch]}}]\n", _small),
     PolicyVariant(
         "rules: [{name: modes, allow: {mode: [auto, batch]}}]\n",
         _scripted,
     ),
-    PolicyVariant("rules: [{name: short, allow: {timeLimitMinutes: {atMost: 5}}}]\n", _short),
+    PolicyVariant("rules: [{name: short, allow: {timeLimit: {atMost: 5}}}]\n", _short),
     PolicyVariant("rules: [{name: none, allow: {partition: [], mode: []}}]\n", lambda _requested: False),
 )
 BROKEN = ("rules: {\n", "rules: [{name: 5}]\n", "rules: [{name: all, defaults: {qos: 'a b'}}]\n", None)

@@ -19,7 +19,7 @@ rules:
 - name: interns
   match: {{namespaces: ["{namespace}"]}}
   defaults: {{comment: an intern's}}
-  allow: {{partition: {partitions}, timeLimitMinutes: {{atMost: 30}}, userId: [], exclusive: ["false", user]}}
+  allow: {{partition: {partitions}, timeLimit: {{atMost: 30}}, userId: [], exclusive: ["false", user]}}
 priorityClasses: {{{priority}: {{nice: 77}}}}
 """
 

@@ -58,7 +58,9 @@ class Allowed:
     group_id: tuple[str, ...] | None = None
     priority: Range | None = None
     nice: Range | None = None
-    time_limit_minutes: Range | None = None
+    time_limit: Range | None = None
+    """Minutes."""
+
     exclusive: tuple[str, ...] | None = None
     """Words of the setting `exclusive`; `false` leaves the choice to the partition."""
 

@@ -112,7 +112,7 @@ def _numbers(rule: TenancyRule, wishes: PodWishes) -> Iterator[str]:
     wanted: tuple[tuple[Setting[int], Range | None, int | None], ...] = (
         (table.PRIORITY, allowed.priority, wishes.of_class.priority),
         (table.NICE, allowed.nice, wishes.of_class.nice),
-        (table.TIME_LIMIT, allowed.time_limit_minutes, None),
+        (table.TIME_LIMIT, allowed.time_limit, None),
     )
     for setting, bounds, by_class in wanted:
         says, value = wishes.of(setting, by_class)
@@ -160,7 +160,7 @@ def may_have_whole_node(rule: TenancyRule | None, chosen: Chosen, defaults: JobD
 
 def too_long(rule: TenancyRule | None, least: int) -> Iterator[str]:
     """Yield a fault where the Pods' own deadlines need more time than the rule allows."""
-    bounds = None if rule is None else rule.allowed.time_limit_minutes
+    bounds = None if rule is None else rule.allowed.time_limit
     if rule is not None and bounds is not None and bounds.at_most is not None and least > bounds.at_most:
         yield _not_allowed(rule, f"activeDeadlineSeconds, which needs a time limit of {least} min,", bounds.text)
 

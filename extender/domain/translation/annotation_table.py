@@ -42,10 +42,13 @@ class Setting(Generic[T]):
     site_default: str = ""
     """Meaning of its key in `jobs.defaults`, for an administrator. Empty: a site cannot give a default."""
 
+    key: str = ""
+    """Key of `jobs.defaults` in snake case, where neither `request` nor the name is it."""
+
     @property
     def default_key(self) -> str:
         """Return the key of `jobs.defaults` in snake case."""
-        return self.request or self.name.replace("-", "_")
+        return self.key or self.request or self.name.replace("-", "_")
 
 
 ACCOUNT = Setting(
@@ -237,7 +240,8 @@ TIME_LIMIT = Setting(
     bridge="timelimit",
     request="time_limit_minutes",
     slurm="time_limit_minutes",
-    site_default="Time limit, in minutes.",
+    site_default="Time limit; a number counts minutes.",
+    key="time_limit",
 )
 BEGIN = Setting(
     "begin",

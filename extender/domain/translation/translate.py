@@ -96,7 +96,7 @@ def translate(
     of_class = policy.pods.class_of(pods[0])
     defaults = defaults_without_class.under(of_class.defaults)
     limit, least, by_site = _time_limit(
-        pods, chosen, defaults, None if rule is None else rule.allowed.time_limit_minutes, job_deadline_s
+        pods, chosen, defaults, None if rule is None else rule.allowed.time_limit, job_deadline_s
     )
     size = size_of(pods, chosen, policy, may_be_whole=may_have_whole_node(rule, chosen, defaults_without_class))
     licenses = _licenses(chosen, defaults, size)

@@ -90,14 +90,14 @@ class PodCoverage:
 
     def submitted(self, p: Placeholder, job_id: int) -> None:
         """Take note that a job was submitted for these members, with a checkpoint that covers them or with none."""
-        if any(ref.uid != p.key for ref in p.refs):
+        if p.is_gang:
             self._covered[p.key] = job_id, _uids(p)
 
     def is_incomplete(self, p: Placeholder) -> bool:
         """Return whether a member of a gang waits for a node that the mark of its job does not cover."""
         job_id, covered = self._covered.get(p.key, (None, frozenset[str]()))
         covered = covered if job_id == p.job_id else frozenset()
-        return any(m.wanting and m.ref.uid not in covered for m in p.members if m.ref.uid != p.key)
+        return p.is_gang and any(m.wanting and m.ref.uid not in covered for m in p.members)
 
     def renew(self, p: Placeholder) -> None:
         """Have the mark of its job cover every member; `MembersCovered` says when it does."""

@@ -102,6 +102,16 @@ async def test_ten_thousand_workloads_are_counted_and_few_are_shown(site: Site) 
     assert [row["pods"] for row in narrowed["workloads"]] == [["default/p9999"]]
 
 
+async def test_the_key_of_a_gang_is_no_uid(site: Site) -> None:
+    async with site.running() as extender:
+        put(extender, Placeholder("gang-0", members=(Member(MemberRef("first", "default", "ring-0")),)))
+        put(extender, Placeholder("gang-1", members=(Member(MemberRef("second", "default", ""), unknown=True),)))
+        put(extender, Placeholder("gang-2"))
+        rows = (await read(site, "state"))["workloads"]
+        assert {row["uid"] for row in rows} == {"first", "second", ""}
+        assert (await read(site, "pods/second"))["status"] == 200
+
+
 async def test_only_pods_of_its_namespaces_are_shown(site: Site) -> None:
     site.config = CONFIG.replace("debugBind:", "console: {namespaces: [team-a]}, debugBind:")
     async with site.running() as extender:

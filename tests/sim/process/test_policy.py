@@ -82,9 +82,7 @@ async def test_a_refused_pod_gets_the_rule_and_gets_its_job_when_that_changes(si
 async def test_the_job_of_a_waiting_pod_follows_a_changed_policy_in_place(site: Site, policy: Policy) -> None:
     async with site.running(changed=policy.given):
         job = await one_that_waits(site)
-        policy.says(
-            "rules: [{name: all, defaults: {qos: low, account: lab}, allow: {timeLimitMinutes: {atMost: 9}}}]\n"
-        )
+        policy.says("rules: [{name: all, defaults: {qos: low, account: lab}, allow: {timeLimit: {atMost: 9}}}]\n")
         await site.until(lambda: job.qos == "low", "the change")
         assert (job.account, job.time_limit_s, job.state) == ("lab", 540.0, "PENDING")
         assert site.jobs_of("second") == [job]
@@ -94,7 +92,7 @@ async def test_what_waits_and_is_not_allowed_any_more_loses_its_job_and_says_why
     async with site.running(changed=policy.given):
         job = await one_that_waits(site, time_limit="99")
         running = [one for one in site.live_jobs() if one is not job]
-        policy.says("rules: [{name: short, allow: {timeLimitMinutes: {atMost: 60}}}]\n")
+        policy.says("rules: [{name: short, allow: {timeLimit: {atMost: 60}}}]\n")
         await site.until(lambda: not site.jobs_of("second"), "the end of its job")
         told = '"99" is not allowed by rule "short"'
         await site.until(lambda: any(told in note for note in site.notes("second")), "a word about it")
@@ -105,9 +103,9 @@ async def test_what_waits_and_is_not_allowed_any_more_loses_its_job_and_says_why
 
 STRICTER = [
     "rules: [{name: none, allow: {partition: [], account: [], qos: [], userId: [], mode: [], exclusive: []}}]\n",
-    "rules: [{name: short, defaults: {timeLimitMinutes: 1, account: lab, userId: bob}}]\n",
-    "rules: [{name: short, defaults: {timeLimitMinutes: 1}, allow: {userId: [alice]}}]\n",
-    "rules: [{name: short, allow: {timeLimitMinutes: {atMost: 1}, userId: [alice]}}]\n",
+    "rules: [{name: short, defaults: {timeLimit: 1, account: lab, userId: bob}}]\n",
+    "rules: [{name: short, defaults: {timeLimit: 1}, allow: {userId: [alice]}}]\n",
+    "rules: [{name: short, allow: {timeLimit: {atMost: 1}, userId: [alice]}}]\n",
     "owners: [{user: bob, account: lab}]\n",
 ]
 
@@ -115,7 +113,7 @@ STRICTER = [
 @pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("stricter", STRICTER)
 async def test_nothing_that_runs_is_ended_or_shortened_by_a_policy(site: Site, policy: Policy, stricter: str) -> None:
-    policy.says("rules: [{name: free, defaults: {timeLimitMinutes: 900}, allow: {userId: [alice]}}]\n")
+    policy.says("rules: [{name: free, defaults: {timeLimit: 900}, allow: {userId: [alice]}}]\n")
 
     def unharmed(job: SimJob) -> None:
         assert site.node_of("web")
@@ -166,7 +164,7 @@ async def test_a_broken_policy_keeps_the_last_good_one_and_says_so(site: Site, p
 
 @pytest.mark.parametrize("written", ["", HEAD, HEAD + "rules: []\n", HEAD + "rules: [{name: all}]\nowners: [{us"])
 async def test_half_a_policy_is_neither_loaded_nor_complained_of(site: Site, policy: Policy, written: str) -> None:
-    strict, stricter = ("rules: [{name: all, allow: {timeLimitMinutes: {atMost: 60}}}]\n" + f"# {n}\n" for n in "12")
+    strict, stricter = ("rules: [{name: all, allow: {timeLimit: {atMost: 60}}}]\n" + f"# {n}\n" for n in "12")
     policy.says(strict)
     async with site.running(changed=policy.given):
         before = site.extender.policy_file.policy

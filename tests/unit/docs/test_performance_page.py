@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,18 @@ def burst(*, bare: float, alone: float = 100.0, valid: bool = True) -> dict[str,
 def test_the_table_in_the_page_is_that_of_the_results() -> None:
     fresh = rewritten(page(), results(TOP / RESULTS))
     assert fresh == page(), "docs/performance.md is stale: python -m docs.generate.performance"
+
+
+def test_the_http_clients_are_compared_by_the_requests_of_placing() -> None:
+    clients, cost = (json.loads((TOP / RESULTS / f"{name}.json").read_text()) for name in ("http_clients", "cost"))
+    placing_ms = cost["at_once"]["cpu_ms_per_pod"]
+    requests = sum(cost["at_once"]["slurm"][kind] for kind in ("allocate", "job")) / cost["at_once"]["pods"]
+    shares = [value * round(requests) / placing_ms for value in clients["more_ms_per_request"]]
+    assert shares == pytest.approx(clients["placement_share_of_placed_pod"])
+    for path in (PAGE, "docs/decisions/0025-http-client.md"):
+        text = (TOP / path).read_text(encoding="utf-8")
+        assert f"{shares[0]:.1%}".replace("%", " %") in text
+        assert f"{clients['more_ms_per_life'][0] / placing_ms:.1%}".replace("%", " %") not in text
 
 
 def test_every_row_has_a_measurement_and_every_measurement_a_row() -> None:

@@ -77,7 +77,7 @@ BOUNDS: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, str], str]] = 
     ),
     "priority": ({"priority": Range(0, 100)}, {"priority": "100"}, {"priority": "101"}, "at least 0 and at most 100"),
     "nice": ({"nice": Range(at_least=-5)}, {"nice": "-5"}, {"nice": "-6"}, "it allows at least -5"),
-    "time limit": ({"time_limit_minutes": Range(1, 60)}, {"time-limit": "60"}, {"time-limit": "61"}, "at most 60"),
+    "time limit": ({"time_limit": Range(1, 60)}, {"time-limit": "60"}, {"time-limit": "61"}, "at most 60"),
     "exclusive": ({"exclusive": ("user", "false")}, {"exclusive": "user"}, {"exclusive": "true"}, "user, false"),
     "mode": ({"mode": (Mode.BATCH, Mode.AUTO)}, {"mode": "batch"}, {"mode": "external"}, "it allows batch, auto"),
 }
@@ -106,7 +106,7 @@ def test_a_pod_that_requests_more_is_refused_with_the_rule_the_value_and_what_is
 
 
 def test_every_fault_of_a_pod_is_said_at_once() -> None:
-    policy = allowing(partition=("a",), qos=("low",), time_limit_minutes=Range(at_most=5))
+    policy = allowing(partition=("a",), qos=("low",), time_limit=Range(at_most=5))
     assert len(faults(requesting(partition="b", qos="high", timeout="9", user_id="bob"), policy)) == 4
 
 
@@ -156,7 +156,7 @@ def test_any_user_may_be_allowed() -> None:
 
 
 def test_without_a_time_limit_the_longest_that_is_allowed_is_requested() -> None:
-    policy = allowing(time_limit_minutes=Range(at_most=60))
+    policy = allowing(time_limit=Range(at_most=60))
     assert job(a_pod(), policy).time_limit_minutes == 60
     assert job(a_pod(active_deadline_s=60), policy).time_limit_minutes == 3  # its own, and the room around it
     within = job(a_pod(active_deadline_s=59 * 60), policy)  # with room it would be 61
@@ -296,7 +296,7 @@ ALLOWED = st.builds(
     group_id=some(GROUPS),
     priority=maybe(RANGES),
     nice=maybe(RANGES),
-    time_limit_minutes=maybe(RANGES),
+    time_limit=maybe(RANGES),
     exclusive=some(st.sampled_from(["none", "ok", "user", "mcs", "topo", "false"])),
     mode=some(st.sampled_from(list(Mode))),
 )
@@ -306,7 +306,7 @@ DEFAULTS = st.builds(
     qos=NAMES,
     priority=maybe(st.integers(0, 9)),
     nice=maybe(st.integers(-9, 9)),
-    time_limit_minutes=maybe(st.integers(1, 9)),
+    time_limit=maybe(st.integers(1, 9)),
     user_id=st.just("") | PEOPLE,
 )
 REQUESTED = st.fixed_dictionaries(
@@ -352,7 +352,7 @@ def test_no_job_has_what_neither_its_rule_allows_nor_the_site_gives_by_default(
     assert got.priority == defaults.get(table.PRIORITY) or (
         allowed.priority is not None and allowed.priority.holds(got.priority or 0)
     )
-    bounds, limit = allowed.time_limit_minutes, got.time_limit_minutes
+    bounds, limit = allowed.time_limit, got.time_limit_minutes
     assert (
         bounds is None or limit == defaults.get(table.TIME_LIMIT) or limit == bounds.at_most or bounds.holds(limit or 0)
     )

@@ -253,7 +253,7 @@ def test_the_time_limit_leaves_the_active_deadline_to_kubernetes(
 
 
 def test_a_time_limit_by_annotation_goes_before_the_active_deadline_and_the_site() -> None:
-    policy = replace(FREE, defaults=job_defaults(time_limit_minutes=7))
+    policy = replace(FREE, defaults=job_defaults(time_limit=7))
     assert (
         request(a_pod(active_deadline_s=60, annotations=own(time_limit="30")), policy=policy).time_limit_minutes == 30
     )

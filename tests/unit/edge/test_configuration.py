@@ -28,6 +28,7 @@ from extender.domain.policy.site import (
     TimeoutUnit,
     TranslationPolicy,
 )
+from extender.domain.translation.annotation_table import TIME_LIMIT
 from tests.builders.defaults import job_defaults
 
 HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\n"
@@ -426,13 +427,30 @@ def test_defaults_of_the_document_are_those_of_the_domain() -> None:
     assert timing(configuration).settle == 60
 
 
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("90", 90), ("'90'", 90), ("90m", 90), ("24h", 1440), ("12:00:00", 720), ("1-00:00:00", 1440), ("30s", 1)],
+)
+def test_a_time_limit_has_the_forms_of_the_annotation(text: str, minutes: int) -> None:
+    configuration = read(f"slurm: {{tokenFile: /t}}\njobs: {{defaults: {{timeLimit: {text}}}}}\n")
+    assert configuration.jobs.defaults.get(TIME_LIMIT) == minutes == TIME_LIMIT.form.read(text.strip("'"))
+
+
+@pytest.mark.parametrize("text", ["0", "-5", "1.5", "true", "soon", "2147483648", "[90]", "''"])
+def test_a_time_limit_of_another_form_is_refused_with_those_that_are_allowed(text: str) -> None:
+    (fault,) = faults(f"slurm: {{tokenFile: /t}}\njobs: {{defaults: {{timeLimit: {text}}}}}\n")
+    assert "jobs.defaults.timeLimit" in fault
+    assert "is no time limit; it must be a number of minutes, or a time such as" in fault
+    assert fault.endswith("at least 1 min, at most 2147483647 min")
+
+
 def test_the_site_s_decisions_reach_the_translation() -> None:
     policy = translation_policy(
         read(
             "slurm: {tokenFile: /t, killWait: 60s}\n"
             "scope: {namespaces: [a, b]}\n"
             "jobs:\n"
-            "  defaults: {mode: batch, partition: gpu, userId: '0', timeLimitMinutes: 60}\n"
+            "  defaults: {mode: batch, partition: gpu, userId: '0', timeLimit: 60}\n"
             "  namespaceDefaults: {ml: {account: physics}}\n"
             "  allow: [priority]\n"
             "  gres: [{resource: vendor.io/*, gres: 'acc:{1}'}]\n"
@@ -442,7 +460,7 @@ def test_the_site_s_decisions_reach_the_translation() -> None:
         )
     )
     assert policy.namespaces == frozenset({"a", "b"})
-    assert policy.defaults == job_defaults(mode=Mode.BATCH, partition="gpu", user_id="0", time_limit_minutes=60)
+    assert policy.defaults == job_defaults(mode=Mode.BATCH, partition="gpu", user_id="0", time_limit=60)
     assert policy.namespace_defaults == {"ml": job_defaults(account="physics")}
     assert policy.allowed == {"priority"}
     assert policy.gres_rules[0].match("vendor.io/x") == "acc:x"

@@ -15,7 +15,8 @@ from extender.config.faults import ConfigError
 from extender.config.load import parse
 from extender.config.policy_file import parse_policy
 from extender.domain.policy.site import TranslationPolicy
-from extender.domain.policy.tenancy import PodPolicy
+from extender.domain.policy.tenancy import PodPolicy, Range
+from extender.domain.translation.annotation_table import TIME_LIMIT
 
 SITE = """\
 apiVersion: slurm-extender.io/v1alpha1
@@ -42,6 +43,16 @@ def faults(body: str) -> tuple[str, ...]:
 
 def call(*words: str, stdin: str | None = None) -> Result:
     return CliRunner().invoke(main, words, input=stdin)
+
+
+@pytest.mark.parametrize("most", ["720", "12:00:00", "12h", "0-12"])
+def test_the_bounds_of_a_time_limit_have_the_forms_of_the_annotation(most: str) -> None:
+    limits = f"defaults: {{timeLimit: 90m}}, allow: {{timeLimit: {{atLeast: 1h, atMost: {most}}}}}"
+    (rule,) = read(f"rules: [{{name: short, {limits}}}]\n").pods.rules
+    assert rule.defaults.get(TIME_LIMIT) == 90
+    assert rule.allowed.time_limit == Range(60, 720)
+    (fault,) = faults("rules: [{name: short, allow: {timeLimit: {atLeast: 2h, atMost: 90m}}}]\n")
+    assert "atLeast is 120 and atMost 90" in fault
 
 
 def test_the_example_of_the_page_can_be_used() -> None:

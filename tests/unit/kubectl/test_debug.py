@@ -128,7 +128,18 @@ def test_jobs_without_a_pod_and_pods_without_a_job_come_with_what_to_do(api: Pla
     api.debug = {"orphans": {"dryRun": True, "jobs": [{**job, "said": "would_be_ended"}], "pods": [lone]}}
     rows = json.loads(run_plugin("orphans", "-o", "json").stdout)
     assert all("orphans.dryRun is on" in row["action"] for row in rows)
-    assert set(rows[0]) == set(rows[1]) == {"name", "kind", "job", "podUid", "state", "age", "action"}
+    assert set(rows[0]) == set(rows[1]) == {"name", "kind", "job", "workload", "state", "age", "action"}
+
+
+def test_a_job_of_a_gang_has_no_uid_of_a_pod(api: PlainApi) -> None:
+    gang = {"jobId": 9, "workload": "gang-0123", "podFinished": False, "seconds": 75.0, "said": "found"}
+    members = {"key": "gang-4567", "pods": ["default/a", "default/b"], "state": "BOUND", "jobId": 7}
+    api.lease, api.debug = LEASE, {"orphans": {"dryRun": False, "jobs": [gang], "pods": [members]}}
+    rows = json.loads(asked("orphans", "-o", "json").stdout)
+    assert [row["workload"] for row in rows] == ["gang-0123", "gang-4567"]
+    wide = asked("orphans", "-o", "wide").stdout
+    assert "WORKLOAD" in wide
+    assert "UID" not in wide
 
 
 @pytest.mark.parametrize(
