@@ -108,11 +108,11 @@ class FaultInjector(FaultSource):
         what = rng.choice(["requests", "requests", "requests", "bindings", "watches closed", "compacted", "away"])
         match what:
             case "bindings":
-                code, reason = rng.choice([(403, "Forbidden"), (409, "Conflict")])
+                status, reason = rng.choice([(403, "Forbidden"), (409, "Conflict")])
                 refused = kube.faults.add(
-                    KubeFault(method="POST", path="/binding$", code=code, reason=reason, times=rng.randrange(1, 9))
+                    KubeFault(method="POST", path="/binding$", code=status, reason=reason, times=rng.randrange(1, 9))
                 )
-                what = f"{code} for Bindings"
+                what = f"{status} for Bindings"
                 self.during(rng.choice([5.0, 60.0]), lambda: kube.faults.remove(refused))
             case "requests":
                 code = rng.choice([0, 429, 500, 503, 504, None])

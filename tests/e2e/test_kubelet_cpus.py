@@ -101,7 +101,8 @@ def test_the_container_may_use_exactly_the_cores_that_slurm_allocated(
     request = {"name": "cpus", "exactly": {"deviceClassName": CLASS, "capacity": {"requests": {f"{CLASS}/cpu": "1"}}}}
     body = described("ResourceClaimTemplate", "one-cpu", {"spec": {"devices": {"requests": [request]}}})
     pinned.create(f"{API}/namespaces/{where}/resourceclaimtemplates", body)
-    native = pinned.slurm.run("sbatch", "--parsable", "-n1", "-c1", "--mem=100", "--wrap", "sleep 600").strip()
+    command = ("sbatch", "--parsable", "--output=/dev/null", "-n1", "-c1", "--mem=100", "--wrap", "sleep 600")
+    native = pinned.slurm.run(*command).strip()
     pinned.wait_for(lambda: any(one.state == "RUNNING" for one in pinned.squeue()), "the native job runs")
     seen: list[int] = []
     before: PodRef | None = None

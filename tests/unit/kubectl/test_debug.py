@@ -135,9 +135,9 @@ def test_a_job_of_a_gang_has_no_uid_of_a_pod(api: PlainApi) -> None:
     gang = {"jobId": 9, "workload": "gang-0123", "podFinished": False, "seconds": 75.0, "said": "found"}
     members = {"key": "gang-4567", "pods": ["default/a", "default/b"], "state": "BOUND", "jobId": 7}
     api.lease, api.debug = LEASE, {"orphans": {"dryRun": False, "jobs": [gang], "pods": [members]}}
-    rows = json.loads(asked("orphans", "-o", "json").stdout)
+    rows = json.loads(run_plugin("orphans", "-o", "json").stdout)
     assert [row["workload"] for row in rows] == ["gang-0123", "gang-4567"]
-    wide = asked("orphans", "-o", "wide").stdout
+    wide = run_plugin("orphans", "-o", "wide").stdout
     assert "WORKLOAD" in wide
     assert "UID" not in wide
 
