@@ -30,6 +30,9 @@ MANY = 500
 CONF_EVERY = 60.0
 """Seconds between two readings of slurm.conf: it changes with `scontrol reconfigure` alone."""
 
+RECENT_S = 60.0
+"""Seconds for which the reason of a node is new."""
+
 
 class SlurmrestdNodes:
     """Read and drain Slurm's nodes.
@@ -122,15 +125,18 @@ class SlurmrestdNodes:
         stays, behind the extender's (`domain.nodes.drains`).
         """
         async with as_port_error(f"Slurm node {node}"), timed("node", self._clock, self._observe):
-            now = slurm_node(await self._client.node(node))
+            found_node = await self._client.node(node)
+        now = slurm_node(found_node)
         if now.drained and not is_own_drain(now.reason, self._owner):
             word = "drained" if "DRAIN" in now.flags else "FAIL"
             raise PortError(f"Slurm node {node} is {word} for {now.reason!r}; the extender does not overwrite that")
         if now.drained:
             reason = found(now.reason) or reason
         text = reason if reason.startswith(DRAIN_PREFIX) else f"{DRAIN_PREFIX} {reason}"
-        if now.state == "DOWN":  # of any other node Slurm may keep words that are over
+        if now.state == "DOWN":
             text = with_earlier_reason(text, earlier_reason(now.reason))
+        elif self._is_recent(found_node):
+            text = with_earlier_reason(text, earlier_reason(found_node.latest_reason))
         async with as_port_error(f"a drain of Slurm node {node}"), timed("drain", self._clock, self._observe):
             await self._client.update_node(node, NodeUpdate(state=("DRAIN",), reason=text))
 
@@ -155,6 +161,16 @@ class SlurmrestdNodes:
             timed("resume", self._clock, self._observe),
         ):
             await self._client.update_node(node, NodeUpdate(state=("UNDRAIN",), reason=_earlier_reason(now)))
+
+    def _is_recent(self, node: Node) -> bool:
+        """Return whether the reason of a node that seems to be up was set just now: it may be that of a DOWN node.
+
+        Of a node whose jobs hold some of its CPUs, Slurm shows MIXED in place of DOWN until it has counted the CPUs
+        again (26.05.5; slurmctld `_slurm_rpc_dump_node_single` leaves out the count). Older words have no meaning:
+        Slurm may keep them after a RESUME.
+        """
+        set_at = node.latest_reason_time
+        return node.state.value == "MIXED" and set_at is not None and abs(self._clock.wall() - set_at) < RECENT_S
 
     def _with_default(self, partitions: Sequence[SlurmPartition]) -> dict[str, SlurmPartition]:
         """Return the partitions by name, the default one marked: as Slurm or the site says, else the only one."""
@@ -182,10 +198,16 @@ class SlurmrestdNodes:
 
 
 def _earlier_reason(node: Node) -> str | None:
-    """Return the earlier reason of a DOWN node whose drain ends; `None`: nothing to restore."""
+    """Return the earlier reason of a DOWN node whose drain ends; `None`: nothing to restore.
+
+    MIXED may stand for DOWN (`SlurmrestdNodes._is_recent`). The reason of a node that is up has no meaning.
+    """
+    earlier = earlier_reason(node.reason)
+    if node.state.value == "MIXED":
+        return earlier or None
     if node.state.value != "DOWN":
         return None
-    return earlier_reason(node.reason) or (None if node.responding else NOT_RESPONDING)
+    return earlier or (None if node.responding else NOT_RESPONDING)
 
 
 def slurm_node(node: Node, owner: str = "") -> SlurmNode:

@@ -58,6 +58,8 @@ class Node:
         reservation: active on it.
         mcs_label: in use on it.
         owner: user with exclusive use.
+        latest_reason: the last reason that was set, whatever the state is.
+        latest_reason_time: when, epoch seconds.
     """
 
     name: str
@@ -90,6 +92,8 @@ class Node:
     reservation: str
     mcs_label: str
     owner: str
+    latest_reason: str = ""
+    latest_reason_time: int | None = None
 
     @property
     def drained(self) -> bool:

@@ -53,6 +53,8 @@ def read_node(raw: Raw) -> Node:
         reservation=text(raw, "reservation"),
         mcs_label=text(raw, "mcs_label"),
         owner=text(raw, "owner"),
+        latest_reason=text(raw, "reason"),
+        latest_reason_time=decode_time(raw.get("reason_changed_at")),
     )
 
 

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from extender.domain.nodes.drains import earlier_reason
 from extender.domain.ports import PortError
 from extender.slurm.nodes import CONF_EVERY, SlurmrestdNodes
 from simulator.slurm.faults import SlurmFault
+from slurmclient import Node, NodeState
 from tests.builders.loop_clock import LoopClock
 from tests.builders.slurm_sites import sim_site
 
@@ -117,6 +119,36 @@ async def test_a_drain_outlives_a_node_that_goes_down_and_its_end_does_not_bring
         await nodes.resume("node-1")
         node = (await nodes.snapshot()).nodes["node-1"]
         assert (node.state, "DRAIN" in node.flags) == ("DOWN", False)
+
+
+@pytest.mark.parametrize(("age_s", "kept"), [(2.0, "looked at"), (3_600.0, "")], ids=["set just now", "an old text"])
+async def test_the_reason_of_a_down_node_that_slurm_still_shows_as_mixed_is_kept(
+    monkeypatch: pytest.MonkeyPatch, age_s: float, kept: str
+) -> None:
+    clock = LoopClock()
+    async with sim_site("26.05.5") as site, site.client() as client:
+        site.set_down("node-1")
+        set_at = int(clock.wall() - age_s)
+        down = await client.node("node-1")
+        mixed = replace(down, state=NodeState.MIXED, reason="", latest_reason="looked at", latest_reason_time=set_at)
+
+        async def read(_name: str) -> Node:
+            return mixed
+
+        with monkeypatch.context() as patched:
+            patched.setattr(client, "node", read)
+            await SlurmrestdNodes(client, clock).drain("node-1", "a Pod may still run there")
+        reason = site.sim.controller.nodes["node-1"].reason
+        assert reason.startswith("slurm-extender: a Pod may still run there")
+        assert earlier_reason(reason) == kept
+
+        drained = await client.node("node-1")
+        mixed = replace(drained, state=NodeState.MIXED)
+        with monkeypatch.context() as patched:
+            patched.setattr(client, "node", read)
+            await SlurmrestdNodes(client, clock).resume("node-1")
+        node = site.sim.controller.nodes["node-1"]
+        assert (node.down, node.drained, earlier_reason(node.reason)) == (True, False, kept)
 
 
 async def test_a_snapshot_is_whole_or_not_at_all() -> None:
