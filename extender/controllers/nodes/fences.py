@@ -1,6 +1,6 @@
 """Drain a node as soon as a poll or hook reports that its job ended, before the confirming read.
 
-Slurm may give a node away milliseconds after the end of its job. So the word OVER among the states of all jobs, and an
+Slurm may give a node away milliseconds after the end of its job. So the state ENDED in a poll of all jobs, and an
 EpilogSlurmctld that shows the site's key, have the node drained in the same turn; the job is read beside that, and the
 drain is lifted where it lives after all. Of an end that Slurm announced the instant is known: the node of a Pod that is
 still there shortly before it is drained then, not after.
