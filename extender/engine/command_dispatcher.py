@@ -106,8 +106,7 @@ class WakePacing:
         return None if oldest is None else Requeue(max(oldest + UNTRIED_S - now, TICK))
 
     def _has_turn(self, key: str, namespace: str) -> bool:
-        untried = self._untried[namespace]
-        return len(untried) < UNTRIED or (bool(untried) and self._last.get(namespace) == key)
+        return len(self._untried[namespace]) < UNTRIED or self._last.get(namespace) == key
 
     def _wake_now(self, key: str, command: c.WakePod) -> None:
         namespace = command.member.namespace

@@ -125,18 +125,16 @@ class SlurmrestdNodes:
         stays, behind the extender's (`domain.nodes.drains`).
         """
         async with as_port_error(f"Slurm node {node}"), timed("node", self._clock, self._observe):
-            found_node = await self._client.node(node)
-        now = slurm_node(found_node)
+            read = await self._client.node(node)
+        now = slurm_node(read)
         if now.drained and not is_own_drain(now.reason, self._owner):
             word = "drained" if "DRAIN" in now.flags else "FAIL"
             raise PortError(f"Slurm node {node} is {word} for {now.reason!r}; the extender does not overwrite that")
         if now.drained:
             reason = found(now.reason) or reason
         text = reason if reason.startswith(DRAIN_PREFIX) else f"{DRAIN_PREFIX} {reason}"
-        if now.state == "DOWN":
-            text = with_earlier_reason(text, earlier_reason(now.reason))
-        elif self._is_recent(found_node):
-            text = with_earlier_reason(text, earlier_reason(found_node.latest_reason))
+        if now.state == "DOWN" or self._may_be_down(read):
+            text = with_earlier_reason(text, earlier_reason(read.latest_reason))
         async with as_port_error(f"a drain of Slurm node {node}"), timed("drain", self._clock, self._observe):
             await self._client.update_node(node, NodeUpdate(state=("DRAIN",), reason=text))
 
@@ -162,8 +160,8 @@ class SlurmrestdNodes:
         ):
             await self._client.update_node(node, NodeUpdate(state=("UNDRAIN",), reason=_earlier_reason(now)))
 
-    def _is_recent(self, node: Node) -> bool:
-        """Return whether the reason of a node that seems to be up was set just now: it may be that of a DOWN node.
+    def _may_be_down(self, node: Node) -> bool:
+        """Return whether a node that is shown as MIXED got its reason just now, so that it may be DOWN.
 
         Of a node whose jobs hold some of its CPUs, Slurm shows MIXED in place of DOWN until it has counted the CPUs
         again (26.05.5; slurmctld `_slurm_rpc_dump_node_single` leaves out the count). Older words have no meaning:
@@ -200,7 +198,7 @@ class SlurmrestdNodes:
 def _earlier_reason(node: Node) -> str | None:
     """Return the earlier reason of a DOWN node whose drain ends; `None`: nothing to restore.
 
-    MIXED may stand for DOWN (`SlurmrestdNodes._is_recent`). The reason of a node that is up has no meaning.
+    MIXED may stand for DOWN (`SlurmrestdNodes._may_be_down`). The reason of a node that is up has no meaning.
     """
     earlier = earlier_reason(node.reason)
     if node.state.value == "MIXED":

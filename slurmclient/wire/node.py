@@ -22,15 +22,16 @@ def read_node(raw: Raw) -> Node:
     state = NodeState.of(state_words)
     # RESUME keeps the reason at some sites; without one of these states it has no meaning.
     reasoned = not _WITH_REASON.isdisjoint(state_words)
+    latest_reason, latest_reason_time = text(raw, "reason"), decode_time(raw.get("reason_changed_at"))
     return Node(
         name=require_text(raw, "name"),
         hostname=text(raw, "hostname"),
         address=text(raw, "address"),
         state=state,
         flags=frozenset(state_words) - {state.value},
-        reason=text(raw, "reason") if reasoned else "",
+        reason=latest_reason if reasoned else "",
         reason_user=text(raw, "reason_set_by_user") if reasoned else "",
-        reason_time=decode_time(raw.get("reason_changed_at")) if reasoned else None,
+        reason_time=latest_reason_time if reasoned else None,
         cpus=integer(raw, "cpus"),
         effective_cpus=integer(raw, "effective_cpus", integer(raw, "cpus")),
         real_memory_mb=integer(raw, "real_memory"),
@@ -53,8 +54,8 @@ def read_node(raw: Raw) -> Node:
         reservation=text(raw, "reservation"),
         mcs_label=text(raw, "mcs_label"),
         owner=text(raw, "owner"),
-        latest_reason=text(raw, "reason"),
-        latest_reason_time=decode_time(raw.get("reason_changed_at")),
+        latest_reason=latest_reason,
+        latest_reason_time=latest_reason_time,
     )
 
 
