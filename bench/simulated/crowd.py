@@ -55,6 +55,11 @@ def build(kube: FakeApiServer, names: list[str]) -> None:
     kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LOAD}})
 
 
+def slurm_nodes(names: list[str]) -> list[SimNode]:
+    """Return the nodes of the simulated Slurm. All have a slurmd: mode allocation uses no external node."""
+    return [SimNode(name, cpus=64) for name in names]
+
+
 async def populate(kube: FakeApiServer, waiting: int, running: int) -> None:
     """Pods that will run, and Pods that will wait; as fast as they are heard of."""
     for number in range(running + waiting):
@@ -83,8 +88,7 @@ async def serve(nodes: int, foreign: int, waiting: int, running: int) -> None:
     kube = FakeApiServer(time.time)  # noqa: TID251 - a process beside real ones
     names = [f"node-{number:04d}" for number in range(nodes)]
     build(kube, names)
-    slurm_nodes = [SimNode(name, external=True, cpus=64) for name in names]
-    controller = CrowdedController(slurm_nodes, time.time() - loop.time())  # noqa: TID251
+    controller = CrowdedController(slurm_nodes(names), time.time() - loop.time())  # noqa: TID251
     controller.foreign(foreign)
     async with AsyncExitStack() as stack:
         api = await stack.enter_async_context(serve_on_loopback(ApiServerApp(kube)))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from bench.simulated.crowd import populate, slurm_nodes
 from bench.simulated.slurm import FREE, FULL, CrowdedController, CrowdedSlurmrestd
+from simulator.cluster import SimCluster, simulated_cluster
 from simulator.network.asgi_server import serve
 from simulator.network.memory import Network
-from simulator.slurm.records import SimNode
+from simulator.slurm import service
+from simulator.slurm.records import SimNode, SimPartition
+from simulator.slurm.release import SimRelease
 from slurmclient import JobDescription, SlurmClient, SlurmError, StaticToken
 
 pytestmark = pytest.mark.looptime
@@ -59,3 +63,20 @@ async def test_every_node_is_shown_with_its_partition(slurm: SlurmClient) -> Non
     nodes = (await slurm.nodes()).items
     assert Counter(part for node in nodes for part in node.partitions) == {FULL: 18, FREE: 2}
     assert len({node.name for node in nodes}) == NODES
+
+
+async def test_pods_of_the_crowd_are_bound_or_have_a_waiting_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crowded(_: SimRelease, nodes: Sequence[SimNode], __: Sequence[SimPartition], **more: object) -> object:
+        epoch = more["epoch"]
+        assert isinstance(epoch, float)
+        return CrowdedController(nodes, epoch)
+
+    monkeypatch.setattr(service, "Slurmctld", crowded)
+    monkeypatch.setattr(service, "Slurmrestd", lambda controller, _key: CrowdedSlurmrestd(controller))
+    nodes = slurm_nodes([f"node-{number:04d}" for number in range(NODES)])
+    async with simulated_cluster(SimCluster, nodes=nodes) as cluster, cluster.running():
+        await populate(cluster.kube, waiting=2, running=2)
+        await cluster.until(lambda: len(cluster.bound_pods()) == 2, "the Pods of the free partition are bound", 60.0)
+        await cluster.until(lambda: len(cluster.live_jobs()) == 4, "the others have jobs", 60.0)
+        assert sorted(cluster.bound_pods()) == ["runs-0", "runs-1"]
+        assert Counter(job.state for job in cluster.live_jobs()) == {"RUNNING": 2, "PENDING": 2}
