@@ -390,7 +390,8 @@ class GangMembers:
         if request is None:
             return
         found = seating(p, request, candidates, requests, self._own_gates)
-        if found.changed or known is None:
+        allowed = bool(p.faults) and len(requests) == len(candidates)  # a start found some of them invalid
+        if found.changed or known is None or allowed:
             slots = tuple(sorted(found.slots))
             self._engine.handle(p.key, e.PodWanted(tuple(found.slots[one] for one in slots), request, slots), "gang")
         self._report_full(p.key, found.waiting)
@@ -401,7 +402,7 @@ class GangMembers:
         self, p: Placeholder, candidates: Sequence[GangCandidate], requests: Mapping[str, JobRequest]
     ) -> JobRequest | None:
         """Return what a gang requests whose job a start found: what its members do that run, or else that wait."""
-        there = [one for one in p.members if one.placed] or p.members
+        there = [one for one in p.members if one.placed and not one.unknown] or p.members
         uids = {one.ref.uid for one in there}
         members = [one for one in candidates if one.pod.uid in uids and one.pod.uid in requests]
         if not members:

@@ -12,6 +12,7 @@ from extender.domain.wellknown import GANG, GANG_SIZE, GATE
 from simulator.kube.faults import KubeFault
 from simulator.slurm.faults import SlurmFault
 from tests.builders.gang_pods import a_leader, an_owner, job_pods, workers_of
+from tests.builders.gang_pods import gang as gang_of
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -182,6 +183,32 @@ async def test_a_policy_that_changes_while_a_start_reads_an_owner_leaves_a_gang_
         for name in names:
             await site.bound(name)
         assert site.live_jobs() == running
+
+
+async def test_pods_that_a_start_found_forbidden_beside_members_that_may_run_are_allowed_with_the_policy(
+    site: Site, policy: Policy
+) -> None:
+    policy.says(FREE)
+    batch = {MODE: "batch"}
+    async with site.running(changed=policy.given):
+        await asyncio.sleep(5)
+        before = site.kube.storage.save()
+        for name in gang_of(site, range(2), 2, settings=batch):
+            await site.bound(name)
+        (running,) = site.live_jobs()
+        await site.restore_kube(before)
+        gang_of(site, range(2), 2, settings=batch)
+    policy.says(NO_MODE)
+    async with site.running(changed=policy.given):
+        found = site.extender.engine.placeholders.by_job
+        await site.until(lambda: (p := found(running.job_id)) is not None and p.state is State.GRANTED, "its job")
+        assert 'rule "none"' in " ".join(site.placeholder("ring-0").faults)
+        policy.says(FREE)
+        await site.until(lambda: "until a slot" in " ".join(site.notes("ring-0")), "the wait for a slot", within=30)
+        p = found(running.job_id)
+        assert p is not None
+        assert p.faults == ()
+        assert site.live_jobs() == [running]
 
 
 LAB, DEPARTMENT = (f"{HEAD}owners: [{{account: {name}}}]\n" for name in ("lab", "dept"))
