@@ -275,7 +275,10 @@ class Placeholder:
 
     def slot_of(self, uid: str) -> int | None:
         """Return the slot of a member, which is its rank; `None`: no such member."""
-        return next((slot for slot, member in self.by_slot if member.ref.uid == uid), None)
+        member = self.member(uid)
+        if member is None or member.slot is not None:
+            return None if member is None else member.slot
+        return next(slot for slot, other in self.by_slot if other.ref.uid == uid)
 
     def in_slot(self, slot: int) -> Member | None:
         """Return the member with this slot; one that has finished keeps it until a successor takes it."""

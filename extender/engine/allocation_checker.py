@@ -7,12 +7,13 @@ to live. A job that lives at an instant after the grant did not make room for th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 
 from extender.domain import events as e
 from extender.domain.jobs.job import Mode
 from extender.domain.nodes.member_nodes import renamed
-from extender.domain.placeholder import Placeholder, State
+from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.placing.mode import few
 from extender.domain.ports import Clock, PodCache
 from extender.domain.renewal import replace
@@ -118,8 +119,7 @@ class AssumedPods:
         """Index the members of a changed workload by their nodes."""
         if before.members is after.members:
             return
-        same = {id(member) for member in before.members} & {id(member) for member in after.members}
-        were, are = _placed(before, same), _placed(after, same)
+        were, are = _placed(before, after.members), _placed(after, before.members)
         for uid, node in were - are:
             self._drop(node, uid)
         for uid, node in are:
@@ -153,9 +153,13 @@ def _alone(p: Placeholder, uid: str) -> Placeholder:
     return replace(p, members=tuple(one for one in p.members if one.ref.uid == uid), payload=payload)
 
 
-def _placed(p: Placeholder, but: Collection[int]) -> set[tuple[str, str]]:
-    """Return the Pods of a workload that are on a node, or about to be, and that node. `but`: objects left out."""
-    members = ((m.ref.uid, m.node or p.node_of(m.ref.uid)) for m in p.members if id(m) not in but and m.placed)
+def _placed(p: Placeholder, others: Sequence[Member]) -> set[tuple[str, str]]:
+    """Return the Pods of a workload that are on a node, or about to be, and that node.
+
+    `others`: its members before or after; one that is the same object at the same index there is left out.
+    """
+    changed = (one for one, other in zip_longest(p.members, others) if one is not other and one is not None)
+    members = ((m.ref.uid, m.node or p.node_of(m.ref.uid)) for m in changed if m.placed)
     return {(uid, node) for uid, node in members if node}
 
 

@@ -90,4 +90,4 @@ def _bounding(p: Placeholder | None, lists: dict[str, frozenset[str]]) -> dict[s
 
 def _in_all(lists: dict[str, frozenset[str]]) -> frozenset[str]:
     first, *others = set(lists.values())
-    return first.intersection(*others)
+    return first.intersection(*others) if others else first  # not a copy, for the comparisons of `report`
