@@ -255,6 +255,15 @@ class Site(ManagedService):
         found: dict[str, Any] | None = decoded(answer) if status == 200 else None
         return found
 
+    def gang(self, uid: str) -> dict[str, Any] | None:
+        """Return what the extender shows of a Pod's gang; `None` if it shows none, or does not run."""
+        try:
+            status, answer = request("GET", f"http://127.0.0.1:{self.addresses.debug}/debug/gangs/{uid}")
+        except OSError:
+            return None
+        found: dict[str, Any] | None = decoded(answer) if status == 200 else None
+        return found
+
     def metric(self, name: str) -> float:
         """Return the value of a metric of the extender, over all labels, or for those in ``name``: ``a{b="c"}``."""
         _, answer = request("GET", f"http://127.0.0.1:{self.addresses.metrics}/metrics")

@@ -29,6 +29,7 @@ from extender.controllers.restore_reports import RestoreReports
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.controllers.unknown_members import UnknownMembers
 from extender.domain.cluster import SlurmNode
+from extender.domain.gangs.bind_calls import BindCalls
 from extender.domain.gangs.context import GangContext
 from extender.domain.nodes.fence_evidence import FenceProofs
 from extender.domain.placeholder import State
@@ -306,13 +307,15 @@ class Assembly:
         self, adapters: Adapters, records: AllocationRecords, candidates: FilterCandidates
     ) -> tuple[GangBarrier, GangVacancies, Scheduling]:
         """Return what answers kube-scheduler, and what binds gangs and returns the nodes of ended members."""
-        pods, clock = self.informers.pods, self.io_context.clock
-        bindings = MemberBindings(self.engine, adapters.pod_writer, pods, records, self.member_devices, clock=clock)
+        pods, clock, calls = self.informers.pods, self.io_context.clock, BindCalls(self.config.http.bind_timeout)
+        writer, devices = adapters.pod_writer, self.member_devices
+        bindings = MemberBindings(self.engine, writer, pods, records, devices, calls=calls, clock=clock)
         barrier = GangBarrier(
             self.engine,
             bindings,
             pods,
             clock,
+            calls=calls,
             bind_within_s=self.config.gangs.bind_within,
             missing_of=self.gangs.missing_of,
             starts_by_leader=self.gangs.starts_by_leader,

@@ -43,6 +43,13 @@ class Http(Group):
         "one address. One more ends the one that has been longest without a complete request. At least twice "
         "`gangs.largest`: each `/bind` may hold one.",
     )
+    bind_timeout: Duration = Field(
+        30.0,
+        ge=5.0,
+        le=600.0,
+        description="Time after which kube-scheduler gives up a `/bind`: the `httpTimeout` of its entry with "
+        "`bindVerb`, or less. The call of a member of a gang is held almost as long, until all members are accepted.",
+    )
     shutdown_timeout: Duration = Field(10.0, gt=0, description="Time for requests under way when the process stops.")
 
 

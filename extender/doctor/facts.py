@@ -187,6 +187,7 @@ class ExpectedProfile:
     client_certificates: bool = False
     other_profiles: Sequence[str] = ()
     offer_timeout_s: float = 150.0
+    bind_timeout_s: float = 30.0
     nodes: int | None = None
 
 

@@ -145,6 +145,7 @@ def expected_profile(config: ExtenderConfiguration, kube: KubeFacts) -> Expected
         client_certificates=tls is not None and tls.client_ca_file is not None,
         other_profiles=config.scheduler.other_profiles,
         offer_timeout_s=config.limits.allocation_offer_timeout,
+        bind_timeout_s=config.http.bind_timeout,
         nodes=None if kube.nodes is None else len(kube.nodes),
     )
 

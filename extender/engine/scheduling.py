@@ -64,6 +64,10 @@ class Scheduling:
         self._other_profiles = frozenset(other_profiles)
         self._ready = ready
 
+    def close(self) -> None:
+        """End the calls of `/bind` that are held, since the process stops."""
+        self._barrier.close()
+
     @property
     def ready(self) -> bool:
         """Return whether everything that existed at the start is known."""

@@ -104,6 +104,7 @@ async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = Fals
                 finally:
                     try:
                         hooks.close()
+                        assembly.scheduling.close()
                         if not write_gate.held:
                             cancel(tasks)
                             frontend.io_context.in_flight_writes.give_up()

@@ -17,8 +17,8 @@ from extender.http.service_gate import ServiceGate
 from extender.kube.lease import LeaseLock
 from extender.server.election import Candidate, Election
 
-SCHEDULING_LONGEST = 4.8
-"""Seconds for the leader's answer to kube-scheduler, which gives up after 5 s."""
+SCHEDULING_SLACK = 0.2
+"""Seconds that are left to pass the leader's answer back before kube-scheduler gives up a `/bind`."""
 
 HOOK_SLACK = 2.0
 """Seconds that the leader's answer to a hook may take beyond the longest wait."""
@@ -69,7 +69,10 @@ class Replica:
 
     def wrap(self, app: App) -> App:
         """Forward calls for the leader to it."""
-        longest = {"scheduling": SCHEDULING_LONGEST, "hooks": self._config.hooks.wait + HOOK_SLACK}
+        longest = {
+            "scheduling": self._config.http.bind_timeout - SCHEDULING_SLACK,
+            "hooks": self._config.hooks.wait + HOOK_SLACK,
+        }
         prefixes = {scheduling.PREFIX: "scheduling", hooks.PREFIX: "hooks"}
         return Forwarding(
             app, prefixes, self, self._peers, longest_s=longest, max_body=self._config.http.max_request_bytes

@@ -88,11 +88,13 @@ class SimScheduler:
         *,
         scheduler: str = "slurm",
         timeout_s: float = 5.0,
+        bind_timeout_s: float = 30.0,
     ) -> None:
         self.status = SchedulerStatus()
         self._server = server
         self._scheduler = scheduler
         self._client = httpx.AsyncClient(transport=http_transport(network) if network else None, timeout=timeout_s)
+        self._bind_timeout_s = bind_timeout_s
         self._url = url.rstrip("/")
         self._queue: dict[str, _Queued] = {}
         self._assumed: set[str] = set()
@@ -115,8 +117,9 @@ class SimScheduler:
         """The plugin for ResourceClaims, where the cluster has them."""
 
     def set_timeout(self, seconds: float) -> None:
-        """Give up on the extender after this time: `httpTimeout`."""
+        """Give up any call of the extender after this time, as with one entry for both verbs: `httpTimeout`."""
         self._client.timeout = seconds
+        self._bind_timeout_s = seconds
 
     def restart(self) -> None:
         """Forget everything, as a new process does, and read the Pods again. Calls that are open are dropped."""
@@ -309,7 +312,8 @@ class SimScheduler:
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            response = await self._client.post(f"{self._url}/{verb}", json=body)
+            timeout = self._bind_timeout_s if verb == "bind" else self._client.timeout
+            response = await self._client.post(f"{self._url}/{verb}", json=body, timeout=timeout)
         finally:
             self.status.slowest_s = max(self.status.slowest_s, loop.time() - began)
         if response.status_code != 200:

@@ -59,7 +59,8 @@ def gang_with_fault(
 def voted(stage: Stage, k: int, refused: ExitStack) -> list[PodRef]:
     """Create a gang of which kube-scheduler accepts k members; the other nodes stay tainted until `refused` ends.
 
-    kube-scheduler repeats the extender's answer in an Event.
+    The extender shows the votes while it holds the calls. Of calls that ended, kube-scheduler repeats the answer in an
+    Event.
     """
     site = stage.site
     with before_binding(stage, "ring", SIZE) as (pods, job):
@@ -67,5 +68,11 @@ def voted(stage: Stage, k: int, refused: ExitStack) -> list[PodRef]:
         refused.enter_context(changed(site, dict.fromkeys(nodes[k:], TAINT)))
         site.elapse(SETTLED_S)
     said = f"{k} of {SIZE} members of the gang have a node"
-    site.wait_for(lambda: any(said in text for pod in pods for _, text in site.events(pod)), said, timeout_s=30)
+
+    def accepted() -> bool:
+        found = site.gang(pods[0].uid) or {"members": []}
+        votes = sum(row["state"] == "voted" for row in found["members"])
+        return votes == k or any(said in text for pod in pods for _, text in site.events(pod))
+
+    site.wait_for(accepted, said, timeout_s=30)
     return pods

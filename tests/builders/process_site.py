@@ -30,6 +30,10 @@ SITE_KEY = "the-sites-own-key"
 FOREIGN_PODS = "foreignPods: {mode: jobs}\n"
 """In the configuration, Slurm holds what Pods of other schedulers use."""
 
+HTTP = 'http: {bind: "extender:8080"}'
+FREQUENT_VOTES = 'http: {bind: "extender:8080", bindTimeout: 5s}'
+"""In place of `HTTP`: the calls of members end after 4 s, and their Pods come into kube-scheduler's back-off."""
+
 IMPATIENT = "startupDeadline: {duration: 30s}\n"
 """In the configuration, a Pod that has not started after that is reported."""
 

@@ -56,6 +56,7 @@ def relays(site: Site) -> Iterator[RelayPair]:
         config.write_text(site.kube.kubeconfig_for(EXTENDER).read_text().replace(site.kube.url, kube.url))
         settings: dict[str, dict[str, Any]] = {
             "slurm": {"addresses": [slurm.url]},
+            "http": {"bindTimeout": "5s"},  # members whose votes are not all there come into kube-scheduler's back-off
             "kubernetes": {"kubeconfig": str(config)},
         }
         yield RelayPair((slurm, kube), settings)

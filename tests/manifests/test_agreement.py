@@ -14,6 +14,7 @@ from extender.certificates.renewal import RenewalOptions
 from extender.cli.certificates import certificates
 from extender.cli.generate import generate
 from extender.config.load import from_environment, load
+from extender.config.values import read_duration
 from extender.http.scheduling import PREFIX, router
 from extender.observability.metrics.registry import Metrics
 from extender.server.active_role import ANSWERED_WITHIN, FLUSH_WITHIN
@@ -34,7 +35,7 @@ IN_A_POD = (
 )
 CONFIGURATION = load(CORE / "config.yaml", from_environment(IN_A_POD))
 [PROFILE] = documents(CORE / "kube-scheduler.yaml")
-[EXTENDER] = PROFILE["extenders"]
+FILTER, BIND = PROFILE["extenders"]
 
 
 def container(deployment: str) -> dict[str, object]:
@@ -211,14 +212,21 @@ def test_the_profile_s_pods_are_the_extender_s() -> None:
 def test_the_profile_calls_routes_that_exist() -> None:
     clock = StillClock()
     served = {getattr(route, "path", "") for route in router(FakeServices(), Metrics(clock), clock, 1).routes}
-    prefix = urlsplit(EXTENDER["urlPrefix"])
+    prefix = urlsplit(FILTER["urlPrefix"])
     assert prefix.path == PREFIX
-    assert {f"{prefix.path}/{EXTENDER[verb]}" for verb in ("filterVerb", "bindVerb")} == served
-    assert {"prioritizeVerb", "preemptVerb", "managedResources"}.isdisjoint(EXTENDER)
+    assert FILTER["urlPrefix"] == BIND["urlPrefix"]
+    assert {f"{prefix.path}/{FILTER['filterVerb']}", f"{prefix.path}/{BIND['bindVerb']}"} == served
+    assert {"bindVerb", "prioritizeVerb", "preemptVerb", "managedResources"}.isdisjoint(FILTER)
+    assert {"filterVerb", "prioritizeVerb", "preemptVerb", "managedResources"}.isdisjoint(BIND)
+
+
+def test_no_held_call_outlasts_kube_scheduler() -> None:
+    assert read_duration(BIND["httpTimeout"]) == CONFIGURATION.http.bind_timeout
+    assert read_duration(FILTER["httpTimeout"]) == 5.0
 
 
 def test_the_profile_calls_the_service() -> None:
-    prefix = urlsplit(EXTENDER["urlPrefix"])
+    prefix = urlsplit(FILTER["urlPrefix"])
     service = of_kind("Service")["slurm-extender"]
     assert prefix.hostname == f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
     assert prefix.port in {port["port"] for port in service["spec"]["ports"] if port["targetPort"] == "scheduler"}
@@ -227,8 +235,9 @@ def test_the_profile_calls_the_service() -> None:
 
 
 def test_an_extender_that_is_away_stops_pods_instead_of_letting_them_anywhere() -> None:
-    assert EXTENDER["ignorable"] is False
-    assert EXTENDER["nodeCacheCapable"] is True
+    for entry in (FILTER, BIND):
+        assert entry["ignorable"] is False
+        assert entry["nodeCacheCapable"] is True
     assert PROFILE["percentageOfNodesToScore"] == 100
 
 
@@ -258,11 +267,11 @@ def test_the_scheduler_may_hold_the_lease_that_it_elects_by() -> None:
 
 def test_the_tls_profile_differs_in_tls_alone() -> None:
     [profile] = documents(TLS / "kube-scheduler.yaml")
-    [extender] = profile["extenders"]
-    files = extender.pop("tlsConfig")
-    assert extender.pop("enableHTTPS") is True
-    assert extender["urlPrefix"] == EXTENDER["urlPrefix"].replace("http://", "https://")
-    extender["urlPrefix"] = EXTENDER["urlPrefix"]
+    for entry in profile["extenders"]:
+        files = entry.pop("tlsConfig")
+        assert entry.pop("enableHTTPS") is True
+        assert entry["urlPrefix"] == FILTER["urlPrefix"].replace("http://", "https://")
+        entry["urlPrefix"] = FILTER["urlPrefix"]
     assert profile == PROFILE
     assert set(files) == {"caFile", "certFile", "keyFile"}
     [patch] = documents(TLS / "scheduler.yaml")
@@ -277,7 +286,7 @@ def test_the_tls_patch_makes_the_extender_require_certificates() -> None:
     configuration = load(CORE / "config.yaml", from_environment(environ))
     tls = configuration.http.tls
     assert tls is not None
-    assert configuration.leader_election.tls_server_name == urlsplit(EXTENDER["urlPrefix"]).hostname
+    assert configuration.leader_election.tls_server_name == urlsplit(FILTER["urlPrefix"]).hostname
     named = {tls.certificate_file, tls.key_file, tls.client_ca_file}
     assert named == {f"{one['volumeMounts'][0]['mountPath']}/{key}" for key in ("tls.crt", "tls.key", "ca.crt")}
 
@@ -316,7 +325,7 @@ def test_certificates_go_to_the_secrets_that_are_mounted(component: str, patch: 
 
 
 def test_certificates_are_for_the_names_that_are_called() -> None:
-    called = urlsplit(EXTENDER["urlPrefix"]).hostname
+    called = urlsplit(FILTER["urlPrefix"]).hostname
     [webhook] = documents(COMPONENTS / "gate-webhook" / "webhook.yaml")
     service = webhook["webhooks"][0]["clientConfig"]["service"]
     for secret, name in (

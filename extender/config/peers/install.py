@@ -108,18 +108,18 @@ def scheduler_configuration(name: str) -> dict[str, Any]:
         "extenders": [
             {
                 "urlPrefix": f"https://slurm-extender.{NAMESPACE}.svc:8080/scheduler",
-                "filterVerb": "filter",
-                "bindVerb": "bind",
+                f"{verb}Verb": verb,
                 "enableHTTPS": True,
                 "tlsConfig": {
                     "caFile": f"{_FILES}/ca.crt",
                     "certFile": f"{_FILES}/tls.crt",
                     "keyFile": f"{_FILES}/tls.key",
                 },
-                "httpTimeout": "5s",
+                "httpTimeout": timeout,
                 "nodeCacheCapable": True,
                 "ignorable": False,
             }
+            for verb, timeout in (("filter", "5s"), ("bind", "30s"))
         ],
     }
 

@@ -75,47 +75,48 @@ def profile(document: Json, where: str, wanted: ExpectedProfile) -> list[Finding
     """Return what is wrong with one configuration, or one line that it is good."""
     profiles = [one for one in _list(document, "profiles") if isinstance(one, dict)]
     own = next((one for one in profiles if one.get("schedulerName") == wanted.scheduler), None)
-    extender = own_entry(document, wanted)
+    entries = own_entries(document, wanted)
     if own is None:
         names = ", ".join(str(one.get("schedulerName", "default-scheduler")) for one in profiles) or "default-scheduler"
         seen = f"{where}: no profile has the schedulerName {wanted.scheduler}; there is {names}"
         advice = "set it there, or scheduler.name here: until both are equal, Pods of this name wait indefinitely"
         return [error("kube-scheduler", seen, advice)]
-    if extender is None:
+    if not entries:
         seen = f"{where}: no extender whose urlPrefix ends in {wanted.prefix}"
         advice = "copy extenders from manifests/core/kube-scheduler.yaml: without them Pods are placed without Slurm"
         return [error("kube-scheduler", seen, advice)]
     problems = [
         *_others(document, profiles, wanted),
-        *_address(extender, wanted),
-        *_extender(extender, wanted),
+        *dict.fromkeys(line for one in entries for line in (*_address(one, wanted), *_extender(one))),
+        *_verbs(entries, wanted),
         *_plugins(own),
         *_scheduling(document, own, wanted),
     ]
     if not problems:
-        return [ok("kube-scheduler", f"{where}: profile {wanted.scheduler} calls {extender['urlPrefix']}")]
+        return [ok("kube-scheduler", f"{where}: profile {wanted.scheduler} calls {entries[0]['urlPrefix']}")]
     return [finding("kube-scheduler", f"{where}: {seen}", advice) for finding, seen, advice in problems]
 
 
-def own_entry(document: Json, wanted: ExpectedProfile) -> Json | None:
-    """Return the entry of `extenders` that is this extender, by the path of its address."""
+def own_entries(document: Json, wanted: ExpectedProfile) -> list[Json]:
+    """Return the entries of `extenders` that are this extender, by the path of its address: one or two."""
     extenders = [one for one in _list(document, "extenders") if isinstance(one, dict) and one.get("urlPrefix")]
-    return next((one for one in extenders if _split(one["urlPrefix"]).path.rstrip("/") == wanted.prefix), None)
+    return [one for one in extenders if _split(one["urlPrefix"]).path.rstrip("/") == wanted.prefix]
 
 
 def called_by(document: Json, wanted: ExpectedProfile) -> list[str]:
     """Return the names that this kube-scheduler expects in the extender's certificate."""
-    extender = own_entry(document, wanted)
-    parts = _split(extender["urlPrefix"] if extender is not None else "")
-    if extender is None or parts.scheme != "https" or not parts.hostname:
-        return []
-    return [str(_map(extender.get("tlsConfig")).get("serverName") or parts.hostname)]
+    found: list[str] = []
+    for one in own_entries(document, wanted):
+        parts = _split(one["urlPrefix"])
+        if parts.scheme == "https" and parts.hostname:
+            found.append(str(_map(one.get("tlsConfig")).get("serverName") or parts.hostname))
+    return list(dict.fromkeys(found))
 
 
 def called(document: Json, where: str, wanted: ExpectedProfile) -> CalledService | None:
     """Return the Service that a configuration calls; `None`: its address is not that of a Service."""
-    extender = own_entry(document, wanted)
-    parts = _split(extender["urlPrefix"] if extender is not None else "")
+    entries = own_entries(document, wanted)
+    parts = _split(entries[0]["urlPrefix"] if entries else "")
     try:
         port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError:
@@ -195,12 +196,36 @@ def _address(extender: Json, wanted: ExpectedProfile) -> Iterator[Line]:
         )
 
 
-def _extender(extender: Json, wanted: ExpectedProfile) -> Iterator[Line]:
+def _verbs(entries: Sequence[Json], wanted: ExpectedProfile) -> Iterator[Line]:
+    """Judge which entry has which verb, and the time-out of each: all Pods wait for `/filter`, one for `/bind`."""
     for key, verb in zip(("filterVerb", "bindVerb"), wanted.verbs, strict=True):
-        value = extender.get(key) or ""
+        entry = next((one for one in entries if one.get(key)), entries[0])
+        value = entry.get(key) or ""
         if value != verb:
             without = "calls no /filter" if verb == "filter" else "binds by itself"
             yield error, f"{key} is {value!r}", f"set {key}: {verb}: without it kube-scheduler {without}"
+            continue
+        stated = entry.get("httpTimeout", "5s")
+        try:
+            timeout = read_duration(stated) or 5.0
+        except ValueError:
+            yield error, f"httpTimeout of {key} is {stated!r}", "set a duration such as 5s"
+            continue
+        seen = f"httpTimeout of {key} is {timeout:g} s"
+        if timeout < 5.0:
+            yield warning, f"{seen}, and a call may wait 4.8 s for a change of leader", "set httpTimeout: 5s"
+        elif verb == "filter" and timeout > 30.0:
+            yield warning, f"{seen}: all Pods may wait that long for one call", "set httpTimeout: 5s"
+        elif verb == "bind" and timeout < wanted.bind_timeout_s:
+            yield (
+                warning,
+                f"{seen}, below http.bindTimeout ({wanted.bind_timeout_s:g} s): it gives up calls that are held",
+                f"set httpTimeout: {wanted.bind_timeout_s:g}s in an entry of its own for bindVerb, or a shorter "
+                "http.bindTimeout here",
+            )
+
+
+def _extender(extender: Json) -> Iterator[Line]:
     for key in ("prioritizeVerb", "preemptVerb"):
         if extender.get(key):
             yield error, f"{key} is {extender[key]!r}, which the extender does not serve", f"remove {key}"
@@ -212,17 +237,6 @@ def _extender(extender: Json, wanted: ExpectedProfile) -> Iterator[Line]:
     if extender.get("managedResources"):
         seen = "managedResources is set: Pods that request none of those are placed without Slurm"
         yield error, seen, "remove it, and give Slurm its own kube-scheduler"
-    value = extender.get("httpTimeout", "5s")
-    try:
-        timeout = read_duration(value) or 5.0
-    except ValueError:
-        yield error, f"httpTimeout is {value!r}", "set a duration such as 5s"
-        return
-    if timeout < 5.0:
-        seen = f"httpTimeout is {timeout:g} s, and a call may wait 4.8 s for a change of leader"
-        yield warning, seen, "set httpTimeout: 5s"
-    elif timeout > 30.0:
-        yield warning, f"httpTimeout is {timeout:g} s: all Pods may wait that long for one call", "set httpTimeout: 5s"
 
 
 def _plugins(own: Json) -> Iterator[Line]:

@@ -13,11 +13,9 @@ from extender.domain.placeholder import Placeholder
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import JOB_ID_LABEL
 
-VOTE_VALID_S = 20.0
-"""How long a vote counts. kube-scheduler's longest back-off is 10 s by default, and its next try may take as long."""
-
 MEMBER_S = 0.1
-"""What each member adds to that: kube-scheduler tries one Pod after the other, 20 to 50 a second on two cores."""
+"""What each member adds to the time of a vote: kube-scheduler tries one Pod after the other, 20 to 50 a second on two
+cores."""
 
 
 def wanting(p: Placeholder) -> frozenset[str]:
@@ -41,9 +39,10 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """The votes of one gang of `size` members for one allocation of its job."""
+    """The votes of one gang of `size` members for one allocation of its job. Each counts for `valid_s`, or longer."""
 
     job_id: int
+    valid_s: float
     size: int = 0
     votes: tuple[Vote, ...] = ()
     undone: tuple[Vote, ...] = ()
@@ -84,7 +83,7 @@ class Ballot:
         return bool(members) and not self.missing(members, now)
 
     def _is_recent(self, vote: Vote, now: float) -> bool:
-        return now - vote.at < VOTE_VALID_S + turn_s(self.size)
+        return now - vote.at < self.valid_s + turn_s(self.size)
 
     def _with(self, kept: Callable[[Vote], bool]) -> Ballot:
         return replace(self, votes=tuple(filter(kept, self.votes)), undone=tuple(filter(kept, self.undone)))

@@ -16,6 +16,7 @@ from enum import StrEnum
 import structlog
 
 from extender.domain import events as e
+from extender.domain.gangs.bind_calls import BindCalls
 from extender.domain.gangs.successors import came_later
 from extender.domain.gangs.votes import Ballot, judged_of_node, judged_of_pod, turn_s, wanting
 from extender.domain.placeholder import Placeholder, State
@@ -24,20 +25,11 @@ from extender.domain.states import BoundState
 from extender.domain.verdict import WAITING_TEXT
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
-from extender.engine.gangs.bindings import TOO_LATE, MemberBindings
+from extender.engine.gangs.bindings import STOPPED, TOO_LATE, MemberBindings
 from extender.runtime.controller import Controller, Requeue
 from extender.runtime.topics import NodeChanged, PlaceholderChanged, PlaceholderForgotten, PodChanged, PodFiltered
 
 _log = structlog.get_logger(__name__)
-
-HOLD_S = 4.0
-"""How long one call of `/bind` is held. kube-scheduler gives up after `httpTimeout`, 5 s in the manifests."""
-
-HOLD_FOR_BINDING_S = 4.5
-"""The same for a member whose Binding has begun: for an error kube-scheduler would undo its ResourceClaims."""
-
-HOLD_WITH_RESOURCE_CLAIMS_S = 2.0
-"""The same for a Pod whose ResourceClaims have to be written in that time, too."""
 
 CHANGED = "the Pod or its Node changed after kube-scheduler chose the Node; kube-scheduler tries again"
 
@@ -96,6 +88,7 @@ class GangBarrier:
         cache: PodCache,
         clock: Clock,
         *,
+        calls: BindCalls,
         bind_within_s: float,
         missing_of: Callable[[Placeholder], str],
         starts_by_leader: Callable[[str], bool],
@@ -108,6 +101,8 @@ class GangBarrier:
         self._bindings = bindings
         self._cache = cache
         self._clock = clock
+        self._calls = calls
+        self._stopped = False
         self._bind_within_s = bind_within_s
         self.outcomes = Counter[str](dict.fromkeys(BarrierOutcome, 0))
         """How barriers ended, since the start of the process."""
@@ -156,10 +151,15 @@ class GangBarrier:
     async def run(self) -> None:
         """Bind gangs, and end barriers that are not passed in time, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._binder.run(), name="gang bindings")
-            group.create_task(self._poster.run(), name="bindings of members")
-            group.create_task(self._deadlines.run(), name="gang deadlines")
-            group.create_task(self._absences.run(), name="gangs with nodes and without Pods")
+            for one in (self._binder, self._poster, self._deadlines, self._absences):
+                group.create_task(one.run(), name=one.name)
+
+    def close(self) -> None:
+        """End the calls that are held, and hold no more, since the process stops: kube-scheduler calls another one."""
+        self._stopped = True
+        for key, uid in [(key, uid) for key, calls in self._open.items() for uid in calls]:
+            if not self._is_binding(key, uid):
+                self._answer(key, uid, STOPPED)
 
     def filtered(self, event: PodFiltered) -> None:
         """Note that kube-scheduler tries to place a Pod, of a gang or not."""
@@ -172,11 +172,11 @@ class GangBarrier:
 
     async def vote(self, p: Placeholder, uid: str, node: str) -> str:
         """Count the vote of a member for its node; "" once it is bound, else a sentence for kube-scheduler."""
-        if p.job_id is None:
-            return "Slurm has no allocation for this Pod"
+        if p.job_id is None or self._stopped:
+            return STOPPED if self._stopped else "Slurm has no allocation for this Pod"
         ballot = self._ballots.get(p.key)
         if ballot is None or ballot.job_id != p.job_id:
-            ballot = Ballot(p.job_id, len(p.members))
+            ballot = Ballot(p.job_id, self._calls.vote_valid_s, len(p.members))
         ballot = self._ballots[p.key] = ballot.cast(uid, node, self._clock.now())
         if uid in (left_out := self._left_out.get(p.key, {})):
             left_out[uid] = False
@@ -189,7 +189,7 @@ class GangBarrier:
             hold_s = self._hold_s(uid)
             await asyncio.wait([call.answer], timeout=hold_s)
             if not call.answer.done() and self._is_binding(p.key, uid):
-                await asyncio.wait([call.answer], timeout=HOLD_FOR_BINDING_S - hold_s)
+                await asyncio.wait([call.answer], timeout=self._calls.hold_for_binding_s - hold_s)
             return call.answer.result() if call.answer.done() else self._incomplete(p.key, uid)
         finally:
             self._close(p.key, uid, call)
@@ -202,7 +202,7 @@ class GangBarrier:
 
     def _hold_s(self, uid: str) -> float:
         pod = self._cache.get(uid)
-        return HOLD_WITH_RESOURCE_CLAIMS_S if pod is not None and self._undone_by_errors(pod) else HOLD_S
+        return self._calls.hold_s(undone_by_errors=pod is not None and self._undone_by_errors(pod))
 
     def voted(self, p: Placeholder) -> frozenset[str]:
         """Return the members whose votes for the present allocation count now, by UID."""
@@ -329,7 +329,7 @@ class GangBarrier:
         if absent := self._absent(p):
             self._release(key, job_id, absent, self._within_s(p))
             return
-        ballot = self._ballots.get(key, Ballot(job_id))
+        ballot = self._ballots.get(key) or Ballot(job_id, self._calls.vote_valid_s)
         awaited, now = self._awaited(p), self._clock.now()
         missing, refused = sorted(ballot.missing(awaited, now)), sorted(ballot.refused(awaited, now))
         accepted = bool(missing) and not refused

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extender.domain import events as e
 from extender.domain.events import MemberRef
+from extender.domain.gangs.bind_calls import BindCalls
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.allocation_record import AllocationRecords
 from extender.domain.ports import BindResult, Clock, PodCache, Pods
@@ -12,12 +13,11 @@ from extender.engine.devices.member_devices import MemberDevices
 from extender.engine.engine import Engine
 from extender.engine.member_annotations import allocation_annotations, nodes_of_gang
 
-CALL_S = 4.0
-"""Seconds from the start of `/bind` in which a Pod with ResourceClaims must be bound. kube-scheduler gives up after
-`httpTimeout`, 5 s in the manifests. Then it deletes the ResourceClaim of extended resources, and unreserves others."""
-
 BINDING_S = 1.0
-"""The shortest of these in which a Binding is still sent."""
+"""The shortest time that must be left of a call for the Binding of a Pod with ResourceClaims to be sent. kube-scheduler
+deletes the ResourceClaim of extended resources, and unreserves others, once it has given up the call."""
+
+STOPPED = "the extender stops; kube-scheduler tries again"
 
 TOO_LATE = "its ResourceClaims were written too late for this attempt; kube-scheduler tries again"
 
@@ -33,8 +33,10 @@ class MemberBindings:
         allocation_records: AllocationRecords,
         devices: MemberDevices,
         *,
+        calls: BindCalls,
         clock: Clock,
     ) -> None:
+        self._calls = calls
         self._engine = engine
         self._clock = clock
         self._devices = devices
@@ -70,7 +72,8 @@ class MemberBindings:
             | allocation_annotations(p, pod.uid, node, self._allocation_records, present)
             | nodes_of_gang(p, pod.uid)
         )
-        within_s = CALL_S - (self._clock.now() - began) if self._devices.writes_resource_claims(pod, node) else None
+        late = self._devices.writes_resource_claims(pod, node)
+        within_s = self._calls.written_within_s - (self._clock.now() - began) if late else None
         if within_s is not None and within_s < BINDING_S:
             self._engine.handle(p.key, e.BindFailed(pod.uid, TOO_LATE), "bind")
             return TOO_LATE

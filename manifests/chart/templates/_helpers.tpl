@@ -292,11 +292,13 @@ profiles:
           - name: ImageLocality
           # Would evict Pods for one that Slurm has not placed; Slurm preempts by its own rules.
           - name: DefaultPreemption
+# Two entries for one extender, since each has one time-out. All Pods wait for one call of /filter, which is answered from
+# memory. A call of /bind delays its own Pod alone; that of a gang's member is held until all members are accepted.
 extenders:
-  - urlPrefix: {{ if eq .Values.tls "none" }}http{{ else }}https{{ end }}://slurm-extender.{{ .Release.Namespace }}.svc:8080/scheduler
-    filterVerb: filter
-    bindVerb: bind
-    {{- if ne .Values.tls "none" }}
+  {{- range list "filter" "bind" }}
+  - urlPrefix: {{ if eq $.Values.tls "none" }}http{{ else }}https{{ end }}://slurm-extender.{{ $.Release.Namespace }}.svc:8080/scheduler
+    {{ . }}Verb: {{ . }}
+    {{- if ne $.Values.tls "none" }}
     # Says nothing by itself, but without a caFile it would turn verification off.
     enableHTTPS: true
     tlsConfig:
@@ -304,9 +306,15 @@ extenders:
       certFile: /etc/slurm-scheduler/tls/tls.crt
       keyFile: /etc/slurm-scheduler/tls/tls.key
     {{- end }}
+    {{- if eq . "filter" }}
     httpTimeout: 5s
+    {{- else }}
+    # Not shorter than http.bindTimeout of the extender's configuration.
+    httpTimeout: {{ dig "http" "bindTimeout" "30s" $.Values.config | default "30s" }}
+    {{- end }}
     # Names instead of whole Node objects.
     nodeCacheCapable: true
     # Ignored, an extender that is away would let every Pod onto every node.
     ignorable: false
+  {{- end }}
 {{- end }}

@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from extender.domain.wellknown import GANG, GANG_SIZE, GATE
+from extender.engine.gangs.bindings import STOPPED
 from simulator.kube.faults import KubeFault
 from simulator.kube.resources import RESOURCE_SLICES
 from simulator.kube.storage import ObjectKey
 from tests.builders.device_site import DRIVER, DeviceSite, device_site
+from tests.builders.process_site import FREQUENT_VOTES, HTTP
 
 pytestmark = pytest.mark.looptime
 NAMES = ("p0", "p1")
@@ -46,6 +48,7 @@ async def test_a_call_whose_time_is_up_waits_for_its_binding(site: DeviceSite, l
     for node in ("n1", "n2"):
         slices = ObjectKey(RESOURCE_SLICES, "", f"{node}-{DRIVER}-1")
         site.kube.change(slices, lambda one: one["spec"]["devices"].reverse())
+    site.config = site.config.replace(HTTP, FREQUENT_VOTES)
     async with site.running():
         site.scheduler.unreached = frozenset({"p1"})
         resource_claims = "namespaces/default/resourceclaims/"
@@ -96,3 +99,27 @@ async def test_the_next_job_excludes_the_node_that_refused_a_member_and_not_one_
 def released(site: DeviceSite) -> list[str]:
     """The Events that say which member kept a gang from its job."""
     return [text for name in NAMES for text in site.notes(name) if "did not accept" in text]
+
+
+async def test_the_calls_of_members_are_held_until_kube_scheduler_has_reached_the_last_one(site: DeviceSite) -> None:
+    async with site.running():
+        site.scheduler.unreached = frozenset({"p1"})
+        pair(site)
+        await site.until(lambda: site.scheduler.status.binds > 0, "the first vote", every=0.01)
+        await asyncio.sleep(20)
+        site.scheduler.reach_all()
+        await bound_with_their_devices(site)
+        assert site.scheduler.status.binds == 2, "a call ended, and its member voted again"
+
+
+async def test_a_process_that_stops_ends_the_calls_that_it_holds(site: DeviceSite) -> None:
+    async with site.running():
+        site.scheduler.unreached = frozenset({"p1"})
+        pair(site)
+        await site.until(lambda: site.scheduler.status.binds > 0, "the first vote", every=0.01)
+        began = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - began < 2.0
+    assert ("p0", f"error: {STOPPED}") in site.scheduler.status.outcomes
+    async with site.running():
+        site.scheduler.reach_all()
+        await bound_with_their_devices(site)

@@ -9,7 +9,7 @@ import pytest
 from extender.domain.wellknown import GATE
 from simulator.kube.kubelet import STOP_FOR
 from tests.builders.gang_pods import bound, gang
-from tests.builders.process_site import Site
+from tests.builders.process_site import FREQUENT_VOTES, HTTP, Site
 
 pytestmark = pytest.mark.looptime
 
@@ -36,6 +36,7 @@ async def two_in_back_off(site: Site) -> list[str]:
 async def test_a_node_that_a_foreign_pod_fills_during_the_back_off_of_its_member_binds_none_before_it_leaves(
     site: Site, ending: bool
 ) -> None:
+    site.config = site.config.replace(HTTP, FREQUENT_VOTES)
     async with site.running():
         names = await two_in_back_off(site)
         (job,) = site.live_jobs()

@@ -38,8 +38,23 @@ def test_the_shipped_configurations_are_good() -> None:
     assert [one.verdict for one in profile(SHIPPED_TLS, "f", SECURE)] == [OK]
 
 
-def extender(**keys: Any) -> Edit:
-    return lambda document: document["extenders"][0].update(keys)
+def extender(index: int = 0, **keys: Any) -> Edit:
+    return lambda document: document["extenders"][index].update(keys)
+
+
+def both_entries(**keys: Any) -> Edit:
+    def edit(document: dict[str, Any]) -> None:
+        for entry in document["extenders"]:
+            entry.update(keys)
+
+    return edit
+
+
+def one_entry(**keys: Any) -> Edit:
+    def edit(document: dict[str, Any]) -> None:
+        document["extenders"] = [document["extenders"][1] | document["extenders"][0] | keys]
+
+    return edit
 
 
 def plugins(*disabled: str) -> Edit:
@@ -55,18 +70,23 @@ def plugins(*disabled: str) -> Edit:
         (lambda d: d["profiles"][0].update(schedulerName="batch"), ERROR, "no profile has the schedulerName slurm"),
         (lambda d: d.pop("profiles"), ERROR, "there is default-scheduler"),
         (lambda d: d.pop("extenders"), ERROR, "no extender whose urlPrefix ends in /scheduler"),
-        (extender(urlPrefix="http://x:8080/other"), ERROR, "no extender whose urlPrefix"),
+        (both_entries(urlPrefix="http://x:8080/other"), ERROR, "no extender whose urlPrefix"),
+        (extender(urlPrefix="http://x:8080/other"), ERROR, "filterVerb is ''"),
+        (extender(1, urlPrefix="http://x:8080/other"), ERROR, "bindVerb is ''"),
         (extender(urlPrefix="https://x:8080/scheduler"), ERROR, "http.tls is not set here"),
         (extender(enableHTTPS=True), WARNING, "enableHTTPS is true"),
         (extender(filterVerb=""), ERROR, "filterVerb is ''"),
-        (extender(bindVerb="Bind"), ERROR, "bindVerb is 'Bind'"),
+        (extender(1, bindVerb="Bind"), ERROR, "bindVerb is 'Bind'"),
         (extender(prioritizeVerb="prioritize", weight=1), ERROR, "prioritizeVerb"),
         (extender(nodeCacheCapable=False), ERROR, "nodeCacheCapable"),
         (extender(ignorable=True), ERROR, "ignorable"),
         (extender(managedResources=[{"name": "x/y"}]), ERROR, "managedResources"),
-        (extender(httpTimeout="100ms"), WARNING, "httpTimeout is 0.1 s"),
+        (extender(httpTimeout="100ms"), WARNING, "httpTimeout of filterVerb is 0.1 s"),
         (extender(httpTimeout="60s"), WARNING, "all Pods may wait that long"),
-        (extender(httpTimeout="soon"), ERROR, "httpTimeout is 'soon'"),
+        (extender(httpTimeout="soon"), ERROR, "httpTimeout of filterVerb is 'soon'"),
+        (extender(1, httpTimeout="soon"), ERROR, "httpTimeout of bindVerb is 'soon'"),
+        (extender(1, httpTimeout="5s"), WARNING, "below http.bindTimeout (30 s)"),
+        (one_entry(), WARNING, "below http.bindTimeout (30 s)"),
         (plugins("DefaultPreemption"), ERROR, "NodeResourcesFit is not disabled"),
         (plugins("NodeResourcesFit"), ERROR, "DefaultPreemption is not disabled"),
         (lambda d: d.pop("percentageOfNodesToScore"), ERROR, "percentageOfNodesToScore is not set"),
@@ -96,10 +116,15 @@ def test_a_scheduler_that_speaks_another_version_is_found(edit: Edit, verdict: V
     assert said in one.seen
 
 
+def test_one_entry_for_both_verbs_is_good_with_a_time_out_that_fits() -> None:
+    assert [one.verdict for one in profile(edited(one_entry()), "f", replace(PLAIN, bind_timeout_s=5.0))] == [OK]
+    assert [one.verdict for one in profile(edited(one_entry(httpTimeout="30s")), "f", PLAIN)] == [OK]
+
+
 def test_the_name_by_which_the_extenders_certificate_is_known_is_read() -> None:
     assert called_by(SHIPPED_TLS, SECURE) == ["slurm-extender.slurm-extender.svc"]
     named = edited(lambda d: d["extenders"][0]["tlsConfig"].update(serverName="other"), SHIPPED_TLS)
-    assert called_by(named, SECURE) == ["other"]
+    assert called_by(named, SECURE) == ["other", "slurm-extender.slurm-extender.svc"]
     assert called_by(SHIPPED, PLAIN) == []
 
 
@@ -150,7 +175,7 @@ JUNK = st.one_of(
 )
 PLACES = (
     *((key,) for key in SHIPPED),
-    *(("extenders", 0, key) for key in SHIPPED_TLS["extenders"][0]),
+    *(("extenders", index, key) for index in (0, 1) for key in SHIPPED_TLS["extenders"][index]),
     *(("profiles", 0, key) for key in SHIPPED["profiles"][0]),
     *(("extenders", 0), ("profiles", 0), ("leaderElection", "resourceName"), ("profiles", 0, "plugins", "multiPoint")),
 )

@@ -15,7 +15,7 @@ from extender.domain.gangs.completeness import Complete, GangCandidate, Incomple
 from extender.domain.gangs.layout import assigned, ranks
 from extender.domain.gangs.membership import GangSource, MemberOrder, Membership
 from extender.domain.gangs.tenancy import tenant_of
-from extender.domain.gangs.votes import VOTE_VALID_S, Ballot
+from extender.domain.gangs.votes import Ballot
 from extender.domain.jobs.job import JobRequest, RunAs
 from extender.domain.wellknown import GATE
 from tests.builders.pod_views import a_pod
@@ -250,10 +250,11 @@ def test_no_two_members_have_one_rank_and_each_rank_has_a_slot(orders: dict[str,
 
 
 MEMBERS = ("a", "b", "c")
+VALID_S = 20.0
 
 
 def ballot(*votes: tuple[str, str, float]) -> Ballot:
-    found = Ballot(7)
+    found = Ballot(7, VALID_S)
     for uid, node, at in votes:
         found = found.cast(uid, node, at)
     return found
@@ -267,18 +268,18 @@ def test_a_gang_is_bound_when_each_member_has_voted_whenever_that_was() -> None:
 
 
 def test_a_vote_expires_and_can_be_cast_again() -> None:
-    votes = ballot(("a", "n1", 0.0), ("b", "n2", 5.0)).cast("c", "n3", VOTE_VALID_S)
-    assert votes.missing(MEMBERS, VOTE_VALID_S) == {"a"}
+    votes = ballot(("a", "n1", 0.0), ("b", "n2", 5.0)).cast("c", "n3", VALID_S)
+    assert votes.missing(MEMBERS, VALID_S) == {"a"}
     assert votes.cast("a", "n1", 21.0).is_complete(MEMBERS, 21.0)
 
 
 def test_a_vote_of_a_large_gang_counts_until_kube_scheduler_can_have_tried_every_member() -> None:
     members = [f"m{number}" for number in range(512)]
-    votes, now = Ballot(7, len(members)), 0.0
+    votes, now = Ballot(7, VALID_S, len(members)), 0.0
     for uid in members:
         now += 0.08
         votes = votes.cast(uid, "n", now)
-    assert now > 2 * VOTE_VALID_S
+    assert now > 2 * VALID_S
     assert votes.is_complete(members, now)
 
 
@@ -290,12 +291,12 @@ def test_an_event_of_a_node_or_a_pod_voids_its_votes_alone() -> None:
 
 def test_one_member_cannot_vote_for_another_and_none_is_no_gang() -> None:
     assert not ballot(*[("a", f"n{number}", 0.0) for number in range(3)]).is_complete(MEMBERS, 0.0)
-    assert not Ballot(7).is_complete((), 0.0)
+    assert not Ballot(7, VALID_S).is_complete((), 0.0)
 
 
 @pytest.mark.parametrize("late", range(4))
 def test_members_out_of_phase_pass_whenever_each_votes_within_the_life_of_a_vote(late: int) -> None:
-    votes, now = Ballot(7), 0.0
+    votes, now = Ballot(7, VALID_S), 0.0
     for turn in range(12):
         now += 4.0
         votes = votes.cast(f"{(turn + late) % 4}", "n", now)
