@@ -15,7 +15,7 @@ from extender.assembly.keys import hook_keys, hook_settings, site_key
 from extender.assembly.node_controllers import NodeControllers
 from extender.assembly.parts import Part, subscribe
 from extender.assembly.pod_controllers import PodControllers
-from extender.config.derive import mark_rules, timing
+from extender.config.derive import bind_calls, mark_rules, timing
 from extender.config.document import ExtenderConfiguration
 from extender.config.jobs import UnfencedGangs
 from extender.controllers.absent_pods import AbsentPods
@@ -29,7 +29,6 @@ from extender.controllers.restore_reports import RestoreReports
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.controllers.unknown_members import UnknownMembers
 from extender.domain.cluster import SlurmNode
-from extender.domain.gangs.bind_calls import BindCalls
 from extender.domain.gangs.context import GangContext
 from extender.domain.nodes.fence_evidence import FenceProofs
 from extender.domain.placeholder import State
@@ -307,7 +306,7 @@ class Assembly:
         self, adapters: Adapters, records: AllocationRecords, candidates: FilterCandidates
     ) -> tuple[GangBarrier, GangVacancies, Scheduling]:
         """Return what answers kube-scheduler, and what binds gangs and returns the nodes of ended members."""
-        pods, clock, calls = self.informers.pods, self.io_context.clock, BindCalls(self.config.http.bind_timeout)
+        pods, clock, calls = self.informers.pods, self.io_context.clock, bind_calls(self.config)
         writer, devices = adapters.pod_writer, self.member_devices
         bindings = MemberBindings(self.engine, writer, pods, records, devices, calls=calls, clock=clock)
         barrier = GangBarrier(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from extender.config.document import ExtenderConfiguration
 from extender.config.kubernetes import ForeignPodsMode
 from extender.domain.foreign_pods.foreign_pod import ForeignPodPolicy
+from extender.domain.gangs.bind_calls import BindCalls
 from extender.domain.jobs.job import RunAs
 from extender.domain.nodes.external_nodes import ExternalRules, TopologyRule
 from extender.domain.nodes.marks import MarkRules, owner_of_marks
@@ -70,6 +71,11 @@ def timing(configuration: ExtenderConfiguration) -> Timing:
         forget=limits.history_retention,
         replace=configuration.gangs.replace_within,
     )
+
+
+def bind_calls(configuration: ExtenderConfiguration) -> BindCalls:
+    """Return how long calls of `/bind` may be held, and how many: half of the connections are left for `/filter`."""
+    return BindCalls(configuration.http.bind_timeout, configuration.http.connections // 2)
 
 
 def foreign_pod_policy(configuration: ExtenderConfiguration) -> ForeignPodPolicy | None:

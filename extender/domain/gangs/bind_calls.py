@@ -19,9 +19,13 @@ NEXT_TRY_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class BindCalls:
-    """Times of calls of `/bind`, for a kube-scheduler that gives up after `timeout_s` (its `httpTimeout`)."""
+    """Bound calls of `/bind`, for a kube-scheduler that gives up after `timeout_s` (its `httpTimeout`).
+
+    At `most` so many are held at a time.
+    """
 
     timeout_s: float
+    most: int
 
     def hold_s(self, *, undone_by_errors: bool) -> float:
         """Return how long the call of a member is held that waits for the others.

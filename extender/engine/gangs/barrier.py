@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
 import structlog
@@ -26,6 +25,7 @@ from extender.domain.verdict import WAITING_TEXT
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.gangs.bindings import STOPPED, TOO_LATE, MemberBindings
+from extender.engine.gangs.held_calls import HeldCalls
 from extender.runtime.controller import Controller, Requeue
 from extender.runtime.topics import NodeChanged, PlaceholderChanged, PlaceholderForgotten, PodChanged, PodFiltered
 
@@ -60,14 +60,6 @@ class BarrierOutcome(StrEnum):
 
     BROKEN = "broken"
     """The same, with some members bound already: these are evicted."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A call of `/bind` that is held since `at`."""
-
-    answer: asyncio.Future[str]
-    at: float
 
 
 class GangBarrier:
@@ -108,9 +100,7 @@ class GangBarrier:
         """How barriers ended, since the start of the process."""
 
         self._ballots: dict[str, Ballot] = {}
-        self._open: dict[str, dict[str, _Call]] = {}
-        """The calls that are held, by workload and member."""
-
+        self._open = HeldCalls(calls.most)
         self._offered: dict[str, int] = {}
         """The job of each gang whose nodes are offered to kube-scheduler."""
 
@@ -157,9 +147,9 @@ class GangBarrier:
     def close(self) -> None:
         """End the calls that are held, and hold no more, since the process stops: kube-scheduler calls another one."""
         self._stopped = True
-        for key, uid in [(key, uid) for key, calls in self._open.items() for uid in calls]:
-            if not self._is_binding(key, uid):
-                self._answer(key, uid, STOPPED)
+        for call in self._open.all():
+            if not self._is_binding(call.key, call.uid):
+                self._open.answer(call.key, call.uid, STOPPED)
 
     def filtered(self, event: PodFiltered) -> None:
         """Note that kube-scheduler tries to place a Pod, of a gang or not."""
@@ -182,9 +172,9 @@ class GangBarrier:
             left_out[uid] = False
         if ballot.is_complete(self._awaited(p), self._clock.now()):
             self._binder.add(p.key)
-        call = _Call(asyncio.get_running_loop().create_future(), self._clock.now())
-        self._answer(p.key, uid, "another call for the same Pod came later")
-        self._open.setdefault(p.key, {})[uid] = call
+        call = self._open.open(p.key, uid, self._clock.now())
+        if (oldest := self._open.excess()) is not None and not self._is_binding(oldest.key, oldest.uid):
+            self._open.answer(oldest.key, oldest.uid, self._incomplete(oldest.key, oldest.uid))
         try:
             hold_s = self._hold_s(uid)
             await asyncio.wait([call.answer], timeout=hold_s)
@@ -192,7 +182,7 @@ class GangBarrier:
                 await asyncio.wait([call.answer], timeout=self._calls.hold_for_binding_s - hold_s)
             return call.answer.result() if call.answer.done() else self._incomplete(p.key, uid)
         finally:
-            self._close(p.key, uid, call)
+            self._open.close(call)
 
     def _is_binding(self, key: str, uid: str) -> bool:
         """Return whether the Binding of a member is about to be sent, or is not answered yet."""
@@ -278,7 +268,7 @@ class GangBarrier:
         self._ballots[key] = left
         for uid in voided:
             if not self._is_binding(key, uid):
-                self._answer(key, uid, CHANGED)
+                self._open.answer(key, uid, CHANGED)
 
     def _within_s(self, p: Placeholder) -> float:
         return self._bind_within_s + turn_s(len(p.members))
@@ -445,16 +435,16 @@ class GangBarrier:
         member = None if p is None else p.member(uid)
         if p is None or member is None or not member.binding:
             return
-        pod, call = self._cache.get(uid), self._open.get(key, {}).get(uid)
+        pod, call = self._cache.get(uid), self._open.get(key, uid)
         refused = "its Slurm allocation is ending" if p.state is not State.GRANTED else ""
         if not refused and call is None and pod is not None and self._undone_by_errors(pod):
             refused = TOO_LATE  # kube-scheduler got an error, and has undone what it had set aside for the Pod
         if refused:
             self._engine.handle(key, e.BindFailed(uid, refused), "gang barrier")
-            self._answer(key, uid, refused)
+            self._open.answer(key, uid, refused)
             return
         waited_s = 0.0 if call is None else self._clock.now() - call.at
-        self._answer(key, uid, await self._bindings.post(p, member.ref, p.node_of(uid), waited_s=waited_s))
+        self._open.answer(key, uid, await self._bindings.post(p, member.ref, p.node_of(uid), waited_s=waited_s))
 
     def _incomplete(self, key: str, uid: str) -> str:
         p, ballot = self._engine.placeholders.get(key), self._ballots.get(key)
@@ -473,26 +463,14 @@ class GangBarrier:
             f"{len(p.members) - missing} of {len(p.members)} members of the gang have a node; none is bound before all"
         )
 
-    def _answer(self, key: str, uid: str, text: str) -> None:
-        call = self._open.get(key, {}).get(uid)
-        if call is not None and not call.answer.done():
-            call.answer.set_result(text)
-
-    def _close(self, key: str, uid: str, call: _Call) -> None:
-        calls = self._open.get(key, {})
-        if calls.get(uid) is call:
-            del calls[uid]
-        if not calls:
-            self._open.pop(key, None)
-
     def _drop(self, key: str, why: str) -> None:
         self._ballots.pop(key, None)
         p = self._engine.placeholders.get(key)
-        for uid in tuple(self._open.get(key, ())):
+        for uid in self._open.members(key):
             if self._is_binding(key, uid):
                 continue  # it is answered when its Binding is
             member = None if p is None else p.member(uid)
-            self._answer(key, uid, "" if member is not None and member.node else why)
+            self._open.answer(key, uid, "" if member is not None and member.node else why)
 
 
 def _deadline(p: Placeholder) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""A node of a gang that fills up after a member was accepted there keeps all members unbound."""
+"""A node of a gang that fills up after a member was accepted there keeps all unbound; held calls are bounded."""
 
 from __future__ import annotations
 
@@ -58,3 +58,21 @@ async def test_a_node_that_a_foreign_pod_fills_during_the_back_off_of_its_member
         assert [await site.bound(name) for name in names] == ["n1", "n2", "n3"]
         assert (outcomes["node_busy"], outcomes["passed"], outcomes["expired"]) == (1, 1, 0)
         assert (site.live_jobs() == [job]) == ending, "the job is kept for a Pod that is ending, and released otherwise"
+
+
+async def test_many_held_calls_leave_connections_for_the_pods_of_others(site: Site) -> None:
+    gangs, most = 7, 8
+    site.config = site.config.replace(HTTP, f'http: {{bind: "extender:8080", connections: {2 * most}}}')
+    site.config += f"gangs: {{largest: {most}}}\n"
+    site.scheduler.unreached = frozenset(f"ring{number}-2" for number in range(gangs))
+    async with site.running():
+        for number in range(gangs):
+            gang(site, range(3), 3, f"ring{number}", gates=(GATE,))
+        await site.until(lambda: site.scheduler.status.binds >= 2 * gangs, "the first votes", every=0.01)
+        site.kube.add_pod("other", gates=(GATE,))
+        assert await site.bound("other", 10)
+        ended = {name for name, outcome in site.scheduler.status.outcomes if "of the gang have a node" in outcome}
+        assert len(ended) >= 2 * gangs - most
+        site.scheduler.reach_all()
+        for number in range(gangs):
+            assert await site.bound(f"ring{number}-2", 120)

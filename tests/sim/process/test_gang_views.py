@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from extender.domain.gangs.bind_calls import BindCalls
 from extender.domain.wellknown import GANG, GANG_SIZE, GATE
 from simulator.kube.objects import Json
 from tests.builders.process_site import Site
@@ -67,7 +66,7 @@ async def test_a_member_that_kube_scheduler_does_not_accept_is_named_and_the_oth
         site.edit_node("n3", lambda node: node["spec"].update(taints=[taint]))
         await site.until(lambda: len(site.live_jobs()) == 1, "its job")
         seen: list[Json] = []
-        for _ in range(int(BindCalls(30.0).timeout_s)):
+        for _ in range(30):
             await asyncio.sleep(1)
             seen.append(await shown(site, names[0]))
         waiting = [one for one in seen if one["state"] == "granted"]
