@@ -162,8 +162,10 @@ class GangBarrier:
 
     async def vote(self, p: Placeholder, uid: str, node: str) -> str:
         """Count the vote of a member for its node; "" once it is bound, else a sentence for kube-scheduler."""
-        if p.job_id is None or self._stopped:
-            return STOPPED if self._stopped else "Slurm has no allocation for this Pod"
+        if self._stopped:
+            return STOPPED
+        if p.job_id is None:
+            return "Slurm has no allocation for this Pod"
         ballot = self._ballots.get(p.key)
         if ballot is None or ballot.job_id != p.job_id:
             ballot = Ballot(p.job_id, self._calls.vote_valid_s, len(p.members))

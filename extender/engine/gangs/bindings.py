@@ -72,8 +72,9 @@ class MemberBindings:
             | allocation_annotations(p, pod.uid, node, self._allocation_records, present)
             | nodes_of_gang(p, pod.uid)
         )
-        late = self._devices.writes_resource_claims(pod, node)
-        within_s = self._calls.written_within_s - (self._clock.now() - began) if late else None
+        within_s = None
+        if self._devices.writes_resource_claims(pod, node):
+            within_s = self._calls.written_within_s - (self._clock.now() - began)
         if within_s is not None and within_s < BINDING_S:
             self._engine.handle(p.key, e.BindFailed(pod.uid, TOO_LATE), "bind")
             return TOO_LATE
