@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import statistics
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol
 
@@ -21,15 +24,30 @@ from extender.runtime.topics import PodFiltered
 SLURM_UNREAD = "Slurm's nodes and partitions have not been read yet; the job is submitted as soon as they are."
 
 UNTRIED = 32
-"""Pods of one namespace that may be woken at a time and not be tried by kube-scheduler yet.
+"""Pods that may be woken at a time and not be tried by kube-scheduler yet; the namespaces that wake some share them.
 
 kube-scheduler takes Pods one after the other, whosever they are: each of these delays a Pod of another namespace by one
 attempt, 3 ms on a quiet machine and 20 ms on a busy one. Without idle CPUs it takes a quarter of a second until a woken
 Pod is tried: with 8 or 16, bursts of one namespace were up to a fifth slower there, and with 32 no slower.
 """
 
+LEAST_UNTRIED = 4
+"""The share of a namespace, however many there are."""
+
 UNTRIED_S = 1.0
 """After so many seconds a woken Pod does not count any more: filters of kube-scheduler itself may reject it first."""
+
+LATE = 3
+"""It counts for so many times the time that kube-scheduler took for the last Pods of the namespace, if that is longer.
+
+With one second alone, a kube-scheduler that was busy for longer got a second's Pods in each second, and its queue grew.
+"""
+
+MOST_UNTRIED_S = 15.0
+"""But for no more seconds than these: Pods that were woken for another job may be in kube-scheduler's back-off."""
+
+TIMES_KEPT = 16
+"""Pods of a namespace of which this time is kept; the median counts."""
 
 Execute = Callable[[str, c.Command], Awaitable[None]]
 """Execute a command of a workload, by its key. Never raises for what the other side does."""
@@ -50,6 +68,31 @@ class PendingCommands(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Wakes:
+    """The Pods of a namespace that are woken or wait for it, by UID."""
+
+    held: dict[str, tuple[str, c.WakePod]] = field(default_factory=dict)
+    """The oldest first, with the key of the workload."""
+
+    untried: dict[str, float] = field(default_factory=dict)
+    """When each Pod was woken that kube-scheduler has not tried yet."""
+
+    last: str = ""
+    """The workload of the Pod that was woken last."""
+
+    at: float = -math.inf
+    """When it was."""
+
+    times: deque[float] = field(default_factory=lambda: deque(maxlen=TIMES_KEPT))
+    """Seconds from waking a Pod until kube-scheduler tried it, of the last ones."""
+
+    def counted_s(self) -> float:
+        """Return for how many seconds a woken Pod counts."""
+        usual = statistics.median(self.times) if self.times else 0.0
+        return min(max(UNTRIED_S, LATE * usual), MOST_UNTRIED_S)
+
+
 class WakePacing:
     """Wake the Pods of a namespace a few at a time, as kube-scheduler tries them, so that its queue stays short.
 
@@ -65,14 +108,8 @@ class WakePacing:
         self._clock = clock
         self._may_wake = may_wake
         self._wake = wake
-        self._held: dict[str, dict[str, tuple[str, c.WakePod]]] = {}
-        """By namespace and UID, the oldest first."""
-
-        self._untried: dict[str, dict[str, float]] = {}
-        """When each Pod was woken that kube-scheduler has not tried yet, by namespace and UID."""
-
-        self._last: dict[str, str] = {}
-        """The workload of the Pod that was woken last, by namespace, while others are untried or held."""
+        self._of: dict[str, Wakes] = {}
+        """By namespace, until nothing is held or untried and none was woken for `UNTRIED_S`."""
 
         self._expiry = Controller("held wake-ups", self._expire, keep_early=True)
 
@@ -83,55 +120,58 @@ class WakePacing:
     def add(self, key: str, command: c.WakePod) -> None:
         """Wake a Pod now, or when it is its turn."""
         namespace, uid = command.member.namespace, command.member.uid
-        untried = self._untried.setdefault(namespace, {})
-        untried.pop(uid, None)
-        if namespace not in self._held and self._has_turn(key, namespace):
-            self._wake_now(key, command)
+        wakes = self._of.setdefault(namespace, Wakes())
+        wakes.untried.pop(uid, None)
+        if not wakes.held and self._has_turn(key, wakes):
+            self._wake_now(key, command, wakes)
         else:
-            self._held.setdefault(namespace, {})[uid] = (key, command)
+            wakes.held[uid] = (key, command)
         self._expiry.add(namespace, after=UNTRIED_S)
 
     def tried(self, event: PodFiltered) -> None:
         """Wake the next Pod of this one's namespace."""
-        untried = self._untried.get(event.namespace)
-        if untried is not None and untried.pop(event.uid, None) is not None:
-            self._release(event.namespace)
+        wakes = self._of.get(event.namespace)
+        if wakes is not None and (woken := wakes.untried.pop(event.uid, None)) is not None:
+            wakes.times.append(self._clock.now() - woken)
+            self._release(event.namespace, wakes)
 
     async def _expire(self, namespace: str) -> Requeue | None:
-        now, untried = self._clock.now(), self._untried.get(namespace, {})
-        for uid in [uid for uid, woken in untried.items() if now - woken >= UNTRIED_S]:
-            del untried[uid]
-        self._release(namespace)
-        oldest = next(iter(self._untried.get(namespace, {}).values()), None)
-        return None if oldest is None else Requeue(max(oldest + UNTRIED_S - now, TICK))
+        wakes = self._of.get(namespace)
+        if wakes is None:
+            return None
+        now, within = self._clock.now(), wakes.counted_s()
+        for uid in [uid for uid, woken in wakes.untried.items() if now - woken >= within]:
+            del wakes.untried[uid]
+        self._release(namespace, wakes)
+        if not wakes.held and not wakes.untried and now - wakes.at >= UNTRIED_S:
+            del self._of[namespace]
+            return None
+        oldest = next(iter(wakes.untried.values()), wakes.at)
+        return Requeue(max(oldest + (within if wakes.untried else UNTRIED_S) - now, TICK))
 
-    def _has_turn(self, key: str, namespace: str) -> bool:
-        return len(self._untried[namespace]) < UNTRIED or self._last.get(namespace) == key
+    def _has_turn(self, key: str, wakes: Wakes) -> bool:
+        return len(wakes.untried) < self._share() or wakes.last == key
 
-    def _wake_now(self, key: str, command: c.WakePod) -> None:
-        namespace = command.member.namespace
-        self._untried[namespace][command.member.uid] = self._clock.now()
-        self._last[namespace] = key
+    def _share(self) -> int:
+        return max(UNTRIED // len(self._of), LEAST_UNTRIED)
+
+    def _wake_now(self, key: str, command: c.WakePod, wakes: Wakes) -> None:
+        wakes.untried[command.member.uid] = wakes.at = self._clock.now()
+        wakes.last = key
         self._wake(key, command)
 
-    def _release(self, namespace: str) -> None:
+    def _release(self, namespace: str, wakes: Wakes) -> None:
         """Wake as many Pods as may be. Of many that may not be woken, the rest has its turn later."""
-        held, untried = self._held.get(namespace, {}), self._untried.setdefault(namespace, {})
-        for uid in list(islice(held, 2 * UNTRIED)):
-            key, command = held[uid]
-            if not self._has_turn(key, namespace):
-                break
-            del held[uid]
-            untried.pop(uid, None)
+        for uid in list(islice(wakes.held, 2 * UNTRIED)):
+            key, command = wakes.held[uid]
+            if not self._has_turn(key, wakes):
+                return
+            del wakes.held[uid]
+            wakes.untried.pop(uid, None)
             if self._may_wake(key, command):
-                self._wake_now(key, command)
-        if held and len(untried) < UNTRIED:
+                self._wake_now(key, command, wakes)
+        if wakes.held:
             self._expiry.add(namespace)
-        if not held:
-            self._held.pop(namespace, None)
-        if not untried:
-            self._untried.pop(namespace, None)
-            self._last.pop(namespace, None)
 
 
 class CommandDispatcher:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.domain.wellknown import GATE
-from extender.engine.command_dispatcher import UNTRIED
+from extender.engine.command_dispatcher import UNTRIED, Wakes
 from simulator.cluster import simulated_cluster
 from simulator.kube.objects import owner_reference
 from simulator.slurm.records import SimNode, SimPartition
@@ -155,8 +155,9 @@ async def test_a_successor_whose_wake_up_is_held_while_its_node_is_full_is_place
         site.kube.delete_pod("ring-1", grace_s=1)
         await site.gone("ring-1")
         engine = site.extender.engine
-        untried = {f"other-{number}": engine._clock.now() for number in range(UNTRIED)}
-        engine._dispatcher._wakes._untried["default"] = untried  # as if these had been woken just now
+        now = engine._clock.now()
+        untried = {f"other-{number}": now for number in range(UNTRIED)}
+        engine._dispatcher._wakes._of["default"] = Wakes(untried=untried, at=now)  # as if these were woken just now
         gang(site, range(1, 2), 3, gates=(GATE,))
         await site.until(lambda: site.placeholder("ring-0").cleared, "its grant", every=0.002)
         site.kube.add_pod("foreign", scheduler="another", node="n2", cpu="64")

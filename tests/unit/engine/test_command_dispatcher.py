@@ -14,7 +14,15 @@ from extender.domain.events import MemberRef
 from extender.domain.jobs.job import JobRequest
 from extender.domain.placeholder import Placeholder
 from extender.domain.ports import Announcement
-from extender.engine.command_dispatcher import UNTRIED, UNTRIED_S, CommandDispatcher, Execute
+from extender.engine.command_dispatcher import (
+    LATE,
+    LEAST_UNTRIED,
+    MOST_UNTRIED_S,
+    UNTRIED,
+    UNTRIED_S,
+    CommandDispatcher,
+    Execute,
+)
 from extender.engine.jobs.read_versions import JobReadVersions
 from extender.runtime import cooperative_yield
 from extender.runtime.topics import PodFiltered
@@ -239,12 +247,53 @@ async def test_few_pods_of_a_namespace_wait_for_kube_scheduler_at_a_time_and_eac
     async with Woken().running() as woken:
         woken.grant("flood", 240)
         assert await woken.settle() == pods("flood", *range(UNTRIED))
-        woken.grant("other", 1)
-        assert await woken.settle() == pods("other", 0)
         for uid in pods("flood", 3, 0):
             woken.try_pod(uid)
         woken.try_pod("flood-100")  # kube-scheduler tries it without having been woken
         assert await woken.settle() == pods("flood", UNTRIED, UNTRIED + 1)
+        woken.grant("other", 1)
+        assert await woken.settle() == pods("other", 0)
+
+
+async def test_namespaces_that_wake_pods_share_the_places_before_kube_scheduler() -> None:
+    async with Woken().running() as woken:
+        woken.grant("other", 1)
+        woken.grant("flood", 240)
+        assert await woken.settle() == [*pods("other", 0), *pods("flood", *range(UNTRIED // 2))]
+        for number in range(UNTRIED):
+            woken.grant(f"more{number}", 1)
+        await woken.settle()
+        woken.try_pod("flood-0")
+        assert await woken.settle() == []  # its share has become smaller
+        for uid in pods("flood", *range(1, UNTRIED // 2 - LEAST_UNTRIED + 1)):
+            woken.try_pod(uid)
+        assert await woken.settle() == pods("flood", UNTRIED // 2)
+
+
+async def test_a_busy_kube_scheduler_gets_the_next_pods_as_it_tries_those_before() -> None:
+    async with Woken().running() as woken:
+        woken.grant("flood", 8 * UNTRIED)
+        await woken.settle(0.9 * UNTRIED_S)
+        for uid in pods("flood", *range(UNTRIED)):
+            woken.try_pod(uid)
+        assert len(await woken.settle(2 * UNTRIED_S)) == UNTRIED
+        assert len(await woken.settle(UNTRIED_S)) == UNTRIED  # after `LATE` times 0.9 seconds in place of one
+        await woken.settle(10 * MOST_UNTRIED_S)
+        assert len(woken.uids) == 8 * UNTRIED
+        assert not woken.queues._wakes._of
+
+
+async def test_a_pod_that_kube_scheduler_tries_late_makes_the_others_count_for_a_bounded_time() -> None:
+    async with Woken().running() as woken:
+        woken.grant("flood", 1)
+        await woken.settle(0.9 * UNTRIED_S)
+        woken.try_pod("flood-0")
+        woken.grant("flood", 1)
+        await woken.settle(0.9 * LATE * UNTRIED_S)
+        woken.try_pod("flood-0")
+        woken.grant("flood", 2 * UNTRIED)
+        assert len(await woken.settle(LATE * UNTRIED_S)) == UNTRIED
+        assert len(await woken.settle(MOST_UNTRIED_S)) == UNTRIED
 
 
 async def test_a_gang_is_woken_as_a_whole_when_it_has_its_turn() -> None:
@@ -262,7 +311,7 @@ async def test_a_gang_is_woken_as_a_whole_when_it_has_its_turn() -> None:
         assert await woken.settle() == [f"flood-b{number}" for number in range(4 * UNTRIED)]
         await woken.settle(2 * UNTRIED_S)
         assert woken.uids[-1] == "flood-c0"
-        assert not woken.queues._wakes._last
+        assert not woken.queues._wakes._of
 
 
 async def test_pods_that_kube_scheduler_does_not_try_in_time_let_the_next_ones_wake() -> None:
@@ -272,8 +321,7 @@ async def test_pods_that_kube_scheduler_does_not_try_in_time_let_the_next_ones_w
         assert len(await woken.settle(UNTRIED_S * 0.2)) == UNTRIED
         assert len(await woken.settle(UNTRIED_S)) == UNTRIED
         await woken.settle(2 * UNTRIED_S)
-        assert not woken.queues._wakes._untried
-        assert not woken.queues._wakes._held
+        assert not woken.queues._wakes._of
 
 
 async def test_a_pod_whose_node_is_kept_before_its_turn_is_not_woken_and_holds_up_no_other() -> None:
