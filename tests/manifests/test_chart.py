@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ from docs.generate.values_schema import render as schema
 from extender import __version__
 from lab.errors import LabError
 from lab.helm import CHART, helm, template
-from lab.kube import Kubernetes
 from lab.manifests import Document, kustomize
 from tests.builders.kustomize import BASE, CORE, ROOT, documents
 
@@ -115,9 +112,6 @@ def rules(text: str) -> list[str]:
 @pytest.mark.parametrize("file", sorted(path.name for path in CORE.glob("rbac-*.yaml")))
 def test_a_role_that_changes_in_the_base_changes_in_the_chart(file: str) -> None:
     assert rules((CHART / "templates" / file).read_text()) == rules((CORE / file).read_text())
-
-
-# By helm and kubectl.
 
 
 def by_name(found: list[Document]) -> dict[tuple[str, str, str], Document]:
@@ -230,7 +224,6 @@ def test_the_chart_can_live_in_another_namespace() -> None:
             assert subject["namespace"] == "elsewhere"
 
 
-DEVICE = {"gres": "gpu", "driver": "d", "deviceClasses": ["d"], "match": {"attribute": "index"}}
 EVERYTHING: dict[str, Any] = {
     **dict.fromkeys(("devices", "noGrowth", "noForceDeletion", "closed", "prometheus", "alerts", "dashboard"), True),
     "podGroups": ["scheduling.x-k8s.io"],
@@ -428,89 +421,6 @@ def test_the_page_of_the_chart_names_every_value() -> None:
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"replica": 2}, r"additional properties 'replica' not allowed"),
-        ({"replicas": 0}, r"(?s)/replicas.*minimum"),
-        ({"tls": "on"}, r"(?s)/tls.*'certificates'"),
-        ({"hooks": {"kind": "NodePort"}}, r"(?s)/hooks.*'kind'"),
-        ({"config": {"slurm": {"killwait": "30s"}}}, r"(?s)/config/slurm.*'killwait'"),
-        ({"config": {"slurm": {"killWait": []}}}, r"(?s)/config/slurm/killWait"),
-        ({"podPolicy": {"rule": []}}, r"(?s)/podPolicy.*'rule'"),
-        ({"site": "pages"}, r"(?s)/site.*pattern"),
-        ({"image": {"pullPolicy": "Sometimes"}}, r"(?s)/image/pullPolicy"),
-        ({"image": {"tag": 1.1}}, r"(?s)/image/tag"),
-        ({"replicas": "2"}, r"(?s)/replicas"),
-        ({"tolerations": [{"keys": "a"}]}, r"(?s)/tolerations/0.*'keys'"),
-        ({"tls": None}, r"(?s)missing property 'tls'"),
-        ({"disruptionBudget": {"maxUnavailable": 0}}, r"(?s)/disruptionBudget/maxUnavailable"),
-        ({"closed": True, "networkPolicy": {"enabled": False}}, r"closed: networkPolicy.enabled must be true"),
-        ({"hooks": None}, r"(?s)missing property 'hooks'"),
-        ({"config": {"slurm": None}}, r"(?s)/config.*missing property 'slurm'"),
-        ({"config": {"scheduler": None}}, r'config.scheduler.name is ""'),
-        ({"config": {"scheduler": {"name": "it's"}}}, r"config.scheduler.name is \"it's\""),
-        ({"config": {"http": None}}, r'config.http.bind is "": it must be ":8080"'),
-        ({"config": {"http": {"bind": ":9090"}}}, r'config.http.bind is ":9090": it must be ":8080"'),
-        ({"config": {"observability": {"healthBind": ":1"}}}, r'config.observability.healthBind is ":1"'),
-        (
-            {"config": {"http": {"tls": {"certificateFile": "c", "keyFile": "k"}}}},
-            r"config.http.tls: the chart sets it",
-        ),
-        ({"config": {"admission": {"bind": ":8443"}}}, r"config.admission: the chart sets it"),
-        ({"config": {"gangs": {"podGroups": ["scheduling.k8s.io"]}}}, r"config.gangs.podGroups: the chart sets it"),
-        ({"podGroups": ["scheduling.example.org"]}, r"podGroups"),
-        ({"config": {"devices": [DEVICE]}}, r"config.devices is given: devices must be true"),
-        ({"config": {"cpus": {}}}, r"config.cpus is given: devices must be true"),
-        ({"config": {"leaderElection": {"leaseName": "x"}}}, r"config.leaderElection.leaseName: it must be"),
-        ({"config": {"leaderElection": {"enabled": False}}}, r"config.leaderElection.enabled: it must be true"),
-        ({"config": {"leaderElection": {"namespace": "x"}}}, r"config.leaderElection.namespace: the chart sets it"),
-        ({"config": {"leaderElection": {"identity": "x"}}}, r"config.leaderElection.identity: the chart sets it"),
-        ({"config": {"leaderElection": {"advertise": "x"}}}, r"config.leaderElection.advertise: the chart sets it"),
-        ({"config": {"leaderElection": {"tlsServerName": "x"}}}, r"config.leaderElection.tlsServerName: the chart"),
-        (
-            {"config": {"jobs": {"policyFile": "/p"}}, "podPolicy": {"rules": []}},
-            r"config.jobs.policyFile and podPolicy",
-        ),
-    ],
-    ids=str,
-)
-def test_wrong_values_are_refused_by_the_name_of_their_key(values: dict[str, Any], said: str) -> None:
-    with pytest.raises(LabError, match=said):
-        template(values)
-
-
-@pytest.mark.lab
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"extraArgs": None},
-        {"dashboard": True, "dashboardLabels": None},
-        {"dashboard": True, "dashboardLabels": {"grafana_dashboard": None}},
-        {"config": {"leaderElection": {"enabled": True, "leaseDuration": "20s"}}},
-        {"config": {"jobs": {"policyFile": "/etc/site/policy.yaml"}}},
-    ],
-    ids=str,
-)
-def test_values_without_a_default_and_those_that_agree_with_the_chart_render(values: dict[str, Any]) -> None:
-    assert template(values)
-
-
-@pytest.mark.lab
-def test_a_name_that_resembles_a_number_stays_a_name() -> None:
-    found = template({"config": {"scheduler": {"name": "1.5"}}, "schedulingGate": "policy"})
-    [profile] = [one["data"]["kube-scheduler.yaml"] for one in found if "scheduler-config" in one["metadata"]["name"]]
-    assert yaml.safe_load(profile)["profiles"][0]["schedulerName"] == "1.5"
-
-
-@pytest.mark.lab
-def test_without_hooks_nothing_is_said_of_them() -> None:
-    found = template({"config": {"hooks": None}})
-    [config] = [one["data"]["config.yaml"] for one in found if one["metadata"]["name"] == "extender-config"]
-    assert "hooks" not in yaml.safe_load(config)
-
-
-@pytest.mark.lab
 @pytest.mark.parametrize("version", ["v1.34.2", "v1.34.2-eks-3025e55", "v1.34.2+k3s1", "v1.34.2-gke.1060000"])
 def test_the_image_of_kube_scheduler_has_no_suffix_of_a_distribution(version: str) -> None:
     found = [
@@ -548,78 +458,6 @@ def test_every_pod_of_the_chart_runs_where_it_may() -> None:
 
 
 @pytest.mark.lab
-def test_network_policy_and_disruption_budget_follow_the_site() -> None:
-    rule = {"from": [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}], "ports": [{"port": "metrics"}]}
-    found = {
-        one["kind"]: one["spec"]
-        for one in template({"networkPolicy": {"extraIngress": [rule]}, "disruptionBudget": {"maxUnavailable": "50%"}})
-        if one["kind"] in {"NetworkPolicy", "PodDisruptionBudget"}
-    }
-    assert found["NetworkPolicy"]["ingress"][-1] == rule
-    assert len(found["NetworkPolicy"]["ingress"]) == 3
-    assert found["PodDisruptionBudget"]["maxUnavailable"] == "50%"
-    off = {"networkPolicy": {"enabled": False}, "disruptionBudget": {"enabled": False}}
-    none = template({**off, "schedulingGate": "webhook"})
-    assert not [one for one in none if one["kind"] in found]
-
-
-@pytest.mark.lab
-def test_a_closed_namespace_opens_the_way_to_what_is_configured() -> None:
-    slurm = {"addresses": ["https://a", "http://[::1]:6821", "http://b:6820", "http://c:6820", "unix:/run/s"]}
-    traces = {"tracesEndpoint": "http://collector:4318"}
-    hooks = {"url": "http://hooks.example.org:30800"}
-    found = template({"closed": True, "config": {"slurm": slurm, "observability": traces, "hooks": hooks}})
-    [out] = [one for one in found if one["metadata"]["name"] == "slurm-extender-out"]
-    ports = [port["port"] for port in out["spec"]["egress"][2]["ports"]]
-    assert ports == [443, 6821, 6820, 4318, 30800]
-
-
-@pytest.mark.lab
-def test_the_chart_is_installed_changed_and_taken_out_again(tmp_path: Path) -> None:
-    with Kubernetes(controllers=False, workdir=tmp_path) as kube:
-        where = ("slurm-extender", str(CHART), f"--kubeconfig={kube.kubeconfig}", "--namespace=elsewhere")
-        said = helm("install", *where, "--create-namespace", values=IMAGE | {"schedulingGate": "policy", "tls": "none"})
-        assert "kubectl -n elsewhere create secret generic slurm-extender" in said
-        assert "--from-literal=hooks-key" not in said
-        made = hooks_key(kube)
-        assert len(made) == 64
-        assert "Set tls=certificates" in said
-        assert "config.hooks.url is not set" in said
-        hooks = {"config": {"hooks": {"url": "http://hooks.example.org:8000"}}}
-        said = helm("upgrade", *where, values=IMAGE | {"schedulingGate": "webhook", "noGrowth": True, **hooks})
-        assert "Set tls=" not in said
-        second = IMAGE | {"config": {"scheduler": {"name": "second"}}}
-        helm("install", "second", *where[1:-1], "--namespace=another", "--create-namespace", values=second)
-        helm("uninstall", "second", *where[2:-1], "--namespace=another")
-        # Its Job has not begun, and cannot be changed.
-        more = {"schedulingGate": "webhook", "image": {"repository": "elsewhere/slurm-extender"}}
-        helm("upgrade", *where, values={**more, **hooks})
-        [job] = kube.kubectl("get", "jobs", "-n", "elsewhere", "-o", "name").split()
-        assert job == "job.batch/slurm-extender-certificates-3"
-        assert "hooks.url" not in said
-        assert hooks_key(kube) == made
-        kinds = "deployment,configmap,service,role,clusterrole,mutatingwebhookconfiguration,cronjob,networkpolicy"
-        ours = ("get", kinds, "-A", "-l", "app.kubernetes.io/instance=slurm-extender", "-o", "name")
-        assert (
-            "mutatingwebhookconfiguration.admissionregistration.k8s.io/slurm-extender-gate-elsewhere"
-            in kube.kubectl(*ours)
-        )
-        helm("uninstall", *where[:1], *where[2:])
-        assert kube.kubectl(*ours) == ""
-        assert hooks_key(kube) == made
-        helm("install", *where, values=IMAGE)
-        assert hooks_key(kube) == made
-        kube.kubectl("create", "secret", "generic", "own", "-n", "elsewhere", "--from-literal=hooks-key=mine")
-        helm("upgrade", *where, values=IMAGE | {"hooksKeySecret": "own"})
-        assert hooks_key(kube, "own") == b"mine"
-
-
-def hooks_key(kube: Kubernetes, name: str = "slurm-extender-hooks") -> bytes:
-    text = kube.kubectl("get", "secret", name, "-n", "elsewhere", "-o", "jsonpath={.data.hooks-key}")
-    return base64.b64decode(text)
-
-
-@pytest.mark.lab
 def test_the_extender_reads_the_key_that_the_chart_made_where_it_reads_one_of_its_own_secret() -> None:
     found = template({})
     [key] = [one for one in found if one["kind"] == "Secret"]
@@ -632,11 +470,3 @@ def test_the_extender_reads_the_key_that_the_chart_made_where_it_reads_one_of_it
     [config] = [one["data"]["config.yaml"] for one in found if one["metadata"]["name"] == "extender-config"]
     assert yaml.safe_load(config)["hooks"]["keyFile"] == "/etc/slurm-extender/secret/hooks-key"
     assert list(key["data"]) == ["hooks-key"]
-
-
-def test_every_value_is_described() -> None:
-    [values] = documents(CHART / "values.yaml")
-    assert (ROOT / "manifests" / "chart" / "values.yaml").read_text().startswith("# values.schema.json")
-    properties = yaml.safe_load((CHART / "values.schema.json").read_text())["properties"]
-    assert values.keys() | {"global"} == properties.keys()
-    assert all(one["description"] for one in properties.values())

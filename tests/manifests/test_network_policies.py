@@ -121,3 +121,30 @@ def test_the_chart_cuts_no_workload_off(more: dict[str, Any], gate: str) -> None
     found = template({"cpus": 2, "devices": True, "prometheus": True, "schedulingGate": gate, **more})
     assert {program(pod) for pod in pods(found)} == CALLS.keys()
     assert cut_off(found) == []
+
+
+@pytest.mark.lab
+def test_network_policy_and_disruption_budget_follow_the_site() -> None:
+    rule = {"from": [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}], "ports": [{"port": "metrics"}]}
+    found = {
+        one["kind"]: one["spec"]
+        for one in template({"networkPolicy": {"extraIngress": [rule]}, "disruptionBudget": {"maxUnavailable": "50%"}})
+        if one["kind"] in {"NetworkPolicy", "PodDisruptionBudget"}
+    }
+    assert found["NetworkPolicy"]["ingress"][-1] == rule
+    assert len(found["NetworkPolicy"]["ingress"]) == 3
+    assert found["PodDisruptionBudget"]["maxUnavailable"] == "50%"
+    off = {"networkPolicy": {"enabled": False}, "disruptionBudget": {"enabled": False}}
+    none = template({**off, "schedulingGate": "webhook"})
+    assert not [one for one in none if one["kind"] in found]
+
+
+@pytest.mark.lab
+def test_a_closed_namespace_opens_the_way_to_what_is_configured() -> None:
+    slurm = {"addresses": ["https://a", "http://[::1]:6821", "http://b:6820", "http://c:6820", "unix:/run/s"]}
+    traces = {"tracesEndpoint": "http://collector:4318"}
+    hooks = {"url": "http://hooks.example.org:30800"}
+    found = template({"closed": True, "config": {"slurm": slurm, "observability": traces, "hooks": hooks}})
+    [out] = [one for one in found if one["metadata"]["name"] == "slurm-extender-out"]
+    ports = [port["port"] for port in out["spec"]["egress"][2]["ports"]]
+    assert ports == [443, 6821, 6820, 4318, 30800]

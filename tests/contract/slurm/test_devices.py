@@ -21,8 +21,8 @@ from tests.builders.job_orders import an_allocation, an_order
 from tests.builders.loop_clock import LoopClock
 from tests.builders.pod_views import a_pod
 from tests.builders.slurm_sites import NODES, LabSite, until
+from tests.builders.submitted_jobs import accepted, jobs_of, observed, read
 from tests.contract.slurm.conftest import OpenSite
-from tests.contract.slurm.test_placeholders import accepted, jobs_of, observed, read
 
 FIRST, *OTHERS = NODES
 

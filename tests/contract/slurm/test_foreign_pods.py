@@ -25,8 +25,8 @@ from extender.slurm.nodes import SlurmrestdNodes
 from tests.builders.job_orders import an_order
 from tests.builders.loop_clock import LoopClock
 from tests.builders.slurm_sites import Site, until
+from tests.builders.submitted_jobs import accepted
 from tests.contract.slurm.conftest import OpenSite
-from tests.contract.slurm.test_placeholders import accepted
 
 FIRST = ForeignPodOptions(partition="batch", priority=UINT32_LARGEST)
 

@@ -14,8 +14,8 @@ from lab.slurm import Partition, Slurm, SlurmNode
 from slurmclient import JobDescription, SlurmClient, SlurmError, StaticToken
 from tests.builders.job_orders import an_order
 from tests.builders.slurm_sites import NODES, LabSite, until
+from tests.builders.submitted_jobs import accepted, jobs_of, observed, read, refused, seen
 from tests.contract.slurm.conftest import OpenSite
-from tests.contract.slurm.test_placeholders import accepted, jobs_of, observed, read, refused, seen
 
 NOT_SUPPORTED = 2036
 """ESLURM_NOT_SUPPORTED (slurm_errno.h)."""

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TypeVar
 
 import pytest
 
-from extender.domain.events import EndKind, ShrinkAnswered, SubmitAccepted, SubmitRefused, Unshrinkable
+from extender.domain.events import EndKind, ShrinkAnswered, SubmitRefused, Unshrinkable
 from extender.domain.job_outcomes.slurm_states import (
     Ended,
     Ending,
-    Observation,
     PolledState,
     Running,
     Waiting,
@@ -22,58 +17,16 @@ from extender.domain.job_outcomes.slurm_states import (
     polled_state,
 )
 from extender.domain.jobs.changes import FOLLOWED
-from extender.domain.jobs.identity import decode_mark, hook_token
-from extender.domain.jobs.job import JobOrder, JobView, Mark, Mode, RunAs
+from extender.domain.jobs.identity import decode_mark
+from extender.domain.jobs.job import JobOrder, Mark, Mode
 from extender.domain.ports import PortError, Updated
-from extender.slurm.jobs import SlurmrestdJobs
 from extender.slurm.nodes import SlurmrestdNodes
-from extender.slurm.placeholder import HookSettings
-from slurmclient import JobDescription, NodeUpdate, SlurmClient
+from slurmclient import JobDescription, NodeUpdate
 from tests.builders.job_orders import an_allocation, an_order
 from tests.builders.loop_clock import LoopClock
 from tests.builders.slurm_sites import EXTERNAL, GRACE_S, NODES, until
+from tests.builders.submitted_jobs import ALICE, accepted, jobs_of, observed, read, refused, seen
 from tests.contract.slurm.conftest import OpenSite
-
-T = TypeVar("T")
-
-KEY = b"hook key"
-ALICE = RunAs(2001, 2001)
-
-
-def jobs_of(client: SlurmClient, hooks: HookSettings | None = None) -> SlurmrestdJobs:
-    return SlurmrestdJobs(client, LoopClock(), hooks=hooks)
-
-
-async def accepted(jobs: SlurmrestdJobs, order: JobOrder) -> int:
-    (event,) = await jobs.submit(order)
-    assert isinstance(event, SubmitAccepted), event
-    assert event.attempt == order.mark.attempt
-    return event.job_id
-
-
-async def refused(jobs: SlurmrestdJobs, order: JobOrder) -> SubmitRefused:
-    (event,) = await jobs.submit(order)
-    assert isinstance(event, SubmitRefused), event
-    return event
-
-
-async def seen(jobs: SlurmrestdJobs, job_id: int) -> Observation:
-    job = await jobs.read(job_id)
-    assert job is not None
-    return observe(job)
-
-
-async def observed(jobs: SlurmrestdJobs, job_id: int, kind: type[T]) -> T:
-    """Wait until the job is seen as `kind`."""
-    found = await until(lambda: seen(jobs, job_id), lambda seen: isinstance(seen, kind), kind.__name__)
-    assert isinstance(found, kind)
-    return found
-
-
-async def read(jobs: SlurmrestdJobs, job_id: int) -> JobView:
-    job = await jobs.read(job_id)
-    assert job is not None
-    return job
 
 
 async def test_an_allocation_is_granted_at_once_and_ends_when_it_is_cancelled(open_site: OpenSite) -> None:
@@ -370,59 +323,6 @@ async def test_a_placeholder_runs_as_whom_its_pod_was_allowed_to_name(open_site:
         assert (at_once.permanent, at_once.queue) == (False, True)
 
 
-@asynccontextmanager
-async def with_script(
-    open_site: OpenSite,
-) -> AsyncIterator[tuple[SlurmrestdJobs, asyncio.Queue[tuple[str, str]], list[int]]]:
-    """A site whose scripts' calls arrive in a queue and are answered from a list, its last entry for ever."""
-    calls: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
-    answers = [202]
-
-    async def post(url: str, token: str) -> int:
-        calls.put_nowait((url.removeprefix("http://hooks"), token))
-        return 200 if "/started" in url else answers[-1]
-
-    async with open_site(post) as site, site.client() as client:
-        hooks = HookSettings(url=site.hooks(), wait_s=8, token=lambda mark: hook_token(KEY, mark))
-        yield jobs_of(client, hooks), calls, answers
-
-
-async def test_the_batch_script_holds_the_node_until_the_pod_is_gone(open_site: OpenSite) -> None:
-    async with with_script(open_site) as (jobs, calls, answers):
-        order = an_order(cpus=8, excluded=NODES[1:])
-        job_id = await accepted(jobs, order)
-        token = hook_token(KEY, order.mark)
-        assert await calls.get() == (f"/hooks/jobs/{job_id}/started", token)
-        await observed(jobs, job_id, Running)
-        await jobs.cancel(job_id)
-        path, shown = await calls.get()
-        assert (path.partition("=")[0], shown) == (f"/hooks/jobs/{job_id}/teardown?wait", token)
-        ended = await read(jobs, job_id)
-        assert "COMPLETING" in ended.flags
-        assert isinstance(observe(ended), Ended)
-        # The node is still the old job's: the next one waits, whether at once or queued.
-        assert (await refused(jobs, an_allocation("next", cpus=8, excluded=NODES[1:]))).queue
-        await calls.get()
-        assert "COMPLETING" in (await read(jobs, job_id)).flags
-        answers.append(200)
-        await until(lambda: read(jobs, job_id), lambda job: not job.flags, "the script let go")
-        await accepted(jobs, an_allocation("next", cpus=8, excluded=NODES[1:]))
-
-
-@pytest.mark.parametrize(("exit_code", "state"), [(0, "COMPLETED"), (1, "FAILED")])
-async def test_a_batch_placeholder_ends_as_its_pod_did(open_site: OpenSite, exit_code: int, state: str) -> None:
-    async with with_script(open_site) as (jobs, calls, _):
-        job_id = await accepted(jobs, an_order())
-        assert (await calls.get())[0] == f"/hooks/jobs/{job_id}/started"  # its traps are set
-        assert await jobs.comment(job_id, "mine; Pod team/workload-1 is over")
-        assert not (await jobs.finish(job_id, exit_code)).job_ended
-        await observed(jobs, job_id, Ended)
-        job = await until(lambda: read(jobs, job_id), lambda job: not job.flags, "the node is free")
-        assert (job.state, job.exit_code, job.comment) == (state, exit_code, "mine; Pod team/workload-1 is over")
-        assert calls.empty()
-        assert (await jobs.finish(job_id, exit_code)).job_ended
-
-
 async def test_a_placeholder_without_a_script_is_cancelled_instead(open_site: OpenSite) -> None:
     async with open_site() as site, site.client() as client:
         jobs = jobs_of(client)
@@ -436,19 +336,6 @@ async def test_a_placeholder_without_a_script_is_cancelled_instead(open_site: Op
             await observed(jobs, job_id, Ended)
             assert (await read(jobs, job_id)).state == "CANCELLED"
         assert (await jobs.finish(999_999, 0)).job_ended
-
-
-async def test_a_comment_is_taken_until_the_job_ends(open_site: OpenSite) -> None:
-    async with with_script(open_site) as (jobs, calls, _):
-        job_id = await accepted(jobs, an_order())
-        await calls.get()
-        longest = "\u00e9" * 512
-        assert await jobs.comment(job_id, longest)
-        assert not await jobs.comment(job_id, longest + "x")
-        await jobs.cancel(job_id)
-        assert "COMPLETING" in (await observed_completing(jobs, job_id)).flags
-        assert not await jobs.comment(job_id, "too late")
-        assert (await read(jobs, job_id)).comment == longest
 
 
 async def test_a_waiting_placeholder_is_changed_in_place_and_keeps_its_age(open_site: OpenSite) -> None:
@@ -506,25 +393,6 @@ async def test_the_time_limit_of_a_running_placeholder_moves_its_end(open_site: 
             assert (await read(jobs, job_id)).end_time == start + minutes * 60
         refused = await jobs.update(job_id, an_order(partition="low").request, {"partition"}, None)
         assert refused.done is False
-
-
-async def observed_completing(jobs: SlurmrestdJobs, job_id: int) -> JobView:
-    return await until(lambda: read(jobs, job_id), lambda job: "COMPLETING" in job.flags, "COMPLETING")
-
-
-async def test_the_batch_script_reports_an_announced_preemption_and_continues(open_site: OpenSite) -> None:
-    async with with_script(open_site) as (jobs, calls, answers):
-        answers.append(200)
-        low = await accepted(jobs, an_order("low", cpus=8, partition="low", excluded=NODES[1:]))
-        assert (await calls.get())[0] == f"/hooks/jobs/{low}/started"
-        await observed(jobs, low, Running)
-        high = await accepted(jobs, an_order("high", cpus=8, partition="high", excluded=NODES[1:]))
-        assert (await calls.get())[0] == f"/hooks/jobs/{low}/teardown?wait=0"
-        ending = await observed(jobs, low, Ending)
-        assert ending.kind is EndKind.PREEMPTED
-        await jobs.cancel(low)
-        assert (await calls.get())[0].startswith(f"/hooks/jobs/{low}/teardown?wait=")
-        await observed(jobs, high, Running)
 
 
 async def test_the_picture_shows_nodes_partitions_and_what_this_slurm_can_do(open_site: OpenSite) -> None:

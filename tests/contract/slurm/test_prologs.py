@@ -12,8 +12,8 @@ from extender.domain.jobs.job import JobView, Mode
 from extender.slurm.jobs import SlurmrestdJobs
 from tests.builders.job_orders import an_allocation, an_order
 from tests.builders.slurm_sites import EXTERNAL, NODES, LabSite, Site, until
+from tests.builders.submitted_jobs import accepted, jobs_of, observed, read
 from tests.contract.slurm.conftest import OpenSite
-from tests.contract.slurm.test_placeholders import accepted, jobs_of, observed, read
 
 
 @asynccontextmanager

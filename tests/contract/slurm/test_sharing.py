@@ -17,8 +17,8 @@ from slurmclient import Job, JobDescription, JobState, Shared, SlurmClient, Slur
 from tests.builders.job_descriptions import one_cpu
 from tests.builders.job_orders import an_order
 from tests.builders.slurm_sites import NODES, LabSite, until
+from tests.builders.submitted_jobs import accepted, jobs_of, observed
 from tests.contract.slurm.conftest import OpenSite
-from tests.contract.slurm.test_placeholders import accepted, jobs_of, observed
 
 ALICE = RunAs(2001, 2001)
 NODES_BUSY = 2016

@@ -10,47 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docs.generate.configuration import SMALLEST, render
-from extender.config.derive import external_rules, mass_deletion_guard_options, timing, translation_policy
-from extender.config.document import ExtenderConfiguration
+from extender.config.derive import translation_policy
 from extender.config.faults import ConfigError
 from extender.config.keys import CONFIGURATION, keys
 from extender.config.listeners import unreachable
 from extender.config.load import Overrides, from_environment, from_settings, load, parse, settable, variable
 from extender.config.peers.sunk import SUNK_FLAGS, from_flags
-from extender.config.values import BindAddress, read_bind_address, read_duration, write_duration
-from extender.domain.jobs.job import Mode, RunAs
-from extender.domain.nodes.external_nodes import ExternalRules, FeatureRule, TopologyRule
-from extender.domain.policy.named import Nameable
+from extender.config.values import BindAddress
 from extender.domain.policy.site import (
-    DEFAULT_GRES_RULES,
     MissingRequests,
     MissingSize,
-    TimeoutUnit,
-    TranslationPolicy,
 )
-from extender.domain.translation.annotation_table import TIME_LIMIT
-from tests.builders.defaults import job_defaults
-
-HEAD = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\n"
-SLURM = "slurm: {tokenFile: /token}\n"
-
-
-def read(
-    body: str = SLURM,
-    *,
-    environ: dict[str, str] | None = None,
-    flags: dict[str, str] | None = None,
-    settings: tuple[str, ...] = (),
-) -> ExtenderConfiguration:
-    return parse(
-        HEAD + body, "c.yaml", from_environment(environ or {}) + from_flags(flags or {}) + from_settings(settings)
-    )
-
-
-def faults(body: str = SLURM, **replaced: object) -> tuple[str, ...]:
-    with pytest.raises(ConfigError) as caught:
-        read(body, **replaced)  # type: ignore[arg-type]
-    return caught.value.faults
+from tests.builders.configurations import HEAD, SLURM, faults, read
 
 
 def test_the_smallest_document_of_the_reference_page_is_enough() -> None:
@@ -211,9 +182,6 @@ def test_no_text_breaks_the_reader(text: str) -> None:
         parse(text, "c.yaml")
 
 
-# What is secret.
-
-
 def test_secrets_are_in_no_dump_repr_or_fault() -> None:
     configuration = read("slurm: {token: hush}\nhooks: {bind: ':1', key: hush}\n")
     shown = [repr(configuration), str(configuration), configuration.model_dump_json(), str(configuration.model_dump())]
@@ -231,9 +199,6 @@ def test_the_dump_is_a_document_that_can_be_read_again() -> None:
     )
     again = parse(configuration.model_dump_json(), "dump.json")
     assert again == configuration
-
-
-# Environment and flags.
 
 
 def test_variables_go_before_the_file_and_flags_before_variables() -> None:
@@ -369,157 +334,6 @@ def test_other_components_of_sunk_and_unknown_levels_are_refused() -> None:
 @pytest.mark.parametrize(("zap", "ours"), [("warn", "warning"), ("panic", "error"), ("5", "debug"), ("info", "info")])
 def test_levels_of_zap_are_understood(zap: str, ours: str) -> None:
     assert read(flags={"zap-log-level": zap}).observability.log_level == ours
-
-
-# Single values.
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("500ms", 0.5), ("30s", 30), ("1m30s", 90), ("2h", 7200), ("1.5h", 5400), (0, 0), ("0", 0), (7, 7)],
-)
-def test_durations_are_read_as_go_reads_them(text: object, seconds: float) -> None:
-    assert read_duration(text) == seconds
-
-
-@pytest.mark.parametrize(
-    "text", ["", "30", "s", "1d", "1s ", "-1s", "1m-30s", True, None, -1, float("nan"), float("inf")]
-)
-def test_other_durations_are_refused(text: object) -> None:
-    with pytest.raises(ValueError, match="is no duration"):
-        read_duration(text)
-
-
-@settings(deadline=None)
-@given(st.integers(min_value=0, max_value=10**12))
-def test_a_written_duration_is_read_as_it_was(milliseconds: int) -> None:
-    assert round(read_duration(write_duration(milliseconds / 1000)) * 1000) == milliseconds
-
-
-@pytest.mark.parametrize(
-    ("text", "host", "port"),
-    [
-        (":8080", "", 8080),
-        ("0.0.0.0:1", "0.0.0.0", 1),
-        ("[::1]:65535", "::1", 65535),
-        ("localhost:80", "localhost", 80),
-    ],
-)
-def test_addresses_to_listen_at(text: str, host: str, port: int) -> None:
-    bind = read_bind_address(text)
-    assert bind == BindAddress(host, port)
-    assert read_bind_address(str(bind)) == bind
-
-
-@pytest.mark.parametrize("text", ["", ":", ":0", ":65536", "h", "h:x", "::1:80", "http://h:80", 80, None])
-def test_other_addresses_are_refused(text: object) -> None:
-    with pytest.raises(ValueError, match="is no address to listen at"):
-        read_bind_address(text)
-
-
-# What is made from it.
-
-
-def test_defaults_of_the_document_are_those_of_the_domain() -> None:
-    configuration = read()
-    assert translation_policy(configuration) == TranslationPolicy(gres_rules=DEFAULT_GRES_RULES, nameable=Nameable())
-    assert mass_deletion_guard_options(configuration).limits.least == 5
-    assert timing(configuration).settle == 60
-
-
-@pytest.mark.parametrize(
-    ("text", "minutes"),
-    [("90", 90), ("'90'", 90), ("90m", 90), ("24h", 1440), ("12:00:00", 720), ("1-00:00:00", 1440), ("30s", 1)],
-)
-def test_a_time_limit_has_the_forms_of_the_annotation(text: str, minutes: int) -> None:
-    configuration = read(f"slurm: {{tokenFile: /t}}\njobs: {{defaults: {{timeLimit: {text}}}}}\n")
-    assert configuration.jobs.defaults.get(TIME_LIMIT) == minutes == TIME_LIMIT.form.read(text.strip("'"))
-
-
-@pytest.mark.parametrize("text", ["0", "-5", "1.5", "true", "soon", "2147483648", "[90]", "''"])
-def test_a_time_limit_of_another_form_is_refused_with_those_that_are_allowed(text: str) -> None:
-    (fault,) = faults(f"slurm: {{tokenFile: /t}}\njobs: {{defaults: {{timeLimit: {text}}}}}\n")
-    assert "jobs.defaults.timeLimit" in fault
-    assert "is no time limit; it must be a number of minutes, or a time such as" in fault
-    assert fault.endswith("at least 1 min, at most 2147483647 min")
-
-
-def test_the_site_s_decisions_reach_the_translation() -> None:
-    policy = translation_policy(
-        read(
-            "slurm: {tokenFile: /t, killWait: 60s}\n"
-            "scope: {namespaces: [a, b]}\n"
-            "jobs:\n"
-            "  defaults: {mode: batch, partition: gpu, userId: '0', timeLimit: 60}\n"
-            "  namespaceDefaults: {ml: {account: physics}}\n"
-            "  allow: [priority]\n"
-            "  gres: [{resource: vendor.io/*, gres: 'acc:{1}'}]\n"
-            "  gpuTypes: {NVIDIA_L4: l4}\n"
-            "  sunkTimeoutUnit: seconds\n"
-            "  strictGrace: true\n"
-        )
-    )
-    assert policy.namespaces == frozenset({"a", "b"})
-    assert policy.defaults == job_defaults(mode=Mode.BATCH, partition="gpu", user_id="0", time_limit=60)
-    assert policy.namespace_defaults == {"ml": job_defaults(account="physics")}
-    assert policy.allowed == {"priority"}
-    assert policy.gres_rules[0].match("vendor.io/x") == "acc:x"
-    assert policy.sunk_timeout_unit is TimeoutUnit.SECONDS
-    assert (policy.strict_grace, policy.kill_wait_s) == (True, 60)
-
-
-def test_users_of_the_cluster_are_known_by_name_and_root_without_an_entry() -> None:
-    people = "users: [{name: slurm, uid: 64030, gid: 64031}], groups: [{name: staff, gid: 50}]"
-    defaults = "jobs: {defaults: {userId: slurm, groupId: staff}}\n"
-    policy = translation_policy(read(f"slurm: {{token: a, {people}}}\n{defaults}"))
-    assert (policy.user("slurm"), policy.group("staff")) == (RunAs(64030, 64031), 50)
-    assert policy.caller == RunAs(64030, 64031)
-    assert translation_policy(read("slurm: {token: a, user: root}\n")).caller == RunAs(0, 0)
-    assert translation_policy(read("slurm: {token: a, user: other}\n")).caller is None
-
-
-EXTERNAL = """
-nodes:
-  external:
-    selector: {matchLabels: {slurm: "yes"}, matchExpressions: [{key: zone, operator: Exists}]}
-    nodeSets: [k8s]
-    features: [{label: zone, feature: "zone-{value}", nodeSet: true}, {label: gpu, value: "true", feature: gpu}]
-    topology: [{topology: tree, under: root, labels: [zone, rack]}]
-    settle: 1m
-"""
-
-
-def test_what_is_registered_in_slurm_is_read_and_none_is_without_the_group() -> None:
-    assert external_rules(read()) == ExternalRules()
-    configuration = read(SLURM + EXTERNAL + "scheduler: {name: other}\n")
-    rules = external_rules(configuration)
-    assert rules.selector is not None
-    assert [rules.selector.selects(labels) for labels in ({"slurm": "yes", "zone": "a"}, {"slurm": "yes"})] == [
-        True,
-        False,
-    ]
-    assert rules.features == (FeatureRule("zone", "zone-{value}", None, True), FeatureRule("gpu", "gpu", "true"))
-    assert rules.topologies == (TopologyRule("tree", ("zone", "rack"), "root"),)
-    assert (rules.node_sets, rules.remove, rules.schedulers) == (("k8s",), False, frozenset({"other"}))
-    assert configuration.nodes.settle_delays.settle == 60
-
-
-@pytest.mark.parametrize(
-    ("external", "said"),
-    [
-        ("{selector: {}}", "selector selects every Node"),
-        ("{selector: {matchLabels: {a: b}}, features: [{label: x, feature: 'a b'}]}", "must consist of letters"),
-        ("{selector: {matchLabels: {a: b}}, topology: [{topology: 'a:b', labels: [x]}]}", "topology[0].topology"),
-        ("{selector: {matchLabels: {a: b}}, topology: [{topology: a, labels: []}]}", "topology[0].labels"),
-        ("{nodeSets: [k8s]}", "nodes.external.selector"),
-    ],
-)
-def test_nodes_that_cannot_be_registered_as_it_says_are_refused(external: str, said: str) -> None:
-    (fault,) = faults(f"{SLURM}nodes: {{external: {external}}}\n")
-    assert said in fault
-
-
-# The reference page and the schema.
 
 
 def test_the_reference_page_is_up_to_date() -> None:

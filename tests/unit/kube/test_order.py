@@ -10,7 +10,7 @@ import pytest
 from extender.kube.order import ACCEPT_OLDER_LIST_AFTER_S
 from simulator.kube.resources import PODS
 from simulator.kube.watch_caches import WatchDisorder
-from tests.unit.kube.test_reflector import Bench, a_bench
+from tests.builders.mirrors import Bench, a_bench
 
 pytestmark = pytest.mark.looptime
 
