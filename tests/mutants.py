@@ -3,9 +3,10 @@
     python -m tests.mutants [--count 60] [--seed 1] [--timeout 600] [PACKAGE ...]
 
 Each mutant inverts a condition, swaps an operator, or changes a number or a returned value in a file of
-`extender/domain` or `extender/engine`. The unit tests that import the file run first, then all of its package. The
-parts of the engine work together: for these the tests with a simulated process run too. Run it in a checkout of its
-own, since it changes the file of each mutant. The draw depends on the seed alone.
+`extender/domain`, `extender/engine` or `extender/controllers/gangs`. The unit tests that import the file run first,
+then all of its package. The parts of the engine work together: for these and for gangs the tests with a simulated
+process run too. Run it in a checkout of its own, since it changes the file of each mutant. The draw depends on the seed
+alone.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOP = Path(__file__).parents[1]
-PACKAGES = ("extender/domain", "extender/engine")
+PACKAGES = ("extender/domain", "extender/engine", "extender/controllers/gangs")
 EVERY_TEST = {
     "domain": ("tests/unit/domain",),
     "engine": ("tests/unit/engine", "tests/unit/controllers", "tests/sim/process"),
+    "controllers": ("tests/unit/engine", "tests/unit/controllers", "tests/sim/process"),
 }
 
 COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {

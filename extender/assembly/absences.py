@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 from extender.assembly.adapters import Adapters
 from extender.controllers.absent_pods import AbsentPods
+from extender.controllers.checkpoint_writer import CheckpointWriter
+from extender.controllers.gangs.members import GangMembers
 from extender.controllers.pod_absence_classifier import PodAbsenceClassifier
 from extender.controllers.unknown_members import UnknownMembers
 from extender.domain.jobs.checkpoint import writer_id
+from extender.domain.placeholders import Placeholders
 from extender.domain.pods.allocation_record import AllocationRecords
-from extender.engine.deferred_pods import DeferredPods
+from extender.domain.pods.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
-from extender.engine.gangs.members import GangMembers
-from extender.engine.placeholders import Placeholders
-from extender.engine.submission.checkpoint_writer import CheckpointWriter
 
 
 def checkpoint_writer(adapters: Adapters) -> CheckpointWriter:

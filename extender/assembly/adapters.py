@@ -10,9 +10,9 @@ from extender.config.policy_file import PolicyFile
 from extender.controllers.nodes.drains import Drains
 from extender.domain.nodes.drains import drainer
 from extender.domain.nodes.fence_evidence import FenceLedger
+from extender.domain.placeholders import Placeholders
 from extender.engine.job_terminator import JobTerminator
 from extender.engine.mass_deletion_guard import MassDeletionGuard
-from extender.engine.placeholders import Placeholders
 from extender.engine.slurm_health import SlurmHealth
 from extender.kube.announce import EventWriter
 from extender.kube.api_clock import ApiClock

@@ -44,6 +44,22 @@ def _workloads(a: Assembly) -> tuple[Part, ...]:
     """Return the engine, and what turns Pods into workloads."""
     return (
         Part("engine", a.engine.run),
+        Part(
+            "candidates of members",
+            None,
+            (
+                (t.PlaceholderForgotten, a.member_candidates.forgotten),
+                (t.PlaceholderChanged, a.member_candidates.placeholder_changed),
+            ),
+        ),
+        Part(
+            "candidates of kube-scheduler",
+            None,
+            (
+                (t.PlaceholderForgotten, a.candidates.forgotten),
+                (t.PodRemoved, a.candidates.removed),
+            ),
+        ),
         Part("members of gangs", a.gangs.run, ((t.PlaceholderChanged, a.gangs.placeholder_changed),)),
         Part(
             "gang barrier",

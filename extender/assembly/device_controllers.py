@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from extender.assembly.adapters import Adapters
 from extender.controllers.device_reminders import DeviceReminderController
+from extender.controllers.devices.member_devices import MemberDevices
+from extender.controllers.devices.pod_devices import PodDevices
 from extender.controllers.resource_claims import ResourceClaimController
+from extender.domain.placeholders import Placeholders
+from extender.domain.pods.deferred_pods import DeferredPods
 from extender.domain.views import PodView
-from extender.engine.deferred_pods import DeferredPods
-from extender.engine.devices.member_devices import MemberDevices
-from extender.engine.devices.pod_devices import PodDevices
-from extender.engine.placeholders import Placeholders
 
 
 class DeviceControllers:

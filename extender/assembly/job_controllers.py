@@ -21,7 +21,7 @@ from extender.controllers.refresh import RefreshOptions
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
-from extender.engine.jobs.missing import PolledJobStates
+from extender.engine.missing_jobs import PolledJobStates
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.slurm.foreign_pods import SlurmrestdForeignPods
 

@@ -19,7 +19,7 @@ from extender.controllers.nodes.removals import RemovalController
 from extender.controllers.nodes.unsafe_jobs import UnsafeJobs
 from extender.domain.nodes.fence_evidence import FenceProofs
 from extender.domain.pods.allocation_record import AllocationRecords
-from extender.engine.deferred_pods import DeferredPods
+from extender.domain.pods.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
 from extender.engine.workload_resolver import WorkloadResolver

@@ -7,21 +7,21 @@ from collections.abc import Callable, Sequence
 from extender.assembly.adapters import Adapters
 from extender.config.derive import mark_rules, timing
 from extender.controllers.annotation_repair import AnnotationRepairController
+from extender.controllers.devices.pod_devices import PodDevices
 from extender.controllers.explanations import Explanations
+from extender.controllers.gangs.candidates import MemberCandidates
 from extender.controllers.gate_arrivals import GateArrivals
 from extender.controllers.gates import GateController
 from extender.controllers.one_by_one_warnings import OneByOneWarnings
 from extender.controllers.pod_group_status import NamedGroups, PodGroupStatusController
 from extender.controllers.requeue import RequeueController
+from extender.controllers.scheduling import FilterCandidates
 from extender.controllers.startup_deadline import StartLimits, StartupDeadlineController
 from extender.controllers.toleration_check import TolerationCheck
 from extender.controllers.unbound_allocations import UnboundAllocationController
 from extender.domain.pods.allocation_record import AllocationRecords
 from extender.domain.views import PodView
-from extender.engine.devices.pod_devices import PodDevices
 from extender.engine.engine import Engine
-from extender.engine.gangs.candidates import MemberCandidates
-from extender.engine.scheduling import FilterCandidates
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.topics import DeferredPodsAdopted, PodsAdopted
 

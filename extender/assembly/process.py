@@ -19,40 +19,40 @@ from extender.config.derive import bind_calls, mark_rules, timing
 from extender.config.document import ExtenderConfiguration
 from extender.config.jobs import UnfencedGangs
 from extender.controllers.absent_pods import AbsentPods
+from extender.controllers.devices.cpu_orders import CpuOrders
+from extender.controllers.devices.member_devices import MemberDevices
+from extender.controllers.devices.pod_devices import PodDevices
 from extender.controllers.gang_intake import GangIntake
 from extender.controllers.gang_vacancies import GangVacancies, VacancyTimes
+from extender.controllers.gangs.barrier import GangBarrier
+from extender.controllers.gangs.bindings import MemberBindings
+from extender.controllers.gangs.candidates import MemberCandidates
+from extender.controllers.gangs.members import GangMembers
 from extender.controllers.one_by_one_warnings import OneByOneWarnings
 from extender.controllers.orphaned_jobs import OrphanedJobs
 from extender.controllers.orphans import OrphanController
 from extender.controllers.pods import PodController
 from extender.controllers.restore_reports import RestoreReports
+from extender.controllers.scheduling import FilterCandidates, Scheduling
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.controllers.unknown_members import UnknownMembers
 from extender.domain.cluster import SlurmNode
 from extender.domain.gangs.context import GangContext
 from extender.domain.nodes.fence_evidence import FenceProofs
 from extender.domain.placeholder import State
+from extender.domain.placeholders import Placeholders
 from extender.domain.pods.allocation_record import AllocationRecords
+from extender.domain.pods.deferred_pods import DeferredPods
 from extender.domain.pods.requests import CLASS_RESOURCE
 from extender.domain.ports import Announcement
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE, Reason
-from extender.engine.deferred_pods import DeferredPods
-from extender.engine.devices.cpu_orders import CpuOrders
-from extender.engine.devices.member_devices import MemberDevices
-from extender.engine.devices.pod_devices import PodDevices
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineOptions, EnginePorts, EngineState
-from extender.engine.gangs.barrier import GangBarrier
-from extender.engine.gangs.bindings import MemberBindings
-from extender.engine.gangs.candidates import MemberCandidates
-from extender.engine.gangs.members import GangMembers
-from extender.engine.jobs.identity import JobIdentity
-from extender.engine.jobs.missing import MissingJobTracker
-from extender.engine.jobs.read_versions import JobReadVersions
+from extender.engine.job_identity import JobIdentity
+from extender.engine.job_read_versions import JobReadVersions
+from extender.engine.missing_jobs import MissingJobTracker
 from extender.engine.placeholder_index import PlaceholderIndex
-from extender.engine.placeholders import Placeholders
-from extender.engine.scheduling import FilterCandidates, Scheduling
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.kube.owners import OwnerReader
 from extender.runtime.cooperative_yield import CooperativeYield
@@ -114,10 +114,10 @@ class Assembly:
         self.gangs = GangMembers(self.engine, self.informers.pods, self.announcer, [GATE], self.deferred)
         workloads = WorkloadResolver(placeholders, self.informers.pods, self.gangs, self.deferred)
         one_by_one = OneByOneWarnings(self.announcer, [config.scheduler.name], self.informers.pod_groups.sources)
-        members = MemberCandidates(placeholders, self.engine.handle, self.gangs, self.events)
-        candidates = FilterCandidates(self.engine, placeholders, workloads, members, self.events)
+        self.member_candidates = members = MemberCandidates(placeholders, self.engine.handle, self.gangs)
+        self.candidates = FilterCandidates(self.engine, placeholders, workloads, members, self.events)
         self.pod_controller = self._pod_controller(
-            adapters, records, workloads=workloads, candidates=candidates, members=members, one_by_one=one_by_one
+            adapters, records, workloads=workloads, members=members, one_by_one=one_by_one
         )
         self.node_controllers = NodeControllers(
             self.engine,
@@ -136,7 +136,7 @@ class Assembly:
             allocation_records=records,
             members=members,
             one_by_one=one_by_one,
-            candidates=candidates,
+            candidates=self.candidates,
             workloads=workloads,
             pod_devices=self.pod_devices,
             fresh=self._fresh,
@@ -157,7 +157,7 @@ class Assembly:
         self.device_controllers = DeviceControllers(
             adapters, placeholders, *devices, reconsider=self._reconsider, fresh=self._fresh, deferred=self.deferred
         )
-        self.gang_barrier, self.gang_vacancies, self.scheduling = self._scheduling(adapters, records, candidates)
+        self.gang_barrier, self.gang_vacancies, self.scheduling = self._scheduling(adapters, records)
         self._publish()
         self.parts = parts(self)
         subscribe(self.events, self.parts)
@@ -262,7 +262,6 @@ class Assembly:
         records: AllocationRecords,
         *,
         workloads: WorkloadResolver,
-        candidates: FilterCandidates,
         members: MemberCandidates,
         one_by_one: OneByOneWarnings,
     ) -> PodController:
@@ -282,7 +281,7 @@ class Assembly:
             clock=adapters.api_clock,
             events=self.events,
             allocation_records=records,
-            candidates=candidates,
+            candidates=self.candidates,
             workloads=workloads,
             gangs=GangIntake(
                 self.engine,
@@ -303,7 +302,7 @@ class Assembly:
         )
 
     def _scheduling(
-        self, adapters: Adapters, records: AllocationRecords, candidates: FilterCandidates
+        self, adapters: Adapters, records: AllocationRecords
     ) -> tuple[GangBarrier, GangVacancies, Scheduling]:
         """Return what answers kube-scheduler, and what binds gangs and returns the nodes of ended members."""
         pods, clock, calls = self.informers.pods, self.io_context.clock, bind_calls(self.config)
@@ -323,7 +322,7 @@ class Assembly:
         scheduling = Scheduling(
             self.engine,
             self.engine.placeholders,
-            candidates,
+            self.candidates,
             adapters.pod_writer,
             pods,
             deferred=self.deferred,

@@ -20,10 +20,10 @@ from extender.domain.job_outcomes.slurm_states import ENDED_STATES
 from extender.domain.jobs.checkpoint import Checkpoint, PodAbsence
 from extender.domain.jobs.identity import decode_mark
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.placeholders import Placeholders
 from extender.domain.ports import Clock, PodReads, PortError, SlurmJobs
 from extender.domain.views import PodView
 from extender.engine.mass_deletion_guard import RUNBOOK_FOR_MISSING_PODS, MassDeletionGuard
-from extender.engine.placeholders import Placeholders
 
 _log = structlog.get_logger(__name__)
 

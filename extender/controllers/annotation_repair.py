@@ -15,6 +15,7 @@ from extender.domain.events import MemberRef
 from extender.domain.jobs.cancelled import recorded_cancel
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.allocation_record import AllocationRecords
+from extender.domain.pods.member_annotations import allocation_annotations
 from extender.domain.ports import Announcement, Announcer, Clock, PodCache, Pods
 from extender.domain.views import PodView
 from extender.domain.wellknown import (
@@ -29,7 +30,6 @@ from extender.domain.wellknown import (
     Reason,
 )
 from extender.engine.engine import Engine
-from extender.engine.member_annotations import allocation_annotations
 from extender.runtime.controller import Controller, Requeue
 from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten, PodChanged
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from extender.controllers.gangs.candidates import MemberCandidates
+from extender.controllers.gangs.members import GangMembers
 from extender.domain import events as e
 from extender.domain.gangs.completeness import lacks_members
 from extender.domain.gangs.context import ControllerView, GangContext
@@ -16,8 +18,6 @@ from extender.domain.renewal import replace
 from extender.domain.translation.translate import Translation, TranslationRefused
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
-from extender.engine.gangs.candidates import MemberCandidates
-from extender.engine.gangs.members import GangMembers
 from extender.engine.workload_resolver import WorkloadResolver
 
 UNUSED = frozenset({State.ABSENT, State.REFUSED})

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from extender.controllers.gangs.members import GangMembers
 from extender.domain import events as e
 from extender.domain.events import PodEnd, Unshrinkable
 from extender.domain.gangs.vacancies import Vacancy, batch_host, unused_nodes, vacancies
@@ -16,7 +17,6 @@ from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, Clock
 from extender.domain.wellknown import Reason
 from extender.engine.engine import Engine
-from extender.engine.gangs.members import GangMembers
 from extender.runtime.controller import Controller, Requeue
 from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from extender.controllers.gangs.candidates import MemberCandidates
+from extender.controllers.scheduling import FilterCandidates
 from extender.domain import events as e
 from extender.domain.placing.candidates import Demands, NeedsKubeScheduler, demands
 from extender.domain.ports import Pods
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE
-from extender.engine.gangs.candidates import MemberCandidates
-from extender.engine.scheduling import FilterCandidates
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue
 from extender.runtime.cooperative_yield import CooperativeYield

@@ -18,8 +18,8 @@ from extender.controllers.refresh import Refresh, RefreshOptions, warned
 from extender.domain.job_outcomes.slurm_states import PolledState, polled_state
 from extender.domain.ports import Clock, PortError, SlurmJobs
 from extender.engine.engine import Engine
-from extender.engine.jobs.missing import PolledJobStates
-from extender.engine.jobs.read_versions import JobReadVersions
+from extender.engine.job_read_versions import JobReadVersions
+from extender.engine.missing_jobs import PolledJobStates
 from extender.engine.slurm_health import SlurmHealth
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.cooperative_yield import CooperativeYield

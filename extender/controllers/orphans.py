@@ -37,8 +37,8 @@ from extender.domain.views import PodView
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
 from extender.engine.job_terminator import JobTerminator, ProvedJob, UnprovedJob
-from extender.engine.jobs.missing import Orphan
 from extender.engine.mass_deletion_guard import RUNBOOK_FOR_MISSING_PODS, AbsenceVerdict, MassDeletionGuard
+from extender.engine.missing_jobs import Orphan
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus

@@ -18,10 +18,10 @@ from extender.controllers.translations import Translations
 from extender.domain.backoff import Backoff
 from extender.domain.gangs.context import root_annotations
 from extender.domain.pods.allocation_record import AllocationRecord, AllocationRecords
+from extender.domain.pods.deferred_pods import DeferredPods, may_have_older_job
 from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache
 from extender.domain.views import PodView
 from extender.domain.wellknown import GANG_KEY, Reason
-from extender.engine.deferred_pods import DeferredPods, may_have_older_job
 from extender.engine.engine import Engine
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.cooperative_yield import CooperativeYield

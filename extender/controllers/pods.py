@@ -12,6 +12,7 @@ from extender.controllers.gang_intake import GangIntake, frees_members
 from extender.controllers.owner_rounds import Controllers
 from extender.controllers.pod_adoption import DEFERRED, OWNER_RETRY, Found, PodAdoption
 from extender.controllers.returned_members import ReturnedMembers
+from extender.controllers.scheduling import FilterCandidates
 from extender.controllers.translation_queue import TranslationQueue
 from extender.controllers.translations import NO_POLICY, Translations
 from extender.domain import events as e
@@ -20,14 +21,13 @@ from extender.domain.jobs.cancelled import recorded_cancel
 from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.pods.allocation_record import AllocationRecord, AllocationRecords
 from extender.domain.pods.changes import requests_changed
+from extender.domain.pods.deferred_pods import DeferredPods, may_have_older_job
 from extender.domain.pods.outcome import outcome_of
 from extender.domain.ports import Announcement, Announcer, Clock, Owners, PodCache
 from extender.domain.translation.translate import Translated, TranslationRefused
 from extender.domain.views import PodView
 from extender.domain.wellknown import GATE, JOB_ID, POD_UID, Reason
-from extender.engine.deferred_pods import DeferredPods, may_have_older_job
 from extender.engine.engine import Engine
-from extender.engine.scheduling import FilterCandidates
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.cooperative_yield import CooperativeYield

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
+from extender.controllers.devices.member_devices import MemberDevices
+from extender.controllers.devices.pod_devices import PodDevices
 from extender.domain.devices.choice import conflicts
 from extender.domain.devices.views import ResourceClaimView
 from extender.domain.placeholder import State
+from extender.domain.placeholders import Placeholders
+from extender.domain.pods.deferred_pods import DeferredPods
 from extender.domain.ports import Announcement, Announcer, DeviceCache
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
-from extender.engine.deferred_pods import DeferredPods
-from extender.engine.devices.member_devices import MemberDevices
-from extender.engine.devices.pod_devices import PodDevices
-from extender.engine.placeholders import Placeholders
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten, PodChanged, ResourceClaimChanged
 

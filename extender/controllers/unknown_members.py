@@ -17,17 +17,17 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from extender.controllers.absent_pods import AbsentPods
+from extender.controllers.gangs.members import GangMembers
 from extender.domain import events as e
 from extender.domain.jobs.identity import LATER_MEMBERS, decode_mark
 from extender.domain.jobs.job import Mark
 from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.pods.allocation_record import AllocationRecords
+from extender.domain.pods.deferred_pods import DeferredPods
 from extender.domain.ports import PodCache, PortError, SlurmJobs
 from extender.domain.views import PodView
 from extender.domain.wellknown import DEFAULT_GRACE_S, GANG_KEY
-from extender.engine.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
-from extender.engine.gangs.members import GangMembers
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import (

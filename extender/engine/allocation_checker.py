@@ -21,8 +21,8 @@ from extender.domain.states import GrantedState
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import Allocation, check_allocation
 from extender.engine.engine_context import EnginePorts, EngineState
-from extender.engine.jobs.read_versions import JobReadVersions
-from extender.engine.submission.pod_coverage import PodCoverage
+from extender.engine.job_read_versions import JobReadVersions
+from extender.engine.pod_coverage import PodCoverage
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import JobStatesAnswered, JobStatesWanted
 

@@ -13,10 +13,10 @@ from extender.domain import events as e
 from extender.domain.cluster import SlurmSnapshot
 from extender.domain.nodes.mapping import NodeMap
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.placeholders import EmitEvent, Placeholders
 from extender.domain.placing.fit import Busy, Fits, Misfits, fit
 from extender.domain.ports import Clock
 from extender.domain.views import NodeView, PodView
-from extender.engine.placeholders import EmitEvent, Placeholders
 from extender.runtime.controller import Controller
 from extender.runtime.cooperative_yield import CooperativeYield
 

@@ -16,7 +16,7 @@ from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Announcement, Announcer, Clock
 from extender.domain.rules import RANKS, rank
 from extender.domain.wellknown import Reason
-from extender.engine.jobs.read_versions import JobReadVersions
+from extender.engine.job_read_versions import JobReadVersions
 from extender.runtime.controller import Controller, Requeue
 from extender.runtime.timers import TICK
 from extender.runtime.topics import PodFiltered

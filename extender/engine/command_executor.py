@@ -10,15 +10,15 @@ from extender.domain.job_outcomes.pod_ends import ENDS
 from extender.domain.job_outcomes.workload_end import wait_status_of
 from extender.domain.jobs.cancelled import encode_cancelled
 from extender.domain.placeholder import Placeholder
+from extender.domain.placeholders import EmitEvent
 from extender.domain.pods.allocation_record import AllocationRecords, woken_at
 from extender.domain.ports import PortError
 from extender.domain.wellknown import CANCELLED
 from extender.engine.engine_context import EnginePorts, EngineState
+from extender.engine.job_reader import JobReader
 from extender.engine.job_terminator import ProvedJob
-from extender.engine.jobs.reader import JobReader
-from extender.engine.placeholders import EmitEvent
-from extender.engine.submission.pod_coverage import PodCoverage
-from extender.engine.submission.submissions import Submissions
+from extender.engine.pod_coverage import PodCoverage
+from extender.engine.submissions import Submissions
 
 _log = structlog.get_logger(__name__)
 

@@ -15,10 +15,12 @@ import structlog
 
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.gangs.unknown_members import unknown_members
 from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.lifecycle.granted import needs_check
 from extender.domain.lifecycle.machine import adopted, step
 from extender.domain.placeholder import Member, Placeholder, State, validate
+from extender.domain.placeholders import Placeholders
 from extender.domain.pods.why import Why
 from extender.domain.policy.named import restricted_partitions
 from extender.engine.allocation_checker import AllocationChecker
@@ -26,12 +28,10 @@ from extender.engine.cluster_snapshot import ClusterSnapshot, NodeChangeNotifier
 from extender.engine.command_dispatcher import CommandDispatcher, PendingCommands
 from extender.engine.command_executor import CommandExecutor
 from extender.engine.engine_context import EngineOptions, EnginePorts, EngineState
-from extender.engine.gangs.unknown_members import unknown_members
 from extender.engine.history import Histories, HistoryEntry, note, with_log_context
-from extender.engine.jobs.reader import JobReader
+from extender.engine.job_reader import JobReader
 from extender.engine.placeholder_index import PlaceholderIndex
-from extender.engine.placeholders import Placeholders
-from extender.engine.submission.pod_coverage import PodCoverage
+from extender.engine.pod_coverage import PodCoverage
 from extender.engine.wait_context import QueuePositions, WaitContextReader
 from extender.runtime.timers import Timers
 from extender.runtime.topics import (

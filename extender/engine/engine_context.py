@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from extender.domain import events as e
+from extender.domain.events import MemberRef
+from extender.domain.jobs.checkpoint import Checkpoint
 from extender.domain.nodes.fence_evidence import FencedNodes
 from extender.domain.placeholder import Placeholder, Timing
+from extender.domain.placeholders import Placeholders
 from extender.domain.pods.allocation_record import AllocationRecords
+from extender.domain.pods.deferred_pods import DeferredPods
 from extender.domain.ports import Announcer, Clock, PodCache, Pods, SlurmJobs
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
-from extender.engine.deferred_pods import DeferredPods
-from extender.engine.devices.member_devices import MemberDevices
+from extender.engine.job_identity import JobIdentity
+from extender.engine.job_read_versions import JobReadVersions
 from extender.engine.job_terminator import JobTerminator
-from extender.engine.jobs.identity import JobIdentity
-from extender.engine.jobs.missing import MissingJobTracker
-from extender.engine.jobs.read_versions import JobReadVersions
-from extender.engine.placeholders import Placeholders
+from extender.engine.missing_jobs import MissingJobTracker
 from extender.engine.slurm_health import SlurmHealth
-from extender.engine.submission.checkpoint_writer import CheckpointWriter
 from extender.runtime.event_bus import EventBus
 
 
@@ -48,6 +50,42 @@ class EngineState:
     deferred: DeferredPods = field(default_factory=DeferredPods)
 
 
+DeviceCheck = e.AllocationFits | e.AllocationBusy | e.AllocationMisfits
+
+
+class Checkpoints(Protocol):
+    """Write the checkpoints that prove a deletion of Pods. `CheckpointWriter` of the controllers implements it."""
+
+    @property
+    def begun(self) -> int:
+        """Return how many writes have begun: a later one covers all Pods that were seen before."""
+        ...
+
+    async def write(self, seen: int) -> Checkpoint | None:
+        """Return a checkpoint that covers Pods that were seen when `begun` was `seen`; `None`: it was not written."""
+        ...
+
+    async def has(self, checkpoint: Checkpoint) -> bool:
+        """Return whether Kubernetes has a checkpoint now. Raises PortError."""
+        ...
+
+
+class DevicesOfMembers(Protocol):
+    """Check and write the devices of ResourceClaims. `MemberDevices` of the controllers implements it."""
+
+    def check(self, p: Placeholder) -> DeviceCheck:
+        """Return whether every member that wants a node can have its devices there, by what is known now."""
+        ...
+
+    def missing_resource_claim(self, p: Placeholder) -> str:
+        """Return which ResourceClaim of a member that waits does not exist, as a sentence; "" if none is missing."""
+        ...
+
+    async def prepare(self, p: Placeholder, ref: MemberRef) -> str:
+        """Write the ResourceClaims of a member before kube-scheduler tries its Pod; "" once they are, else why not."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class EnginePorts:
     """Everything that the engine reaches outside of itself."""
@@ -60,7 +98,7 @@ class EnginePorts:
     cache: PodCache
     events: EventBus
     slurm_health: SlurmHealth
-    checkpoints: CheckpointWriter
+    checkpoints: Checkpoints
     kept_from: Callable[[str, str], str]
     """Why nothing of a workload may start on a Slurm node; "": no Pod outlives its job there. Arguments: node, key."""
 
@@ -73,7 +111,7 @@ class EnginePorts:
     policy_trouble: Callable[[], str]
     """What is wrong with the policy of the site where there is none; "" where there is one."""
 
-    devices: MemberDevices
+    devices: DevicesOfMembers
     """Checks and writes the devices of ResourceClaims."""
 
     gangs_need_fence: bool = True

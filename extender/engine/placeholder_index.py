@@ -7,8 +7,8 @@ from collections.abc import Mapping, Set
 
 from extender.domain.jobs.job import Mode
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.placeholders import Placeholders
 from extender.domain.states import WaitingState
-from extender.engine.placeholders import Placeholders
 
 MANY_AT_ONCE = 16
 """Workloads: more than are being placed when Pods come one by one, fewer than in any burst."""

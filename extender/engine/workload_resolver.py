@@ -7,21 +7,33 @@ and mark, so that a start finds the job of a Pod and the Pods of a job.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from extender.domain.events import MemberRef
 from extender.domain.jobs.job import JobView, Mark
 from extender.domain.jobs.ownership import pod_of
+from extender.domain.placeholders import Placeholders
+from extender.domain.pods.deferred_pods import DeferredPods, may_have_older_job
 from extender.domain.ports import PodCache
 from extender.domain.views import PodView
-from extender.engine.deferred_pods import DeferredPods, may_have_older_job
-from extender.engine.gangs.members import GangMembers
-from extender.engine.placeholders import Placeholders
+
+
+class GangKeys(Protocol):
+    """Read which Pods say that they belong to which gang. `GangMembers` of the controllers implements it."""
+
+    def key_of(self, uid: str) -> str | None:
+        """Return the workload of a Pod that is a member of a gang."""
+        ...
+
+    def uids(self, key: str) -> Sequence[str]:
+        """Return the UIDs of the Pods that say that they belong to this gang."""
+        ...
 
 
 class WorkloadResolver:
     """Resolve in both directions, for workloads that the engine knows and for those of jobs that it does not."""
 
-    def __init__(self, placeholders: Placeholders, cache: PodCache, gangs: GangMembers, deferred: DeferredPods) -> None:
+    def __init__(self, placeholders: Placeholders, cache: PodCache, gangs: GangKeys, deferred: DeferredPods) -> None:
         self._placeholders = placeholders
         self._cache = cache
         self._gangs = gangs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from extender.engine.placeholders import Placeholders
+from extender.domain.placeholders import Placeholders
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PlaceholderChanged
 

@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 
 from extender.assembly import Assembly
-from extender.engine.jobs.missing import Orphan
+from extender.engine.missing_jobs import Orphan
 from extender.kube.reflector import ReflectorStatus
 from extender.observability.gangs import empty_slots, gangs_by_state
 from extender.observability.metrics.described import Described, Sort

@@ -19,12 +19,12 @@ PATH = "/api/v1/pods"
 
 @dataclass
 class Mirror:
-    """A sink that writes down what it is told."""
+    """Keep what a reflector reports."""
 
     pods: dict[str, PodView] = field(default_factory=dict)
     lists: int = 0
     unreadable: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
 
     def replaced(self, views: Sequence[PodView], unreadable: Sequence[UnreadableItem]) -> None:
         self.lists += 1
@@ -32,12 +32,12 @@ class Mirror:
         self.unreadable = [item.identity.name for item in unreadable]
 
     def changed(self, view: PodView) -> None:
-        self.told.append(f"{view.name} is {view.phase}")
+        self.changes.append(f"{view.name} is {view.phase}")
         self.pods[view.uid] = view
 
     def removed(self, uid: str, last: PodView | None) -> None:
         if (known := self.pods.pop(uid, None)) is not None:
-            self.told.append(f"{known.name} is gone")
+            self.changes.append(f"{known.name} is gone")
 
     @property
     def names(self) -> list[str]:

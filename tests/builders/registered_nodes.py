@@ -16,7 +16,7 @@ def add(site: Site, name: str = NODE, cpu: str = "8", gpus: int = 0, **labels: s
 
 
 def resize(site: Site, **allocatable: str | None) -> None:
-    """As its kubelet says from now on; `None` takes a resource away."""
+    """Change what the kubelet of the Node reports; `None` removes a resource."""
 
     def edit(node: Json) -> None:
         has = node["status"]["allocatable"] | allocatable

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from extender.engine.gangs.barrier import BarrierOutcome
+from extender.controllers.gangs.barrier import BarrierOutcome
 from lab.pods import STOP_IN
 from lab.site import PodRef
 from tests.builders.gang_causes import CAUSES, HELD_S, KNOWN_S, REFUSED_OF, SIZE, refused_binding

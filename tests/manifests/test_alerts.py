@@ -11,9 +11,9 @@ import yaml
 
 import slurmclient.errors
 from docs.generate.metrics import described
+from extender.controllers.gangs.barrier import BarrierOutcome
 from extender.domain.placeholder import State
 from extender.domain.pods.why import Cause
-from extender.engine.gangs.barrier import BarrierOutcome
 from extender.observability.metrics.described import PREFIX, Described, Sort
 from extender.observability.metrics.lives import PlacementPhase
 from tests.builders.kustomize import ROOT, Document, documents

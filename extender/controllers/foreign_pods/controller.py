@@ -30,8 +30,8 @@ from extender.domain.ports import Clock, PodCache, PodReads, SlurmForeignPods
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.engine import Engine
+from extender.engine.job_identity import JobIdentity
 from extender.engine.job_terminator import JobTerminator
-from extender.engine.jobs.identity import JobIdentity
 from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.event_bus import EventBus

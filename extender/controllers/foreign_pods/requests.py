@@ -19,8 +19,8 @@ from extender.domain.foreign_pods.mark import (
 from extender.domain.job_outcomes.slurm_states import ENDED_STATES
 from extender.domain.ports import Clock, ForeignPodJobResult, PodReads, PortError, SlurmForeignPods
 from extender.engine.engine import Engine
+from extender.engine.job_identity import JobIdentity
 from extender.engine.job_terminator import JobTerminator, ProvedJob
-from extender.engine.jobs.identity import JobIdentity
 
 _log = structlog.get_logger(__name__)
 

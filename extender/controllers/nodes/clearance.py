@@ -18,7 +18,7 @@ from extender.domain.nodes.fences import too_short
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.ports import Clock
 from extender.engine.engine import Engine
-from extender.engine.jobs.missing import MissingJobTracker
+from extender.engine.missing_jobs import MissingJobTracker
 
 _log = structlog.get_logger(__name__)
 

@@ -15,10 +15,10 @@ from extender.domain.jobs.job import JobView
 from extender.domain.jobs.ownership import pod_of
 from extender.domain.placeholder import State
 from extender.domain.pods.allocation_record import AllocationRecords
+from extender.domain.pods.deferred_pods import DeferredPods
 from extender.domain.ports import PodCache, SlurmJobs
 from extender.domain.views import PodView
 from extender.domain.wellknown import GANG_KEY
-from extender.engine.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
 from extender.runtime.controller import Controller

@@ -17,7 +17,7 @@ from extender.domain.ports import Clock
 from extender.domain.states import LostState
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
-from extender.engine.jobs.read_versions import RequestTime
+from extender.engine.job_read_versions import RequestTime
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.topics import PlaceholderChanged
 

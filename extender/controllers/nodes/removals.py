@@ -25,7 +25,7 @@ from extender.domain.ports import Announcement, Announcer, Clock, KubeNodes, Nod
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import RELEASED_AT, Reason
 from extender.engine.engine import Engine
-from extender.engine.jobs.missing import MissingJobTracker
+from extender.engine.missing_jobs import MissingJobTracker
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.topics import NodeChanged, PodChanged

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from extender.controllers.gangs.bindings import STOPPED
 from extender.domain.wellknown import GANG, GANG_SIZE, GATE
-from extender.engine.gangs.bindings import STOPPED
 from simulator.kube.faults import KubeFault
 from simulator.kube.resources import RESOURCE_SLICES
 from simulator.kube.storage import ObjectKey

@@ -75,7 +75,7 @@ async def test_each_successor_of_a_member_gets_an_event_that_it_waits_for_the_no
 
 
 async def test_members_that_came_and_went_leave_nothing_in_a_gang_that_runs_on(site: Site) -> None:
-    shown = "extender.engine.scheduling.FilterCandidates._full"
+    shown = "extender.controllers.scheduling.FilterCandidates._full"
     async with site.running():
         for name in gang(site, range(3), 3):
             await site.bound(name)

@@ -13,8 +13,7 @@ from extender.controllers.nodes import removals
 from extender.domain.nodes import fence_evidence
 from extender.domain.placing import fit
 from extender.domain.wellknown import GATE
-from extender.engine import scheduling
-from extender.engine.submission import planning
+from extender.engine import planning, scheduling
 from extender.kube import announce, order
 from simulator.slurm.records import SimNode
 from tests.builders.containers import containers
@@ -41,12 +40,12 @@ AT_MOST = {
     "extender.domain.nodes.fence_evidence.FenceLedger._awaited": fence_evidence.MOST_AWAITED,
     "extender.domain.placing.fit._SIZES": fit._MOST_SIZES,
     "extender.domain.placing.fit._NODE_SIZES": 2 * fit._MOST_SIZES,
-    "extender.engine.scheduling.CandidateLists._known": scheduling.LISTS_KEPT * 10,
-    "extender.engine.submission.planning.Planner._known": planning.ANSWERS_KEPT * 10,
-    "extender.engine.submission.submissions.PartitionBackpressure._refused_at": 2,
-    "extender.engine.jobs.read_versions.JobReadVersions._doubted": READINGS,
-    "extender.engine.jobs.read_versions.JobReadVersions._notified": READINGS,
-    "extender.engine.jobs.read_versions.JobReadVersions._states": 2 * READINGS,
+    "extender.controllers.scheduling.CandidateLists._known": scheduling.LISTS_KEPT * 10,
+    "extender.engine.planning.Planner._known": planning.ANSWERS_KEPT * 10,
+    "extender.engine.submissions.PartitionBackpressure._refused_at": 2,
+    "extender.engine.job_read_versions.JobReadVersions._doubted": READINGS,
+    "extender.engine.job_read_versions.JobReadVersions._notified": READINGS,
+    "extender.engine.job_read_versions.JobReadVersions._states": 2 * READINGS,
     "extender.kube.announce.EventWriter._series": announce.REMEMBERED,
     "extender.runtime.work_queue.WorkQueue._working": 8,  # polls that are under way at that instant
     "extender.kube.order.VersionOrder._notified": 5 * order.REMEMBERED,

@@ -10,9 +10,9 @@ import pytest
 from extender.controllers.owner_rounds import Controllers
 from extender.controllers.pod_adoption import PodAdoption
 from extender.domain.pods.allocation_record import AllocationRecords
+from extender.domain.pods.deferred_pods import DeferredPods
 from extender.domain.renewal import replace
 from extender.domain.views import OwnerReference, PodView
-from extender.engine.deferred_pods import DeferredPods
 from tests.builders.fake_api import LoopClock
 
 pytestmark = pytest.mark.looptime

@@ -9,9 +9,9 @@ import pytest
 
 from extender.assembly.io_context import LoopClock
 from extender.domain.views import PodView
+from extender.engine import planning
 from extender.engine.cluster_snapshot import ClusterSnapshot
-from extender.engine.submission import planning
-from extender.engine.submission.planning import NodeCapacityIndex
+from extender.engine.planning import NodeCapacityIndex
 from extender.kube.wire.pod import read_pod
 from extender.runtime import timers
 from extender.runtime.timers import Timers

@@ -23,7 +23,7 @@ from extender.engine.command_dispatcher import (
     CommandDispatcher,
     Execute,
 )
-from extender.engine.jobs.read_versions import JobReadVersions
+from extender.engine.job_read_versions import JobReadVersions
 from extender.runtime import cooperative_yield
 from extender.runtime.topics import PodFiltered
 from extender.runtime.work_queue import IN_A_ROW

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from extender.domain.ports import Announcement
-from extender.engine.jobs.missing import MISS_APART, MissingJobTracker
-from extender.engine.jobs.read_versions import SPARE, JobReadVersions
+from extender.engine.job_read_versions import SPARE, JobReadVersions
 from extender.engine.mass_deletion_guard import MassDeletionGuard
+from extender.engine.missing_jobs import MISS_APART, MissingJobTracker
 from extender.runtime.event_bus import EventBus
 from tests.builders.services import StillClock
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from extender.domain.ports import Announcement
-from extender.engine.jobs.missing import GATHER, MissingJobTracker
 from extender.engine.mass_deletion_guard import MassDeletionGuard, MassDeletionGuardOptions, MassDeletionLimits
+from extender.engine.missing_jobs import GATHER, MissingJobTracker
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import JobMissing
 from tests.builders.services import StillClock

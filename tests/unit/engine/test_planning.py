@@ -14,9 +14,9 @@ from extender.domain.jobs.exclusions import exclusions
 from extender.domain.jobs.job import JobRequest, Mode
 from extender.domain.nodes.mapping import NodeMap
 from extender.domain.rules import NoPlan, QueuedPlaceholders, SubmissionPlan
+from extender.engine import planning
 from extender.engine.cluster_snapshot import ClusterSnapshot
-from extender.engine.submission import planning
-from extender.engine.submission.planning import Planner
+from extender.engine.planning import Planner
 
 NAMES = ("a", "b", "c", "d")
 REQUEST = JobRequest(title="t", cpus=1, memory_mb=1, partition="p")

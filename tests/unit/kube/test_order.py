@@ -18,7 +18,7 @@ pytestmark = pytest.mark.looptime
 async def disturbed(bench: Bench, disorder: WatchDisorder) -> None:
     bench.api.server.caches.disturb(disorder, random.Random(1))
     await asyncio.sleep(1)
-    bench.mirror.told.clear()
+    bench.mirror.changes.clear()
 
 
 async def test_a_line_that_comes_twice_is_reported_once() -> None:
@@ -28,7 +28,7 @@ async def test_a_line_that_comes_twice_is_reported_once() -> None:
         bench.api.server.add_pod("a")
         bench.start_pod("a")
         await asyncio.sleep(2)
-        assert bench.mirror.told == ["a is Pending", "a is Running"]
+        assert bench.mirror.changes == ["a is Pending", "a is Running"]
         assert bench.mirror.lists == 1
 
 

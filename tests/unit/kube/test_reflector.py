@@ -52,7 +52,7 @@ async def test_changes_are_reported_in_order() -> None:
         bench.start_pod("a")
         bench.api.server.delete_pod("a", grace_s=0)
         await asyncio.sleep(1)
-        assert bench.mirror.told == ["a is Pending", "a is Running", "a is Running", "a is gone"]
+        assert bench.mirror.changes == ["a is Pending", "a is Running", "a is Running", "a is gone"]
 
 
 async def test_a_page_that_is_too_old_starts_the_list_again() -> None:

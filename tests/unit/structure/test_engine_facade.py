@@ -11,7 +11,7 @@ from extender.engine.engine import Engine
 TOP = Path(__file__).parents[3]
 MOST_METHODS = 10
 
-PUBLIC = {"engine", "engine_context", "history", "placeholders"}
+PUBLIC = {"engine", "engine_context", "history"}
 """The modules of the engine that every layer above it may import."""
 
 

@@ -12,12 +12,19 @@ TOP = Path(__file__).parents[3]
 LINES_OF_A_FILE = 500
 LINES_OF_A_FUNCTION = 80
 PACKAGES_AT_THE_TOP = 14
+MODULES_OF_THE_ENGINE = 20
 
 
 def test_the_top_of_the_service_has_few_packages() -> None:
     found = sorted(path.parent.name for path in (TOP / "extender").glob("*/__init__.py"))
     assert "engine" in found
     assert len(found) <= PACKAGES_AT_THE_TOP, found
+
+
+def test_the_engine_has_few_modules() -> None:
+    found = sorted(path.stem for path in (TOP / "extender/engine").rglob("*.py") if path.stem != "__init__")
+    assert "engine" in found
+    assert len(found) <= MODULES_OF_THE_ENGINE, found
 
 
 @pytest.mark.parametrize("package", ["extender", "slurmclient", "kubectl_slurm", "simulator"])

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 
+from extender.controllers.gangs.barrier import GangBarrier
+from extender.controllers.gangs.bindings import MemberBindings
+from extender.controllers.gangs.candidates import MemberCandidates
 from extender.domain import events as e
 from extender.domain.events import MemberRef
 from extender.domain.placeholder import State
+from extender.domain.placeholders import Placeholders
+from extender.domain.pods.deferred_pods import DeferredPods
 from extender.domain.ports import BindResult, PodCache, Pods
 from extender.domain.verdict import UNREADY_TEXT, FilterVerdict, Pass, Unready, Wait, bind_refusal, filter_verdict
 from extender.domain.views import PodView
-from extender.engine.deferred_pods import DeferredPods
 from extender.engine.engine import Engine
-from extender.engine.gangs.barrier import GangBarrier
-from extender.engine.gangs.bindings import MemberBindings
-from extender.engine.gangs.candidates import MemberCandidates
-from extender.engine.placeholders import Placeholders
 from extender.engine.workload_resolver import WorkloadResolver
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PlaceholderForgotten, PodFiltered, PodRemoved
@@ -138,17 +138,17 @@ class FilterCandidates:
         self._lists = CandidateLists()
         self._unseen: set[str] = set()
         self._events = events
-        events.subscribe(PlaceholderForgotten, self._forgotten)
-        events.subscribe(PodRemoved, self._removed)
 
     def has_full(self, uid: str) -> bool:
         """Return whether kube-scheduler has shown a full list of nodes for this Pod, not for others of its gang."""
         return uid in self._full.get(self._workloads.key_of_uid(uid), ())
 
-    def _forgotten(self, event: PlaceholderForgotten) -> None:
+    def forgotten(self, event: PlaceholderForgotten) -> None:
+        """Drop what is known of a workload."""
         self._full.pop(event.key, None)
 
-    def _removed(self, event: PodRemoved) -> None:
+    def removed(self, event: PodRemoved) -> None:
+        """Drop a Pod that is gone."""
         self._full.get(event.workload, set()).discard(event.pod.uid)
 
     def answer(self, pod: PodView, nodes: Collection[str], full: bool) -> FilterVerdict:

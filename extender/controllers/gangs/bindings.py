@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from extender.controllers.devices.member_devices import MemberDevices
 from extender.domain import events as e
 from extender.domain.events import MemberRef
 from extender.domain.gangs.bind_calls import BindCalls
 from extender.domain.placeholder import Placeholder, State
 from extender.domain.pods.allocation_record import AllocationRecords
+from extender.domain.pods.member_annotations import allocation_annotations, nodes_of_gang
 from extender.domain.ports import BindResult, Clock, PodCache, Pods
 from extender.domain.wellknown import DEVICES, GPUS
-from extender.engine.devices.member_devices import MemberDevices
 from extender.engine.engine import Engine
-from extender.engine.member_annotations import allocation_annotations, nodes_of_gang
 
 BINDING_S = 1.0
 """The shortest time that must be left of a call for the Binding of a Pod with ResourceClaims to be sent. kube-scheduler

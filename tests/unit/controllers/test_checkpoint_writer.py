@@ -8,9 +8,9 @@ from itertools import count
 
 import pytest
 
+from extender.controllers.checkpoint_writer import SHARED_FOR, WRITE_AGAIN_AFTER, CheckpointWriter
 from extender.domain.jobs.checkpoint import Checkpoint
 from extender.domain.ports import PortError
-from extender.engine.submission.checkpoint_writer import SHARED_FOR, WRITE_AGAIN_AFTER, CheckpointWriter
 from tests.builders.loop_clock import LoopClock
 
 pytestmark = pytest.mark.looptime

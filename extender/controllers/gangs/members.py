@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from extender.controllers.gangs.incomplete_gangs import IncompleteGangs
+from extender.controllers.gangs.shared_names import SharedNames
 from extender.domain import events as e
 from extender.domain.backoff import Backoff
 from extender.domain.gangs.agreement import Disagreed, MemberRequest, agreed
@@ -24,16 +26,14 @@ from extender.domain.gangs.tenancy import gang_key
 from extender.domain.jobs.cancelled import recorded_cancel
 from extender.domain.jobs.job import JobRequest
 from extender.domain.placeholder import Member, Placeholder, State
+from extender.domain.pods.deferred_pods import DeferredPods, may_have_older_job
 from extender.domain.ports import Announcement, Announcer, PodCache
 from extender.domain.states import BoundState
 from extender.domain.translation.gang_request import gang_request
 from extender.domain.translation.translate import Translated, Translation, TranslationRefused
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
-from extender.engine.deferred_pods import DeferredPods, may_have_older_job
 from extender.engine.engine import Engine
-from extender.engine.gangs.incomplete_gangs import IncompleteGangs
-from extender.engine.gangs.shared_names import SharedNames
 from extender.runtime.controller import Controller
 from extender.runtime.topics import PlaceholderChanged
 

@@ -13,9 +13,9 @@ from extender.domain.devices.resource_claims import (
     read_resource_claims,
 )
 from extender.domain.devices.views import DeviceRequest, ResourceClaimView
+from extender.domain.placeholders import Placeholders
 from extender.domain.ports import DeviceCache, PodCache
 from extender.domain.views import RESOURCE_CLAIMS, PodView, ResourceClaimGres
-from extender.engine.placeholders import Placeholders
 
 
 class PodDevices:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from extender.domain.pods.deferred_pods import DeferredPods
 from extender.domain.views import PodView
-from extender.engine.deferred_pods import DeferredPods
 
 GANG = "gang-1"
 

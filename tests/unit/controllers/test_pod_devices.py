@@ -8,12 +8,12 @@ from typing import cast
 
 import pytest
 
+from extender.controllers.devices.pod_devices import PodDevices
 from extender.domain.devices.views import DeviceRequest, ResourceClaimView
 from extender.domain.events import MemberRef
 from extender.domain.placeholder import Member, State
 from extender.domain.ports import DeviceCache, PodCache
 from extender.domain.states import PlaceholderJob
-from extender.engine.devices.pod_devices import PodDevices
 from extender.engine.placeholder_index import PlaceholderIndex
 from tests.builders.device_views import DRIVER, GPUS, a_resource_claim, gpu
 from tests.builders.placeholders import in_state

@@ -14,13 +14,13 @@ from extender.domain.jobs.job import JobOrder, JobRequest, JobView
 from extender.domain.jobs.request_digests import request_digests
 from extender.domain.jobs.time_limit import whence, within_partition
 from extender.domain.placeholder import Placeholder
+from extender.domain.placeholders import Placeholders
 from extender.domain.ports import Clock, PortError
 from extender.domain.renewal import replace
 from extender.domain.rules import REFUSED_FOR, NoPlan, QueuedPlaceholders, SubmissionPlan, must_queue
 from extender.engine.engine_context import EnginePorts, EngineState
-from extender.engine.placeholders import Placeholders
-from extender.engine.submission.planning import Planner
-from extender.engine.submission.pod_coverage import PodCoverage
+from extender.engine.planning import Planner
+from extender.engine.pod_coverage import PodCoverage
 
 UNKNOWN_NODE = 2018
 """ESLURM_INVALID_NODE_NAME: an excluded node was deleted since the last read of Slurm's nodes."""

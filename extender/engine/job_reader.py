@@ -8,6 +8,7 @@ import structlog
 
 from extender.domain import commands as c
 from extender.domain import events as e
+from extender.domain.gangs.unknown_members import left_by_all
 from extender.domain.job_outcomes import slurm_states as o
 from extender.domain.jobs.events import job_events
 from extender.domain.jobs.identity import job_name, mark_of
@@ -17,13 +18,12 @@ from extender.domain.jobs.ownership import is_certain, proof
 from extender.domain.jobs.time_limit import due_in
 from extender.domain.nodes.member_nodes import slurm_nodes_of
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.placeholders import EmitEvent
 from extender.domain.ports import Announcement, Announcer, PortError
 from extender.domain.states import UnsureState
 from extender.domain.wellknown import Reason
 from extender.engine.engine_context import EnginePorts, EngineState
-from extender.engine.gangs.unknown_members import left_by_all
-from extender.engine.jobs.read_versions import RequestTime
-from extender.engine.placeholders import EmitEvent
+from extender.engine.job_read_versions import RequestTime
 from extender.engine.wait_context import QueuePositions
 from extender.runtime.topics import MembersUnknown
 

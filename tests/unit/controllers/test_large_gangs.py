@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from extender.controllers.gangs.members import SETTLED_AT_ONCE, GangMembers
 from extender.domain import events as e
 from extender.domain.gangs.membership import GangSource, MemberOrder, Membership
 from extender.domain.jobs.job import JobRequest
 from extender.domain.placeholder import State
+from extender.domain.pods.deferred_pods import DeferredPods
 from extender.domain.ports import Announcement
 from extender.domain.translation.translate import Translated
-from extender.engine.deferred_pods import DeferredPods
-from extender.engine.gangs.members import SETTLED_AT_ONCE, GangMembers
 from extender.engine.placeholder_index import PlaceholderIndex
 from tests.builders.placeholders import in_state
 from tests.builders.pod_views import a_pod

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from extender.controllers.gangs.members import GangMembers
 from extender.domain import events as e
 from extender.domain.placeholder import Placeholder, State
-from extender.engine.gangs.members import GangMembers
-from extender.engine.placeholders import EmitEvent, Placeholders
-from extender.runtime.event_bus import EventBus
+from extender.domain.placeholders import EmitEvent, Placeholders
 from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
 
 
 class MemberCandidates:
     """Keep the last list of each member of a gang, and report the nodes that are in all of them."""
 
-    def __init__(self, placeholders: Placeholders, emit: EmitEvent, gangs: GangMembers, events: EventBus) -> None:
+    def __init__(self, placeholders: Placeholders, emit: EmitEvent, gangs: GangMembers) -> None:
         self._placeholders = placeholders
         self._emit = emit
         self._gangs = gangs
         self._lists: dict[str, dict[str, frozenset[str]]] = {}
         """By workload and member."""
-
-        events.subscribe(PlaceholderForgotten, self._forgotten)
-        events.subscribe(PlaceholderChanged, self._changed)
 
     def report(self, key: str, uid: str, nodes: frozenset[str], cause: str, *, computed: bool = False) -> None:
         """Take over the nodes that a member may use. `computed`: kube-scheduler has not offered them."""
@@ -56,13 +52,13 @@ class MemberCandidates:
         if (key := self._gangs.key_of(uid)) is not None:
             self.left(key, uid)
 
-    def _forgotten(self, event: PlaceholderForgotten) -> None:
+    def forgotten(self, event: PlaceholderForgotten) -> None:
         """Drop the lists of the Pods that are gone. Others may have come for the next job, and are not tried again."""
         lists = self._lists.pop(event.key, {})
         if kept := {uid: nodes for uid, nodes in lists.items() if self._gangs.key_of(uid) == event.key}:
             self._lists[event.key] = kept
 
-    def _changed(self, event: PlaceholderChanged) -> None:
+    def placeholder_changed(self, event: PlaceholderChanged) -> None:
         """Report the lists of Pods that came before their gang requested a job, or before they became members."""
         before, p = event.before, event.after
         if p.request is None or not (lists := self._lists.get(p.key)):

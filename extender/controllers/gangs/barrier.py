@@ -14,6 +14,8 @@ from enum import StrEnum
 
 import structlog
 
+from extender.controllers.gangs.bindings import STOPPED, TOO_LATE, MemberBindings
+from extender.controllers.gangs.held_calls import HeldCalls
 from extender.domain import events as e
 from extender.domain.gangs.bind_calls import BindCalls
 from extender.domain.gangs.successors import came_later
@@ -24,8 +26,6 @@ from extender.domain.states import BoundState
 from extender.domain.verdict import WAITING_TEXT
 from extender.domain.views import PodView
 from extender.engine.engine import Engine
-from extender.engine.gangs.bindings import STOPPED, TOO_LATE, MemberBindings
-from extender.engine.gangs.held_calls import HeldCalls
 from extender.runtime.controller import Controller, Requeue
 from extender.runtime.topics import NodeChanged, PlaceholderChanged, PlaceholderForgotten, PodChanged, PodFiltered
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+from extender.controllers.gangs.candidates import MemberCandidates
 from extender.domain import events as e
 from extender.domain.jobs.job import JobRequest
 from extender.domain.placeholder import Member, Placeholder, State
-from extender.engine.gangs.candidates import MemberCandidates
 from extender.engine.placeholder_index import PlaceholderIndex
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
@@ -29,8 +29,10 @@ class ListsOfGang:
         self.events = EventBus()
         gangs = SimpleNamespace(is_gang=KEY.__eq__, key_of=lambda uid: KEY if uid in self.joined else None)
         self.members = MemberCandidates(
-            self.placeholders, lambda _key, event, _cause: self.sent.append(event), cast("Any", gangs), self.events
+            self.placeholders, lambda _key, event, _cause: self.sent.append(event), cast("Any", gangs)
         )
+        self.events.subscribe(PlaceholderForgotten, self.members.forgotten)
+        self.events.subscribe(PlaceholderChanged, self.members.placeholder_changed)
 
     def report(self, uid: str, nodes: frozenset[str]) -> None:
         self.members.report(KEY, uid, nodes, "gates", computed=True)

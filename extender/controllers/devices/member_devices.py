@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from extender.controllers.devices.cpu_orders import CpuOrders
+from extender.controllers.devices.pod_devices import PodDevices
 from extender.domain import events as e
 from extender.domain.devices.choice import (
     ChosenDevices,
@@ -26,8 +28,7 @@ from extender.domain.events import MemberRef
 from extender.domain.placeholder import Placeholder
 from extender.domain.ports import Clock, DeviceCache, PodCache, PodReads, PortError, ResourceClaims
 from extender.domain.views import PodView
-from extender.engine.devices.cpu_orders import CpuOrders
-from extender.engine.devices.pod_devices import PodDevices
+from extender.engine.engine_context import DeviceCheck
 
 _log = structlog.get_logger(__name__)
 
@@ -40,8 +41,6 @@ SHOWN_WITHIN_S = 1.5
 
 TRIES = 3
 """Writes of one ResourceClaim that others change at the same time."""
-
-DeviceCheck = e.AllocationFits | e.AllocationBusy | e.AllocationMisfits
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from extender.controllers.gangs.shared_names import OTHERS, SharedNames
 from extender.domain.gangs.membership import GangSource, MemberOrder, Membership
-from extender.engine.gangs.shared_names import OTHERS, SharedNames
 
 
 def named(*incarnation: str, source: GangSource = GangSource.POD_GROUP, namespace: str = "team") -> Membership:

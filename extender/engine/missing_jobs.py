@@ -16,11 +16,11 @@ import structlog
 from extender.domain import events as e
 from extender.domain.events import MemberRef
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.placeholders import EmitEvent, Placeholders
 from extender.domain.ports import Announcement, Announcer, Clock
 from extender.domain.states import WaitingState
 from extender.domain.wellknown import Reason
 from extender.engine.mass_deletion_guard import RUNBOOK_FOR_MISSING_JOBS, MassDeletionGuard
-from extender.engine.placeholders import EmitEvent, Placeholders
 from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import JobMissing, MassDeletionConfirmed
 
