@@ -24,6 +24,7 @@ from extender.engine.slurm_health import SlurmHealth
 from extender.runtime.controller import Controller, Requeue, Resync
 from extender.runtime.cooperative_yield import CooperativeYield
 from extender.runtime.event_bus import EventBus
+from extender.runtime.timers import TICK
 from extender.runtime.topics import (
     JobEndSeen,
     JobStatesAnswered,
@@ -40,9 +41,6 @@ TRY_APART = 10.0
 
 NEXT_TRY = 0.2
 """Seconds between two such reads while they are answered."""
-
-TICK = 0.001
-"""Seconds: less is no pause."""
 
 MOST_IN_TURN = 2
 """So many reads in turn are under way before the next waits."""

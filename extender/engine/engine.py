@@ -23,6 +23,8 @@ from extender.domain.placeholder import Member, Placeholder, State, validate
 from extender.domain.placeholders import Placeholders
 from extender.domain.pods.why import Why
 from extender.domain.policy.named import restricted_partitions
+from extender.domain.views import PodView
+from extender.domain.wellknown import GATE
 from extender.engine.allocation_checker import AllocationChecker
 from extender.engine.cluster_snapshot import ClusterSnapshot, NodeChangeNotifier
 from extender.engine.command_dispatcher import CommandDispatcher, PendingCommands
@@ -41,6 +43,7 @@ from extender.runtime.topics import (
     PlaceholderChanged,
     PlaceholderForgotten,
     PodFiltered,
+    PodRemoved,
     PolicyChanged,
     SlurmAnswersAgain,
     SnapshotChanged,
@@ -94,6 +97,7 @@ class Engine:
             ports.announcer,
             clock=ports.clock,
             may_wake=self._may_wake,
+            is_gated=lambda uid: _is_gated(ports.cache.get(uid)),
             nodes_known=lambda: state.snapshot.slurm.known,
             namespace_of=state.placeholders.namespace_of,
             explain=lambda p: self.explain(p).text,
@@ -114,6 +118,7 @@ class Engine:
 
         ports.events.subscribe(JobStatesAnswered, self._job_states_answered)
         ports.events.subscribe(PodFiltered, self._dispatcher.tried)
+        ports.events.subscribe(PodRemoved, self._dispatcher.removed)
         ports.events.subscribe(MembersCovered, self._members_covered)
         ports.events.subscribe(SlurmAnswersAgain, self._slurm_answers_again)
 
@@ -294,3 +299,7 @@ class Engine:
     def _put(self, p: Placeholder) -> None:
         self._index.put(p)
         self._timers.set(p.key, p.wake_at)
+
+
+def _is_gated(pod: PodView | None) -> bool:
+    return pod is not None and GATE in pod.gates

@@ -12,7 +12,6 @@ from extender.domain.ports import Clock
 TICK = 0.001
 """Seconds; nothing is woken more exactly than that."""
 
-
 SLACK = 64
 """Entries that may be out of date, besides as many as there are timers."""
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from extender.domain.fair_queue import FairQueue
+from extender.runtime.timers import TICK
 
 K = TypeVar("K", bound=Hashable)
 
@@ -79,14 +80,18 @@ class WorkQueue(Generic[K]):
         return known is None
 
     def add_after(self, key: K, seconds: float, rank: int = 0) -> None:
-        """Queue a key after so many seconds, unless it is queued before. Of two delays the shorter counts."""
+        """Queue a key after so many seconds, unless it is queued before. Of two delays the shorter counts.
+
+        A delay is at least a tick: one that the clock cannot add, such as the rest of a rounded difference, would come
+        back at the same instant again and again.
+        """
         if key in self._rank:
             return
         if seconds <= 0.0:
             self.add(key, rank)
             return
         loop = asyncio.get_running_loop()
-        at = loop.time() + seconds
+        at = loop.time() + max(seconds, TICK)
         if (timer := self._later.get(key)) is not None:
             if timer.when() <= at:
                 return

@@ -20,15 +20,13 @@ from extender.domain.nodes import machine as n
 from extender.domain.ports import Clock, PortError, SlurmNodes
 from extender.runtime.controller import Controller, Requeue
 from extender.runtime.event_bus import EventBus
+from extender.runtime.timers import TICK
 from extender.runtime.topics import DrainFound
 
 _log = structlog.get_logger(__name__)
 
 AT_ONCE = 4
 """Drains under way: when a rack goes, the last of its nodes must not wait for all others."""
-
-TICK = 0.001
-"""Seconds; nothing is repeated more exactly than that."""
 
 NODE_CAUSE = "node "
 """The prefix of causes that concern a Node and no Pod (`health`): no Pod outlives a job for them."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.domain.wellknown import GATE
-from extender.engine.command_dispatcher import UNTRIED, Wakes
+from extender.engine.command_dispatcher import MOST_UNTRIED_S, UNTRIED, Wakes, Woken
 from simulator.cluster import simulated_cluster
 from simulator.kube.objects import owner_reference
 from simulator.slurm.records import SimNode, SimPartition
@@ -134,7 +134,7 @@ async def test_pods_with_nodes_wake_a_few_at_a_time_and_not_where_their_node_is_
         assert gated(site, names) == len(names) - UNTRIED
         if kept:
             site.kube.delete_pod("web", grace_s=0)
-        await asyncio.sleep(3)
+        await asyncio.sleep(3 * MOST_UNTRIED_S)
         assert gated(site, names) == (len(names) - UNTRIED if kept else 0)
         site.network.refuse("extender", 8080, refused=False)
         await site.until(lambda: all(placed(site, name) for name in names), "their Bindings", 600)
@@ -156,7 +156,7 @@ async def test_a_successor_whose_wake_up_is_held_while_its_node_is_full_is_place
         await site.gone("ring-1")
         engine = site.extender.engine
         now = engine._clock.now()
-        untried = {f"other-{number}": now for number in range(UNTRIED)}
+        untried = {f"other-{number}": Woken(now, gated=False) for number in range(UNTRIED)}
         engine._dispatcher._wakes._of["default"] = Wakes(untried=untried, at=now)  # as if these were woken just now
         gang(site, range(1, 2), 3, gates=(GATE,))
         await site.until(lambda: site.placeholder("ring-0").cleared, "its grant", every=0.002)

@@ -15,7 +15,6 @@ from extender.domain.jobs.job import JobRequest
 from extender.domain.placeholder import Placeholder
 from extender.domain.ports import Announcement
 from extender.engine.command_dispatcher import (
-    LATE,
     LEAST_UNTRIED,
     MOST_UNTRIED_S,
     UNTRIED,
@@ -25,8 +24,9 @@ from extender.engine.command_dispatcher import (
 )
 from extender.engine.job_read_versions import JobReadVersions
 from extender.runtime import cooperative_yield
-from extender.runtime.topics import PodFiltered
+from extender.runtime.topics import PodFiltered, PodRemoved
 from extender.runtime.work_queue import IN_A_ROW
+from tests.builders.pod_views import a_pod
 
 pytestmark = pytest.mark.looptime
 
@@ -70,6 +70,8 @@ def dispatcher(
     workers: int = 1,
     namespace_of: Callable[[str], str] = lambda _key: "",
     may_wake: Callable[[str, c.WakePod], bool] = lambda _key, _command: True,
+    *,
+    gated: bool = True,
 ) -> CommandDispatcher:
     return CommandDispatcher(
         done,
@@ -78,6 +80,7 @@ def dispatcher(
         Silent(),
         clock=LoopClock(),
         may_wake=may_wake,
+        is_gated=lambda _uid: gated,
         nodes_known=lambda: True,
         namespace_of=namespace_of,
         explain=lambda _p: "",
@@ -206,9 +209,11 @@ async def test_commands_that_wait_for_nothing_leave_the_loop_its_turns(monkeypat
 class Woken:
     """Wake Pods of namespaces through a dispatcher, and record which were woken."""
 
-    def __init__(self, kept: Callable[[str], bool] = lambda _uid: False) -> None:
+    def __init__(self, kept: Callable[[str], bool] = lambda _uid: False, *, gated: bool = True) -> None:
         self.uids: list[str] = []
-        self.queues = dispatcher(self._execute, 64, may_wake=lambda _key, command: not kept(command.member.uid))
+        self.queues = dispatcher(
+            self._execute, 64, may_wake=lambda _key, command: not kept(command.member.uid), gated=gated
+        )
 
     async def _execute(self, _key: str, command: c.Command) -> None:
         assert isinstance(command, c.WakePod)
@@ -222,6 +227,9 @@ class Woken:
 
     def try_pod(self, uid: str) -> None:
         self.queues.tried(PodFiltered(uid.partition("-")[0], uid))
+
+    def remove(self, uid: str) -> None:
+        self.queues.removed(PodRemoved(uid, a_pod(uid=uid, namespace=uid.partition("-")[0])))
 
     async def settle(self, seconds: float = 0.01) -> list[str]:
         """Return which Pods were woken since the last call."""
@@ -270,30 +278,92 @@ async def test_namespaces_that_wake_pods_share_the_places_before_kube_scheduler(
         assert await woken.settle() == pods("flood", UNTRIED // 2)
 
 
+async def test_a_share_grows_when_the_other_namespaces_wake_no_pod_any_more() -> None:
+    async with Woken().running() as woken:
+        woken.grant("other", 1)
+        woken.try_pod("other-0")
+        woken.grant("flood", 240)
+        assert await woken.settle() == [*pods("other", 0), *pods("flood", *range(UNTRIED // 2))]
+        assert len(await woken.settle(3 * UNTRIED_S)) == UNTRIED // 2
+
+
 async def test_a_busy_kube_scheduler_gets_the_next_pods_as_it_tries_those_before() -> None:
     async with Woken().running() as woken:
-        woken.grant("flood", 8 * UNTRIED)
-        await woken.settle(0.9 * UNTRIED_S)
+        woken.grant("flood", 240)
+        await woken.settle(4 * UNTRIED_S)
         for uid in pods("flood", *range(UNTRIED)):
             woken.try_pod(uid)
-        assert len(await woken.settle(2 * UNTRIED_S)) == UNTRIED
-        assert len(await woken.settle(UNTRIED_S)) == UNTRIED  # after `LATE` times 0.9 seconds in place of one
-        await woken.settle(10 * MOST_UNTRIED_S)
-        assert len(woken.uids) == 8 * UNTRIED
-        assert not woken.queues._wakes._of
+        assert len(await woken.settle(10 * UNTRIED_S)) == UNTRIED
+        woken.try_pod(f"flood-{2 * UNTRIED - 1}")
+        assert len(await woken.settle(1.5 * UNTRIED_S)) == 1
+        assert len(await woken.settle(2 * UNTRIED_S)) == UNTRIED - 1  # after `LATE` times 4 seconds in place of one
 
 
-async def test_a_pod_that_kube_scheduler_tries_late_makes_the_others_count_for_a_bounded_time() -> None:
+@pytest.mark.parametrize("slow_s", [0.05, 0.2])
+async def test_two_floods_in_turn_keep_the_queue_of_kube_scheduler_short(slow_s: float) -> None:
+    longest = 0
     async with Woken().running() as woken:
+        woken.grant("first", 900)
+        tried = 0
+        for step in range(round(100 / slow_s)):
+            if step == round(8 / slow_s):
+                woken.grant("second", 600)
+            await woken.settle(slow_s)
+            longest = max(longest, len(woken.uids) - tried)
+            if tried < len(woken.uids):
+                woken.try_pod(woken.uids[tried])
+                tried += 1
+    assert longest <= 2 * UNTRIED
+
+
+async def test_a_kube_scheduler_that_is_away_for_a_minute_finds_a_short_queue() -> None:
+    async with Woken().running() as woken:
+        woken.grant("flood", 2000)
+        await woken.settle(59.0)
+        assert len(woken.uids) <= UNTRIED * 60 / MOST_UNTRIED_S
+        woken.grant("other", 1)
+        assert await woken.settle() == pods("other", 0)
+
+
+async def test_pods_that_kube_scheduler_rejects_by_itself_hold_up_those_behind_them_for_a_second() -> None:
+    async with Woken().running() as woken:
+        woken.grant("flood", 3 * UNTRIED)
+        await woken.settle(UNTRIED_S / 2)
+        woken.try_pod(f"flood-{UNTRIED - 1}")  # it was behind all others
+        assert await woken.settle() == pods("flood", UNTRIED)
+        assert len(await woken.settle(1.5 * UNTRIED_S)) == UNTRIED - 1
+
+
+async def test_pods_without_a_gate_count_for_a_second_and_say_nothing_about_the_queue() -> None:
+    async with Woken(gated=False).running() as woken:
+        woken.grant("flood", 10 * UNTRIED)
+        await woken.settle(UNTRIED_S / 2)
+        for wave in range(1, 9):
+            assert len(await woken.settle(UNTRIED_S)) == UNTRIED
+            woken.try_pod(f"flood-{(wave - 1) * UNTRIED}")  # after its back-off
+        assert not woken.queues._wakes._times
+
+
+async def test_a_pod_that_is_deleted_gives_its_place_to_the_next() -> None:
+    async with Woken().running() as woken:
+        woken.grant("flood", UNTRIED + 3)
+        assert await woken.settle() == pods("flood", *range(UNTRIED))
+        woken.remove(f"flood-{UNTRIED}")  # it is held
+        woken.remove("flood-3")
+        assert await woken.settle() == pods("flood", UNTRIED + 1)
+        woken.remove("flood-3")
+        assert await woken.settle() == []
+
+
+async def test_a_pod_that_is_woken_again_keeps_its_place() -> None:
+    async with Woken().running() as woken:
+        woken.grant("flood", UNTRIED + 1)
+        await woken.settle()
         woken.grant("flood", 1)
-        await woken.settle(0.9 * UNTRIED_S)
+        assert await woken.settle() == pods("flood", 0)
+        assert list(woken.queues._wakes._of["flood"].untried)[-1] == "flood-0"
         woken.try_pod("flood-0")
-        woken.grant("flood", 1)
-        await woken.settle(0.9 * LATE * UNTRIED_S)
-        woken.try_pod("flood-0")
-        woken.grant("flood", 2 * UNTRIED)
-        assert len(await woken.settle(LATE * UNTRIED_S)) == UNTRIED
-        assert len(await woken.settle(MOST_UNTRIED_S)) == UNTRIED
+        assert await woken.settle() == pods("flood", UNTRIED)
 
 
 async def test_a_gang_is_woken_as_a_whole_when_it_has_its_turn() -> None:
@@ -309,7 +379,7 @@ async def test_a_gang_is_woken_as_a_whole_when_it_has_its_turn() -> None:
         for uid in woken.uids[4 * UNTRIED - 1 : 4 * UNTRIED + 4]:
             woken.try_pod(uid)
         assert await woken.settle() == [f"flood-b{number}" for number in range(4 * UNTRIED)]
-        await woken.settle(2 * UNTRIED_S)
+        await woken.settle(2 * MOST_UNTRIED_S)
         assert woken.uids[-1] == "flood-c0"
         assert not woken.queues._wakes._of
 
@@ -317,10 +387,10 @@ async def test_a_gang_is_woken_as_a_whole_when_it_has_its_turn() -> None:
 async def test_pods_that_kube_scheduler_does_not_try_in_time_let_the_next_ones_wake() -> None:
     async with Woken().running() as woken:
         woken.grant("flood", 3 * UNTRIED)
-        assert len(await woken.settle(UNTRIED_S * 0.9)) == UNTRIED
-        assert len(await woken.settle(UNTRIED_S * 0.2)) == UNTRIED
-        assert len(await woken.settle(UNTRIED_S)) == UNTRIED
-        await woken.settle(2 * UNTRIED_S)
+        assert len(await woken.settle(MOST_UNTRIED_S * 0.9)) == UNTRIED
+        assert len(await woken.settle(MOST_UNTRIED_S * 0.2)) == UNTRIED
+        assert len(await woken.settle(MOST_UNTRIED_S)) == UNTRIED
+        await woken.settle(2 * MOST_UNTRIED_S)
         assert not woken.queues._wakes._of
 
 

@@ -79,6 +79,24 @@ async def test_a_key_whose_reconciliation_requests_it_comes_back_after_that_time
     assert done.gaps == [5.0, 5.0]
 
 
+async def test_a_delay_that_the_clock_cannot_add_is_a_tick() -> None:
+    begun = asyncio.get_running_loop().time()
+    calls = 0
+
+    async def until_due(_key: str) -> Requeue | None:
+        nonlocal calls
+        calls += 1
+        assert calls < 10, "it came back at the same instant"
+        left = begun + 1e-12 - asyncio.get_running_loop().time()
+        return Requeue(max(left, 1e-12)) if calls == 1 or left > 0 else None
+
+    controller = Controller("test", until_due)
+    async with running(controller):
+        controller.add("a")
+        await asyncio.sleep(1.0)
+    assert calls == 2
+
+
 async def test_a_key_that_fails_waits_longer_each_time_and_the_first_success_ends_that() -> None:
     done = Recorder(fails=4)
     controller = Controller("test", done, backoff=Backoff(1.0, 4.0))
