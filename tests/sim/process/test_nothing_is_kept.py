@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from extender.controllers import deleted_pods
+from extender.controllers import deleted_pods, scheduling
 from extender.controllers.nodes import removals
 from extender.domain.nodes import fence_evidence
 from extender.domain.placing import fit
 from extender.domain.wellknown import GATE
-from extender.engine import planning, scheduling
+from extender.engine import planning
 from extender.kube import announce, order
 from simulator.slurm.records import SimNode
 from tests.builders.containers import containers
