@@ -80,7 +80,7 @@ class InvariantChecker:
     returned: set[str] = field(default_factory=set)
     """Pods that had left their node, by a deletion or their end, and that a restored etcd brought back."""
 
-    _left: set[str] = field(default_factory=set)
+    left: set[str] = field(default_factory=set)
     """Pods that have left their node."""
 
     job_starts: dict[tuple[int, str], float] = field(default_factory=dict)
@@ -209,11 +209,11 @@ class InvariantChecker:
         if not pod["spec"].get("nodeName"):
             return
         finished = pod["status"]["phase"] in FINISHED_PHASES or event.type == "DELETED"
-        if not finished and uid in self._left:
+        if not finished and uid in self.left:
             self.returned.add(uid)
-        if uid not in self.arrivals or (not finished and uid in self._left):
+        if uid not in self.arrivals or (not finished and uid in self.left):
             self.arrivals[uid] = asyncio.get_running_loop().time()
-        (self._left.add if finished else self._left.discard)(uid)
+        (self.left.add if finished else self.left.discard)(uid)
 
     # Every few seconds.
 

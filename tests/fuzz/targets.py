@@ -86,7 +86,7 @@ def one_text(data: bytes) -> None:
         _, reader = texts()[data[0] % len(texts())]
         try:
             reader(text_of(data[1:]))
-        except (ValueError, SlurmError):
+        except (ValueError, SlurmError, ConfigError):
             return
 
 
