@@ -57,7 +57,8 @@ def _largest(stages: Json) -> Iterator[str]:
     total = sum(flooded.values())
     largest = max(flooded, key=lambda name: flooded[name])
     span, parts = STAGES[largest]
-    yield f"The largest part of a flooded Pod's time is {span}: {flooded[largest] / total:.0%}, spent by {parts}."
+    yield f"The largest part of a flooded Pod's time is {span}: {flooded[largest] / total:.0%}."
+    yield f"It is spent by {parts}."
     grown = {name: flooded[name] - stages["quiet"][name]["mean"] for name in STAGES}
     most = max(grown, key=lambda name: grown[name])
     yield f"Compared with a quiet Pod, {STAGES[most][0]} grows most, by {_ms(grown[most])}."
