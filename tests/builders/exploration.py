@@ -23,6 +23,7 @@ from extender.domain.states import (
 
 PODS = (e.MemberRef("a", "ns", "a"), e.MemberRef("b", "ns", "b"))
 REQUESTS = (JobRequest("t", 1, 1), JobRequest("t", 2, 1))
+RESIZED = JobRequest("t", 1, 1, members=2)
 KEPT = JobRequest("t", 1, 1, members=2, restart=GangRestart.KEEP_ALLOCATION)
 TIMING = Timing()
 NOW = 1000.0
@@ -36,6 +37,8 @@ def events(p: Placeholder, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     yield e.PodWanted(refs, REQUESTS[0], cancelled=Cancelled(9, digest(REQUESTS[0])))
     if p.state is State.GRANTED and len(refs) > 1:
         yield e.PodWanted(refs[:1], REQUESTS[0])  # the other one fits into no slot of the gang
+    if p.state is State.WAITING:
+        yield e.PodWanted(refs, RESIZED)
     yield e.PodRefused(refs, ("wrong",))
     yield e.PodRefused(refs, ())  # a gang that lacks a member
     yield from (e.CandidatesChanged(frozenset(nodes)) for nodes in (("n1",), ("n2",)))
@@ -97,7 +100,8 @@ def _job_events(job: int, refs: tuple[e.MemberRef, ...]) -> Iterator[e.Event]:
     yield e.JobEnded(job, e.EndKind.IMPOSSIBLE, alive=True, nowhere=True)
     yield from (e.CancelAnswered(job, ended) for ended in (True, False))
     yield from (e.FollowAnswered(job, applied) for applied in ((), None))
-    yield e.UpdateAnswered(job, REQUESTS[0], None)
+    yield from (e.UpdateAnswered(job, REQUESTS[0], done) for done in (True, False, None))
+    yield e.UpdateAnswered(job, RESIZED, False)
 
 
 def _kept() -> Iterator[Placeholder]:
