@@ -13,7 +13,7 @@ from docs.generate.chart_readme import render as page
 from docs.generate.values_schema import render as schema
 from extender import __version__
 from lab.errors import LabError
-from lab.helm import CHART, helm, template
+from lab.helm import CHART, helm, template, with_image
 from lab.manifests import Document, kustomize
 from tests.builders.kustomize import BASE, CORE, ROOT, documents
 
@@ -82,8 +82,6 @@ ALIKE: dict[str, tuple[list[str], dict[str, Any], str]] = {
 
 PLAIN = {"tls": "none", "schedulingGate": "none"}
 """Values for what the base has without components."""
-
-IMAGE = {"image": {"repository": "slurm-extender"}}
 
 SAID_BY_EACH = {"app.kubernetes.io/managed-by", "app.kubernetes.io/instance", "helm.sh/chart"}
 
@@ -264,7 +262,7 @@ def test_gates_and_certificates_are_on_by_default(minor: str, found: str) -> Non
 @pytest.mark.lab
 def test_a_policy_that_an_administrator_turned_on_is_used_as_a_beta() -> None:
     beta = "--api-versions=admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy"
-    text = helm("template", "x", str(CHART), "--kube-version=v1.34.2", beta, values=IMAGE)
+    text = helm("template", "x", str(CHART), "--kube-version=v1.34.2", beta, values=with_image({}))
     found = [one for one in yaml.safe_load_all(text) if one and one["kind"] == "MutatingAdmissionPolicy"]
     assert {one["apiVersion"] for one in found} == {"admissionregistration.k8s.io/v1beta1"}
     assert len(found) == 3
@@ -284,7 +282,7 @@ def test_what_this_cluster_cannot_have_is_refused_with_a_sentence(
     values: dict[str, Any], version: str, said: str
 ) -> None:
     with pytest.raises(LabError, match=said):
-        helm("template", "x", str(CHART), f"--kube-version={version}", values=IMAGE | values)
+        helm("template", "x", str(CHART), f"--kube-version={version}", values=with_image(values))
 
 
 @pytest.mark.lab
@@ -425,7 +423,9 @@ def test_the_page_of_the_chart_names_every_value() -> None:
 def test_the_image_of_kube_scheduler_has_no_suffix_of_a_distribution(version: str) -> None:
     found = [
         one
-        for one in yaml.safe_load_all(helm("template", "x", str(CHART), f"--kube-version={version}", values=IMAGE))
+        for one in yaml.safe_load_all(
+            helm("template", "x", str(CHART), f"--kube-version={version}", values=with_image({}))
+        )
         if one
     ]
     [scheduler] = [

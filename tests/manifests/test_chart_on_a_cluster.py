@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from lab.helm import CHART, helm
+from lab.helm import CHART, helm, with_image
 from lab.kube import Kubernetes
-
-IMAGE = {"image": {"repository": "slurm-extender"}}
 
 
 @pytest.mark.lab
 def test_the_chart_is_installed_changed_and_taken_out_again(tmp_path: Path) -> None:
     with Kubernetes(controllers=False, workdir=tmp_path) as kube:
         where = ("slurm-extender", str(CHART), f"--kubeconfig={kube.kubeconfig}", "--namespace=elsewhere")
-        said = helm("install", *where, "--create-namespace", values=IMAGE | {"schedulingGate": "policy", "tls": "none"})
+        said = helm(
+            "install", *where, "--create-namespace", values=with_image({"schedulingGate": "policy", "tls": "none"})
+        )
         assert "kubectl -n elsewhere create secret generic slurm-extender" in said
         assert "--from-literal=hooks-key" not in said
         made = hooks_key(kube)
@@ -25,9 +25,9 @@ def test_the_chart_is_installed_changed_and_taken_out_again(tmp_path: Path) -> N
         assert "Set tls=certificates" in said
         assert "config.hooks.url is not set" in said
         hooks = {"config": {"hooks": {"url": "http://hooks.example.org:8000"}}}
-        said = helm("upgrade", *where, values=IMAGE | {"schedulingGate": "webhook", "noGrowth": True, **hooks})
+        said = helm("upgrade", *where, values=with_image({"schedulingGate": "webhook", "noGrowth": True, **hooks}))
         assert "Set tls=" not in said
-        second = IMAGE | {"config": {"scheduler": {"name": "second"}}}
+        second = with_image({"config": {"scheduler": {"name": "second"}}})
         helm("install", "second", *where[1:-1], "--namespace=another", "--create-namespace", values=second)
         helm("uninstall", "second", *where[2:-1], "--namespace=another")
         # Its Job has not begun, and cannot be changed.
@@ -46,10 +46,10 @@ def test_the_chart_is_installed_changed_and_taken_out_again(tmp_path: Path) -> N
         helm("uninstall", *where[:1], *where[2:])
         assert kube.kubectl(*ours) == ""
         assert hooks_key(kube) == made
-        helm("install", *where, values=IMAGE)
+        helm("install", *where, values=with_image({}))
         assert hooks_key(kube) == made
         kube.kubectl("create", "secret", "generic", "own", "-n", "elsewhere", "--from-literal=hooks-key=mine")
-        helm("upgrade", *where, values=IMAGE | {"hooksKeySecret": "own"})
+        helm("upgrade", *where, values=with_image({"hooksKeySecret": "own"}))
         assert hooks_key(kube, "own") == b"mine"
 
 

@@ -29,7 +29,7 @@ from tests.contract.slurm.conftest import OpenSite
 async def with_script(
     open_site: OpenSite,
 ) -> AsyncIterator[tuple[SlurmrestdJobs, asyncio.Queue[tuple[str, str]], list[int]]]:
-    """A site whose scripts' calls arrive in a queue and are answered from a list, its last entry for ever."""
+    """Yield a site whose scripts' calls arrive in a queue; the last entry of a list answers each."""
     calls: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
     answers = [202]
 

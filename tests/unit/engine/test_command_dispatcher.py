@@ -17,6 +17,7 @@ from extender.domain.ports import Announcement
 from extender.engine.command_dispatcher import (
     LEAST_UNTRIED,
     MOST_UNTRIED_S,
+    TIMES_KEPT,
     UNTRIED,
     UNTRIED_S,
     CommandDispatcher,
@@ -334,6 +335,35 @@ async def test_pods_that_kube_scheduler_rejects_by_itself_hold_up_those_behind_t
         assert len(await woken.settle(1.5 * UNTRIED_S)) == UNTRIED - 1
 
 
+async def test_a_kube_scheduler_that_becomes_slow_gets_the_next_pods_later() -> None:
+    async with Woken().running() as woken:
+        woken.grant("flood", 400)
+        await woken.settle()
+        for uid in pods("flood", *range(TIMES_KEPT)):
+            woken.try_pod(uid)
+        await woken.settle()
+        for _ in range(5):
+            woken.try_pod("other-0")  # so that all that are woken count for a second
+            await woken.settle(UNTRIED_S)
+        for uid in pods("flood", *range(TIMES_KEPT, 2 * TIMES_KEPT)):
+            woken.try_pod(uid)  # after five seconds
+        await woken.settle(UNTRIED_S)
+        woken.try_pod("other-0")
+        assert await woken.settle(2 * UNTRIED_S) == []
+
+
+async def test_a_woken_pod_counts_for_a_bounded_time_however_slow_kube_scheduler_was() -> None:
+    async with Woken().running() as woken:
+        woken.grant("flood", 3 * UNTRIED)
+        await woken.settle(MOST_UNTRIED_S * 0.8)
+        for uid in pods("flood", *range(UNTRIED)):
+            woken.try_pod(uid)
+        assert len(await woken.settle(UNTRIED_S)) == UNTRIED
+        woken.try_pod("other-0")
+        assert await woken.settle(MOST_UNTRIED_S * 0.8) == []
+        assert len(await woken.settle(MOST_UNTRIED_S * 0.3)) == UNTRIED
+
+
 async def test_pods_without_a_gate_count_for_a_second_and_say_nothing_about_the_queue() -> None:
     async with Woken(gated=False).running() as woken:
         woken.grant("flood", 10 * UNTRIED)
@@ -341,6 +371,14 @@ async def test_pods_without_a_gate_count_for_a_second_and_say_nothing_about_the_
         for wave in range(1, 9):
             assert len(await woken.settle(UNTRIED_S)) == UNTRIED
             woken.try_pod(f"flood-{(wave - 1) * UNTRIED}")  # after its back-off
+        assert not woken.queues._wakes._times
+
+
+async def test_the_time_until_a_pod_without_a_gate_is_tried_is_not_kept() -> None:
+    async with Woken(gated=False).running() as woken:
+        woken.grant("flood", UNTRIED)
+        await woken.settle(UNTRIED_S / 2)
+        woken.try_pod("flood-1")
         assert not woken.queues._wakes._times
 
 
