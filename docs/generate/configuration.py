@@ -9,9 +9,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from extender.config.keys import EACH, Key, keys
 from extender.config.load import parse, variable
 from extender.config.peers.sunk import SUNK_FLAGS
+from extender.config.schema_keys import EACH, Key, keys
 
 SMALLEST = """\
 apiVersion: slurm-extender.io/v1alpha1

@@ -9,7 +9,7 @@ import sys
 
 from extender.observability.metrics.described import PREFIX, Described
 from extender.observability.metrics.registry import Metrics
-from extender.observability.scraped import CERTIFICATES, DRY_RUN_PODS, DRY_RUN_TRANSLATIONS, PENDING_PODS, TABLE
+from extender.observability.process_metrics import CERTIFICATES, DRY_RUN_PODS, DRY_RUN_TRANSLATIONS, PENDING_PODS, TABLE
 
 _HEAD = """\
 # Metrics

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docs.generate.configuration import table
-from extender.config.keys import POLICY
+from extender.config.schema_keys import POLICY
 
 EXAMPLE = """\
 apiVersion: slurm-extender.io/v1alpha1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from extender.config.keys import CONFIGURATION, POLICY
+from extender.config.schema_keys import CONFIGURATION, POLICY
 
 
 def configuration() -> str:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from extender.config.keys import CONFIGURATION, POLICY, KeyBook
+from extender.config.schema_keys import CONFIGURATION, POLICY, KeyBook
 from extender.domain.gangs.pod_groups import PodGroupApi
 
 Schema = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Print `docs/reference/why.md` from the tables of `extender.domain`: `why` and `outcomes`.
+"""Print `docs/reference/why.md` from the tables of `extender.domain`: `pods.why` and `job_outcomes`.
 
 Run from the top of the repository: `python -m docs.generate.why > docs/reference/why.md`
 """

@@ -1,11 +1,12 @@
 """Assemble one process: adapters, engine, controllers. `server` runs it.
 
-`process` is the whole; `informers` and `adapters` connect it to Kubernetes and Slurm. The controllers of nodes, Pods
-and jobs have one file each; a new controller is added there, with the tasks that it runs.
+`running_parts` lists every part that runs and its subscriptions; a new one is added there. `node_controllers`,
+`pod_controllers`, `job_controllers` and `device_controllers` build them. `process` is the whole; `informers` and
+`adapters` connect it to Kubernetes and Slurm.
 """
 
-from extender.assembly.controllers import parts
 from extender.assembly.keys import KeyFileError, require_key
 from extender.assembly.process import Assembly
+from extender.assembly.running_parts import all_parts
 
-__all__ = ["Assembly", "KeyFileError", "parts", "require_key"]
+__all__ = ["Assembly", "KeyFileError", "all_parts", "require_key"]

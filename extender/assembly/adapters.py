@@ -8,7 +8,7 @@ from extender.config.derive import mass_deletion_guard_options
 from extender.config.document import ExtenderConfiguration
 from extender.config.policy_file import PolicyFile
 from extender.controllers.nodes.drains import Drains
-from extender.domain.nodes.drains import drainer
+from extender.domain.nodes.drain_reasons import drainer
 from extender.domain.nodes.fence_evidence import FenceLedger
 from extender.domain.placeholders import Placeholders
 from extender.engine.job_terminator import JobTerminator
@@ -26,7 +26,7 @@ from extender.slurm.api_requests import ObserveRequest
 from extender.slurm.job_records import SlurmrestdJobRecords
 from extender.slurm.jobs import SlurmrestdJobs
 from extender.slurm.nodes import SlurmrestdNodes
-from extender.slurm.placeholder import HookSettings
+from extender.slurm.placeholder_script import HookSettings
 from extender.slurm.shares import SlurmrestdShares
 
 

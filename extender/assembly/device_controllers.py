@@ -8,7 +8,7 @@ from extender.assembly.adapters import Adapters
 from extender.controllers.device_reminders import DeviceReminderController
 from extender.controllers.devices.member_devices import MemberDevices
 from extender.controllers.devices.pod_devices import PodDevices
-from extender.controllers.resource_claims import ResourceClaimController
+from extender.controllers.devices.resource_claim_releases import ResourceClaimController
 from extender.domain.placeholders import Placeholders
 from extender.domain.pods.deferred_pods import DeferredPods
 from extender.domain.views import PodView

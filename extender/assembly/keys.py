@@ -7,7 +7,7 @@ from pathlib import Path
 from extender.config.document import ExtenderConfiguration
 from extender.config.serving import AllocationProofs
 from extender.domain.jobs.identity import hook_token
-from extender.slurm.placeholder import HookSettings
+from extender.slurm.placeholder_script import HookSettings
 
 
 class KeyFileError(Exception):

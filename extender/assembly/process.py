@@ -1,4 +1,4 @@
-"""Put one process together. `assembly/controllers.py` lists what runs and what it subscribes to."""
+"""Put one process together. `assembly/running_parts.py` lists what runs and what it subscribes to."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from extender.controllers.translations import NO_POLICY, Translations
 from extender.controllers.unknown_members import UnknownMembers
 from extender.domain.cluster import SlurmNode
 from extender.domain.gangs.context import GangContext
+from extender.domain.jobs.extender_identity import JobIdentity
 from extender.domain.nodes.fence_evidence import FenceProofs
 from extender.domain.placeholder import State
 from extender.domain.placeholders import Placeholders
@@ -49,7 +50,6 @@ from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE, Reason
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineOptions, EnginePorts, EngineState
-from extender.engine.job_identity import JobIdentity
 from extender.engine.job_read_versions import JobReadVersions
 from extender.engine.missing_jobs import MissingJobTracker
 from extender.engine.placeholder_index import PlaceholderIndex
@@ -77,7 +77,7 @@ NAMESPACES_WITHIN = 10.0
 class Assembly:
     """Assemble everything that runs, and connect its parts.
 
-    `parts` lists what runs: `extender.assembly.controllers.parts`. `cluster` separates the jobs of this cluster from
+    `parts` lists what runs: `assembly.running_parts.all_parts`. `cluster` separates the jobs of this cluster from
     others. `validate` checks the invariants after every step, for tests.
     """
 
@@ -365,7 +365,7 @@ class Assembly:
         return {part.name: part.run() for part in self.parts if part.run is not None and part.everywhere}
 
     def writers(self) -> dict[str, Coroutine[None, None, None]]:
-        """Return what runs besides where this process may write."""
+        """Return what runs only where this process may write."""
         return {part.name: part.run() for part in self.parts if part.run is not None and not part.everywhere}
 
     @property

@@ -9,7 +9,7 @@ import click
 from extender.cli.certificates import certificates
 from extender.cli.cpu_order import cpu_order
 from extender.cli.scripts import fence_script, lock_script
-from extender.config.keys import CONFIGURATION, POLICY
+from extender.config.schema_keys import CONFIGURATION, POLICY
 
 
 @click.group(short_help="Generate certificates, scripts and schemas")

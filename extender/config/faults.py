@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
-from extender.config.keys import CONFIGURATION, Key, KeyBook, keys
+from extender.config.schema_keys import CONFIGURATION, Key, KeyBook, keys
 from extender.config.yaml_text import Location
 
 VALUE_LIMIT = 60

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from extender.config.document import ExtenderConfiguration
 from extender.config.faults import ConfigError, Origin, fault_text, nearest, unknown_path
-from extender.config.keys import CONFIGURATION, EACH, Key, KeyBook, KeyPath, keys
+from extender.config.schema_keys import CONFIGURATION, EACH, Key, KeyBook, KeyPath, keys
 from extender.config.values import Group
 from extender.config.yaml_text import YamlFault, read_scalar, read_yaml
 from extender.domain.wellknown import CONFIG_API_VERSION, CONFIG_KIND

@@ -19,9 +19,9 @@ import structlog
 from extender.config.derive import translation_policy
 from extender.config.document import ExtenderConfiguration
 from extender.config.faults import ConfigError
-from extender.config.keys import POLICY
 from extender.config.load import Overrides, held_to, read_map, text_of
 from extender.config.pod_policy import PodPolicyDocument
+from extender.config.schema_keys import POLICY
 from extender.domain.policy.site import TranslationPolicy
 from extender.domain.policy.tenancy import ANY, PodPolicy, TenancyRule
 from extender.domain.translation.annotation_table import GROUP_ID, USER_ID

@@ -78,7 +78,7 @@ class AnnotationRepairController:
         """Of what was written on Pods and says something else now: `found`, and `repaired`."""
 
         self._controller = Controller(
-            "annotations", self._reconcile, owner_of=engine.placeholders.namespace_of, keep_early=True
+            "annotations", self._reconcile, flow_of=engine.placeholders.namespace_of, keep_early=True
         )
 
     def placeholder_changed(self, event: PlaceholderChanged) -> None:

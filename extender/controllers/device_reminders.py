@@ -53,7 +53,7 @@ class DeviceReminderController:
             "DeviceReminders",
             self._reconcile,
             workers=4,
-            owner_of=namespace_of,
+            flow_of=namespace_of,
             resync=Resync(lambda: [*self._forgotten, *(one.uid for one in every() if one.reminds_of)], every=RESYNC_S),
         )
 

@@ -115,7 +115,7 @@ class Explanations:
         self._controller = Controller(
             "explanations",
             self._reconcile,
-            owner_of=engine.placeholders.namespace_of,
+            flow_of=engine.placeholders.namespace_of,
             resync=Resync(lambda: engine.placeholders.all, options.round, options.checks),
         )
         self.written = self.failed = 0

@@ -91,7 +91,7 @@ class GateController:
         """Pods whose gate is to go, by UID, for as long as they are there."""
 
         self._teller = Controller("candidates", self._notify_changed, keep_early=True)
-        self._ungater = Controller("ungating", self._remove_gate, owner_of=self._namespace_of, keep_early=True)
+        self._ungater = Controller("ungating", self._remove_gate, flow_of=self._namespace_of, keep_early=True)
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         """Handle a change of a Pod."""

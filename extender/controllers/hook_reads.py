@@ -35,7 +35,7 @@ class HookReads:
         """When the last read of each job began; of the last `EVERY_S` alone."""
 
         self._reads = Controller(
-            "job reads for hooks", self._reconcile, workers=AT_ONCE, owner_of=self._namespace_of, keep_early=True
+            "job reads for hooks", self._reconcile, workers=AT_ONCE, flow_of=self._namespace_of, keep_early=True
         )
 
     async def run(self) -> None:

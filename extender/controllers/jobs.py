@@ -127,7 +127,7 @@ class JobController:
             self._reconcile,
             workers=options.concurrent_reads,
             ranks=2,
-            owner_of=self._namespace_of,
+            flow_of=self._namespace_of,
             keep_early=True,
         )
         self._refresh = Refresh(

@@ -3,6 +3,9 @@
 A job is named after annotations of the owners, and owners decide who is a member of a gang. Any author can name an
 owner whose API does not answer, so a start waits for owners only for a bounded time. A Pod that is deferred keeps its
 job: it is adopted like the others, before anything is submitted for it, once its owners can be read.
+
+What follows at a start: `Assembly.adopt`, `controllers.pods`, `Engine.adopt`, and the state UNSURE
+(`domain/lifecycle/unsure.py`), which searches for the job. `controllers.orphans` finds jobs without a Pod.
 """
 
 from __future__ import annotations

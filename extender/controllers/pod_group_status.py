@@ -101,7 +101,7 @@ class PodGroupStatusController:
         self._controller = Controller(
             "status of PodGroups",
             self._reconcile,
-            owner_of=lambda ref: ref.namespace,
+            flow_of=lambda ref: ref.namespace,
             resync=Resync(groups.named, RESYNC_EVERY, RESYNC_PER_SECOND),
         )
 

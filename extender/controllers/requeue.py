@@ -43,7 +43,7 @@ class RequeueController:
         self._cache = cache
         self._clock = clock
         self._controller = Controller(
-            "requeue", self._reconcile, owner_of=engine.placeholders.namespace_of, keep_early=True
+            "requeue", self._reconcile, flow_of=engine.placeholders.namespace_of, keep_early=True
         )
 
     def adopted(self, _event: PodsAdopted) -> None:

@@ -85,7 +85,7 @@ class StartupDeadlineController:
         self._starting: set[str] = set()
         self._not_before: dict[str, float] = {}
         self._idle: dict[str, _Idle] = {}
-        self._controller = Controller("starts", self._reconcile, owner_of=self._namespace_of, keep_early=True)
+        self._controller = Controller("starts", self._reconcile, flow_of=self._namespace_of, keep_early=True)
 
     def by_state(self) -> Mapping[str, int]:
         """Count the Pods that have a node and have not started: those with time left, and those that are late."""

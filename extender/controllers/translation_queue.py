@@ -37,12 +37,12 @@ class TranslationQueue:
         self._is_wanted = is_wanted
         self._translate = translate
         self._waiting: dict[str, PodView] = {}
-        self._prompt = Controller("translation", self._at_once, owner_of=self._namespace_of, keep_early=True)
+        self._prompt = Controller("translation", self._at_once, flow_of=self._namespace_of, keep_early=True)
         self._slow = Controller(
             "translation of Pods whose owners do not answer",
             partial(self._read, patient=True),
             workers=SLOW_READS,
-            owner_of=self._namespace_of,
+            flow_of=self._namespace_of,
             backoff=Backoff(OWNER_RETRY, OWNER_RETRY),
             keep_early=True,
         )

@@ -417,7 +417,7 @@ class SlurmSnapshotChanged:
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """The instant of `Placeholder.wake_at` has passed."""
+    """The instant of `Placeholder.timer_at` has passed."""
 
 
 Event = (

@@ -141,7 +141,7 @@ class Placeholder:
     retry_at: float = 0.0
     """No attempt before this instant."""
 
-    wake_at: float | None = None
+    timer_at: float | None = None
     """When `TimerFired` is due."""
 
     reprobe_at: float | None = None
@@ -372,14 +372,16 @@ class Timing:
     """The same after a start: the requests of the process before were sent before it died."""
 
     probe: float = 1.0
+    """Between two searches for the live jobs of a workload, until `settle` has passed."""
+
     retry_first: float = 1.0
     retry_most: float = 60.0
     cancel_retry: float = 2.0
     cancel_retry_most: float = 30.0
     first_read: float = 2.0
-    """How long after a job was queued behind others it is first read: until then only its Pod's reason would be shown.
+    """Until a job that was queued behind others is first read.
 
-    Many start before; the poll of all job states reports that.
+    The read only brings Slurm's reason for the Pod. If the job starts earlier, the poll of all job states reports it.
     """
 
     end_retry: float = 5.0
@@ -416,7 +418,7 @@ def validate(p: Placeholder) -> None:
     payload = p.payload
     timed = isinstance(payload, UnsureState | ReleasingState | LostState | GoneState)
     reads_again = isinstance(payload, WaitingState) and (payload.doubted_since is not None or payload.unread)
-    if (timed or reads_again or p.duplicate_jobs) and p.wake_at is None:
+    if (timed or reads_again or p.duplicate_jobs) and p.timer_at is None:
         raise AssertionError(f"{p.key}: {p.state} without a timer")
     if isinstance(payload, GrantedState) and not payload.allocation and not p.is_gang:  # a gang may await a read
         raise AssertionError(f"{p.key}: GRANTED without an allocation")
@@ -428,7 +430,7 @@ def validate(p: Placeholder) -> None:
     if isinstance(payload, BoundState | LostState) and not p.job_occupied:
         if not kept_until:
             raise AssertionError(f"{p.key}: {p.state} with no member that runs on its job")
-        if p.wake_at is None or p.wake_at > kept_until:
+        if p.timer_at is None or p.timer_at > kept_until:
             raise AssertionError(f"{p.key}: {p.state}, kept without a timer")
     if isinstance(payload, RefusedState) and payload.unrecorded and p.cancelled is None:
         raise AssertionError(f"{p.key}: a cancel that did not happen is to be recorded")

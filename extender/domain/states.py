@@ -35,7 +35,7 @@ class State(StrEnum):
     """Slurm allocated nodes; not every member is bound yet."""
 
     BOUND = "BOUND"
-    """Every live member is bound to its node of the allocation."""
+    """Every live member is bound to its node of the allocation; or none is left, and the job is kept (`kept_until`)."""
 
     LOST = "LOST"
     """Slurm takes the allocation away, or has done so, and a member still runs on it."""
@@ -193,7 +193,7 @@ class BoundState:
     """Slurm nodes that are being returned: no successor gets them. Kept until a read shows the job without them."""
 
     returned: bool = False
-    """Slurm accepted that."""
+    """Slurm accepted the return of `vacated`."""
 
     taken_at: float = 0.0
     """When it became known that Slurm took nodes from the job with members on them; 0.0: no such member is left."""
@@ -202,7 +202,7 @@ class BoundState:
     """How often the end of these members was requested again; sets the back-off."""
 
     failed: tuple[str, ...] = ()
-    """Those of the nodes that Slurm took because they failed."""
+    """Those among the nodes that Slurm took from the job that it took because they failed."""
 
     kept_until: float = 0.0
     """Until when the job is kept for the next incarnation of a gang whose members have all ended; 0.0: some run."""

@@ -124,9 +124,7 @@ class NodeChangeNotifier:
         self._workloads = workloads
         self._notify = notify
         self._queue_command = queue_command
-        self._controller = Controller(
-            "news of nodes", self._reconcile, owner_of=workloads.namespace_of, keep_early=True
-        )
+        self._controller = Controller("news of nodes", self._reconcile, flow_of=workloads.namespace_of, keep_early=True)
 
     def changed(self, old: ClusterSnapshot, new: ClusterSnapshot) -> None:
         """Compare two snapshots, and queue the notifications that follow from the difference."""

@@ -1,7 +1,7 @@
-"""The owner of every placeholder. `handle` is the only way to change one; it is synchronous, so each has one writer.
+"""Own every placeholder. `meet` and `adopt` create one, `handle` changes it; all are synchronous: each has one writer.
 
-`Engine` is all that other packages see of what happens in here: they send events, and read the state that they share
-with it (`EngineState`). What follows from a step is published on the event bus.
+Other packages send events to `Engine` and read `EngineState`; `pyproject.toml` lists the few other modules of this
+package that they may import. What follows from a step is published on the event bus.
 """
 
 from __future__ import annotations
@@ -132,13 +132,13 @@ class Engine:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._dispatcher.run(), name="commands")
             group.create_task(self._coverage.run(), name="checkpoints of members")
-            group.create_task(self._timers.run(self._wake), name="timers")
+            group.create_task(self._timers.run(self._timer_fired), name="timers")
             group.create_task(self._node_changes.run(), name="news of nodes")
             group.create_task(self._until_broken(), name="faults")
 
-    def handle(self, key: str, event: e.Event, cause: str) -> None:
+    def handle(self, key: str, event: e.Event, source: str) -> None:
         """Send an event to a workload. Events that follow from it are handled before this returns."""
-        self._inbox.append((key, event, cause))
+        self._inbox.append((key, event, source))
         if self._busy:
             return
         self._busy = True
@@ -152,7 +152,7 @@ class Engine:
             self._busy = False
 
     def meet(self, key: str, members: Sequence[e.MemberRef]) -> None:
-        """Open the record of a workload that was just created, so that nothing said of its members is lost."""
+        """Create the placeholder of a new workload, so that no event of its members is lost."""
         if self.placeholders.get(key) is None:
             self._put(Placeholder(key, members=tuple(Member(ref) for ref in members)))
 
@@ -185,13 +185,13 @@ class Engine:
         self._reader.forget(p.key)
         self._events.publish(PlaceholderForgotten(p.key))
 
-    async def read_job(self, job_id: int, cause: str) -> bool:
+    async def read_job(self, job_id: int, source: str) -> bool:
         """Read a placeholder job now and act on the answer. False: Slurm did not answer.
 
         Every workload that names the job receives the answer: if its id was reused, the earlier workload's job is
         missing.
         """
-        return all([await self._reader.read(key, job_id, cause) for key in self.placeholders.workloads_of_job(job_id)])
+        return all([await self._reader.read(key, job_id, source) for key in self.placeholders.workloads_of_job(job_id)])
 
     def update_snapshot(self, snapshot: ClusterSnapshot) -> None:
         """Take over the nodes of both sides, which have been read or mapped to each other again."""
@@ -255,7 +255,7 @@ class Engine:
         for p in self.placeholders.in_state(State.UNSURE):
             self.handle(p.key, e.TimerFired(), "Slurm answers again")
 
-    def _wake(self, key: str) -> None:
+    def _timer_fired(self, key: str) -> None:
         p = self.placeholders.get(key)
         if p is None:
             return
@@ -264,16 +264,16 @@ class Engine:
             return
         self.handle(key, e.TimerFired(), "timer")
 
-    def _step(self, key: str, event: e.Event, cause: str) -> None:
+    def _step(self, key: str, event: e.Event, source: str) -> None:
         before = self.placeholders.get(key) or Placeholder(key)
         after, commands = step(before, event, self._clock.now(), self._options.timing)
         if self._options.validate:
             validate(after)
-        entry = HistoryEntry(self._clock.wall(), cause, event, before.state, after.state, tuple(commands))
+        entry = HistoryEntry(self._clock.wall(), source, event, before.state, after.state, tuple(commands))
         self.histories.add(key, entry)
         if _steps.isEnabledFor(logging.DEBUG) and (after.state is not before.state or commands):
             _log.debug("step", workload=key, line=entry)
-        note(before, after, event, cause)
+        note(before, after, event, source)
         self._allocations.stepped(before, after)
         self._queue.stepped(before, after)
         self._put(after)
@@ -298,7 +298,7 @@ class Engine:
 
     def _put(self, p: Placeholder) -> None:
         self._index.put(p)
-        self._timers.set(p.key, p.wake_at)
+        self._timers.set(p.key, p.timer_at)
 
 
 def _is_gated(pod: PodView | None) -> bool:

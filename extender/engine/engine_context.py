@@ -9,6 +9,7 @@ from typing import Protocol
 from extender.domain import events as e
 from extender.domain.events import MemberRef
 from extender.domain.jobs.checkpoint import Checkpoint
+from extender.domain.jobs.extender_identity import JobIdentity
 from extender.domain.nodes.fence_evidence import FencedNodes
 from extender.domain.placeholder import Placeholder, Timing
 from extender.domain.placeholders import Placeholders
@@ -17,7 +18,6 @@ from extender.domain.pods.deferred_pods import DeferredPods
 from extender.domain.ports import Announcer, Clock, PodCache, Pods, SlurmJobs
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
-from extender.engine.job_identity import JobIdentity
 from extender.engine.job_read_versions import JobReadVersions
 from extender.engine.job_terminator import JobTerminator
 from extender.engine.missing_jobs import MissingJobTracker

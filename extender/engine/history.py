@@ -29,7 +29,7 @@ class HistoryEntry:
     """One event, what it changed and what followed. `wall` is seconds since the epoch. Its text is made when read."""
 
     wall: float
-    cause: str
+    source: str
     event: Event
     before: State
     after: State
@@ -39,7 +39,7 @@ class HistoryEntry:
         """Return the entry as one readable line."""
         move = f"{self.before} -> {self.after}" if self.before is not self.after else f"{self.before}"
         done = ", ".join(type(command).__name__ for command in self.commands)
-        return f"{move}  {_event_text(self.event)}  [{self.cause}]" + (f"  then {done}" if done else "")
+        return f"{move}  {_event_text(self.event)}  [{self.source}]" + (f"  then {done}" if done else "")
 
     def __repr__(self) -> str:
         return self.line()
@@ -102,23 +102,23 @@ def with_log_context(
     async def logged(key: str, command: Command) -> None:
         p = record(key)
         who = {"workload": key} if p is None else {**_who(p), "job_id": p.job_id}
-        with structlog.contextvars.bound_contextvars(**who, cause=type(command).__name__):
+        with structlog.contextvars.bound_contextvars(**who, source=type(command).__name__):
             await execute(key, command)
 
     return logged
 
 
-def note(before: Placeholder, after: Placeholder, event: e.Event, cause: str) -> None:
+def note(before: Placeholder, after: Placeholder, event: e.Event, source: str) -> None:
     """Log a step if it is one that an operator wants to see."""
     for job in sorted(after.duplicate_jobs - before.duplicate_jobs):
-        _log.warning("duplicate_job", cancelled_job_id=job, **_who(after), cause=cause)
+        _log.warning("duplicate_job", cancelled_job_id=job, **_who(after), source=source)
     if after.state is before.state or after.state in _QUIET:
         return
     line = _line(before, after, event)
     if line is None:
         return
     name, more = line
-    _log.info(name, **_who(after), **{"job_id": after.job_id or before.job_id, **more}, cause=cause)
+    _log.info(name, **_who(after), **{"job_id": after.job_id or before.job_id, **more}, source=source)
 
 
 def _line(before: Placeholder, after: Placeholder, event: e.Event) -> tuple[str, dict[str, Any]] | None:

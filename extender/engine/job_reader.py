@@ -44,7 +44,7 @@ class JobReader:
         """Drop what is remembered of a workload."""
         self._manual_changes.forget(key)
 
-    async def read(self, key: str, job_id: int, cause: str) -> bool:
+    async def read(self, key: str, job_id: int, source: str) -> bool:
         """Read one job and notify its workload; a job with another mark is not its job (ids are reused).
 
         False: Slurm did not answer.
@@ -55,10 +55,10 @@ class JobReader:
         except PortError as error:
             _log.info("job_not_read", job_id=job_id, error=str(error))
             return False
-        self._notify(key, job_id, job, requested_at, cause)
+        self._notify(key, job_id, job, requested_at, source)
         return True
 
-    def _notify(self, key: str, job_id: int, job: JobView | None, requested_at: RequestTime, cause: str) -> None:
+    def _notify(self, key: str, job_id: int, job: JobView | None, requested_at: RequestTime, source: str) -> None:
         """Send a read of its job to the workload; `None`: slurmctld does not know the job."""
         p = self._state.placeholders.get(key)
         if p is None or not self._state.job_reads.is_news(job_id, requested_at):
@@ -67,17 +67,18 @@ class JobReader:
         its = job is not None and self.is_its(p, job)
         self._state.job_reads.note(job_id, job.flags | {job.state} if job is not None and its else None)
         if job is None or not its:
-            self._missed(p, job_id, job, requested_at, cause)
+            self._missed(p, job_id, job, requested_at, source)
             return
         self._state.missing_jobs.seen(p.key)
-        self._state.identity.learn_caller(p, job)
+        if self._state.identity.learn_caller(p, job):
+            _log.info("token_user_known", user_id=self._state.identity.caller, job_id=job.job_id)
         self._queue.check(p, job)
         self._manual_changes.check(p, job, self._name(p.key), p.submitted_request)
         due = due_in(job, [pod.grace_s for pod in self._ports.pods_of(p)])
         nodes = self._state.snapshot.slurm.nodes
         down = frozenset(name for name in p.slurm_nodes if name in nodes and nodes[name].state == "DOWN")
         for event in job_events(p, job, self._state.snapshot.node_map, due, down):
-            self._handle(key, event, cause)
+            self._handle(key, event, source)
 
     def is_its(self, p: Placeholder, job: JobView) -> bool:
         """Return whether this is a job of this workload, not another one with a reused id."""
@@ -88,7 +89,7 @@ class JobReader:
         own = self._state.identity.mark(key, 0)
         return job_name(title, own.cluster, own.scheduler, key)
 
-    def _missed(self, p: Placeholder, job_id: int, job: JobView | None, requested_at: RequestTime, cause: str) -> None:
+    def _missed(self, p: Placeholder, job_id: int, job: JobView | None, requested_at: RequestTime, source: str) -> None:
         missing_jobs = self._state.missing_jobs
         runs = p.job_occupied and p.job_id == job_id and p.state is not State.LOST
         if runs:
@@ -102,7 +103,7 @@ class JobReader:
             text = f"Slurm job {job_id} is not this Pod's: neither its mark nor its name ({job.name}) says so."
             if p.state is not State.LOST:  # said once, not with each reading until the Pod is gone
                 _log.warning("job_owned_by_another", job_id=job_id, name=job.name, pod=p.pod_names, workload=p.key)
-        self._handle(p.key, e.JobEnded(job_id, e.EndKind.VANISHED, text), cause)
+        self._handle(p.key, e.JobEnded(job_id, e.EndKind.VANISHED, text), source)
 
     def _nodes_unknown(self, p: Placeholder) -> bool:
         """Return whether Slurm has none of the nodes of this workload's Pods: another Slurm may be answering."""
@@ -217,7 +218,7 @@ class ManualChangeNotifier:
         for word, text in found.items():
             if word not in kinds:
                 _log.warning(
-                    "job_changed_manually", what=word, job_id=job.job_id, pod=p.pod_names, workload=p.key, text=text
+                    "job_changed_manually", what=word, job_id=job.job_id, pod=p.pod_names, workload=p.key, why=text
                 )
                 for ref in p.refs:
                     reason = Reason.JOB_CHANGED_MANUALLY

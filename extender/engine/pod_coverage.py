@@ -135,7 +135,7 @@ class PodCoverage:
                 return True
             answer = await self._ports.jobs.update(job_id, request, frozenset(), None, marks)
         _log.info(
-            "mark_renewed", job_id=job_id, workload=p.key, checkpoint=str(named), done=answer.done, text=answer.text
+            "mark_renewed", job_id=job_id, workload=p.key, checkpoint=str(named), done=answer.done, error=answer.text
         )
         return answer.done is True
 

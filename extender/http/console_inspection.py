@@ -244,7 +244,7 @@ def _step(entry: HistoryEntry) -> dict[str, Any]:
         "move": move,
         "moved": entry.before is not entry.after,
         "event": event,
-        "cause": cut(entry.cause),
+        "source": cut(entry.source),
         "commands": commands,
         "line": cut(line, LONGEST_STEP),
     }

@@ -62,7 +62,7 @@ def go_route(max_body: int, clock: Clock) -> type[APIRoute]:
                         _log.exception("request_failed", path=request.url.path, times=times)
                     return JSONResponse({"Error": INTERNAL_ERROR})
                 if times := throttle.times("malformed"):
-                    _log.warning("request_malformed", path=request.url.path, text=text, times=times)
+                    _log.warning("request_malformed", path=request.url.path, error=text, times=times)
                 return JSONResponse({"Error": text})
 
             return handle

@@ -1,7 +1,9 @@
 """kube-scheduler's two calls. Both are answered from memory; only `/bind` waits, for one request to the API server.
 
 `/filter` runs inside the one scheduling goroutine of kube-scheduler, so every millisecond here is one of the whole
-cluster's; a Pod that waits is asked about again and again, so its text must not change while nothing does.
+cluster's. Waiting Pods are filtered repeatedly, so their text must not change while nothing else does.
+
+`controllers.scheduling` decides; `domain.verdict` has the texts.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ class OwnerReader:
             view = ControllerView(owner, meta.annotations)
             view = with_size(view, answer.body) if has_size(owner) else view
         except MalformedObject as error:
-            _log.warning("owner_not_read", kind=owner.kind, name=owner.name, why=str(error))
+            _log.warning("owner_not_read", kind=owner.kind, name=owner.name, error=str(error))
             return unread
         if meta.uid != owner.uid:  # Deleted, and made again under the same name.
             return unread

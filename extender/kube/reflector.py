@@ -270,7 +270,7 @@ class Reflector(Generic[ViewT]):
         except OutOfOrder as error:
             raise _CannotGoOn(Relist.DISORDER, str(error)) from error
         except Silent as error:
-            self._log.debug("watch_restarted", why=str(error))
+            self._log.debug("watch_restarted", error=str(error))
         except Gone as error:
             raise _CannotGoOn(Relist.GONE, str(error)) from error
         except ApiError as error:
@@ -325,7 +325,7 @@ class Reflector(Generic[ViewT]):
         self.status.unreadable_items += len(unreadable)
         for item in unreadable:
             who = item.identity
-            self._log.warning("object_unreadable", namespace=who.namespace, name=who.name, why=item.text)
+            self._log.warning("object_unreadable", namespace=who.namespace, name=who.name, error=item.text)
 
     def _hear(self) -> None:
         self.status.last_heard = self._now()

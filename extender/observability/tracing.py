@@ -74,7 +74,7 @@ class Traces:
         if filtered and entry is not None:
             self._filtered(one, after, entry, now)
         if after.state is not before.state:
-            self._turned(one, after, entry.cause if entry is not None else "", now)
+            self._turned(one, after, entry.source if entry is not None else "", now)
 
     def forgotten(self, key: str) -> None:
         """Forget a workload; where a try of it is open, there was no such Pod."""
@@ -94,22 +94,22 @@ class Traces:
     def _filtered(self, one: _Try, p: Placeholder, entry: HistoryEntry, now: int) -> None:
         """Record that kube-scheduler offered its nodes, or that the extender computed them."""
         attributes: dict[str, str | int] = {
-            "slurm_extender.cause": entry.cause,
+            "slurm_extender.source": entry.source,
             "slurm_extender.nodes": len(p.candidates or ()),
         }
         self._part(one, "filter", now, attributes).end(now)
 
-    def _turned(self, one: _Try, p: Placeholder, cause: str, now: int) -> None:
+    def _turned(self, one: _Try, p: Placeholder, source: str, now: int) -> None:
         if one.part is not None:
             if p.job_id is not None:
                 one.part.set_attribute("slurm.job_id", p.job_id)
-            one.part.set_attribute("slurm_extender.ended_by", cause)
+            one.part.set_attribute("slurm_extender.ended_by", source)
             one.part.end(now)
             one.part = None
         if p.job_id is not None:
             one.whole.set_attribute("slurm.job_id", p.job_id)
         if phase := _PHASES.get(p.state):
-            one.part = self._part(one, phase, now, {"slurm_extender.cause": cause})
+            one.part = self._part(one, phase, now, {"slurm_extender.source": source})
         elif p.state is State.BOUND:
             one.whole.set_attribute("k8s.node.name", ", ".join(sorted({m.node for m in p.members if m.node})))
             self._end(p.key, now, Status(StatusCode.OK))

@@ -73,17 +73,17 @@ class Controller(Generic[K]):
         *,
         workers: int = 1,
         ranks: int = 1,
-        owner_of: Callable[[K], str] = lambda _key: "",
+        flow_of: Callable[[K], str] = lambda _key: "",
         rerun: bool = True,
         backoff: Backoff = DEFAULT_BACKOFF,
         resync: Resync[K] | None = None,
         keep_early: bool = False,
     ) -> None:
         self.name = name
-        self.queue: WorkQueue[K] = WorkQueue(ranks=ranks, owner_of=owner_of, rerun=rerun)
+        self.queue: WorkQueue[K] = WorkQueue(ranks=ranks, flow_of=flow_of, rerun=rerun)
         self._reconcile = reconcile
         self._workers = workers
-        self._owner_of = owner_of
+        self._flow_of = flow_of
         self._last_rank = ranks - 1
         self._backoff = backoff
         self._resync = resync
@@ -125,7 +125,7 @@ class Controller(Generic[K]):
         turns, loop = CooperativeYield(), asyncio.get_running_loop()
         while True:
             began = loop.time()
-            for number, key in enumerate(in_turns(tuple(resync.keys()), self._owner_of), 1):
+            for number, key in enumerate(in_turns(tuple(resync.keys()), self._flow_of), 1):
                 await turns.maybe_yield()
                 self.add(key, self._last_rank)
                 if number % BATCH == 0 and resync.per_second < math.inf:

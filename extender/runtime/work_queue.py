@@ -1,8 +1,8 @@
-"""Queue keys for workers: each key once, one worker at a time on a key, urgent ones first, owners in turn.
+"""Queue keys for workers: each key once, one worker at a time on a key, urgent ones first, flows in turn.
 
 The model is client-go's work queue. What is queued is a key and no event: a worker compares what is with what should be
 when it takes the key, so that ten changes of one object cost one reconciliation. Beyond client-go it has ranks, since
-the end of a job is more urgent than a new one, and turns of owners, since a namespace with ten thousand Pods must not
+the end of a job is more urgent than a new one, and turns of flows, since a namespace with ten thousand Pods must not
 delay the one Pod of another.
 """
 
@@ -25,13 +25,13 @@ does not stop it."""
 class WorkQueue(Generic[K]):
     """Hold the keys that are to be worked on.
 
-    `ranks`: how many there are; rank 0 is taken first. `owner_of` gives the owner of a key, such as its namespace; an
-    owner that has had a turn waits for the turns of all others. `rerun`: a key that is added while a worker has it is
+    `ranks`: how many there are; rank 0 is taken first. `flow_of` gives the flow of a key, such as its namespace; a
+    flow that has had a turn waits for the turns of all others. `rerun`: a key that is added while a worker has it is
     queued again when that worker is done; otherwise it is dropped.
     """
 
-    def __init__(self, *, ranks: int = 1, owner_of: Callable[[K], str] = lambda _key: "", rerun: bool = True) -> None:
-        self._owner_of = owner_of
+    def __init__(self, *, ranks: int = 1, flow_of: Callable[[K], str] = lambda _key: "", rerun: bool = True) -> None:
+        self._flow_of = flow_of
         self._rerun = rerun
         self._ready: tuple[FairQueue[K], ...] = tuple(FairQueue() for _ in range(ranks))
         self._rank: dict[K, int] = {}
@@ -75,7 +75,7 @@ class WorkQueue(Generic[K]):
         if (timer := self._later.pop(key, None)) is not None:
             timer.cancel()
         self._rank[key] = rank
-        self._ready[rank].push(self._owner_of(key), key)
+        self._ready[rank].push(self._flow_of(key), key)
         self._arrived.release()
         return known is None
 

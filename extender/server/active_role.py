@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from extender.assembly import Assembly, parts
+from extender.assembly import Assembly, all_parts
 from extender.assembly.io_context import IoContext
 from extender.config.document import ExtenderConfiguration
 from extender.http.hook_service import HookService
 from extender.http.inspection import Inspection
 from extender.http.pod_drain_waiters import PodDrainWaiters
-from extender.observability.scraped import connect
+from extender.observability.process_metrics import connect
 from extender.server.http_frontend import HttpFrontend, http_frontend
-from extender.server.parts import cancel, part
+from extender.server.supervision import cancel, part
 
 _log = structlog.get_logger(__name__)
 
@@ -51,7 +51,7 @@ async def working(frontend: HttpFrontend, cluster: str, *, validate: bool = Fals
         frontend.config,
         frontend.io_context,
         cluster,
-        parts=parts,
+        parts=all_parts,
         observe_request=metrics.slurm_requested,
         observe_poll=metrics.polled,
         validate=validate,

@@ -8,16 +8,16 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from extender.assembly import Assembly, parts
+from extender.assembly import Assembly, all_parts
 from extender.controllers.dry_run import DryRun, NoopScheduling
 from extender.controllers.translations import Translations
 from extender.domain.wellknown import GATE
 from extender.http.inspection import Inspection
 from extender.kube.owners import OwnerReader
-from extender.observability.scraped import DRY_RUN_PODS, DRY_RUN_TRANSLATIONS, connect
+from extender.observability.process_metrics import DRY_RUN_PODS, DRY_RUN_TRANSLATIONS, connect
 from extender.runtime.topics import PolicyChanged
 from extender.server.http_frontend import HttpFrontend
-from extender.server.parts import cancel, part
+from extender.server.supervision import cancel, part
 
 _log = structlog.get_logger(__name__)
 
@@ -26,7 +26,7 @@ _log = structlog.get_logger(__name__)
 async def dry_running(frontend: HttpFrontend, cluster: str) -> AsyncIterator[Assembly]:
     """Run a dry run behind the listeners while inside: read the state, and log the requests that would be sent."""
     config, metrics, io_context = frontend.config, frontend.metrics, frontend.io_context
-    assembly = Assembly(config, io_context, cluster, parts=parts, observe_request=metrics.slurm_requested)
+    assembly = Assembly(config, io_context, cluster, parts=all_parts, observe_request=metrics.slurm_requested)
     dry_run = DryRun(
         assembly.informers.pods.all,
         assembly.informers.pods,

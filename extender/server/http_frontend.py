@@ -16,7 +16,7 @@ from extender.http.server import serving
 from extender.http.service import Check
 from extender.http.service_gate import ServiceGate
 from extender.observability.metrics.registry import Metrics
-from extender.observability.scraped import CERTIFICATES
+from extender.observability.process_metrics import CERTIFICATES
 from extender.server.descriptors import within_limit
 from extender.server.replica import Replica
 

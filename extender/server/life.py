@@ -1,4 +1,4 @@
-"""Run a process from its listeners' opening, over the search for the cluster's identity, until it is stopped."""
+"""Open the listeners, find the cluster's identity, then run until stopped."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from extender.kube.errors import ApiError
 from extender.server.active_role import working
 from extender.server.dry_run_role import dry_running
 from extender.server.http_frontend import http_frontend
-from extender.server.parts import TaskDied
 from extender.server.signal_handlers import SignalHandlers
+from extender.server.supervision import TaskDied
 
 _log = structlog.get_logger(__name__)
 

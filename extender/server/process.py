@@ -20,8 +20,8 @@ from extender.observability.logs import set_up, toggle_debug
 from extender.runtime.topics import PlaceholderChanged, PlaceholderForgotten
 from extender.server.descriptors import raise_limit
 from extender.server.life import StartError, serve
-from extender.server.parts import TaskDied
 from extender.server.signal_handlers import SignalHandlers
+from extender.server.supervision import TaskDied
 
 _log = structlog.get_logger(__name__)
 

@@ -1,4 +1,7 @@
-"""From what is decided about a placeholder to what is sent to Slurm. Pure."""
+"""Make the description of a job that is sent to Slurm: all its fields, the comment included. Pure.
+
+Its name and its mark come from `domain.jobs.identity`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 
 from extender.domain.jobs.job import Exclusive, JobOrder, JobRequest, Mode, OnNodeFailure
 from extender.domain.translation.annotation_table import SETTINGS
-from extender.slurm.placeholder import SCRIPT, HookSettings, environment
+from extender.slurm.placeholder_script import SCRIPT, HookSettings, environment
 from slurmclient import JobDescription, Shared
 
 _SHARED = {

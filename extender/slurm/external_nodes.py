@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from extender.domain.nodes.drains import is_own_drain
+from extender.domain.nodes.drain_reasons import is_own_drain
 from extender.domain.nodes.external_nodes import DesiredNode, mark, marked
 from extender.domain.ports import Clock, ExternalNodes, Updated
 from extender.domain.translation.gres import GPU

@@ -27,7 +27,7 @@ from extender.domain.ports import Clock, PortError, SlurmJobs, Updated
 from extender.slurm.api_requests import ObserveRequest, as_port_error, timed, unobserved
 from extender.slurm.describe import describe, describe_changes
 from extender.slurm.job_view import job_view
-from extender.slurm.placeholder import HookSettings
+from extender.slurm.placeholder_script import HookSettings
 from extender.slurm.signals import FRESH_S, Signals
 from slurmclient import (
     AuthenticationError,

@@ -11,7 +11,7 @@ import structlog
 
 from extender.domain.amount import Amount
 from extender.domain.cluster import SlurmFeatures, SlurmNode, SlurmPartition, SlurmSnapshot
-from extender.domain.nodes.drains import earlier_reason, is_own_drain, with_earlier_reason
+from extender.domain.nodes.drain_reasons import earlier_reason, is_own_drain, with_earlier_reason
 from extender.domain.nodes.external_nodes import mark, marked
 from extender.domain.ports import Clock, PortError, ReasonAfter, SlurmNodes
 from extender.domain.wellknown import DRAIN_PREFIX
@@ -39,7 +39,7 @@ class SlurmrestdNodes:
 
     `send_user_signal`, `preempting_qos`, `default_partition` are the site's statements about slurm.conf: slurmrestd
     shows none of them before 26.05. If Slurm does mark a default partition, that counts. `owner` is named in the
-    extender's drains (`domain.nodes.drains`).
+    extender's drains (`domain.nodes.drain_reasons`).
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class SlurmrestdNodes:
             partitions = await self._client.partitions()
         await self._read_conf()
         for entry in (*nodes.unreadable, *partitions.unreadable):
-            _log.warning("slurm_record_unreadable", name=entry.name, why=entry.why)
+            _log.warning("slurm_record_unreadable", name=entry.name, error=entry.why)
         self._converted = await asyncio.to_thread(self._convert, nodes) if len(nodes) > MANY else self._convert(nodes)
         return SlurmSnapshot(
             nodes={name: converted for name, (_, converted) in self._converted.items()},
@@ -122,7 +122,7 @@ class SlurmrestdNodes:
 
         Another author's drain, which may be newer than the last poll of all nodes, is not overwritten: it would be
         lifted with this one. Nor is the reason of a FAIL. Raises `PortError` then. The reason of a node that is DOWN
-        stays, behind the extender's (`domain.nodes.drains`).
+        stays, behind the extender's (`domain.nodes.drain_reasons`).
         """
         async with as_port_error(f"Slurm node {node}"), timed("node", self._clock, self._observe):
             read = await self._client.node(node)

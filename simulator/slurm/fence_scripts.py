@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from extender.domain.jobs.identity import decode_mark
-from extender.domain.nodes.drains import drainer, reason, with_earlier_reason
+from extender.domain.nodes.drain_reasons import drainer, reason, with_earlier_reason
 from extender.domain.wellknown import DRAIN_PREFIX
 from simulator.slurm.batch_script import PostHook
 from simulator.slurm.job_lifecycle import Scripts

@@ -1,6 +1,9 @@
 """The base of all codecs, with the schema of the newest API version.
 
 The codec of a version overrides only the differences of its schema from the next newer one, and names them.
+
+To add a version: give this class its schema, let the codec of the version that was newest before inherit from it in a
+file `v00NN.py`, and add both to `CODECS` (`wire/__init__.py`) and `API_VERSIONS` (`slurmclient/capabilities.py`).
 """
 
 from __future__ import annotations

@@ -393,7 +393,7 @@ class Cluster:
         while True:
             fired += 1
             assert fired <= seconds + 100, f"a timer is always due: {self.p!r}"
-            timer = self.p.wake_at if self.p is not None else None
+            timer = self.p.timer_at if self.p is not None else None
             arrival = min((late.until for late in self.late), default=None)
             due = min((at for at in (timer, arrival) if at is not None), default=until)
             if due > until:

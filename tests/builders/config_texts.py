@@ -11,9 +11,9 @@ from typing import Any
 
 from extender.config.document import ExtenderConfiguration
 from extender.config.faults import Origin
-from extender.config.keys import CONFIGURATION, EACH, POLICY, Key, KeyBook
 from extender.config.load import Overrides, held_to
 from extender.config.pod_policy import PodPolicyDocument
+from extender.config.schema_keys import CONFIGURATION, EACH, POLICY, Key, KeyBook
 from extender.config.values import Group
 from extender.domain.wellknown import CONFIG_API_VERSION
 

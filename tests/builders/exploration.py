@@ -176,7 +176,7 @@ def beginnings(refs: tuple[e.MemberRef, ...]) -> Iterator[Placeholder]:
 
 def instants(p: Placeholder, event: e.Event) -> tuple[float, ...]:
     if isinstance(event, e.TimerFired):
-        return (max(p.wake_at or NOW, NOW), NOW + 500.0)
+        return (max(p.timer_at or NOW, NOW), NOW + 500.0)
     if isinstance(event, e.ProbeAnswered | e.CandidatesChanged):
         return (NOW, NOW + 500.0)
     return (NOW,)
@@ -213,7 +213,7 @@ def rebased(p: Placeholder, now: float) -> Placeholder:
     return replace(
         p,
         payload=payload(),
-        wake_at=at(p.wake_at),
+        timer_at=at(p.timer_at),
         reprobe_at=at(p.reprobe_at),
         retry_at=max(NOW - 1, p.retry_at - now + NOW),
         attempt=min(p.attempt, 2),

@@ -31,7 +31,7 @@ from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.jobs.devices import numbers
 from extender.domain.jobs.identity import decode_mark
 from extender.domain.nodes.causes import deleted_in
-from extender.domain.nodes.drains import earlier_reason, is_own_drain, with_earlier_reason
+from extender.domain.nodes.drain_reasons import earlier_reason, is_own_drain, with_earlier_reason
 from extender.domain.nodes.removals import removals_in
 from extender.domain.placing.node_affinity import requires
 from extender.domain.policy.site import TranslationPolicy, is_gres

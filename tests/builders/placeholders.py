@@ -72,10 +72,10 @@ class Life:
     def later(self, seconds: float) -> Life:
         """Let time pass. Timers that fall due fire, as the engine would fire them; commands add up."""
         until, commands, fired, checks = self.now + seconds, list[c.Command](), 0, 0
-        while self.p.wake_at is not None and self.p.wake_at <= until and self.state is not State.GONE:
+        while self.p.timer_at is not None and self.p.timer_at <= until and self.state is not State.GONE:
             fired += 1
             assert fired <= seconds + 100, f"the timer of {self.state} is always due"
-            self.now = max(self.now, self.p.wake_at)
+            self.now = max(self.now, self.p.timer_at)
             self.notify(e.TimerFired())
             commands += self.commands
             checks += self.checks
@@ -84,8 +84,8 @@ class Life:
 
     def timer(self) -> Life:
         """Let time pass until the next timer, and fire it."""
-        assert self.p.wake_at is not None, f"{self.state} owes no timer"
-        self.now = max(self.now, self.p.wake_at)
+        assert self.p.timer_at is not None, f"{self.state} owes no timer"
+        self.now = max(self.now, self.p.timer_at)
         return self.notify(e.TimerFired())
 
     def commands_of(self, kind: type[C]) -> list[C]:

@@ -11,7 +11,7 @@ from extender.domain.job_outcomes.slurm_states import (
 )
 from extender.domain.jobs.job import JobOrder, JobView, RunAs
 from extender.slurm.jobs import SlurmrestdJobs
-from extender.slurm.placeholder import HookSettings
+from extender.slurm.placeholder_script import HookSettings
 from slurmclient import SlurmClient
 from tests.builders.loop_clock import LoopClock
 from tests.builders.slurm_sites import until

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from extender.cli import main
 from extender.domain.wellknown import Hook
-from extender.slurm.placeholder import SCRIPT
+from extender.slurm.placeholder_script import SCRIPT
 from tests.builders.hook_server import TOKEN, HookServer, hooks
 
 MARK = '{"slurm-extender":1,"c":"x"}'

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from extender.domain.cluster import SlurmNode
 from extender.domain.nodes import machine as n
 from extender.domain.nodes.causes import DrainRules, NodeFacts, TaintRule, causes
-from extender.domain.nodes.drains import is_own_drain
+from extender.domain.nodes.drain_reasons import is_own_drain
 from extender.domain.nodes.marks import MarkRules, NodeStatus, change, cordoned_by_others, report
 from extender.domain.nodes.unavailable import SILENT_FOR, unavailable
 from extender.domain.views import NodeView, Taint

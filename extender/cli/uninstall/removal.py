@@ -17,7 +17,7 @@ from extender.cli.uninstall.reminders import ReminderCleanup
 from extender.cli.uninstall.slurm_nodes import SlurmNodeCleanup
 from extender.config.document import ExtenderConfiguration
 from extender.domain.jobs.job import Mark
-from extender.domain.nodes.drains import drainer
+from extender.domain.nodes.drain_reasons import drainer
 from extender.domain.nodes.marks import MarkRules, owner_of_marks
 from extender.domain.pods.allocation_record import AllocationRecords
 from extender.kube.api_clock import ApiClock

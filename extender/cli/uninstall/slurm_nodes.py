@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from extender.cli.uninstall.actions import ActionLog, each
 from extender.cli.uninstall.inventory import Inventory
 from extender.domain.cluster import SlurmNode
-from extender.domain.nodes.drains import is_own_drain, reason
+from extender.domain.nodes.drain_reasons import is_own_drain, reason
 from extender.domain.nodes.removals import removals_in
 from extender.domain.pods.allocation_record import AllocationRecords
 from extender.slurm.external_nodes import Registrar

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from extender.config.faults import ConfigError, Origin
-from extender.config.keys import KeyPath
 from extender.config.load import Override, Overrides, check, with_overrides
+from extender.config.schema_keys import KeyPath
 from extender.domain.wellknown import CONFIG_API_VERSION, CONFIG_KIND
 
 TOKEN_FILE = "/etc/slurm-extender/secret/token"  # noqa: S105 - a place, not a secret

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from pydantic.alias_generators import to_camel
 
-from extender.config.keys import KeyPath
 from extender.config.load import Override, Overrides
 from extender.config.peers.plan import TOKEN_FILE, ImportPlan
+from extender.config.schema_keys import KeyPath
 from extender.config.serving import LOOPBACK, Http, Observability
 from extender.config.values import read_bind_address
 

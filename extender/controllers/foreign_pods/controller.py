@@ -25,12 +25,12 @@ from extender.domain.foreign_pods.foreign_pod import (
 )
 from extender.domain.foreign_pods.mark import foreign_pod_mark_of
 from extender.domain.job_outcomes.slurm_states import ENDED_STATES
+from extender.domain.jobs.extender_identity import JobIdentity
 from extender.domain.jobs.job import JobView
 from extender.domain.ports import Clock, PodCache, PodReads, SlurmForeignPods
 from extender.domain.views import PodView
 from extender.engine.cluster_snapshot import ClusterSnapshot
 from extender.engine.engine import Engine
-from extender.engine.job_identity import JobIdentity
 from extender.engine.job_terminator import JobTerminator
 from extender.engine.mass_deletion_guard import MassDeletionGuard
 from extender.runtime.controller import Controller, Requeue, Resync
@@ -97,7 +97,7 @@ class ForeignPodController:
         """UIDs of the foreign Pods on each Slurm node."""
 
         self._controller = Controller(
-            "foreign pods", self._reconcile, workers=workers, ranks=len(Need), owner_of=self._namespace
+            "foreign pods", self._reconcile, workers=workers, ranks=len(Need), flow_of=self._namespace
         )
         self._checks = Controller("foreign pods in time", self._check, resync=Resync(lambda: (_ALL,)))
         self._events = events

@@ -56,7 +56,7 @@ class Overcommitment:
         overcommitted = {node: text for node in self._foreign_pods.nodes() if (text := self._sentence(node))}
         for node, text in overcommitted.items():
             if self._notified.get(node) != text:
-                _log.warning("foreign_pods_not_reserved", node=node, text=text)
+                _log.warning("foreign_pods_not_reserved", node=node, why=text)
                 short = self._foreign_pods.shortages.get(node) is not None
                 self._announce(
                     node, Reason.NODE_OVERCOMMITTED if short else Reason.FOREIGN_PODS_NOT_RESERVED, text, warning=True

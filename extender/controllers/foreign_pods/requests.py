@@ -17,9 +17,9 @@ from extender.domain.foreign_pods.mark import (
     foreign_pod_name,
 )
 from extender.domain.job_outcomes.slurm_states import ENDED_STATES
+from extender.domain.jobs.extender_identity import JobIdentity
 from extender.domain.ports import Clock, ForeignPodJobResult, PodReads, PortError, SlurmForeignPods
 from extender.engine.engine import Engine
-from extender.engine.job_identity import JobIdentity
 from extender.engine.job_terminator import JobTerminator, ProvedJob
 
 _log = structlog.get_logger(__name__)

@@ -135,8 +135,8 @@ class GangBarrier:
         self._deadlines = Controller("gang deadlines", self._expire, keep_early=True)
         self._absences = Controller("gangs with nodes and without Pods", self._release_incomplete, keep_early=True)
         of = engine.placeholders.namespace_of
-        self._poster = Controller("bindings of members", self._post, workers=AT_ONCE, owner_of=lambda one: of(one[0]))
-        self._binder = Controller("gang bindings", self._bind_all, workers=4, owner_of=of)
+        self._poster = Controller("bindings of members", self._post, workers=AT_ONCE, flow_of=lambda one: of(one[0]))
+        self._binder = Controller("gang bindings", self._bind_all, workers=4, flow_of=of)
 
     async def run(self) -> None:
         """Bind gangs, and end barriers that are not passed in time, until cancelled."""

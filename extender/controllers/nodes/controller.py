@@ -14,7 +14,7 @@ from extender.controllers.nodes.node_mapping_reporter import NodeMappingReporter
 from extender.domain.cluster import SlurmNode, SlurmSnapshot
 from extender.domain.events import EndKind
 from extender.domain.nodes import machine as n
-from extender.domain.nodes.drains import is_own_drain, named, quoted
+from extender.domain.nodes.drain_reasons import is_own_drain, named, quoted
 from extender.domain.nodes.fences import weak
 from extender.domain.nodes.mapping import DEFAULT_PAIRING, NodeMap, Pairing, grounds, map_nodes
 from extender.domain.nodes.member_nodes import pods_on, slurm_nodes_of

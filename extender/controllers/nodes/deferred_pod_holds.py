@@ -60,7 +60,7 @@ class DeferredPodHolds:
         self._held: set[str] = set()
         """UIDs of Pods whose nodes are held."""
 
-        self._reader = Controller("jobs of deferred Pods", self._read_job, owner_of=self._namespace_of, keep_early=True)
+        self._reader = Controller("jobs of deferred Pods", self._read_job, flow_of=self._namespace_of, keep_early=True)
 
     def polled(self, event: JobStatesPolled) -> None:
         """Compare the states of all jobs with those that deferred Pods name."""

@@ -38,8 +38,8 @@ SILENT_CAUSE = "silent "
 class Drains:
     """Own the record of every held Slurm node. One request at a time is sent for a node, the latest one.
 
-    `owner` is named in the drains, so that other extenders leave them alone (`domain.nodes.drains`). `events` learns of
-    each drain of an extender that is about to be changed: the process before may have made it.
+    `owner` is named in the drains, so that other extenders leave them alone (`domain.nodes.drain_reasons`). `events`
+    learns of each drain of an extender that is about to be changed: the process before may have made it.
     """
 
     def __init__(self, slurm: SlurmNodes, clock: Clock, owner: str, events: EventBus) -> None:

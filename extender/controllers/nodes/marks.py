@@ -206,7 +206,7 @@ class MarkController:
             done = done and reported
             if reported:
                 _log.info(
-                    "node_condition_written", node=name, unavailable=status_report.unavailable, text=status_report.text
+                    "node_condition_written", node=name, unavailable=status_report.unavailable, why=status_report.text
                 )
         if done:
             return Requeue(AGAIN_AFTER)

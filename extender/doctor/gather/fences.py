@@ -6,7 +6,7 @@ from extender.assembly.keys import KeyFileError, hook_keys
 from extender.config.derive import mark_rules
 from extender.config.document import ExtenderConfiguration
 from extender.doctor.fence_reader import FenceReader
-from extender.domain.nodes.drains import drainer
+from extender.domain.nodes.drain_reasons import drainer
 from extender.domain.nodes.fence_evidence import FenceProofs
 from extender.kube.cluster import cluster_id
 from extender.kube.connection import ApiConnection

@@ -1,4 +1,4 @@
-"""Turn a job that was read into events of its placeholder: those of `outcomes`, with Kubernetes' names of the nodes."""
+"""Turn a job that was read into events of its placeholder: those of `job_outcomes`, with Kubernetes' nodes."""
 
 from __future__ import annotations
 

@@ -93,12 +93,12 @@ def _with_successors(p: Placeholder, bound: BoundState, event: e.JobGranted, at:
         since = at.now if bound.doubted_since is None else bound.doubted_since
         if event.lacking or at.now - since >= at.timing.doubt:
             return release_unusable(p, event, at)
-        return _update(replace(p, wake_at=at.now + at.timing.busy), replace(bound, doubted_since=since))
+        return _update(replace(p, timer_at=at.now + at.timing.busy), replace(bound, doubted_since=since))
     if bound.vacated or p.stranded or lacks_nodes(p, event):
         return _update(p, bound)
     allocation = tuple(sorted(event.allocation.items()))
     granted = GrantedState(bound.job, allocation, limit_at=bound.limit_at, successors=True)
-    p = replace(p, payload=granted, wake_at=at.now + at.timing.busy)
+    p = replace(p, payload=granted, timer_at=at.now + at.timing.busy)
     nodes = enumerated("Node", sorted({p.node_of(m.ref.uid) for m in p.members if m.wanting}), MOST_NAMED)
     return p, [announce(p, Reason.JOB_GRANTED, f"Slurm job {event.job_id} has {nodes} for a Pod that came later.")]
 
@@ -186,7 +186,7 @@ def _timer(p: Placeholder, bound: BoundState, _event: e.TimerFired, at: At) -> S
             again = at.now + at.timing.busy
             limit_at = None if bound.limit_at is None else max(bound.limit_at, again)
             kept = replace(bound, kept_until=max(bound.kept_until, again), limit_at=limit_at)
-            return replace(p, payload=kept, wake_at=again), [c.ReadJob(bound.job.job_id)]
+            return replace(p, payload=kept, timer_at=again), [c.ReadJob(bound.job.job_id)]
         if at.now >= bound.kept_until:
             return release_job(p, "its Pods are over, and no others came", at)
     p, commands = request_ends(p, bound, at)

@@ -60,13 +60,13 @@ def accept_grant(p: Placeholder, granted: GrantedState, event: e.JobGranted, at:
             return _bound_to_other_node(p, member.node, member.job_id, at)
     if p.stranded:  # a start found them; those that want a node get one afterwards
         bound = BoundState(granted.job, granted.allocation, granted.limit_at)
-        return end_stranded(replace(p, payload=bound, failures=0, wake_at=None), bound, at)
+        return end_stranded(replace(p, payload=bound, failures=0, timer_at=None), bound, at)
     if not p.wants and all(m.node or m.unknown for m in p.members if m.placed):
         return enter_bound(p, granted.job, granted.allocation, granted.limit_at), []
     nodes = ", ".join(sorted(set(event.allocation.values())))
     reason = TRANSITIONS[JobCondition.RUNNING][State.WAITING].event or Reason.JOB_GRANTED
     announcement = announce(p, reason, f"Slurm job {event.job_id} was given {nodes}.")
-    return replace(p, wake_at=at.now + at.timing.busy), [announcement]
+    return replace(p, timer_at=at.now + at.timing.busy), [announcement]
 
 
 def release_unusable(p: Placeholder, event: e.JobGranted, at: At) -> Step:
@@ -117,7 +117,7 @@ def _has_fewer_nodes(p: Placeholder, granted: GrantedState, event: e.JobGranted,
     """Continue without the nodes that Slurm took, unless members start together that need them."""
     if granted.successors:
         bound = BoundState(granted.job, granted.allocation, granted.limit_at)
-        return lose_nodes(replace(p, payload=bound, wake_at=None), bound, event, at)
+        return lose_nodes(replace(p, payload=bound, timer_at=None), bound, event, at)
     granted = replace(granted, job=job_with_nodes(granted.job, event))
     p = replace(p, payload=granted, reason="")
     if p.stranded or lacks_nodes(p, event):
@@ -151,9 +151,9 @@ def _fits(p: Placeholder, granted: GrantedState, _event: e.AllocationFits, at: A
         if m.wanting and (node := p.node_of(m.ref.uid))
     ]
     if granted.failed_wakes:  # where the API server rejects the grant, the time since the first try counts
-        return replace(p, payload=replace(granted, cleared=True), wake_at=None), wakes
+        return replace(p, payload=replace(granted, cleared=True), timer_at=None), wakes
     cleared = replace(granted, cleared=True, offered_at=at.now)
-    return replace(p, payload=cleared, wake_at=None, reason=""), wakes
+    return replace(p, payload=cleared, timer_at=None, reason=""), wakes
 
 
 def _woken(p: Placeholder, granted: GrantedState, event: e.WakeAnswered, at: At) -> Step:
@@ -166,13 +166,13 @@ def _woken(p: Placeholder, granted: GrantedState, event: e.WakeAnswered, at: At)
     announcements: list[c.Command] = [announce(p, Reason.POD_PATCH_FORBIDDEN, text, True)] if text != p.reason else []
     wait = Backoff(at.timing.busy, at.timing.retry_most).after(granted.failed_wakes + 1)
     failed = replace(granted, cleared=False, failed_wakes=granted.failed_wakes + 1)
-    return replace(p, payload=failed, reason=text, wake_at=at.now + wait), announcements
+    return replace(p, payload=failed, reason=text, timer_at=at.now + wait), announcements
 
 
 def _busy(p: Placeholder, granted: GrantedState, event: e.AllocationBusy, at: At) -> Step:
     """Check the node again soon, since a terminating Pod still occupies it."""
     announcements: list[c.Command] = [announce(p, Reason.NODE_BUSY, event.text)] if event.text != p.reason else []
-    after = replace(p, payload=replace(granted, cleared=False), reason=event.text, wake_at=at.now + at.timing.busy)
+    after = replace(p, payload=replace(granted, cleared=False), reason=event.text, timer_at=at.now + at.timing.busy)
     return after, announcements
 
 
@@ -233,7 +233,7 @@ def _bind_failed(p: Placeholder, granted: GrantedState, _event: e.BindFailed, at
     """Check the node again after a failed Binding, before it is offered once more."""
     if not (p.wants or p.job_occupied):
         return release_job(p, "its Pod does not wait for it any more", at)
-    return replace(p, payload=replace(granted, cleared=False), wake_at=at.now + at.timing.busy), []
+    return replace(p, payload=replace(granted, cleared=False), timer_at=at.now + at.timing.busy), []
 
 
 def _bound(p: Placeholder, granted: GrantedState, event: e.PodBound, at: At) -> Step:
@@ -298,7 +298,7 @@ def _timer(p: Placeholder, granted: GrantedState, _event: e.TimerFired, at: At) 
     if p.job_occupied and granted.limit_at is not None and at.now >= granted.limit_at:
         p = replace(p, payload=replace(granted, limit_at=at.now + at.timing.cancel_retry))
         reads.append(c.ReadJob(granted.job.job_id))
-    return (p if granted.cleared else replace(p, wake_at=at.now + at.timing.busy)), reads
+    return (p if granted.cleared else replace(p, timer_at=at.now + at.timing.busy)), reads
 
 
 RULES = StateRules(GrantedState)

@@ -28,4 +28,4 @@ def keep_for_next(p: Placeholder, bound: BoundState, at: At) -> Step | None:
     if at.now >= until and not p.wants:
         return None
     kept = replace(bound, kept_until=until, taken_at=0.0, end_repeats=0)
-    return replace(p, payload=kept, wake_at=until), []
+    return replace(p, payload=kept, timer_at=until), []

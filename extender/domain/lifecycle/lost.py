@@ -23,7 +23,7 @@ from extender.domain.wellknown import Reason
 def _pod_gone(p: Placeholder, lost: LostState, _event: e.Event, at: At) -> Step:
     """End the job once no member runs on it, or submit another for the members that want one."""
     if p.job_occupied:
-        return replace(p, wake_at=at.now + at.timing.end_retry), cancel_unused(p, lost)
+        return replace(p, timer_at=at.now + at.timing.end_retry), cancel_unused(p, lost)
     if lost.job_alive:
         return release_job(delay_next_attempt(p, at), "its Pod is over", at)
     if p.wants and lost.job is not None:
@@ -54,7 +54,7 @@ def _end_answered(p: Placeholder, lost: LostState, event: e.EvictAnswered, at: A
     announcements: list[c.Command] = (
         [announce(p, Reason.EVICTION_BLOCKED_BY_PDB, text, True)] if text != p.reason else []
     )
-    return replace(p, wake_at=max(at.now, min(next_try, deadline)), reason=text), announcements
+    return replace(p, timer_at=max(at.now, min(next_try, deadline)), reason=text), announcements
 
 
 def _job_ended(p: Placeholder, lost: LostState, event: e.JobEnded, _at: At) -> Step:

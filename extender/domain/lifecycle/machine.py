@@ -1,6 +1,6 @@
 """The state machine of a workload: `step` takes an event, `adopted` begins a workload that an earlier process knew.
 
-`TABLE` is as much as is possible: an event without an entry for the present state raises `InvalidTransitionError`.
+`TABLE` holds every allowed pair of state and event; any other pair raises `InvalidTransitionError`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def adopted(
         tuple(members),
         cancelled=cancelled,
         reason="just started",
-        wake_at=now,
+        timer_at=now,
         reprobe_at=now + timing.settle,
     )
 
@@ -116,18 +116,18 @@ def step(p: Placeholder, event: e.Event, now: float, timing: Timing = DEFAULT_TI
 def _schedule(p: Placeholder, commands: list[c.Command], at: At) -> Step:
     """Set the timer to the earliest of what the state and the common duties need."""
     payload = p.payload
-    dues = [due for due in (p.wake_at, p.reprobe_at) if due is not None]
+    dues = [due for due in (p.timer_at, p.reprobe_at) if due is not None]
     limit_at = payload.limit_at if isinstance(payload, GrantedState | BoundState) else None
     if limit_at is not None and (p.job_occupied or p.state is State.BOUND):
         dues.append(limit_at)
     if isinstance(payload, BoundState) and payload.kept_until and not p.job_occupied:
         dues.append(payload.kept_until)
-    if isinstance(payload, GoneState) and p.wake_at is None:
+    if isinstance(payload, GoneState) and p.timer_at is None:
         dues.append(at.now + at.timing.forget)
     if p.duplicate_jobs:
         dues.append(at.now + at.timing.cancel_retry)
-    wake_at = min(dues) if dues else None
-    return (p if wake_at == p.wake_at else replace(p, wake_at=wake_at)), commands
+    timer_at = min(dues) if dues else None
+    return (p if timer_at == p.timer_at else replace(p, timer_at=timer_at)), commands
 
 
 def _common_timer(p: Placeholder, at: At) -> Step:
@@ -135,4 +135,4 @@ def _common_timer(p: Placeholder, at: At) -> Step:
     if p.reprobe_at is not None and at.now >= p.reprobe_at:
         commands.append(c.ProbeJob(p.title, p.job_id))
         p = replace(p, reprobe_at=None)
-    return (p if p.wake_at is None else replace(p, wake_at=None)), commands
+    return (p if p.timer_at is None else replace(p, timer_at=None)), commands

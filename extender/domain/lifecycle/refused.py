@@ -51,7 +51,7 @@ def _cancel_recorded(p: Placeholder, refused: RefusedState, event: e.CancelNoted
         return p, []
     if event.accepted:
         return with_payload(p, RefusedState(refused.unrecorded - {event.uid})), []
-    return replace(p, wake_at=at.now + at.timing.cancel_retry_most), []
+    return replace(p, timer_at=at.now + at.timing.cancel_retry_most), []
 
 
 def _record_due(p: Placeholder, refused: RefusedState, _event: e.TimerFired, _at: At) -> Step:

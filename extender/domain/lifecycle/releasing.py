@@ -44,7 +44,7 @@ def _cancel_due(p: Placeholder, releasing: ReleasingState, _event: e.TimerFired,
     wait = Backoff(at.timing.cancel_retry, at.timing.cancel_retry_most).after(cancels + 1)
     softly = cancels < SOFT_TRIES
     cancel = c.CancelJob(job_id, p.reason, p.outcome if softly else "", script_exit(p) if softly else None)
-    after = replace(p, payload=replace(releasing, cancels=cancels), wake_at=at.now + wait)
+    after = replace(p, payload=replace(releasing, cancels=cancels), timer_at=at.now + wait)
     return after, [cancel, c.ReadJob(job_id)]
 
 

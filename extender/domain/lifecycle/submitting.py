@@ -38,7 +38,7 @@ def _accepted(p: Placeholder, _submitting: SubmittingState, event: e.SubmitAccep
     announcement = announce(p, Reason.JOB_SUBMITTED, f"Slurm job {event.job_id} was submitted.")
     after, commands = send_exclusions(enter_waiting(p, waiting, at), waiting)
     if event.behind:
-        return replace(after, wake_at=at.now + at.timing.first_read), [announcement, *commands]
+        return replace(after, timer_at=at.now + at.timing.first_read), [announcement, *commands]
     return after, [announcement, c.ReadJob(event.job_id), *commands]
 
 
@@ -67,7 +67,7 @@ def _unanswered(p: Placeholder, _submitting: SubmittingState, event: e.SubmitUnk
     if not event.sent:
         p = replace(p, submitted_request=None)
     unsure = UnsureState(sure_at=at.now + at.timing.settle)
-    return replace(p, payload=unsure, reason=event.text, wake_at=at.now + at.timing.probe), []
+    return replace(p, payload=unsure, reason=event.text, timer_at=at.now + at.timing.probe), []
 
 
 def _bound(p: Placeholder, _submitting: SubmittingState, event: e.PodBound, at: At) -> Step:

@@ -71,7 +71,7 @@ def request_ends(p: Placeholder, bound: BoundState, at: At) -> Step:
     repeats = bound.end_repeats + 1 if all(member.ending or member.unknown for member in stranded) else 0
     wait = Backoff(at.timing.end_retry, at.timing.end_retry_most).after(repeats + 1)
     bound = replace(bound, taken_at=taken_at, end_repeats=repeats)
-    return replace(p, payload=bound, wake_at=at.now + wait), [*announcements, *ends]
+    return replace(p, payload=bound, timer_at=at.now + wait), [*announcements, *ends]
 
 
 def _end_job(p: Placeholder, bound: BoundState, at: At) -> Step:

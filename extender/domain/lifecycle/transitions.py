@@ -68,9 +68,9 @@ def proceed_without_job(p: Placeholder, at: At) -> Step:
     if p.job_occupied:
         return lose_allocation(p, e.EndKind.FAILED, "The Slurm job of this Pod does not exist any more.", at)
     unrecorded = p.payload.unrecorded if isinstance(p.payload, RefusedState) else frozenset[str]()
-    before, p = p.reason, replace(p, payload=AbsentState(), reason="", wake_at=None)
+    before, p = p.reason, replace(p, payload=AbsentState(), reason="", timer_at=None)
     if p.is_finished:
-        return replace(p, payload=GoneState(), wake_at=at.now + at.timing.forget), []
+        return replace(p, payload=GoneState(), timer_at=at.now + at.timing.forget), []
     if p.faults:
         # What was submitted before is no reason to refuse a Pod whose settings are valid again.
         refused = replace(p, payload=RefusedState(), submitted_request=None, reason="; ".join(p.faults))
@@ -91,7 +91,7 @@ def proceed_without_job(p: Placeholder, at: At) -> Step:
         announcements = [announce(p, Reason.JOB_PENDING, NO_NODE)] if before != NO_NODE else []
         return replace(p, reason=NO_NODE), [*announcements]
     if at.now < p.retry_at:
-        return replace(p, wake_at=p.retry_at), []
+        return replace(p, timer_at=p.retry_at), []
     return _submit(p, p.request, p.candidates)
 
 
@@ -121,7 +121,7 @@ def refuse(p: Placeholder, reason: Reason, text: str, unrecorded: frozenset[str]
         refusal="",
         queue_next=False,
         submitted_request=p.request,
-        wake_at=None,
+        timer_at=None,
     )
     return refused, [announce(p, reason, text, True)]
 
@@ -156,7 +156,7 @@ def release_job(p: Placeholder, why: str, at: At, *announcements: c.Command) -> 
     ends_at = p.payload.ends_at if isinstance(p.payload, LostState) else 0.0
     releasing = ReleasingState(job, end_kind=p.end_kind, ends_at=ends_at)
     cancel = c.CancelJob(job.job_id, why, p.outcome, script_exit(p))
-    return replace(p, payload=releasing, wake_at=at.now + at.timing.cancel_retry, reason=why), [*announcements, cancel]
+    return replace(p, payload=releasing, timer_at=at.now + at.timing.cancel_retry, reason=why), [*announcements, cancel]
 
 
 def script_exit(p: Placeholder) -> int | None:
@@ -203,10 +203,10 @@ def end_pods(p: Placeholder, lost: LostState, at: At, announcements: list[c.Comm
         c.EndPod(member.ref, lost.end_kind, lost.end_text, voluntary, by) for member in occupying if member.node
     ]
     repeats = lost.repeats + 1 if all(member.ending or member.unknown for member in occupying) else 0
-    wake_at = at.now + Backoff(at.timing.end_retry, at.timing.end_retry_most).after(repeats + 1)
+    timer_at = at.now + Backoff(at.timing.end_retry, at.timing.end_retry_most).after(repeats + 1)
     if voluntary:
-        wake_at = min(wake_at, evicted_by)
-    return replace(p, payload=replace(lost, repeats=repeats), wake_at=wake_at), announcements + ends + cancel_unused(
+        timer_at = min(timer_at, evicted_by)
+    return replace(p, payload=replace(lost, repeats=repeats), timer_at=timer_at), announcements + ends + cancel_unused(
         p, lost
     )
 
@@ -300,7 +300,7 @@ def find_job_of_binding(p: Placeholder, job_id: int, at: At) -> Step:
         submitted_request=None,
         reason="bound by an earlier process",
         duplicate_jobs=p.duplicate_jobs - {job_id},
-        wake_at=at.now,
+        timer_at=at.now,
         reprobe_at=at.now + at.timing.settle,
     )
     return after, []
@@ -309,12 +309,12 @@ def find_job_of_binding(p: Placeholder, job_id: int, at: At) -> Step:
 def enter_waiting(p: Placeholder, waiting: WaitingState, at: At) -> Placeholder:
     """Enter WAITING: the job exists, and whether it has been granted is not known."""
     p = replace(p, payload=waiting)
-    return replace(p, wake_at=at.now + at.timing.cancel_retry if p.job_occupied else None)
+    return replace(p, timer_at=at.now + at.timing.cancel_retry if p.job_occupied else None)
 
 
 def enter_bound(p: Placeholder, job: PlaceholderJob, allocation: Allocation, limit_at: float | None) -> Placeholder:
     """Enter BOUND: the next attempt, if one comes, is the first of a new series."""
-    return replace(p, payload=BoundState(job, allocation, limit_at), failures=0, wake_at=None)
+    return replace(p, payload=BoundState(job, allocation, limit_at), failures=0, timer_at=None)
 
 
 def limit_after(known: float | None, event: e.JobGranted, at: At) -> float | None:

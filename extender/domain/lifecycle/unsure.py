@@ -34,7 +34,7 @@ def _probed(p: Placeholder, unsure: UnsureState, event: e.ProbeAnswered, at: At)
     empty_probes = unsure.empty_probes + 1
     if empty_probes < 2 or requested_at < unsure.sure_at:
         probed = replace(unsure, empty_probes=empty_probes)
-        return replace(p, payload=probed, wake_at=at.now + at.timing.probe), []
+        return replace(p, payload=probed, timer_at=at.now + at.timing.probe), []
     if jobs:  # an administrator removed the mark of its job, or its user submitted one of the same name
         return _found(p, unsure, [max(jobs, key=_precedence(p))], requested_at, at)
     # slurmctld may have been stalled for longer than expected: one more probe costs little.
@@ -92,13 +92,13 @@ def _probe_failed(p: Placeholder, unsure: UnsureState, event: e.ProbeFailed, at:
     """Discard the empty answers so far, since Slurm does not answer, and probe again later."""
     failed = unsure.failed_probes + 1
     probed = replace(unsure, empty_probes=0, failed_probes=failed)
-    return replace(p, payload=probed, reason=event.text, wake_at=at.now + back_off(failed, at.timing)), []
+    return replace(p, payload=probed, reason=event.text, timer_at=at.now + back_off(failed, at.timing)), []
 
 
 def _probe_due(p: Placeholder, _unsure: UnsureState, _event: e.TimerFired, at: At) -> Step:
     """Search for the job."""
     hints = tuple(sorted({member.hint for member in p.members if member.hint is not None}))
-    return replace(p, wake_at=at.now + at.timing.settle), [c.ProbeJob(p.title, p.job_id, hints)]
+    return replace(p, timer_at=at.now + at.timing.settle), [c.ProbeJob(p.title, p.job_id, hints)]
 
 
 def _job_ended(p: Placeholder, _unsure: UnsureState, event: e.JobEnded, at: At) -> Step:

@@ -56,14 +56,14 @@ def _granted(p: Placeholder, waiting: WaitingState, event: e.JobGranted, at: At)
     if lacks_nodes(p, event) and not event.lacking:
         waiting, read_at = _doubt(waiting, at)
         if read_at is not None:
-            return replace(p, payload=waiting, wake_at=read_at), []
+            return replace(p, payload=waiting, timer_at=read_at), []
     return accept_grant(p, GrantedState(waiting.job, ()), event, at)
 
 
 def _runs_on_unnamed_nodes(p: Placeholder, waiting: WaitingState, at: At) -> Step:
     """Keep running Pods on a job whose nodes have no Kubernetes names just now: no Pod is ended for want of a name."""
     if p.unsettled:
-        return replace(p, wake_at=at.now + at.timing.cancel_retry), []
+        return replace(p, timer_at=at.now + at.timing.cancel_retry), []
     stays = tuple(sorted((m.ref.uid, m.node) for m in p.members if m.placed and not m.unknown))
     return enter_bound(p, waiting.job, stays, limit_at=None), []  # the next read shows its time limit
 
@@ -90,7 +90,7 @@ def _ended(p: Placeholder, waiting: WaitingState, event: e.JobEnded, at: At) -> 
     if read_at is None:
         # Its end is followed by a refusal with Slurm's reason.
         return release_job(replace(p, refusal=event.text, fits_nowhere=event.nowhere), event.text, at)
-    p = replace(p, payload=waiting, wake_at=read_at)
+    p = replace(p, payload=waiting, timer_at=read_at)
     announcements = (
         _report(p, condition, f"Slurm job {event.job_id} waits: {event.text}") if event.text != p.reason else []
     )
@@ -106,7 +106,7 @@ def _exclusions_answered(p: Placeholder, waiting: WaitingState, event: e.FollowA
     """Record the excluded nodes that Slurm has, or send them again later."""
     waiting = replace(waiting, update=None) if waiting.update is JobUpdate.EXCLUDED_NODES else waiting
     if event.excluded is None:
-        return replace(p, payload=waiting, exclusions_changed=True, wake_at=at.now + at.timing.cancel_retry), []
+        return replace(p, payload=waiting, exclusions_changed=True, timer_at=at.now + at.timing.cancel_retry), []
     return send_updates(p, replace(waiting, job=replace(waiting.job, excluded_sent=event.excluded)))
 
 
@@ -116,7 +116,7 @@ def _settings_answered(p: Placeholder, waiting: WaitingState, event: e.UpdateAns
         return p, []
     waiting = replace(waiting, update=None)
     if event.done is None:
-        return replace(p, payload=waiting, wake_at=at.now + at.timing.cancel_retry), []
+        return replace(p, payload=waiting, timer_at=at.now + at.timing.cancel_retry), []
     if event.done:
         text = f"Slurm job {event.job_id} was updated to the Pod's new settings, and keeps its place in the queue."
         announcement = announce(p, Reason.JOB_UPDATED, text)
@@ -146,13 +146,13 @@ def _timer(p: Placeholder, waiting: WaitingState, _event: e.TimerFired, at: At) 
     elif waiting.unread:
         # Slurm may not answer, or prepare its nodes, which shows nothing: less and less often.
         waiting = replace(waiting, reads=waiting.reads + 1)
-        p, reads = replace(p, wake_at=at.now + back_off(waiting.reads, at.timing)), [c.ReadJob(waiting.job.job_id)]
+        p, reads = replace(p, timer_at=at.now + back_off(waiting.reads, at.timing)), [c.ReadJob(waiting.job.job_id)]
     after, commands = send_updates(p, waiting)
     return after, [*commands, *reads]
 
 
 def _read(p: Placeholder, waiting: WaitingState, at: At) -> Step:
-    return replace(p, wake_at=at.now + at.timing.cancel_retry), [c.ReadJob(waiting.job.job_id)]
+    return replace(p, timer_at=at.now + at.timing.cancel_retry), [c.ReadJob(waiting.job.job_id)]
 
 
 def _request_changed(p: Placeholder, waiting: WaitingState, _event: e.PodWanted, at: At) -> Step:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from extender.domain.nodes.drains import may_be_cut, own_reason, quoted
+from extender.domain.nodes.drain_reasons import may_be_cut, own_reason, quoted
 from extender.domain.nodes.marks import cordoned_by_others, is_mark
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import DRAIN_REASON

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from extender.domain.nodes.drains import is_own_drain, reason
+from extender.domain.nodes.drain_reasons import is_own_drain, reason
 from extender.domain.nodes.removals import removals_in
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from extender.domain.nodes.drains import ROOM, own_reason
+from extender.domain.nodes.drain_reasons import ROOM, own_reason
 from extender.domain.views import NodeView
 
 HEARS_S = 60.0

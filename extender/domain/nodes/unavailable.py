@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from extender.domain.cluster import SlurmNode
-from extender.domain.nodes.drains import earlier_reason
+from extender.domain.nodes.drain_reasons import earlier_reason
 from extender.domain.wellknown import DRAIN_PREFIX
 
 SILENT_FOR = 3.0

@@ -1,6 +1,7 @@
 """Metrics, in a registry of their own.
 
-Durations are seconds. What changes is counted as it happens; what stands still is asked for at each scrape.
+Durations are seconds. Changes are counted as they happen. Values that a scrape reads are declared in
+`observability/process_metrics.py` and `metrics/scrape.py`.
 """
 
 from __future__ import annotations

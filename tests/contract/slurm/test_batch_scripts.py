@@ -18,7 +18,7 @@ from extender.domain.job_outcomes.slurm_states import (
 from extender.domain.jobs.identity import hook_token
 from extender.domain.jobs.job import JobView
 from extender.slurm.jobs import SlurmrestdJobs
-from extender.slurm.placeholder import HookSettings
+from extender.slurm.placeholder_script import HookSettings
 from tests.builders.job_orders import an_allocation, an_order
 from tests.builders.slurm_sites import NODES, until
 from tests.builders.submitted_jobs import KEY, accepted, jobs_of, observed, read, refused

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.domain.wellknown import GATE
-from extender.engine.command_dispatcher import MOST_UNTRIED_S, UNTRIED, Wakes, Woken
+from extender.engine.wake_pacing import MOST_UNTRIED_S, UNTRIED, Wakes, Woken
 from simulator.cluster import simulated_cluster
 from simulator.kube.objects import owner_reference
 from simulator.slurm.records import SimNode, SimPartition

@@ -11,7 +11,7 @@ import pytest
 from extender import __version__
 from extender.domain.jobs.cancelled import decode_cancelled
 from extender.domain.jobs.identity import decode_mark, hook_token_matches, is_named_for
-from extender.domain.nodes.drains import drainer, is_own_drain
+from extender.domain.nodes.drain_reasons import drainer, is_own_drain
 from extender.domain.pods.allocation_record import AllocationRecord, AllocationRecords
 from extender.domain.wellknown import CANCELLED
 from simulator.cluster import CLUSTER, SCHEDULER

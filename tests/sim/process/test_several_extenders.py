@@ -11,7 +11,7 @@ import pytest
 
 from extender.assembly import Assembly
 from extender.config.load import parse
-from extender.domain.nodes.drains import reason
+from extender.domain.nodes.drain_reasons import reason
 from extender.server.active_role import living
 from tests.builders.process_site import CLUSTER, CONFIG, NAMES, Site
 

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from extender.config.load import parse
 from extender.server.life import serve
-from extender.server.parts import TaskDied
 from extender.server.signal_handlers import SignalHandlers
+from extender.server.supervision import TaskDied
 from simulator.kube.faults import KubeFault
 from simulator.kube.resources import EVENTS
 from simulator.slurm import faults as slurm_faults

@@ -5,12 +5,12 @@ from typing import Any, get_type_hints
 import pytest
 from pydantic import TypeAdapter
 
-from extender.config.keys import CONFIGURATION
+from extender.config.schema_keys import CONFIGURATION
 from extender.domain.jobs.job import Exclusive, JobOrder, JobRequest, Mark, Mode
 from extender.domain.translation.annotation_table import SETTINGS, WITH_SITE_DEFAULT, Setting
 from extender.domain.translation.forms import Instant, Switches
 from extender.slurm.describe import describe
-from extender.slurm.placeholder import HookSettings
+from extender.slurm.placeholder_script import HookSettings
 from slurmclient import JobDescription
 
 COMPUTED = {"title", "cpus", "memory_mb", "tres_per_node", "excluded_nodes", "min_nodes", "max_nodes"}

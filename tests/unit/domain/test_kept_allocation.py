@@ -83,7 +83,7 @@ def test_a_kept_job_without_a_timer_breaks_an_invariant() -> None:
     life = running().notify(*gone())
     for late in (None, life.now + TIMING.replace + 1):
         with pytest.raises(AssertionError, match="kept without a timer"):
-            validate(replace(life.p, wake_at=late))
+            validate(replace(life.p, timer_at=late))
 
 
 @pytest.mark.parametrize(
@@ -185,8 +185,8 @@ def test_a_time_limit_that_is_near_while_the_next_incarnation_waits_for_its_read
     life.notify(replace(granted(OLD), due_in=20.0)).notify(*gone())
     life.later(19).notify(e.PodWanted(NEW, KEEPS, (0, 1)))
     assert life.later(10).commands_of(c.ReadJob)  # `later` fails where a timer is due without end
-    assert life.p.wake_at is not None
-    assert life.p.wake_at > life.now
+    assert life.p.timer_at is not None
+    assert life.p.timer_at > life.now
 
 
 def shrinking(how: e.PodEnd = e.PodEnd.SUCCEEDED) -> Life:

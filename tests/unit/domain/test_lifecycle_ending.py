@@ -71,7 +71,7 @@ def test_a_pod_that_leaves_during_a_release_is_not_submitted_again() -> None:
 
 def test_what_has_ended_stays_ended_until_it_is_forgotten() -> None:
     life = gone()
-    assert life.p.wake_at == life.now + TIMING.forget
+    assert life.p.timer_at == life.now + TIMING.forget
     life.notify(wanted(), e.CandidatesChanged(NODES), e.PodBound(POD.uid, "n1", JOB), e.PodEnding(POD.uid))
     assert life.state is State.GONE
     assert life.commands == []
@@ -82,7 +82,7 @@ def test_a_workload_that_has_ended_is_forgotten_after_its_second_search() -> Non
     life.notify(e.ProbeAnswered(()), e.ProbeAnswered(()))
     assert life.state is State.GONE
     assert life.timer().one(c.ProbeJob).title == "team/train"
-    assert life.p.wake_at == life.now + TIMING.forget
+    assert life.p.timer_at == life.now + TIMING.forget
 
 
 # Duplicate jobs.
@@ -120,7 +120,7 @@ def test_a_second_job_of_a_workload_that_has_ended_is_cancelled_before_the_workl
     life = gone().notify(grant("n1", job_id=99))
     assert life.timer().one(c.CancelJob).job_id == 99
     life.notify(e.CancelAnswered(99, job_ended=True))
-    assert life.p.wake_at is not None
+    assert life.p.timer_at is not None
 
 
 @pytest.mark.parametrize("life", [submitting, unsure])

@@ -41,7 +41,7 @@ def test_a_granted_node_is_checked_before_it_is_offered() -> None:
 def test_a_node_that_fits_wakes_the_pod_and_is_handed_out() -> None:
     life = granted().notify(e.AllocationFits())
     assert life.commands == [c.WakePod(POD, "n1", JOB)]
-    assert life.p.wake_at is None
+    assert life.p.timer_at is None
     assert life.verdict() == Place("n1")
     assert life.bind_refusal() == ""
     assert life.bind_refusal("n2") == "Slurm allocated n1 to this Pod, not n2"
@@ -90,8 +90,8 @@ def test_nodes_released_in_a_row_are_requested_later_and_later() -> None:
     life, waits = granted(), list[float]()
     for attempt in range(2, 6):
         life.notify(e.AllocationMisfits("n1", "full"), e.JobEnded(life.p.job_id or 0, e.EndKind.CANCELLED))
-        assert life.p.wake_at is not None
-        waits.append(life.p.wake_at - life.now)
+        assert life.p.timer_at is not None
+        waits.append(life.p.timer_at - life.now)
         life.timer().notify(e.SubmitAccepted(attempt, JOB + attempt), grant("n1", job_id=JOB + attempt))
     assert waits == [1.0, 2.0, 4.0, 8.0]
 
@@ -127,8 +127,8 @@ def test_a_grant_on_a_node_that_kubernetes_does_not_have_is_released_with_a_grow
         assert life.state is State.RELEASING
         assert life.reasons() == ["SlurmAllocationReleased"]
         life.notify(e.JobEnded(job, e.EndKind.CANCELLED))
-        assert life.p.wake_at is not None
-        waits.append(life.p.wake_at - life.now)
+        assert life.p.timer_at is not None
+        waits.append(life.p.timer_at - life.now)
         life.timer().notify(e.SubmitAccepted(attempt, job + 1))
     assert waits == [1.0, 2.0, 4.0]
 
@@ -179,7 +179,7 @@ def test_a_binding_of_the_only_pod_makes_the_workload_bound() -> None:
     life = binding()
     assert life.state is State.GRANTED
     assert life.notify(e.PodBound(POD.uid, "n1", JOB)).state is State.BOUND
-    assert life.p.wake_at is None
+    assert life.p.timer_at is None
 
 
 def test_a_failed_binding_has_the_node_checked_before_it_is_offered_again() -> None:

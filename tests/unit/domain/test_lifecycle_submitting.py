@@ -182,15 +182,15 @@ def test_a_queued_submission_that_has_to_queue_again_backs_off() -> None:
     busy = [e.SubmitRefused(attempt, permanent=False, text="busy", queue=True) for attempt in (1, 2)]
     life = submitting().notify(*busy)
     assert life.state is State.ABSENT
-    assert life.p.wake_at == life.now + TIMING.retry_first
+    assert life.p.timer_at == life.now + TIMING.retry_first
 
 
 def test_a_temporary_refusal_is_tried_again_later_and_later() -> None:
     life, waits = submitting(), list[float]()
     for attempt in range(1, 9):
         life.notify(e.SubmitRefused(attempt, permanent=False, text="slurmctld is busy"))
-        assert life.p.wake_at is not None
-        waits.append(life.p.wake_at - life.now)
+        assert life.p.timer_at is not None
+        waits.append(life.p.timer_at - life.now)
         assert life.timer().one(c.SubmitJob).attempt == attempt + 1
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
 
@@ -257,7 +257,7 @@ def test_an_empty_answer_is_as_old_as_its_question() -> None:
     assert isinstance(life.p.payload, UnsureState)
     sure_at = life.p.payload.sure_at
     assert life.notify(e.ProbeAnswered((), sure_at - 0.1)).state is State.UNSURE
-    assert life.p.wake_at == life.now + TIMING.probe
+    assert life.p.timer_at == life.now + TIMING.probe
     assert life.notify(e.ProbeAnswered((), sure_at)).state is State.SUBMITTING
 
 
@@ -279,8 +279,8 @@ def test_probes_that_fail_are_repeated_at_growing_distances() -> None:
         life.timer()
         assert life.commands_of(c.ProbeJob)
         life.notify(e.ProbeFailed("connection refused"))
-        assert life.p.wake_at is not None
-        waits.append(life.p.wake_at - life.now)
+        assert life.p.timer_at is not None
+        waits.append(life.p.timer_at - life.now)
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
 
 

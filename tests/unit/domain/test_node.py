@@ -8,7 +8,7 @@ import pytest
 
 from extender.domain.nodes import machine as n
 from extender.domain.nodes.causes import deleted_in, may_say_not_ready
-from extender.domain.nodes.drains import (
+from extender.domain.nodes.drain_reasons import (
     LONGEST,
     drainer,
     earlier_reason,

@@ -69,12 +69,12 @@ def test_an_eviction_is_retried_when_the_api_server_says_and_at_the_deadline_no_
     life = lost(e.EndKind.CANCELLED)
     begun, held = life.now, e.EvictAnswered(POD.uid, False, "429", budget=True, retry_after_s=12.0)
     assert life.notify(held).reasons() == ["EvictionBlockedByPDB"]
-    assert life.p.wake_at == begun + 12
+    assert life.p.timer_at == begun + 12
     assert life.timer().one(c.EndPod).voluntary
     assert life.notify(held).reasons() == []
     assert life.timer().one(c.EndPod).voluntary
     life.notify(held)
-    assert life.p.wake_at == begun + TIMING.eviction_deadline
+    assert life.p.timer_at == begun + TIMING.eviction_deadline
     assert not life.timer().one(c.EndPod).voluntary
 
 

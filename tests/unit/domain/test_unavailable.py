@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extender.domain.cluster import SlurmNode
-from extender.domain.nodes.drains import with_earlier_reason
+from extender.domain.nodes.drain_reasons import with_earlier_reason
 from extender.domain.nodes.unavailable import LONGEST, SILENT_FOR, unavailable
 
 

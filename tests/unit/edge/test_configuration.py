@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from docs.generate.configuration import SMALLEST, render
 from extender.config.derive import translation_policy
 from extender.config.faults import ConfigError
-from extender.config.keys import CONFIGURATION, keys
 from extender.config.listeners import unreachable
 from extender.config.load import Overrides, from_environment, from_settings, load, parse, settable, variable
 from extender.config.peers.sunk import SUNK_FLAGS, from_flags
+from extender.config.schema_keys import CONFIGURATION, keys
 from extender.config.values import BindAddress
 from extender.domain.policy.site import (
     MissingRequests,

@@ -10,8 +10,8 @@ import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
 from extender.config.domain_groups import InDocument
-from extender.config.keys import CONFIGURATION, POLICY
 from extender.config.load import parse
+from extender.config.schema_keys import CONFIGURATION, POLICY
 from extender.domain.nodes.causes import DrainRules, TaintRule
 
 SITE = "apiVersion: slurm-extender.io/v1alpha1\nkind: ExtenderConfiguration\nslurm: {token: hush}\n"

@@ -57,7 +57,7 @@ async def test_a_queue_without_rerun_drops_a_key_that_a_worker_has() -> None:
 
 
 async def test_owners_take_turns() -> None:
-    queue: WorkQueue[str] = WorkQueue(owner_of=namespace)
+    queue: WorkQueue[str] = WorkQueue(flow_of=namespace)
     for number in range(240):
         queue.add(f"flood/{number}")
     queue.add("other/0")

@@ -8,7 +8,7 @@ import pytest
 
 from extender.domain.jobs.job import Exclusive, JobOrder, JobRequest, Mark, Mode, RunAs
 from extender.slurm.describe import describe
-from extender.slurm.placeholder import SCRIPT, HookSettings
+from extender.slurm.placeholder_script import SCRIPT, HookSettings
 from slurmclient import InvalidRequestError, JobDescription, Shared
 from tests.builders.job_orders import an_order
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.domain.nodes.drains import reason
+from extender.domain.nodes.drain_reasons import reason
 from extender.domain.nodes.external_nodes import DesiredNode
 from extender.domain.ports import Updated
 from extender.slurm.external_nodes import Registrar, new_node

@@ -11,7 +11,7 @@ import pytest
 
 from extender.domain.jobs.identity import encode_mark
 from extender.domain.jobs.job import Mark
-from extender.domain.nodes.drains import drainer, earlier_reason, is_own_drain, reason
+from extender.domain.nodes.drain_reasons import drainer, earlier_reason, is_own_drain, reason
 from tests.builders.hook_server import TOKEN, HookServer, hooks
 from tests.builders.node_script import run_node_script
 from tests.builders.slurm_sites import until

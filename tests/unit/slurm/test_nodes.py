@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.domain.nodes.drains import earlier_reason
+from extender.domain.nodes.drain_reasons import earlier_reason
 from extender.domain.ports import PortError
 from extender.slurm.nodes import CONF_EVERY, SlurmrestdNodes
 from simulator.slurm.faults import SlurmFault

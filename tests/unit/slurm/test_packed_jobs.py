@@ -10,7 +10,7 @@ from extender.cli.sbatch import sbatch_line
 from extender.domain.jobs.job import GangLayout, JobRequest, Mode
 from extender.slurm.describe import describe
 from extender.slurm.job_view import task_places
-from extender.slurm.placeholder import HookSettings
+from extender.slurm.placeholder_script import HookSettings
 from slurmclient.wire import CODECS
 from tests.builders.job_orders import an_order
 from tests.builders.slurm_jobs import a_job_record

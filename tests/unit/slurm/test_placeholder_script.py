@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from extender.domain.wellknown import Hook
-from extender.slurm.placeholder import SCRIPT
+from extender.slurm.placeholder_script import SCRIPT
 from tests.builders.hook_server import TOKEN, hooks
 
 Start = Callable[..., Awaitable[asyncio.subprocess.Process]]

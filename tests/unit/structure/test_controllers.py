@@ -14,7 +14,7 @@ def test_no_controller_subscribes_by_itself() -> None:
         for path in sorted((EXTENDER / "controllers").rglob("*.py"))
         if re.search(r"\.subscribe\(", path.read_text(encoding="utf-8"))
     ]
-    assert subscribing == [], "list the subscription in extender/assembly/controllers.py"
+    assert subscribing == [], "list the subscription in extender/assembly/running_parts.py"
 
 
 def test_every_event_that_is_published_has_a_subscriber() -> None:

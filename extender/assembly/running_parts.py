@@ -1,4 +1,4 @@
-"""List which controllers run and which events each subscribes to.
+"""List every part that the process runs, its controllers and other tasks, and the events that each subscribes to.
 
 The order of the list is the order in which the handlers of one event are called. `Assembly.pod_changed` passes a Pod on
 to several controllers in a fixed order. Before the list come the subscriptions that the engine makes for itself
@@ -12,7 +12,7 @@ from extender.assembly.process import Assembly
 from extender.runtime import topics as t
 
 
-def parts(a: Assembly) -> tuple[Part, ...]:
+def all_parts(a: Assembly) -> tuple[Part, ...]:
     """Return every part of the process, in the order in which events reach them."""
     return (*_caches(a), *_workloads(a), *_nodes(a), *_pods(a), *_jobs(a), *_changes(a))
 

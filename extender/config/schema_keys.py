@@ -1,4 +1,7 @@
-"""Every key of a document, walked from its JSON schema: for faults, for the environment, for the reference pages."""
+"""Every key of a document, walked from its JSON schema: for faults, for the environment, for the reference pages.
+
+The keys and their defaults are declared in `document` and in the file of each group (`jobs`, `limits`, `nodes`, …).
+"""
 
 from __future__ import annotations
 

@@ -1,16 +1,12 @@
-"""Mark placeholder jobs as this extender's, and know the user whom Slurm is asked as."""
+"""Mark placeholder jobs as this extender's, and know the user whose token its requests to Slurm carry."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import structlog
-
 from extender.domain.jobs.job import JobView, Mark
 from extender.domain.jobs.ownership import caller_shown_by, mark_of_orphan
 from extender.domain.placeholder import Placeholder
-
-_log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -50,8 +46,12 @@ class JobIdentity:
         request = p.submitted_request or p.request
         return request is not None and request.run_as is not None
 
-    def learn_caller(self, p: Placeholder, job: JobView) -> None:
-        """Learn the user from a job of this workload, where the site names the token's owner by name only."""
-        if self.caller is None and (uid := caller_shown_by(job, p.submitted_request or p.request)) is not None:
-            self.caller = uid
-            _log.info("token_user_known", user_id=uid, job_id=job.job_id)
+    def learn_caller(self, p: Placeholder, job: JobView) -> bool:
+        """Learn the user from a job of this workload, where the site names the token's owner by name only.
+
+        Return whether it was not known before and is known now.
+        """
+        if self.caller is None:
+            self.caller = caller_shown_by(job, p.submitted_request or p.request)
+            return self.caller is not None
+        return False

@@ -1,4 +1,7 @@
-"""Keep ResourceClaims and jobs in agreement: release what no job holds, and report devices with two holders."""
+"""Keep ResourceClaims and jobs in agreement: release what no job holds, and report devices with two holders.
+
+`member_devices` writes the allocations of ResourceClaims, `pod_devices` reads them.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,7 @@ class ResourceClaimController:
             "ResourceClaims",
             self._reconcile,
             workers=4,
-            owner_of=namespace_of,
+            flow_of=namespace_of,
             resync=Resync(lambda: [one.uid for one in every()], every=RESYNC_S),
         )
 
