@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -30,8 +31,8 @@ import yaml
 
 from extender import __version__
 from image import oci, plugin
-from image.assemble import assemble
-from image.sbom import installed_in, sbom
+from image.assemble import assemble, elf_files
+from image.sbom import installed_in, sbom, system_in
 
 TOP = Path(__file__).parents[1]
 INSIDE = Path("/opt/slurm-extender")
@@ -87,10 +88,8 @@ def without_scripts(folder: Path) -> None:
         record.write_text("".join(one for one in lines if "/bin/" not in one.split(",")[0]), encoding="utf-8")
 
 
-def image_archive(built: Path, version: str, revision: str, epoch: int, work: Path) -> bytes:
-    """Return the image of an environment. Raises ReleaseError where the layer that is added is too large."""
-    root = work / "root"
-    assemble(built, TOP / "pyproject.toml", root, inside=INSIDE)
+def image_archive(root: Path, version: str, revision: str, epoch: int) -> bytes:
+    """Return the image of an assembled root. Raises ReleaseError where the layer that is added is too large."""
     added = oci.layer(oci.tree(root, epoch, only=[str(INSIDE.relative_to("/"))]))
     if len(added.content) > MOST_ADDED:
         raise ReleaseError(f"the layer of the packages has {len(added.content)} bytes; the most is {MOST_ADDED}")
@@ -152,13 +151,18 @@ def make(out: Path, *, site: str, say: Say) -> None:
         built = Path(work) / "environment"
         with timed("packages of the image", say):
             environment(built)
-        with timed("list of the packages", say):
+        root = Path(work) / "root"
+        with timed("root of the image", say):
+            assemble(built, TOP / "pyproject.toml", root, inside=INSIDE)
+        with timed("list of what it holds", say):
             lock = (TOP / "requirements.lock").read_text(encoding="utf-8")
-            document = sbom(__version__, lock, installed_in([packages_of(built)]), created=instant(epoch))
+            inside = root / INSIDE.relative_to("/")
+            system = system_in(root, platform.python_version(), elf_files(root), without=inside)
+            document = sbom(__version__, lock, installed_in([packages_of(built)]), system, created=instant(epoch))
             (out / f"slurm-extender-{__version__}.cdx.json").write_bytes(oci.as_json(document))
         with timed("image", say):
             revision = _git("rev-parse", "HEAD") or "unknown"
-            archive = image_archive(built, __version__, revision, epoch, Path(work))
+            archive = image_archive(root, __version__, revision, epoch)
             _, machine = plugin.platform()
             (out / f"slurm-extender-image-{__version__}-{machine}.oci.tar").write_bytes(archive)
     (out / CHECKSUMS).write_text(checksums(out), encoding="utf-8")

@@ -1,10 +1,15 @@
-"""List what an image holds as CycloneDX 1.6: the packages of the lock, by version, hashes and licence."""
+"""List what an image holds as CycloneDX 1.6.
+
+These are the packages of the lock, by version, hashes and licence; the interpreter; and each program and library that
+is copied from the system, by its SHA-256.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
@@ -35,10 +40,31 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def sbom(version: str, lock: str, installed: Mapping[str, Distribution], *, created: str) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class System:
+    """What an image holds besides its packages: an interpreter of this version, and programs and libraries by path."""
+
+    python: str
+    digests: Mapping[str, str]
+    """The SHA-256 of each file."""
+
+
+def system_in(root: Path, python: str, programs: Iterable[Path], without: Path) -> System:
+    """Return what the root of an image holds outside of the folder `without`."""
+    found = {
+        f"/{path.relative_to(root).as_posix()}": hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in programs
+        if not path.is_relative_to(without)
+    }
+    return System(python, found)
+
+
+def sbom(
+    version: str, lock: str, installed: Mapping[str, Distribution], system: System, *, created: str
+) -> dict[str, Any]:
     """Return the document. Packages of the lock that are not installed (for another platform) are left out."""
     packages = [one for one in locked(lock) if one.name in installed]
-    components = [_component(one, installed[one.name]) for one in packages]
+    components = [_component(one, installed[one.name]) for one in packages] + list(_system_components(system))
     top = f"pkg:pypi/slurm-extender@{version}"
     return {
         "bomFormat": "CycloneDX",
@@ -65,6 +91,14 @@ def installed_in(folders: Iterable[Path]) -> dict[str, Distribution]:
     """Return the distributions in these folders by their normal name."""
     found = distributions(path=[str(folder) for folder in folders])
     return {normal(one.metadata["Name"]): one for one in found}
+
+
+def _system_components(system: System) -> Iterator[dict[str, Any]]:
+    purl = f"pkg:generic/cpython@{system.python}"
+    yield {"type": "platform", "bom-ref": purl, "name": "cpython", "version": system.python, "purl": purl}
+    for path, digest in sorted(system.digests.items()):
+        hashes = [{"alg": "SHA-256", "content": digest}]
+        yield {"type": "file", "bom-ref": f"file:{path}", "name": path, "hashes": hashes}
 
 
 def _component(package: LockedPackage, installed: Distribution) -> dict[str, Any]:

@@ -36,8 +36,34 @@ def test_the_base_image_is_named_by_a_digest_that_the_builder_has_to_give() -> N
     first = instructions("FROM")[0]
     assert first == "python:${PYTHON}@${PYTHON_DIGEST} AS environment"
     assert "PYTHON_DIGEST" in instructions("ARG"), "it has no default"
-    assert any("sha256:[0-9a-f]{64}" in line for line in instructions("RUN"))
     assert 'org.opencontainers.image.base.digest="${PYTHON_DIGEST}"' in instructions("LABEL")[0]
+
+
+@pytest.mark.parametrize(
+    ("digest", "accepted"),
+    [
+        (f"sha256:{'0123456789abcdef' * 4}", True),
+        ("", False),
+        ("latest", False),
+        (f"sha256:{'a' * 63}", False),
+        (f"sha256:{'A' * 64}", False),
+        (f"sha256:{'a' * 64}\n", False),
+        (f"sha512:{'a' * 128}", False),
+    ],
+)
+def test_the_build_ends_at_a_digest_that_is_none(digest: str, accepted: bool) -> None:
+    [check_of_digest] = [line for line in instructions("RUN") if "PYTHON_DIGEST" in line]
+    shell = shutil.which("sh")
+    assert shell is not None
+    run = subprocess.run(
+        [shell, "-c", check_of_digest.replace("python -c", f"{sys.executable} -c", 1)],
+        env={"PYTHON_DIGEST": digest},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.returncode == 0) is accepted, run.stderr
+    assert accepted or "PYTHON_DIGEST is no digest" in run.stderr
 
 
 def test_the_documented_build_names_the_base_and_makes_a_list_of_what_the_image_holds() -> None:

@@ -17,8 +17,9 @@ import yaml
 
 from extender import __version__
 from image import oci, release
+from image.assemble import ELF, elf_files
 from image.release import INSIDE, ReleaseError, checksums, image_archive, packed_chart, without_scripts
-from image.sbom import installed_in, locked, sbom
+from image.sbom import System, installed_in, locked, sbom, system_in
 from tests.builders.kustomize import ROOT
 
 CHART = ROOT / "manifests" / "chart"
@@ -44,23 +45,18 @@ def manifest_of(archive: bytes) -> tuple[dict[str, bytes], dict[str, Any], dict[
     return found, entry, json.loads(blob(found, entry))
 
 
-@pytest.fixture
-def small_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two small folders in place of an interpreter and its packages."""
-
-    def assemble(_built: Path, _scripts: Path, out: Path, *, inside: Path) -> None:
-        here = out / inside.relative_to("/")
-        for path, text in ((out / "usr/lib/python.so", "elf"), (here / "lib/one.py", "x = 1\n")):
-            path.parent.mkdir(parents=True)
-            path.write_text(text)
-        (here / "python").symlink_to("/usr/bin/python3")
-
-    monkeypatch.setattr(release, "assemble", assemble)
+def small_root(out: Path) -> Path:
+    """Make two small folders in place of an interpreter and its packages."""
+    here = out / INSIDE.relative_to("/")
+    for path, text in ((out / "usr/lib/python.so", "elf"), (here / "lib/one.py", "x = 1\n")):
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    (here / "python").symlink_to("/usr/bin/python3")
+    return out
 
 
-@pytest.mark.usefixtures("small_root")
 def test_the_image_has_the_settings_of_the_dockerfile_and_two_layers(tmp_path: Path) -> None:
-    found, entry, manifest = manifest_of(image_archive(tmp_path, "0.1.0", "abc", EPOCH, tmp_path))
+    found, entry, manifest = manifest_of(image_archive(small_root(tmp_path), "0.1.0", "abc", EPOCH))
     assert entry["annotations"][oci.REF_NAME] == "slurm-extender:0.1.0"
     config = json.loads(blob(found, manifest["config"]))
     assert config["config"]["User"] == "65532:65532"
@@ -79,21 +75,16 @@ def test_the_image_has_the_settings_of_the_dockerfile_and_two_layers(tmp_path: P
     assert names == [{"usr/lib/python.so"}, {"opt/slurm-extender/lib/one.py", "opt/slurm-extender/python"}]
 
 
-@pytest.mark.usefixtures("small_root")
 def test_the_same_root_gives_the_same_image_to_the_byte(tmp_path: Path) -> None:
-    made = []
-    for name in ("first", "second"):
-        (tmp_path / name).mkdir()
-        made.append(image_archive(tmp_path, "0.1.0", "abc", EPOCH, tmp_path / name))
+    made = [image_archive(small_root(tmp_path / name), "0.1.0", "abc", EPOCH) for name in ("first", "second")]
     assert made[0] == made[1]
 
 
-@pytest.mark.usefixtures("small_root")
 def test_a_layer_that_is_too_large_ends_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert release.MOST_ADDED == 60 * 2**20
     monkeypatch.setattr(release, "MOST_ADDED", 10)
     with pytest.raises(ReleaseError, match="bytes; the most is 10"):
-        image_archive(tmp_path, "0.1.0", "abc", EPOCH, tmp_path)
+        image_archive(small_root(tmp_path), "0.1.0", "abc", EPOCH)
 
 
 def test_an_environment_keeps_no_trace_of_where_it_was_built(tmp_path: Path) -> None:
@@ -137,12 +128,29 @@ def test_the_list_of_packages_is_that_of_the_lock() -> None:
     assert [(one.name, one.version) for one in packages] == [(name.lower(), version) for name, version in pinned]
     assert all(one.hashes for one in packages)
     here = installed_in(Path(folder) for folder in sys.path if folder.endswith("site-packages"))
-    document = sbom("0.1.0", lock, here, created="2026-01-01T00:00:00Z")
-    assert document == sbom("0.1.0", lock, here, created="2026-01-01T00:00:00Z")
-    listed = {one["name"]: one for one in document["components"]}
+    document = sbom("0.1.0", lock, here, System("3.13.1", {}), created="2026-01-01T00:00:00Z")
+    assert document == sbom("0.1.0", lock, here, System("3.13.1", {}), created="2026-01-01T00:00:00Z")
+    listed = {one["name"]: one for one in document["components"] if one["type"] == "library"}
     assert {"fastapi", "kubernetes", "pydantic"} <= set(listed)
     assert all(one["purl"] == f"pkg:pypi/{one['name']}@{one['version']}" for one in listed.values())
     assert len(listed) > 20
+
+
+def test_the_list_of_the_image_has_the_interpreter_and_every_library_of_the_system(tmp_path: Path) -> None:
+    library, package = tmp_path / "lib" / "libz.so", tmp_path / "opt" / "slurm-extender" / "own.so"
+    for path in (library, package):
+        path.parent.mkdir(parents=True)
+        path.write_bytes(ELF + path.name.encode())
+    (tmp_path / "lib" / "text.py").write_text("pass")
+    system = system_in(tmp_path, "3.13.1", elf_files(tmp_path), without=package.parent)
+    document = sbom("0.1.0", "", {}, system, created="2026-01-01T00:00:00Z")
+    assert [(one["type"], one["name"]) for one in document["components"]] == [
+        ("platform", "cpython"),
+        ("file", "/lib/libz.so"),
+    ]
+    digest = hashlib.sha256(library.read_bytes()).hexdigest()
+    assert document["components"][1]["hashes"] == [{"alg": "SHA-256", "content": digest}]
+    assert document["dependencies"][0]["dependsOn"] == ["pkg:generic/cpython@3.13.1", "file:/lib/libz.so"]
 
 
 def test_checksums_are_those_of_sha256sum_and_leave_themselves_out(tmp_path: Path) -> None:
