@@ -143,4 +143,4 @@ class DeviceReminderController:
 
 def _whole(resource_claim: ResourceClaimView) -> frozenset[DeviceId]:
     """Return the devices that a ResourceClaim has as a whole: of shares, kube-schedulers keep count."""
-    return frozenset(one.device for one in resource_claim.allocated or () if one.device in one.held)
+    return frozenset(one.device for one in resource_claim.allocated or () if one.device in one.held and not one.shared)

@@ -256,9 +256,12 @@ def _path(namespace: str, name: str) -> str:
 
 def _read(answer: ApiResponse, path: str) -> ResourceClaimView:
     try:
-        return read_resource_claim(answer.body)
+        found = read_resource_claim(answer.body)
     except MalformedObject as error:
         raise ApiUnavailable(f"{path}: {error}") from error
+    if found.unreadable:
+        raise ApiUnavailable(f"{path}: {found.unreadable}")
+    return found
 
 
 _RESOURCE_CLAIM_WRITER_IS_RESOURCE_CLAIMS: type[ResourceClaims] = ResourceClaimWriter

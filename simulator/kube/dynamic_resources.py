@@ -103,10 +103,17 @@ class DynamicResources:
         resource_claim = self.resource_claim(name)
         return [] if resource_claim is None else [key[2] for key in devices_of(resource_claim)]
 
-    def give_to_another(self, name: str, driver: str, node: str, device: str, pod: Json | None = None) -> None:
-        """Let another scheduler allocate this very device to a ResourceClaim of its own, and reserve it for a Pod."""
+    def give_to_another(
+        self, name: str, driver: str, node: str, device: str, pod: Json | None = None, *, parameters: Json | None = None
+    ) -> None:
+        """Let another scheduler allocate this very device to a ResourceClaim of its own, and reserve it for a Pod.
+
+        `parameters`: those that the author of the ResourceClaim wrote for the driver.
+        """
         self.add_resource_claim(name, driver)
-        self._allocate(name, [("gpu", (driver, node, device))], node)
+        opaque = {"driver": driver, "parameters": parameters}
+        config = [] if parameters is None else [{"source": "FromClaim", "requests": ["gpu"], "opaque": opaque}]
+        self._allocate(name, [("gpu", (driver, node, device))], node, config)
         if pod is not None:
             self._reserve(name, pod)
 

@@ -222,5 +222,6 @@ def _judged(resource_claim: ResourceClaimView) -> tuple[object, ...]:
         resource_claim.requests,
         resource_claim.constrained,
         resource_claim.deleted,
+        resource_claim.unreadable,
         resource_claim.reserved if foreign else (),
     )

@@ -52,8 +52,13 @@ class DeviceHolders:
         return uid in self._assumed
 
     def others(self, device: DeviceId, uid: str) -> tuple[str, ...]:
-        """Return the UIDs of all holders of a device except one ResourceClaim and its reminders."""
-        found = self._holders.get(device, set()) | {one for one, held in self._assumed.items() if device in held}
+        """Return the UIDs of all holders of a device except one ResourceClaim and its reminders.
+
+        Who holds a device as a whole holds each CPU of it.
+        """
+        places = {device, device.whole}
+        found = {uid for place in places for uid in self._holders.get(place, ())}
+        found |= {one for one, held in self._assumed.items() if not places.isdisjoint(held)}
         return tuple(sorted(found - {uid} - self._reminders.get(uid, set())))
 
     def reminders(self, uid: str) -> tuple[str, ...]:

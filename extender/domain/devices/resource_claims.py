@@ -54,6 +54,10 @@ def read_resource_claims(
         if resource_claim is None or resource_claim.deleted:
             missing.append(_missing(pod, entry, resource_claim))
             continue
+        if resource_claim.unreadable:
+            why = f"ResourceClaim {resource_claim.full_name} cannot be read: {resource_claim.unreadable}"
+            faults.append(f"{why}; recreate it without that")
+            continue
         users = [
             one
             for one in others(resource_claim.namespace, resource_claim.name)

@@ -34,6 +34,11 @@ class DeviceId:
         """Return it for messages."""
         return f"{self.device} of pool {self.pool} ({self.driver})"
 
+    @property
+    def whole(self) -> DeviceId:
+        """Return the device of which this may be a single CPU. No name of a device has a slash."""
+        return replace(self, device=self.device.partition("/")[0]) if "/" in self.device else self
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
@@ -68,19 +73,22 @@ class AllocatedDevice:
     """It is used with adminAccess, beside its holder."""
 
     cpus: tuple[int, ...] = ()
-    """The Linux CPUs of it that the configuration of the allocation names, ascending."""
+    """The Linux CPUs of a shared device that the configuration of the allocation names, ascending."""
 
     shared: bool = field(default=False, compare=False)
     """Others may have a share of it too."""
+
+    unreadable_cpus: bool = field(default=False, compare=False)
+    """The configuration names CPUs of a shared device that cannot be read: any of them may be held."""
 
     @property
     def held(self) -> tuple[DeviceId, ...]:
         """Return what it keeps from others: the device, or single CPUs of it."""
         if self.admin:
             return ()
-        if self.cpus:
-            return tuple(replace(self.device, device=f"{self.device.device}/{cpu}") for cpu in self.cpus)
-        return () if self.shared else (self.device,)
+        if not self.shared or self.unreadable_cpus:
+            return (self.device,)
+        return tuple(replace(self.device, device=f"{self.device.device}/{cpu}") for cpu in self.cpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +133,10 @@ class ResourceClaimView:
     """UID of the ResourceClaim of which it is a reminder (`ResourceClaims.remind`); "": it is none.
 
     One that a Pod uses is a ResourceClaim like others."""
+
+    unreadable: str = ""
+    """The fault of a field that could not be read, so that nothing but its identity and its devices is known; "": none.
+    """
 
     @property
     def full_name(self) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic_core import to_json
@@ -38,22 +39,37 @@ _JOB_DIGITS = 10
 
 
 def read_resource_claim(obj: Mapping[str, Any] | bytes | str) -> ResourceClaimView:
-    """Read a ResourceClaim from its JSON, parsed or not. Raises MalformedObject."""
+    """Read a ResourceClaim from its JSON, parsed or not.
+
+    Its devices are read whatever else is malformed: they would look free. Raises MalformedObject where they cannot be.
+    """
     found = parsed(KIND, obj) if isinstance(obj, bytes | str) else Fields(KIND, obj)
-    meta, devices, status = found.inner("metadata"), found.inner("spec").inner("devices"), found.inner("status")
-    notes, owner = meta.strings("annotations"), controlling_owner(meta)
-    reserved = status.each("reservedFor", MOST_RESERVED)[:MOST_RESERVED]
-    job = notes.get(JOB_ID, "")
-    return ResourceClaimView(
+    meta, status = found.inner("metadata"), found.inner("status")
+    held = ResourceClaimView(
         uid=meta.text("uid"),
         namespace=meta.text("namespace"),
         name=meta.text("name"),
         resource_version=meta.text("resourceVersion"),
+        allocated=_allocated(status.inner("allocation")) if "allocation" in status else None,
+    )
+    try:
+        return _completed(held, found)
+    except MalformedObject as error:
+        return replace(held, unreadable=error.fault)
+
+
+def _completed(held: ResourceClaimView, found: Fields) -> ResourceClaimView:
+    """Return the ResourceClaim with everything but its devices. Raises MalformedObject."""
+    meta, devices, status = found.inner("metadata"), found.inner("spec").inner("devices"), found.inner("status")
+    notes, owner = meta.strings("annotations"), controlling_owner(meta)
+    reserved = status.each("reservedFor", MOST_RESERVED)[:MOST_RESERVED]
+    job = notes.get(JOB_ID, "")
+    return replace(
+        held,
         requests=tuple(_request(one) for one in devices.each("requests", MOST_REQUESTS)[:MOST_REQUESTS]),
         constrained=devices.count("constraints") > 0,
         config=read_config(devices),
         configured_drivers=frozenset(one.inner("opaque").text("driver") for one in devices.each("config")),
-        allocated=_allocated(status.inner("allocation")) if "allocation" in status else None,
         node=_node(status.inner("allocation")),
         reserved=tuple(one.text("uid") for one in reserved),
         job_id=int(job) if job.isascii() and job.isdigit() and len(job) <= _JOB_DIGITS else None,
@@ -113,30 +129,63 @@ def _toleration(one: Fields) -> Toleration:
     return Toleration(one.text("key"), one.text("operator"), one.text("value"), one.text("effect"))
 
 
+@dataclass(frozen=True, slots=True)
+class _CpuEntry:
+    """An entry of the configuration of an allocation that names CPUs (dra-driver-cpu)."""
+
+    driver: str = ""
+    """"": it may be of any driver."""
+
+    requests: tuple[str, ...] = ()
+    """Empty: it is for every request."""
+
+    cpus: tuple[int, ...] = ()
+    """Empty: they cannot be read."""
+
+    def is_for(self, driver: str, request: str) -> bool:
+        """Return whether it is for this request, whose name may have that of a subrequest after a slash."""
+        named = not self.requests or not {request, request.partition("/")[0]}.isdisjoint(self.requests)
+        return named and self.driver in {"", driver}
+
+
 def _allocated(allocation: Fields) -> tuple[AllocatedDevice, ...]:
     devices = allocation.inner("devices")
-    cpusets = _cpusets(devices)
-    return tuple(
-        AllocatedDevice(
-            one.text("request"),
-            DeviceId(one.text("driver"), one.text("pool"), one.text("device")),
-            one.flag("adminAccess"),
-            cpusets.get((one.text("driver"), one.text("request")), ()),
-            "shareID" in one,
-        )
-        for one in devices.each("results", MOST_DEVICES)
+    entries = _cpu_entries(devices)
+    return tuple(_allocated_device(one, entries) for one in devices.each("results", MOST_DEVICES))
+
+
+def _allocated_device(one: Fields, entries: Sequence[_CpuEntry]) -> AllocatedDevice:
+    """Return a device. The author of the configuration can narrow only a share, and only to CPUs that can be read."""
+    request, driver = one.text("request"), one.text("driver")
+    shared = isinstance(one.value("shareID"), str)
+    named = [entry for entry in entries if shared and entry.is_for(driver, request)]
+    readable = all(entry.cpus and len(entry.requests) == 1 for entry in named)
+    return AllocatedDevice(
+        request,
+        DeviceId(driver, one.text("pool"), one.text("device")),
+        one.value("adminAccess") is True,
+        tuple(sorted({cpu for entry in named for cpu in entry.cpus})) if readable else (),
+        shared,
+        unreadable_cpus=not readable,
     )
 
 
-def _cpusets(devices: Fields) -> dict[tuple[str, str], tuple[int, ...]]:
-    """Return the CPUs that the configuration of an allocation names, by driver and request (dra-driver-cpu)."""
-    found: dict[tuple[str, str], tuple[int, ...]] = {}
-    for one in devices.each("config", 2 * MOST_REQUESTS)[: 2 * MOST_REQUESTS]:
-        opaque, requests = one.inner("opaque"), one.texts("requests")
-        text = opaque.inner("parameters").inner("cpuConfig").text("cpuset")
-        if text and len(requests) == 1:
-            with suppress(ValueError):
-                found[opaque.text("driver"), requests[0]] = tuple(sorted(read_order(text)))
+def _cpu_entries(devices: Fields) -> Sequence[_CpuEntry]:
+    """Return the entries that name CPUs. The author of a ResourceClaim may have written anything as parameters."""
+    try:
+        config = devices.each("config", 2 * MOST_REQUESTS)[: 2 * MOST_REQUESTS]
+        places = [(one.inner("opaque"), one.inner("opaque").text("driver"), one.texts("requests")) for one in config]
+    except MalformedObject:
+        return (_CpuEntry(),)
+    found = []
+    for opaque, driver, requests in places:
+        cpus: tuple[int, ...] = ()
+        with suppress(ValueError):
+            parameters = opaque.inner("parameters")
+            if "cpuConfig" not in parameters:
+                continue
+            cpus = read_order(parameters.inner("cpuConfig").text("cpuset"))
+        found.append(_CpuEntry(driver, requests, cpus))
     return found
 
 

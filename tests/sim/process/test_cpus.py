@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -9,8 +10,11 @@ import pytest
 from extender.domain.wellknown import CPUS, GANG, GANG_SIZE, GATE
 from simulator.cluster import simulated_cluster
 from simulator.kube.dynamic_resources import CPU_DEVICE, CPU_DRIVER, DynamicResources, devices_of
+from simulator.kube.resources import RESOURCE_CLAIMS
+from simulator.kube.storage import ObjectKey
 from simulator.slurm.records import SimNode
 from tests.builders.process_site import CONFIG, Site
+from tests.builders.resource_claims import is_reminder
 from tests.builders.rights import shipped_rights
 
 pytestmark = pytest.mark.looptime
@@ -119,6 +123,20 @@ async def test_a_cpu_that_another_object_holds_is_released_and_named(site: CpuSi
         await site.until(
             lambda: any(f"default/theirs holds {CPU_DEVICE}/0" in note for note in site.notes("a")), "its Event"
         )
+
+
+async def test_cpus_that_cannot_be_read_keep_the_whole_device_and_need_no_reminder(site: CpuSite) -> None:
+    """A reminder has no share: kube-schedulers would give no CPU of the Node to any Pod."""
+    site.slurm.controller.nodes["n2"].drained = True
+    for name in ("theirs", "another"):
+        site.dra.add_resource_claim(name, CPU_DRIVER)
+        site.dra.give_cpus(name, "n1", "1-0")
+    async with site.running():
+        site.add("a", 2)
+        await site.until(lambda: any(f"holds {CPU_DEVICE}/0" in note for note in site.notes("a")), "its Event")
+        site.kube.storage.remove(ObjectKey(RESOURCE_CLAIMS, "default", "another"))
+        await asyncio.sleep(10)
+        assert not any(map(is_reminder, site.kube.storage.of(RESOURCE_CLAIMS)))
 
 
 async def test_a_pod_that_leaves_before_its_binding_leaves_no_cpu_allocated(site: CpuSite) -> None:

@@ -50,6 +50,26 @@ async def test_a_device_that_another_scheduler_gave_away_is_released_and_named(s
         assert site.devices("web") == site.indexes("web")
 
 
+@pytest.mark.parametrize("cpu_config", [1, {"cpuset": ["0"]}, {"cpuset": "0"}], ids=["number", "list", "cpuset"])
+async def test_parameters_of_the_author_of_a_resource_claim_keep_its_device_held(
+    site: DeviceSite, cpu_config: object
+) -> None:
+    parameters = {"cpuConfig": cpu_config}
+    site.dra.give_to_another("before", DRIVER, "n1", "gpu-0", parameters=parameters)
+    site.slurm.controller.nodes["n2"].drained = True
+    async with site.running():
+        site.add("web")
+        await site.until(lambda: any("default/before holds it" in note for note in site.notes("web")), "its Event")
+        assert not site.node_of("web")
+        site.slurm.controller.nodes["n2"].drained = False
+        assert await site.bound("web") == "n2"
+        site.dra.give_to_another("later", DRIVER, "n2", "gpu-1", parameters=parameters)
+        site.slurm.controller.nodes["n1"].drained = True
+        site.add("next")
+        await site.until(lambda: any("default/later holds it" in note for note in site.notes("next")), "its Event")
+        assert not site.node_of("next")
+
+
 async def test_an_extended_resource_gets_slurms_devices_inside_bind(site: DeviceSite) -> None:
     async with site.running():
         for name, count in (("a", "2"), ("b", "1"), ("c", "1")):

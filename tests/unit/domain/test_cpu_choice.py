@@ -90,6 +90,20 @@ def test_a_cpu_that_another_resource_claim_holds_makes_the_allocation_unusable()
     assert "ResourceClaim default/other holds cpudevmachine/5 of pool n1" in found.text
 
 
+def test_a_share_with_unreadable_cpus_keeps_every_cpu_of_the_device() -> None:
+    share = replace(
+        AllocatedDevice("cpus", DeviceId("dra.cpu", "n1", "cpudevmachine"), shared=True), unreadable_cpus=True
+    )
+    other = replace(a_resource_claim("other", wants(1)), allocated=(share,))
+    found = choose((a_resource_claim("a", wants(2)),), cores(1), "n1", stock(other), CPUS)
+    assert isinstance(found, DevicesUnusable)
+    assert found.conflict
+    assert conflicts(held("a", 6), stock(other)) != ()
+    there = stock()
+    there.holders.assume("uid-other", other.devices)
+    assert there.firm_holders(next(iter(held("a", 6).devices)), "uid-a") == ("uid-other",)
+
+
 def test_resource_claims_for_different_cpus_of_one_device_are_no_conflict() -> None:
     one, other = held("one", 1, 5), held("other", 2, 6)
     there = stock(one, other)

@@ -86,6 +86,14 @@ def test_a_resource_claim_that_kube_scheduler_allocated_for_another_object_is_le
     assert "another object uses it" in found.delegated[0]
 
 
+def test_a_resource_claim_that_cannot_be_read_is_refused_with_its_fault() -> None:
+    found = read(
+        with_resource_claims("a"), replace(a_resource_claim("a"), requests=(), unreadable="config is too long")
+    )
+    assert found.faults == ("ResourceClaim default/a cannot be read: config is too long; recreate it without that",)
+    assert (found.translated, found.delegated, found.missing) == ((), (), ())
+
+
 def test_the_pods_own_allocation_is_still_converted() -> None:
     pod = with_resource_claims("a")
     assert read(pod, a_resource_claim("a", held=[gpu(0)], reserved=[pod.uid])).gres == {"gpu": 1}
