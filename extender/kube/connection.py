@@ -27,7 +27,6 @@ from kubernetes.aio.config.config_exception import ConfigException
 from kubernetes.aio.config.incluster_config import InClusterConfigLoader
 from kubernetes.aio.config.kube_config import load_kube_config, load_kube_config_from_dict
 from multidict import CIMultiDict
-from pydantic_core import from_json
 
 from extender import __version__
 from extender.kube.answers import (
@@ -44,6 +43,7 @@ from extender.kube.answers import (
 from extender.kube.channels import Channels
 from extender.kube.errors import ApiError, ApiUnavailable, OutcomeUnknown, Throttled, refused
 from extender.kube.kubeconfig import missing_kubeconfig
+from extender.kube.wire.fields import MalformedObject, parsed
 from extender.kube.wire.stream import Refusal, pause_of, read_refusal
 from extender.kube.write_check import WriteCheck, check_writes, needs_permission, was_not_allowed
 
@@ -472,9 +472,10 @@ def _ssl_context(configuration: Configuration) -> ssl.SSLContext:
 def _is_object(data: bytes) -> bool:
     """Return whether an answer to a write is valid: an API server sends the new object, or a Status."""
     try:
-        return isinstance(from_json(data), dict)
-    except ValueError:
+        parsed("object", data)
+    except MalformedObject:
         return False
+    return True
 
 
 def _unobserved(_method: str, _path: str, _seconds: float, _status: int) -> None:

@@ -42,6 +42,7 @@ from extender.domain.translation.gres import requested_gres
 from extender.domain.translation.licenses import counted
 from extender.domain.views import NodeTerm, NodeView, Requirement
 from extender.domain.wellknown import BRIDGE_PREFIX, OWN_PREFIX, SUNK_PREFIX
+from extender.kube.wire.json_text import parse_json
 from slurmclient import hostlist, tres
 from slurmclient.capabilities import Release
 from slurmclient.errors import SlurmError
@@ -145,6 +146,8 @@ def readers() -> Iterator[tuple[str, Reader]]:
     yield "a GRES string of Slurm", tres.parse_gres
     yield "a request for TRES", tres.check_tres_request
     yield "the release of Slurm", Release.parse
+    yield "a raw field of an object", lambda text: parse_json(f'{{"metadata": {text}}}')
+    yield "a raw text of an object", lambda text: parse_json(f'{{"metadata": "{text}"}}')
     yield "a duration", read_duration
     yield "an address to listen at", read_bind_address
     yield from config_texts.readers()

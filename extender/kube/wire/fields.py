@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from pydantic_core import from_json
+from extender.kube.wire.json_text import parse_json
 
 
 class MalformedObject(ValueError):
@@ -204,7 +204,7 @@ NOTHING = Fields("object", {})
 def parsed(kind: str, data: bytes | str) -> Fields:
     """Return the fields of a whole object. Raises MalformedObject where the text is no JSON object."""
     try:
-        value = from_json(data)
+        value = parse_json(data)
     except ValueError as error:
         raise MalformedObject(f"not a {kind}: {error}") from error
     return Fields(kind, value)

@@ -23,6 +23,7 @@ from extender.domain.devices.views import (
 from extender.domain.views import Toleration
 from extender.domain.wellknown import JOB_ID
 from extender.kube.wire.fields import Fields, MalformedObject, parsed
+from extender.kube.wire.json_text import TOO_DEEP
 from extender.kube.wire.meta import controlling_owner
 
 MOST_REQUESTS = 32
@@ -91,10 +92,12 @@ def _reminds_of(devices: Fields) -> str:
 
 
 def read_config(fields: Fields) -> tuple[str, ...]:
-    """Return the entries of `config`, each as JSON. Raises MalformedObject where they are too long for Kubernetes."""
+    """Return the entries of `config`, each as JSON. Raises MalformedObject where they are too long or too deep."""
     found = tuple(to_json(one).decode() for one in fields.maps("config")[: MOST_REQUESTS + 1])
     if len(found) > MOST_REQUESTS or sum(map(len, found)) > LONGEST_CONFIG:
         raise MalformedObject("config is longer than Kubernetes allows")
+    if any(TOO_DEEP in one for one in found):
+        raise MalformedObject(f"config is {TOO_DEEP}")
     return found
 
 
