@@ -236,6 +236,7 @@ class Assembly:
             informers.pods,
             placeholders,
             users_of_resource_claim=informers.pods.users_of_resource_claim,
+            live_users_of_resource_claim=informers.pods.live_users_of_resource_claim,
             node_offers=node_offers,
             scheduler=self.config.scheduler.name,
         )

@@ -151,6 +151,9 @@ class PodStore(Store[PodView]):
         self._users_of_resource_claim: dict[tuple[str, str], dict[str, PodView]] = {}
         """Pods by the namespace and name of a ResourceClaim that they use."""
 
+        self._live_users_of_resource_claim: dict[tuple[str, str], dict[str, PodView]] = {}
+        """Those that have not ended."""
+
         self._unread_in: dict[str, frozenset[str]] = {}
         """Pods that a list of one namespace has and that could not be read, where namespaces are listed one by one."""
 
@@ -170,6 +173,10 @@ class PodStore(Store[PodView]):
     def users_of_resource_claim(self, namespace: str, resource_claim: str) -> Sequence[PodView]:
         """Return Pods that use a ResourceClaim, those that have ended too."""
         return tuple(self._users_of_resource_claim.get((namespace, resource_claim), {}).values())
+
+    def live_users_of_resource_claim(self, namespace: str, resource_claim: str) -> Iterable[PodView]:
+        """Return Pods that use a ResourceClaim and have not ended, until the store changes; the first costs no more."""
+        return self._live_users_of_resource_claim.get((namespace, resource_claim), {}).values()
 
     def on_node(self, node: str) -> Sequence[PodView]:
         """Return Pods bound to a Kubernetes node that are not over."""
@@ -230,7 +237,8 @@ class PodStore(Store[PodView]):
             places = self._succeeded.setdefault(success.attempt, {}).setdefault(success.job, {})
             places.setdefault(success.place, set()).add(view.uid)
         for resource_claim in _resource_claims_of(view):
-            self._users_of_resource_claim.setdefault((view.namespace, resource_claim), {})[view.uid] = view
+            for index in self._user_indexes(view):
+                index.setdefault((view.namespace, resource_claim), {})[view.uid] = view
 
     def _unindex(self, view: PodView) -> None:
         self._repelling.pop(view.uid, None)
@@ -240,15 +248,22 @@ class PodStore(Store[PodView]):
                 del self._naming[group]
         self._forget_success(view)
         for resource_claim in _resource_claims_of(view):
-            users = self._users_of_resource_claim.get((view.namespace, resource_claim))
-            if users is not None and users.pop(view.uid, None) is not None and not users:
-                del self._users_of_resource_claim[view.namespace, resource_claim]
+            for index in self._user_indexes(view):
+                users = index[view.namespace, resource_claim]
+                del users[view.uid]
+                if not users:
+                    del index[view.namespace, resource_claim]
         named = self._slurmds.get(view.name)
         if named is not None and named.pop(view.uid, None) is not None and not named:
             del self._slurmds[view.name]
         there = self._on_node.get(view.node_name)
         if there is not None and there.pop(view.uid, None) is not None and not there:
             del self._on_node[view.node_name]
+
+    def _user_indexes(self, view: PodView) -> Sequence[dict[tuple[str, str], dict[str, PodView]]]:
+        """Return the indexes of ResourceClaims in which a Pod is."""
+        every = self._users_of_resource_claim
+        return (every,) if view.finished else (every, self._live_users_of_resource_claim)
 
     def _forget_success(self, view: PodView) -> None:
         success = success_of(view)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from extender.domain.devices.device_map import DeviceMap
@@ -21,7 +21,8 @@ from extender.domain.views import RESOURCE_CLAIMS, PodView, ResourceClaimGres
 class PodDevices:
     """Answer questions about the devices of Pods.
 
-    `users_of_resource_claim` returns the Pods that use one. `node_offers`: a Node reports a resource itself.
+    `users_of_resource_claim` returns the Pods that use one, `live_users_of_resource_claim` those that have not ended.
+    `node_offers`: a Node reports a resource itself.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class PodDevices:
         placeholders: Placeholders,
         *,
         users_of_resource_claim: Callable[[str, str], Sequence[PodView]],
+        live_users_of_resource_claim: Callable[[str, str], Iterable[PodView]],
         node_offers: Callable[[str, str], bool],
         scheduler: str,
     ) -> None:
@@ -40,6 +42,7 @@ class PodDevices:
         self._cache = cache
         self._placeholders = placeholders
         self._users_of_resource_claim = users_of_resource_claim
+        self._live_users_of_resource_claim = live_users_of_resource_claim
         self._node_offers = node_offers
         self._scheduler = scheduler
 
@@ -47,7 +50,8 @@ class PodDevices:
         """Return what the ResourceClaims of a Pod stand for; nothing where no device is configured."""
         if not self.device_map or not pod.resource_claims:
             return ResourceClaimReading()
-        return read_resource_claims(pod, self._devices.resource_claim, self._users_of_resource_claim, self.device_map)
+        users = self._live_users_of_resource_claim
+        return read_resource_claims(pod, self._devices.resource_claim, users, self.device_map)
 
     def completed(self, pod: PodView) -> PodView | None:
         """Return the Pod with the GRES of its ResourceClaims; `None`: one of them does not exist yet."""

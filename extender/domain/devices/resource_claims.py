@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extender.domain.devices.device_map import CpuLine, DeviceLine, DeviceMap
@@ -39,9 +39,12 @@ Find = Callable[[str, str], ResourceClaimView | None]
 
 
 def read_resource_claims(
-    pod: PodView, find: Find, others: Callable[[str, str], Sequence[PodView]], device_map: DeviceMap
+    pod: PodView, find: Find, users: Callable[[str, str], Iterable[PodView]], device_map: DeviceMap
 ) -> ResourceClaimReading:
-    """Read the ResourceClaims of a Pod. `others` returns the Pods that name a ResourceClaim."""
+    """Read the ResourceClaims of a Pod. `users` returns the Pods that name a ResourceClaim and have not ended.
+
+    No more than two of them are needed: thousands may name the same one.
+    """
     translated: list[ResourceClaimView] = []
     gres: dict[str, int] = {}
     faults: list[str] = []
@@ -58,12 +61,9 @@ def read_resource_claims(
             why = f"ResourceClaim {resource_claim.full_name} cannot be read: {resource_claim.unreadable}"
             faults.append(f"{why}; recreate it without that")
             continue
-        users = [
-            one
-            for one in others(resource_claim.namespace, resource_claim.name)
-            if one.uid != pod.uid and not one.finished
-        ]
-        if why := _delegated(pod, resource_claim, users, device_map):
+        named = users(resource_claim.namespace, resource_claim.name)
+        other = next((one for one in named if one.uid != pod.uid), None)
+        if why := _delegated(pod, resource_claim, other, device_map):
             delegated.append(f"ResourceClaim {resource_claim.full_name}: {why}")
             continue
         translated.append(resource_claim)
@@ -139,7 +139,7 @@ def cpus_of_request(request: DeviceRequest, line: CpuLine) -> int:
     return amount // ONE if amount > 0 and amount % ONE == 0 else 0
 
 
-def _delegated(pod: PodView, resource_claim: ResourceClaimView, users: Sequence[PodView], device_map: DeviceMap) -> str:
+def _delegated(pod: PodView, resource_claim: ResourceClaimView, other: PodView | None, device_map: DeviceMap) -> str:
     """Return why kube-scheduler alone allocates a ResourceClaim, "" where Slurm does."""
     if any(one.delegated for one in resource_claim.requests):
         return next(f"request {one.name} has {one.delegated}" for one in resource_claim.requests if one.delegated)
@@ -148,8 +148,8 @@ def _delegated(pod: PodView, resource_claim: ResourceClaimView, users: Sequence[
         return f"no line of devices names its DeviceClass ({names})"
     if is_of_cpus(resource_claim, device_map) and not _is_pinned(pod):
         return "the Pod is not of QoS class Guaranteed with whole CPUs"
-    if users:
-        return f"Pod {users[0].full_name} uses it too"
+    if other is not None:
+        return f"Pod {other.full_name} uses it too"
     if (
         resource_claim.allocated is not None
         and resource_claim.job_id is None

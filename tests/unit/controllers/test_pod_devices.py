@@ -41,6 +41,7 @@ def is_provisional(resource_claim: ResourceClaimView, member: Member = UNBOUND) 
         pods,
         placeholders,
         users_of_resource_claim=lambda *_: [POD],
+        live_users_of_resource_claim=lambda *_: [POD],
         node_offers=lambda *_: False,
         scheduler=POD.scheduler_name,
     )
