@@ -20,7 +20,13 @@ _ENDED = frozenset({2017, 2021})
 def read_job_id(envelope: Envelope) -> int:
     """Return the id of the new job, 0 if the reply names none; v0.0.40 has it under `result` as well."""
     payload = envelope.payload
-    return decode_integer(payload.get("job_id")) or decode_integer(mapping(payload, "result").get("job_id")) or 0
+    return _job_id(payload) or _job_id(mapping(payload, "result"))
+
+
+def _job_id(raw: Raw) -> int:
+    """Return `job_id`, 0 where it can be that of no job."""
+    found = decode_integer(raw.get("job_id")) or 0
+    return found if 0 < found < 2**32 else 0
 
 
 def read_submission(envelope: Envelope) -> SubmitResult:
@@ -72,7 +78,7 @@ def _statuses(envelope: Envelope) -> list[CancelStatus]:
 def _status(entry: Raw) -> CancelStatus:
     error = mapping(entry, "error")
     # For a job that slurmctld does not know, job_id is unset, and only the text of step_id names the job.
-    job_id = decode_integer(entry.get("job_id")) or 0
+    job_id = _job_id(entry)
     if not job_id:
         named = re.match(r"([0-9]{1,10})(?![0-9])", text(entry, "step_id"), re.ASCII)
         job_id = int(named[1]) if named else 0

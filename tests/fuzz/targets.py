@@ -52,7 +52,7 @@ from tests.builders import kube_samples
 from tests.builders.growth import CONFIGURATION, POLICY, YAML, readers
 from tests.builders.listeners import every_route, requests_of
 from tests.builders.pod_views import a_pod
-from tests.builders.slurmrestd_answers import CALLS, RECORDINGS, read, short
+from tests.builders.slurmrestd_answers import CALLS, RECORDINGS, answer_of, read
 
 Target = Callable[[bytes], None]
 NOW = 2_000_000.0
@@ -339,8 +339,8 @@ def _annotation_seeds() -> Iterator[bytes]:
 
 def _answer_seeds() -> Iterator[bytes]:
     for number, name in enumerate(CALLS):
-        for recording in RECORDINGS.values():
-            yield bytes([number]) + _json(short(recording[name]))
+        for recording in RECORDINGS:
+            yield bytes([number]) + _json(answer_of(recording, name))
 
 
 def _api_server_seeds() -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from extender.slurm.job_view import job_view
 from slurmclient.endpoints import cluster, jobs, nodes
 from slurmclient.errors import SlurmError
+from slurmclient.models.answer import SubmitResult
 from slurmclient.models.job import Job
 from slurmclient.wire.envelope import LARGE_BYTES
 from slurmclient.wire.list_cache import ListCache
@@ -21,9 +23,13 @@ from tests.builders.hostile_values import (
     with_each_field_replaced,
     with_each_key_twice,
 )
-from tests.builders.slurmrestd_answers import CALLS, JOB_ID, RECORDINGS, read, short
+from tests.builders.slurmrestd_answers import CALLS, JOB_ID, RECORDINGS, answer_of, read
 
 LARGE = b" " * LARGE_BYTES
+
+
+REFUSED = ("refused", "no_job", "no_node", "new_node", "deleted_node", "shares")
+"""Answers that report an error; the recorded clusters have no slurmdbd, and so no shares."""
 
 
 def escaping(cases: Iterator[tuple[object, Callable[[], object]]]) -> list[str]:
@@ -37,10 +43,23 @@ def escaping(cases: Iterator[tuple[object, Callable[[], object]]]) -> list[str]:
         except Exception as error:
             found.append(f"{case}: {type(error).__name__}: {str(error)[:100]}")
             continue
+        if isinstance(result, SubmitResult) and not 0 < result.job_id < 2**32:
+            found.append(f"{case}: a job that has the id {result.job_id}")
         numeric = "digits" in str(case) or "2**80" in str(case) or "1e" in str(case)
         if numeric and any(not -(2**64) < number < 2**64 for number in numbers_of(result)):
             found.append(f"{case}: a number of more than 64 bits")
     return found
+
+
+@pytest.mark.parametrize("recording", RECORDINGS)
+@pytest.mark.parametrize("which", CALLS)
+def test_an_answer_with_every_field_is_read_or_refused(recording: str, which: str) -> None:
+    body = json.dumps(answer_of(recording, which)).encode()
+    if which in REFUSED:
+        with pytest.raises(SlurmError):
+            read(recording, CALLS[which], body)
+    else:
+        read(recording, CALLS[which], body)
 
 
 def as_viewed(result: object) -> object:
@@ -52,7 +71,7 @@ def as_viewed(result: object) -> object:
 def test_a_field_of_another_type_ends_in_the_clients_error_or_is_left_out(
     recording: str, values: Iterable[str], which: str
 ) -> None:
-    answer, call = short(RECORDINGS[recording][which]), CALLS[which]
+    answer, call = answer_of(recording, which), CALLS[which]
     cases = (
         ((path, value), lambda body=body: as_viewed(read(recording, call, body)))
         for path, value, body in with_each_field_replaced(answer, values)
@@ -63,7 +82,7 @@ def test_a_field_of_another_type_ends_in_the_clients_error_or_is_left_out(
 @pytest.mark.parametrize("recording", RECORDINGS)
 @pytest.mark.parametrize("which", CALLS)
 def test_a_key_that_stands_twice_ends_in_the_clients_error_or_is_left_out(recording: str, which: str) -> None:
-    answer, call = short(RECORDINGS[recording][which]), CALLS[which]
+    answer, call = answer_of(recording, which), CALLS[which]
     cases = (
         (path, lambda body=body: as_viewed(read(recording, call, body))) for path, body in with_each_key_twice(answer)
     )
@@ -73,7 +92,7 @@ def test_a_key_that_stands_twice_ends_in_the_clients_error_or_is_left_out(record
 @pytest.mark.parametrize("which", ["nodes", "jobs_state"])
 def test_a_large_answer_is_held_to_the_same(which: str) -> None:
     recording = "v0.0.45-slurm-26.05"
-    answer, call = short(RECORDINGS[recording][which]), CALLS[which]
+    answer, call = answer_of(recording, which), CALLS[which]
     cases = (
         ((path, value), lambda body=body: read(recording, call, body + LARGE, cache=ListCache(call.listed or "nodes")))
         for path, value, body in with_each_field_replaced(answer, FEW)
