@@ -15,7 +15,7 @@ import ssl
 import urllib.parse
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -471,11 +471,10 @@ def _ssl_context(configuration: Configuration) -> ssl.SSLContext:
 
 def _is_object(data: bytes) -> bool:
     """Return whether an answer to a write is valid: an API server sends the new object, or a Status."""
-    try:
+    with suppress(MalformedObject):
         parsed("object", data)
-    except MalformedObject:
-        return False
-    return True
+        return True
+    return False
 
 
 def _unobserved(_method: str, _path: str, _seconds: float, _status: int) -> None:

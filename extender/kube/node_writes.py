@@ -79,10 +79,12 @@ class NodeWriter:
         """Return whether the cordon is still the extender's, by its last author. `None`: not known now."""
         try:
             answer = await self._connection.request("GET", f"/api/v1/nodes/{node.name}", timeout_s=self._timeout_s)
-            found = from_json(answer.body)["metadata"].get("managedFields") or ()
+            found = from_json(answer.body)["metadata"].get("managedFields")
+            if found is not None and not isinstance(found, list):
+                raise TypeError("metadata.managedFields is no list")
             owners = {
                 each.get("manager")
-                for each in found
+                for each in found or ()
                 if "f:unschedulable" in ((each.get("fieldsV1") or {}).get("f:spec") or {})
             }
         except (ApiError, ValueError, LookupError, AttributeError, TypeError) as error:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from extender.cli import main
 from extender.domain.wellknown import Hook
 from extender.slurm.placeholder_script import SCRIPT
+from extender.slurm.probe_script import probe_script
 from tests.builders.hook_server import TOKEN, HookServer, hooks
 
 MARK = '{"slurm-extender":1,"c":"x"}'
@@ -140,3 +141,20 @@ async def test_no_variable_makes_the_script_of_a_placeholder_run_or_write_anythi
                     os.killpg(process.pid, signal.SIGKILL)
         assert all(target.startswith("/hooks/") and " " not in target for target in targets(server))
     assert files(folder) == before
+
+
+@pytest.mark.parametrize("value", VALUES)
+async def test_no_variable_makes_the_script_of_the_probe_run_or_write_anything(folder: Path, value: str) -> None:
+    hostile = VALUES[value].replace("{told}", str(folder / "told"))
+    inner = dict.fromkeys(("hooks", "token", "status", "url", "limit", "quoted"), hostile)
+    async with hooks(started=[202]) as server:
+        script = folder / "probe.sh"
+        script.write_text(probe_script(server.url))
+        before = files(folder)
+        for variables in (VARIABLES, VARIABLES[1:]):
+            given = {"SLURM_JOB_ID": "17"} | dict.fromkeys([*variables, *Hook], hostile)
+            process = await run(script, folder, given | inner if variables is VARIABLES else given)
+            async with asyncio.timeout(ENDS_S):
+                assert await process.wait() in {0, 11, 13, 15}
+        assert files(folder) == before
+        assert all(target.startswith("/hooks/jobs/") and " " not in target for target in targets(server))
