@@ -266,8 +266,13 @@ class Placeholder:
 
     def slurm_node_of(self, uid: str) -> str:
         """Return the Slurm node of this member's slot, or ""."""
-        slot, job = self.slot_of(uid), self.payload.job
-        if slot is None or job is None or not job.slurm_nodes:
+        slot = self.slot_of(uid)
+        return "" if slot is None else self.slurm_node_of_slot(slot)
+
+    def slurm_node_of_slot(self, slot: int) -> str:
+        """Return the Slurm node of a slot, or ""."""
+        job = self.payload.job
+        if job is None or not job.slurm_nodes:
             return ""
         if not job.slots:
             return job.slurm_nodes[slot % len(job.slurm_nodes)]

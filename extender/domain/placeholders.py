@@ -37,6 +37,11 @@ class Placeholders(Protocol):
         """Return how many placeholders wait in Slurm, by the partition as they requested it."""
         ...
 
+    @property
+    def placed_without_job(self) -> Set[str]:
+        """Return the keys of workloads with Pods on Nodes whose job is not known yet."""
+        ...
+
     def get(self, key: str) -> Placeholder | None:
         """Return a workload's placeholder."""
         ...

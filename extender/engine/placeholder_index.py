@@ -25,6 +25,7 @@ class PlaceholderIndex:
 
         self._in: dict[State, dict[str, Placeholder]] = {state: {} for state in State}
         self._queued: Counter[str] = Counter()
+        self._placed_without_job: set[str] = set()
 
     @property
     def all(self) -> Mapping[str, Placeholder]:
@@ -40,6 +41,11 @@ class PlaceholderIndex:
     def queued(self) -> Mapping[str, int]:
         """Return how many placeholders wait in Slurm, by the partition as they requested it."""
         return self._queued
+
+    @property
+    def placed_without_job(self) -> Set[str]:
+        """Return the keys of workloads with Pods on Nodes whose job is not known yet."""
+        return self._placed_without_job
 
     def get(self, key: str) -> Placeholder | None:
         """Return a workload's placeholder."""
@@ -98,6 +104,10 @@ class PlaceholderIndex:
                 del self._in[old.state][p.key]
         self._count(p, +1)
         self._in[state][p.key] = p
+        if state is State.UNSURE and p.job_id is None and p.placed:
+            self._placed_without_job.add(p.key)
+        else:
+            self._placed_without_job.discard(p.key)
         if old is None or old.members is not p.members:
             self._map_members(old, p)
         if old is None or old.job_id != p.job_id or old.duplicate_jobs is not p.duplicate_jobs:
@@ -111,6 +121,7 @@ class PlaceholderIndex:
         old = self._workloads.pop(p.key)
         self._count(old, -1)
         del self._in[old.state][p.key]
+        self._placed_without_job.discard(p.key)
         for member in old.members:
             self._release(member.ref.uid, p.key)
         self._unmap_jobs(p.key, _jobs(old))

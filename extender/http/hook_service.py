@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 from extender.controllers.nodes.clearance import Clearance, NodeVerdict
 from extender.controllers.nodes.native_jobs import JobKind, NativeJobs
-from extender.domain.jobs.identity import hook_token_matches, workload_of_hook_token
+from extender.domain.jobs.identity import mark_of_hook_token
+from extender.domain.jobs.job import Mark
 from extender.domain.nodes.fence_evidence import FenceScript
-from extender.domain.nodes.member_nodes import slurm_nodes_of_member
+from extender.domain.nodes.member_nodes import is_on
 from extender.domain.placeholder import Placeholder, State
 from extender.engine.engine import Engine
 from extender.engine.engine_context import EngineState
@@ -30,7 +31,7 @@ LONGEST_WAIT = 600.0
 """Seconds; a client that wants to wait longer asks again."""
 
 ATTEMPTS_TRIED = 32
-"""After a start the attempt that made a job is not known before the job has been found: tokens of so many are tried."""
+"""After a start the attempt that made a job is not known before the job has been found: so many are accepted."""
 
 
 UNPROVEN_EVERY_S = 5.0
@@ -155,10 +156,10 @@ class HookService:
         The answer depends on the workload of the token alone. A job that ends with its Pod may be forgotten before its
         script asks, and this script must not wait; a script whose workload has Pods repeats the call.
         """
-        if any(p.placed and p.job_id is None for p in self._engine.placeholders.in_state(State.UNSURE)):
+        if self._engine.placeholders.placed_without_job:
             return UNREADY  # whose job it is has been asked of Slurm
-        own = self._workload_of(token)
-        if self._is_site(token) or (own is not None and not self._has_pods(own)):
+        own = self._mark_of(token)
+        if self._is_site(token) or (own is not None and not self._has_pods(own.workload)):
             return HookAnswer(404, {"job": job_id, "gone": True, "placeholder": False})
         why = "The token is neither the token of this job nor the site key (hooks.siteKeyFile)."
         return HookAnswer(403, {"job": job_id, "error": why})
@@ -179,8 +180,9 @@ class HookService:
         if not self._ready():
             return UNREADY
         site = self._is_site(token)
-        here = [p for p in self._engine.placeholders.all.values() if p.placed and self._on(p, slurm_node)]
-        allowed = here if site else [p for p in here if p.job_id and self._proven(p.job_id, token)]
+        node_map = self._engine.snapshot.node_map
+        near = self._engine.placeholders.all.values() if site else self._of_token(token)
+        allowed = [p for p in near if p.placed and is_on(p, slurm_node, node_map)]
         if not allowed:
             return self._no_pod_on(slurm_node) if site else _not_of_a_job_on(slurm_node)
         ended = await asyncio.gather(*(self._ended(p) for p in allowed))
@@ -305,34 +307,33 @@ class HookService:
         p = self._engine.placeholders.get(key)
         return p is not None and p.state is State.LOST and p.placed
 
-    def _on(self, p: Placeholder, slurm_node: str) -> bool:
-        """Return whether a member is on this Slurm node, or may be: for some it is not known on which they are."""
-        node_map = self._engine.snapshot.node_map
-        each = [slurm_nodes_of_member(p, member, node_map) for member in p.members if member.placed]
-        return any(slurm_node in nodes for nodes in each) or (slurm_node in p.slurm_nodes and not all(each))
-
     def _is_site(self, token: str) -> bool:
         return self._site_key is not None and hmac.compare_digest(self._site_key, token.encode(errors="replace"))
 
-    def _workload_of(self, token: str) -> str | None:
-        """Return the workload of a job's token, also of one that is not tracked; `None`: it is no job's token."""
+    def _mark_of(self, token: str) -> Mark | None:
+        """Return the mark of a job's token, also of one that is not tracked; `None`: it is no job's token."""
         if not token:
             return None
         author = self._state.identity
-        return workload_of_hook_token(self._keys, author.cluster, author.scheduler, token)
+        return mark_of_hook_token(self._keys, author.cluster, author.scheduler, token)
+
+    def _of_token(self, token: str) -> list[Placeholder]:
+        """Return the workloads that name the job of this token. Nothing is read for a token that proves nothing."""
+        mark = self._mark_of(token)
+        own = None if mark is None else self._engine.placeholders.get(mark.workload)
+        if own is None or not own.job_id or not self._proven(own.job_id, token):
+            return []
+        return [p for p in self._engine.placeholders.all_by_job(own.job_id) if p.job_id == own.job_id]
 
     def _proven(self, job_id: int, token: str) -> bool:
         if self._is_site(token):
             return True
-        p = self._engine.placeholders.by_job(job_id)
-        if p is None or not token:
-            return False
-        marks = [self._state.identity.mark(p.key, attempt) for attempt in _attempts(p)]
-        return any(hook_token_matches(key, mark, token) for key in self._keys for mark in marks)
+        mark, p = self._mark_of(token), self._engine.placeholders.by_job(job_id)
+        return mark is not None and p is not None and mark.workload == p.key and mark.attempt in _attempts(p)
 
 
-def _attempts(p: Placeholder) -> Iterable[int]:
-    """Yield the attempts that may have made a live job of this workload: the last, and one whose end is not seen."""
+def _attempts(p: Placeholder) -> Collection[int]:
+    """Return the attempts that may have made a live job of this workload: the last, and one whose end is not seen."""
     return {p.attempt, p.attempt - 1} if p.attempt else range(1, ATTEMPTS_TRIED + 1)
 
 

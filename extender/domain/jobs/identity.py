@@ -185,8 +185,8 @@ def hook_token_matches(key: bytes, mark: Mark, token: str) -> bool:
     return hmac.compare_digest(hook_token(key, mark).encode(), token.encode(errors="replace"))
 
 
-def workload_of_hook_token(keys: Sequence[bytes], cluster: str, scheduler: str, token: str) -> str | None:
-    """Return the workload for a job of which `token` was made, also one that is not tracked.
+def mark_of_hook_token(keys: Sequence[bytes], cluster: str, scheduler: str, token: str) -> Mark | None:
+    """Return workload and attempt of the job for which `token` was made, also of one that is not tracked.
 
     `None`: the token was made for no job of this cluster and scheduler.
     """
@@ -197,7 +197,10 @@ def workload_of_hook_token(keys: Sequence[bytes], cluster: str, scheduler: str, 
     ):
         return None
     mark = Mark(cluster, scheduler, workload, int(attempt))
-    return workload if any(hook_token_matches(key, mark, token) for key in keys) else None
+    try:
+        return mark if any(hook_token_matches(key, mark, token) for key in keys) else None
+    except ValueError:
+        return None  # slurmctld could not store this mark, so no job has it
 
 
 def _objects(text: str) -> Iterator[object]:

@@ -265,6 +265,21 @@ async def test_calls_without_a_proof_have_a_job_read_rarely(site: Site) -> None:
         assert reads() - before <= 2
 
 
+async def test_a_start_or_a_drain_without_a_proof_changes_nothing_and_has_no_job_read(site: Site) -> None:
+    async with site.running():
+        job, other = await run(site, "web"), await run(site, "other")
+        node = job.nodes[0] if job.nodes != other.nodes else "n9"
+        await asyncio.sleep(30)
+        before, known = len(site.slurm.restd.requests), dict(site.extender.engine.placeholders.all)
+        for token in ("", "wrong", token_of(other)):
+            started = await site.post(f"/hooks/jobs/{job.job_id}/started", token)
+            assert (started.status_code, started.json()) == (202, {"job": job.job_id, "proven": False})
+            assert (await site.post(f"/hooks/nodes/{node}/drain", token)).status_code == (403 if token else 401)
+        assert site.extender.engine.placeholders.all == known
+        assert not [path for _method, path in site.slurm.restd.requests[before:] if "/job/" in path or "/node/" in path]
+        assert not site.drained()
+
+
 async def test_an_unknown_job_has_no_workload(site: Site) -> None:
     async with site.running():
         assert (await site.post("/hooks/jobs/777/teardown?wait=5", "anything")).status_code == 403

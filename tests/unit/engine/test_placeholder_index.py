@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from extender.domain.events import MemberRef
 from extender.domain.jobs.job import JobRequest, Mode
-from extender.domain.placeholder import Placeholder, State
-from extender.domain.states import PlaceholderJob, WaitingState
+from extender.domain.placeholder import Member, Placeholder, State
+from extender.domain.states import PlaceholderJob, UnsureState, WaitingState
 from extender.engine.placeholder_index import PlaceholderIndex
 from tests.builders.placeholders import in_state
 
@@ -52,6 +53,17 @@ def test_nothing_is_left_of_a_job_that_no_workload_names() -> None:
     workloads.put(in_state(State.ABSENT, "owner"))
     assert not workloads.jobs
     assert workloads.workload_of_job(JOB) is None
+
+
+def test_pods_whose_job_is_not_known_are_known_by_their_workloads_alone() -> None:
+    workloads = PlaceholderIndex()
+    placed = (Member(MemberRef("u", "ns", "p"), node="n1"),)
+    for known, members in ((None, placed), (PlaceholderJob(JOB), placed), (None, ()), (None, placed)):
+        p = Placeholder("u", UnsureState(known), members=members)
+        workloads.put(p)
+        assert set(workloads.placed_without_job) == ({"u"} if known is None and members else set())
+    workloads.forget(p)
+    assert not workloads.placed_without_job
 
 
 def waits(key: str, mode: Mode | None, reason: str = "") -> Placeholder:
