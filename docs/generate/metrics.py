@@ -18,8 +18,8 @@ _HEAD = """\
 
 After reading this page you can look up a metric for a dashboard or an alert. Every replica serves `/metrics` on
 `observability.metricsBind`, in Prometheus' text format, together with `process_*` and `python_gc_*` of the
-Prometheus client. Durations are in seconds. No label holds the name of a Pod, a job or a node:
-`/debug/placeholders` and the log show single objects.
+Prometheus client. One text serves all requests for a second. Durations are in seconds. No label holds the name of a
+Pod, a job or a node: `/debug/placeholders` and the log show single objects.
 
 Only the leader (`slurm_extender_leader` is 1) counts placeholders, polls and requests: sum over replicas. A restart
 begins at 0, and does not time placeholders whose job existed before.

@@ -22,8 +22,9 @@ from extender.http import admission, debug, health, hooks, openapi, scheduling
 from extender.http.browser_rules import BrowserRefused
 from extender.http.connections import DEFAULT_BOUNDS, ListenerLimits
 from extender.http.forward import App
+from extender.http.fresh_text import FreshText
 from extender.http.service import CurrentServices
-from extender.observability.metrics.registry import Metrics
+from extender.observability.metrics.registry import CONTENT_TYPE, Metrics
 
 _log = structlog.get_logger(__name__)
 
@@ -93,7 +94,8 @@ def endpoints(configuration: ExtenderConfiguration, services: Services) -> list[
         faces.append(("hooks.bind", hook.bind, hook.tls, hooks.router(services.current, services.metrics, hook.wait)))
     probes = health.router(services.ready or (lambda: services.current.scheduling.ready), services.current.checks)
     faces.append(("observability.healthBind", shown.health_bind, None, probes))
-    faces.append(("observability.metricsBind", shown.metrics_bind, None, metrics_router(services.metrics)))
+    numbers = metrics_router(services.metrics, services.clock)
+    faces.append(("observability.metricsBind", shown.metrics_bind, None, numbers))
     if shown.debug_bind is not None:
         description = openapi.once(lambda: [(face[0], face[3]) for face in faces])
         console = services.clock if shown.console.is_served(scope) else None
@@ -147,15 +149,15 @@ def application(routers: Iterable[APIRouter]) -> FastAPI:
     return app
 
 
-def metrics_router(metrics: Metrics) -> APIRouter:
+def metrics_router(metrics: Metrics, clock: Clock) -> APIRouter:
     """Return the route of `/metrics`."""
     routes = APIRouter(tags=["metrics"])
+    text = FreshText(metrics.parts, clock)
 
     @routes.get("/metrics", operation_id="metrics")
     async def show() -> Response:
-        """Return everything that is counted, for Prometheus."""
-        text, content_type = metrics.render()
-        return Response(text, headers={"Content-Type": content_type})
+        """Return everything that is counted, for Prometheus; at most a second old."""
+        return Response(await text.get(), headers={"Content-Type": CONTENT_TYPE})
 
     return routes
 

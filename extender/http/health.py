@@ -24,22 +24,22 @@ def router(ready: Callable[[], bool], checks: Checks) -> APIRouter:
     @routes.get("/healthz", operation_id="healthz")
     async def livez(request: Request) -> PlainTextResponse:
         """Return 200: the process runs."""
-        return _answer(request, "livez", True, ())
+        return _answer(request, "livez", True, tuple)
 
     @routes.get("/readyz", operation_id="readyz")
     async def readyz(request: Request) -> PlainTextResponse:
         """Return 200 once everything that was in the cluster at the start is known."""
-        return _answer(request, "readyz", ready(), checks())
+        return _answer(request, "readyz", ready(), checks)
 
     return routes
 
 
-def _answer(request: Request, name: str, ok: bool, checks: Sequence[Check]) -> PlainTextResponse:
+def _answer(request: Request, name: str, ok: bool, checks: Checks) -> PlainTextResponse:
     status = 200 if ok else 503
     # kube-apiserver takes `?verbose` without a value; any value is taken for yes.
     if ok and "verbose" not in request.query_params:
         return PlainTextResponse("ok", status)
-    lines = [_line(check) for check in checks]
+    lines = [_line(check) for check in checks()]
     lines.append(f"{name} check {'passed' if ok else 'failed'}")
     return PlainTextResponse("\n".join(lines) + "\n", status)
 

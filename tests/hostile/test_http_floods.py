@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import ssl
 import sys
 from collections.abc import AsyncIterator
@@ -24,15 +25,18 @@ from extender.config.serving import ServerTls
 from extender.config.values import BindAddress
 from extender.domain.verdict import Place
 from extender.http import connections as bounds
-from extender.http import server
+from extender.http import hooks, server
 from extender.http.admission import router as admission_router
-from extender.http.app import LARGE_HELD, Endpoint, application
+from extender.http.app import LARGE_HELD, Endpoint, application, metrics_router
 from extender.http.connections import ListenerConnections, ListenerLimits, ServedConnection
 from extender.http.health import router as health_router
 from extender.http.scheduling import router
 from extender.http.server import serving
 from extender.observability.metrics.registry import Metrics
+from extender.observability.metrics.scrape import Sources
+from tests.builders.complete_requests import COMPLETE
 from tests.builders.flooder import ENDLESS, FLOODS, HANDSHAKES, HOLDING, Send, connected
+from tests.builders.hook_services import CountedIndex, bound_pods, hook_service
 from tests.builders.served_process import free_ports, served, written_config
 from tests.builders.services import FakeScheduling, FakeServices, StillClock
 
@@ -49,9 +53,13 @@ FLOOD = 80
 """Connections of an attacker: more than a listener takes."""
 
 
-def endpoint(tls: ServerTls | None = None) -> Endpoint:
+def endpoint(tls: ServerTls | None = None, index: CountedIndex | None = None) -> Endpoint:
     clock = StillClock()
-    scheduling = router(FakeServices(FakeScheduling(Place("n1"))), Metrics(clock), clock, SMALL.body_bytes)
+    known = index or CountedIndex(iter(()))
+    services = FakeServices(FakeScheduling(Place("n1")), hook_service(known))
+    metrics = Metrics(clock)
+    metrics.read_from(Sources(placeholders=lambda: known.all.values()))
+    scheduling = router(services, metrics, clock, SMALL.body_bytes)
     admission = admission_router(["slurm"], None, SMALL.body_bytes, clock)
     big = APIRouter()
 
@@ -59,8 +67,9 @@ def endpoint(tls: ServerTls | None = None) -> Endpoint:
     async def answer() -> str:
         return "x" * 4_000_000
 
+    shown = metrics_router(metrics, clock)
     health = health_router(lambda: True, lambda: [])
-    app = application([scheduling, admission, health, big])
+    app = application([scheduling, admission, health, big, hooks.router(services, metrics, 60.0), shown])
     return Endpoint(BindAddress("127.0.0.1", 0), app, tls, ("test",), bounds=SMALL)
 
 
@@ -121,6 +130,32 @@ def test_a_flood_does_not_keep_the_probe_waiting(send: Send, monkeypatch: pytest
     assert max(HELD, default=0) <= SMALL.held_bytes
     if send in HOLDING:
         assert "too many bytes held" in refused
+
+
+WORKLOADS = 3_000
+AT_ONCE = SMALL.per_address
+WALKS = 2
+"""Two metrics are sums over all workloads. Time stands still, so that one text of `/metrics` serves every request."""
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+def test_complete_requests_at_once_read_no_workload_and_do_not_keep_the_probe_waiting(name: str) -> None:
+    index = CountedIndex(bound_pods(WORKLOADS))
+
+    async def flooded_at_once() -> None:
+        async with serving([endpoint(index=index)], stop_within_s=0.1) as (at,):
+            for _ in range(3):
+                async with AsyncExitStack() as held:
+                    flood = [await held.enter_async_context(connected(at)) for _ in range(AT_ONCE)]
+                    for _reader, writer in flood:
+                        writer.write(COMPLETE[name])
+                    await probe(at)
+                    answers = [await reader.read() for reader, _writer in flood]
+                assert all(re.match(rb"HTTP/1.1 (200|202|403) ", answer) for answer in answers)
+
+    with capture_logs(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(flooded_at_once())
+    assert index.walks == (WALKS if name == "metrics" else 0)
 
 
 @pytest.mark.parametrize("send", ENDLESS, ids=lambda send: send.__name__)

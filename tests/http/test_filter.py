@@ -122,7 +122,7 @@ async def test_a_failure_inside_is_an_error_without_internals() -> None:
 async def test_answers_are_counted_by_verdict() -> None:
     metrics = Metrics(StillClock())
     await call(FakeScheduling(Place("n1")), args("n1"), metrics)
-    text = metrics.render()[0].decode()
+    text = metrics.render().decode()
     assert 'slurm_extender_filter_duration_seconds_count{result="place"} 1.0' in text
 
 

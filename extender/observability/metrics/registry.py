@@ -6,12 +6,13 @@ Durations are seconds. Changes are counted as they happen. Values that a scrape 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 import prometheus_client as prometheus
-from prometheus_client.registry import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector, CollectorRegistry
 
 from extender import __version__
 from extender.domain.cluster import SlurmSnapshot
@@ -35,6 +36,9 @@ LIFE_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300
 
 Further = Mapping[Described, Values]
 """Gauges and counters that a scrape reads, with their values."""
+
+CONTENT_TYPE = prometheus.CONTENT_TYPE_PLAIN_0_0_4
+"""Of the text of `/metrics`."""
 
 NO_ANSWER = "none"
 """The code of a request to which no answer came."""
@@ -207,9 +211,14 @@ class Metrics:
         """Return how many placeholders are being timed."""
         return len(self._lives) + len(self._gang_waits)
 
-    def render(self) -> tuple[bytes, str]:
-        """Return the text of `/metrics` and its content type."""
-        return prometheus.generate_latest(self.registry), prometheus.CONTENT_TYPE_PLAIN_0_0_4
+    def parts(self) -> Iterator[bytes]:
+        """Yield the text of `/metrics`, metric by metric: some are collected from all workloads."""
+        for metric in self.registry.collect():
+            yield prometheus.generate_latest(_Single(metric))
+
+    def render(self) -> bytes:
+        """Return the text of `/metrics`."""
+        return b"".join(self.parts())
 
     def _slurm_snapshot(self) -> SlurmSnapshot:
         return self._sources.snapshot()
@@ -227,3 +236,14 @@ class Metrics:
     def _gauge(self, name: str, text: str, labels: tuple[str, ...] = ()) -> prometheus.Gauge:
         self._described.append(Described(name, Sort.GAUGE, text, labels))
         return prometheus.Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+
+
+class _Single(Collector):
+    """Collect one metric."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the metric."""
+        return (self._metric,)

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
+from extender.http.fresh_text import FRESH_S
 from tests.builders.process_site import Site
 
 pytestmark = pytest.mark.looptime
@@ -128,6 +129,7 @@ async def test_when_slurm_forgets_everything_all_pods_run_on_until_an_administra
         assert site.drained() == sorted({site.node_of(name) for name in left})
         extender.mass_deletion_guard.confirm()
         await site.until(lambda: not alive(site, names), "their end", within=60)
+        await asyncio.sleep(FRESH_S)
         assert await site.metric("mass_deletion_guard_active") == 0
         await site.until(lambda: not site.drained(), "no drain")
 

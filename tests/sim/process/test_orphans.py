@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from extender.domain.wellknown import GATE
+from extender.http.fresh_text import FRESH_S
 from simulator.kube.faults import KubeFault
 from tests.builders.process_site import Site
 
@@ -62,6 +63,7 @@ async def test_many_jobs_without_pods_wait_until_an_administrator_confirms(site:
             assert await counted(site, "held", "job") == 6
             extender.mass_deletion_guard.confirm()
             await site.until(lambda: not site.live_jobs(), "their end", within=10)
+            await asyncio.sleep(FRESH_S)
             assert await counted(site, "ended", "job") == 6
     (said,) = [line for line in logs if line["event"] == "orphaned_jobs_released"]
     assert said["jobs"] == jobs

@@ -37,7 +37,7 @@ class Counted:
         self.metrics.moved(before, self.now)
 
     def value(self, name: str, **labels: str) -> float:
-        text = self.metrics.render()[0].decode()
+        text = self.metrics.render().decode()
         found = [
             sample.value
             for family in text_string_to_metric_families(text)
@@ -266,13 +266,13 @@ def test_placeholders_are_shown_by_state_with_zeroes() -> None:
     counted.metrics.read_from(Sources(lambda: [in_state(State.WAITING, "a"), in_state(State.WAITING, "b")]))
     assert counted.value("placeholders", state="WAITING") == 2
     assert counted.value("placeholders", state="BOUND") == 0
-    text = counted.metrics.render()[0].decode()
+    text = counted.metrics.render().decode()
     assert text.count("slurm_extender_placeholders{") == len(State)
 
 
 def test_the_time_of_the_last_poll_is_absent_before_the_first_and_stays() -> None:
     counted = Counted()
-    assert "last_poll" not in counted.metrics.render()[0].decode()
+    assert "last_poll" not in counted.metrics.render().decode()
     polled = counted.clock.time
     counted.metrics.read_from(Sources(last_poll=lambda: polled))
     wall = counted.clock.wall()
@@ -283,7 +283,7 @@ def test_the_time_of_the_last_poll_is_absent_before_the_first_and_stays() -> Non
 def test_the_last_call_of_kube_scheduler_is_shown_by_who_answers_and_counted_from_when_it_could() -> None:
     counted = Counted()
     counted.metrics.filtered("Wait", 0.001)
-    assert "last_filter" not in counted.metrics.render()[0].decode()
+    assert "last_filter" not in counted.metrics.render().decode()
     counted.metrics.answers()
     answers = counted.clock.wall()
     counted.clock.time += 60
@@ -332,7 +332,7 @@ def test_no_label_names_a_pod() -> None:
     counted.move(State.SUBMITTING)
     counted.move(State.WAITING)
     counted.metrics.read_from(Sources(lambda: [counted.now]))
-    text = counted.metrics.render()[0].decode()
+    text = counted.metrics.render().decode()
     assert "pod-with-a-name" not in text
     assert "4711" not in text
 
@@ -340,7 +340,7 @@ def test_no_label_names_a_pod() -> None:
 def test_every_metric_has_the_extenders_prefix_and_says_what_it_is() -> None:
     counted = Counted()
     counted.metrics.polled(1, True)
-    families = list(text_string_to_metric_families(counted.metrics.render()[0].decode()))
+    families = list(text_string_to_metric_families(counted.metrics.render().decode()))
     ours = [one for one in families if not one.name.startswith(("process_", "python_"))]
     assert len(ours) > 10
     assert all(one.name.startswith("slurm_extender_") and one.documentation for one in ours)
