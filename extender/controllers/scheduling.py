@@ -137,6 +137,7 @@ class FilterCandidates:
         self._members = members
         self._lists = CandidateLists()
         self._unseen: set[str] = set()
+        self._unseen_lists = UnseenLists(workloads.is_seen)
         self._events = events
 
     def has_full(self, uid: str) -> bool:
@@ -145,17 +146,21 @@ class FilterCandidates:
 
     def forgotten(self, event: PlaceholderForgotten) -> None:
         """Drop what is known of a workload."""
-        self._full.pop(event.key, None)
+        for uid in self._full.pop(event.key, ()):
+            self._unseen_lists.drop(uid)
 
     def removed(self, event: PodRemoved) -> None:
         """Drop a Pod that is gone."""
         self._full.get(event.workload, set()).discard(event.pod.uid)
+        self._unseen_lists.drop(event.pod.uid)
 
     def answer(self, pod: PodView, nodes: Collection[str], full: bool) -> FilterVerdict:
         """Answer kube-scheduler, which filters these nodes. `full`: all that passed its filters, not one try-out."""
         self._events.publish(PodFiltered(pod.namespace, pod.uid))
         key = self._workloads.key_of(pod)
         if full and nodes:
+            if not self._unseen_lists.admit(pod.uid, nodes):
+                return Unready(NOT_KNOWN)
             self._engine.meet(key, [e.MemberRef.of(pod)])
             self._full.setdefault(key, set()).add(pod.uid)
             self._members.report(key, pod.uid, self._lists.one(nodes), "filter")
@@ -178,7 +183,62 @@ class FilterCandidates:
         self._unseen = unseen
 
 
+UNSEEN_KEPT = 1000
+"""Pods that kube-scheduler has shown and the watch has not: it may be a moment behind."""
+
+UNSEEN_BYTES = 128 * 2**20
+"""Memory of the lists of these Pods: as many lists of a thousand nodes."""
+
+NAME_BYTES = 128
+"""Memory of a name beside its characters: the string, its place in a set, and room to grow."""
+
+
+def size_of(nodes: Collection[str]) -> int:
+    """Return about how many bytes a list of nodes takes."""
+    return sum(map(len, nodes)) + NAME_BYTES * len(nodes)
+
+
+class UnseenLists:
+    """Bound the lists of Pods that only kube-scheduler has shown: a caller may invent any number of Pods.
+
+    `seen` returns whether the watch has shown the Pod with this UID.
+    """
+
+    def __init__(self, seen: Callable[[str], bool]) -> None:
+        self._seen = seen
+        self._sizes: dict[str, int] = {}
+        self._total = 0
+
+    def admit(self, uid: str, nodes: Collection[str]) -> bool:
+        """Return whether this list of a Pod may be kept. Each Pod that the watch has shown may have one."""
+        if self._seen(uid):
+            self.drop(uid)
+            return True
+        size = size_of(nodes)
+        if not self._has_room(uid, size):
+            for one in tuple(filter(self._seen, self._sizes)):
+                self.drop(one)
+        if not self._has_room(uid, size):
+            return False
+        self.drop(uid)
+        self._sizes[uid] = size
+        self._total += size
+        return True
+
+    def drop(self, uid: str) -> None:
+        """Forget a Pod whose list is kept no more, or that the watch has shown."""
+        self._total -= self._sizes.pop(uid, 0)
+
+    def _has_room(self, uid: str, size: int) -> bool:
+        """Return whether there is room for this list in place of the Pod's last one."""
+        known = self._sizes.get(uid)
+        total = self._total + size - (known or 0)
+        return total <= UNSEEN_BYTES and (known is not None or len(self._sizes) < UNSEEN_KEPT)
+
+
 LISTS_KEPT = 256
+LIST_BYTES_KEPT = 64 * 2**20
+"""Memory of all of them."""
 
 
 class CandidateLists:
@@ -186,12 +246,16 @@ class CandidateLists:
 
     def __init__(self) -> None:
         self._known: OrderedDict[frozenset[str], frozenset[str]] = OrderedDict()
+        self._bytes = 0
 
     def one(self, nodes: Collection[str]) -> frozenset[str]:
         """Return the same nodes, as the object that was given out for them before."""
         new = frozenset(nodes)
         known = self._known.setdefault(new, new)
         self._known.move_to_end(known)
-        if len(self._known) > LISTS_KEPT:
-            self._known.popitem(last=False)
+        if known is new:
+            self._bytes += size_of(new)
+        while len(self._known) > LISTS_KEPT or self._bytes > LIST_BYTES_KEPT:
+            oldest, _ = self._known.popitem(last=False)
+            self._bytes -= size_of(oldest)
         return known

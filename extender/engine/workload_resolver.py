@@ -63,6 +63,10 @@ class WorkloadResolver:
         """Return the Pods of a workload that exist."""
         return [pod for uid in self.uids(key) if (pod := self._cache.get(uid)) is not None]
 
+    def is_seen(self, uid: str) -> bool:
+        """Return whether the watch shows a Pod with this UID."""
+        return self._cache.get(uid) is not None
+
     def may_have_pods(self, key: str) -> bool:
         """Return whether a Pod of this workload may exist although it could not be read."""
         return any(self._cache.may_exist(uid) for uid in self.uids(key))

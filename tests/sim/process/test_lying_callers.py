@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from extender.controllers import scheduling
 from extender.domain.wellknown import CANCELLED, REQUEUED_AT
 from tests.builders.process_site import NAMES, Site
 
@@ -34,6 +35,27 @@ async def test_a_pod_that_is_not_in_the_cluster_waits_and_gets_no_job(site: Site
         await asyncio.sleep(20)
         assert len(site.jobs()) == 1
         assert not [one for one in (await site.get(8083, "/debug/placeholders")).json() if "invented" in str(one)]
+
+
+async def test_thousands_of_invented_pods_keep_little_and_delay_no_pod_of_the_cluster(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduling, "UNSEEN_KEPT", 50)
+    async with site.running() as extender:
+        answers = [
+            await site.post_to_extender("/scheduler/filter", question(invented(number), *NAMES, f"only-of-{number}"))
+            for number in range(200)
+        ]
+        refused = [answer for answer in answers if answer.get("Error") == scheduling.NOT_KNOWN]
+        assert len(refused) == 150
+        assert len(extender.engine.placeholders.all) == 50
+        site.kube.add_pod("real")
+        await site.bound("real")
+        await asyncio.sleep(30)
+        assert [p.pod_names for p in extender.engine.placeholders.all.values()] == ["default/real"]
+        for number in range(50):
+            answer = await site.post_to_extender("/scheduler/filter", question(invented(1000 + number)))
+            assert not answer.get("Error"), "those that were dropped make room"
 
 
 async def test_what_a_caller_says_of_a_pod_that_is_there_changes_nothing_of_it(site: Site) -> None:
