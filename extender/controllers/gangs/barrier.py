@@ -174,8 +174,8 @@ class GangBarrier:
             left_out[uid] = False
         if ballot.is_complete(self._awaited(p), self._clock.now()):
             self._binder.add(p.key)
-        call = self._open.open(p.key, uid, self._clock.now())
-        if (oldest := self._open.excess()) is not None and not self._is_binding(oldest.key, oldest.uid):
+        call = self._open.open(p.members[0].ref.namespace, p.key, uid, self._clock.now())
+        if (oldest := self._open.excess(lambda one: not self._is_binding(one.key, one.uid))) is not None:
             self._open.answer(oldest.key, oldest.uid, self._incomplete(oldest.key, oldest.uid))
         try:
             hold_s = self._hold_s(uid)

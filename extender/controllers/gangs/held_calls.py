@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldCall:
-    """A call of `/bind` for a member of a workload, which is held since `at`."""
+    """A call of `/bind` for a member of a workload of a namespace, which is held since `at`."""
 
+    namespace: str
     key: str
     uid: str
     at: float
@@ -29,10 +30,10 @@ class HeldCalls:
         self._of: dict[str, dict[str, HeldCall]] = {}
         self._by_age: OrderedDict[HeldCall, None] = OrderedDict()
 
-    def open(self, key: str, uid: str, now: float) -> HeldCall:
+    def open(self, namespace: str, key: str, uid: str, now: float) -> HeldCall:
         """Add a call; an earlier one of the same member is answered."""
         self.answer(key, uid, "another call for the same Pod came later")
-        call = HeldCall(key, uid, now, asyncio.get_running_loop().create_future())
+        call = HeldCall(namespace, key, uid, now, asyncio.get_running_loop().create_future())
         self._of.setdefault(key, {})[uid] = call
         self._by_age[call] = None
         return call
@@ -64,8 +65,11 @@ class HeldCalls:
         """Return every call, the oldest first."""
         return tuple(self._by_age)
 
-    def excess(self) -> HeldCall | None:
-        """Return the call that has been held longest, if there are too many."""
+    def excess(self, may_end: Callable[[HeldCall], bool]) -> HeldCall | None:
+        """Return the oldest call that may end of the namespace that holds the most, if there are too many calls."""
         if len(self._by_age) <= self._most:
             return None
-        return next((call for call in self._by_age if not call.answer.done()), None)
+        held = [call for call in self._by_age if not call.answer.done()]
+        shares = Counter(call.namespace for call in held)
+        longest = max(shares, key=shares.__getitem__, default="")
+        return next((call for call in held if call.namespace == longest and may_end(call)), None)
