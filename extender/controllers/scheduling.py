@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Sequence
 from extender.controllers.gangs.barrier import GangBarrier
 from extender.controllers.gangs.bindings import MemberBindings
 from extender.controllers.gangs.candidates import MemberCandidates
-from extender.domain import events as e
 from extender.domain.events import MemberRef
 from extender.domain.placeholder import State
 from extender.domain.placeholders import Placeholders
@@ -26,6 +25,7 @@ from extender.runtime.event_bus import EventBus
 from extender.runtime.topics import PlaceholderForgotten, PodFiltered, PodRemoved
 
 NOT_KNOWN = "the extender has not read the Pod yet"
+OTHER_NAME = "the Pod with this UID has another name or namespace"
 
 
 class Scheduling:
@@ -85,15 +85,19 @@ class Scheduling:
 
     async def bind(self, pod: MemberRef, node: str) -> str:
         """Bind, if the grant still holds; "" once the Pod is bound there, else a sentence for kube-scheduler."""
-        p = self._placeholders.by_pod(pod.uid)
+        p, known = self._placeholders.by_pod(pod.uid), self._cache.get(pod.uid)
+        if known is not None and MemberRef.of(known) != pod:
+            return OTHER_NAME  # no name of a caller becomes a path of the API server
         if p is None:
             return await self._bind_foreign(pod, node)
+        member = p.member(pod.uid)
+        if member is not None and member.ref != pod:
+            return OTHER_NAME
         if refusal := bind_refusal(p, pod.uid, node):
             return refusal
         # Also if it was bound before: a restored etcd may not know the Binding, and a success would make kube-scheduler
         # wait without end. If the API server does know it, a second Binding changes nothing.
         if p.state is State.GRANTED:
-            member = p.member(pod.uid)
             votes = p.is_gang and member is not None and member.wanting
             if busy := self._engine.recheck(p, pod.uid if votes else ""):
                 return busy
@@ -137,7 +141,7 @@ class FilterCandidates:
         self._members = members
         self._lists = CandidateLists()
         self._unseen: set[str] = set()
-        self._unseen_lists = UnseenLists(workloads.is_seen)
+        self._unseen_lists = UnseenLists(lambda uid: workloads.shown(uid) is not None)
         self._events = events
 
     def has_full(self, uid: str) -> bool:
@@ -161,7 +165,7 @@ class FilterCandidates:
         if full and nodes:
             if not self._unseen_lists.admit(pod.uid, nodes):
                 return Unready(NOT_KNOWN)
-            self._engine.meet(key, [e.MemberRef.of(pod)])
+            self._engine.meet(key, [MemberRef.of(self._workloads.shown(pod.uid) or pod)])
             self._full.setdefault(key, set()).add(pod.uid)
             self._members.report(key, pod.uid, self._lists.one(nodes), "filter")
         return filter_verdict(self._placeholders.get(key), pod.uid, nodes)

@@ -63,9 +63,9 @@ class WorkloadResolver:
         """Return the Pods of a workload that exist."""
         return [pod for uid in self.uids(key) if (pod := self._cache.get(uid)) is not None]
 
-    def is_seen(self, uid: str) -> bool:
-        """Return whether the watch shows a Pod with this UID."""
-        return self._cache.get(uid) is not None
+    def shown(self, uid: str) -> PodView | None:
+        """Return the Pod with this UID as the watch shows it; `None`: it shows none."""
+        return self._cache.get(uid)
 
     def may_have_pods(self, key: str) -> bool:
         """Return whether a Pod of this workload may exist although it could not be read."""

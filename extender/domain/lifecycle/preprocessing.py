@@ -86,7 +86,8 @@ def _with_members(p: Placeholder, refs: tuple[e.MemberRef, ...], slots: tuple[in
     if p.state is State.GONE:
         return p  # Pods that come now are another workload, which has the same key once this one is forgotten
     known = {member.ref.uid: member for member in p.members}
-    named = tuple(known.get(ref.uid) or Member(ref) for ref in refs)
+    # Names that kube-scheduler gave before the watch showed the Pod may be false.
+    named = tuple(replace(known[ref.uid], ref=ref) if ref.uid in known else Member(ref) for ref in refs)
     if slots:  # a slot is for a Pod that is there: one that had ended is back, of an etcd that was restored
         named = tuple(Member(member.ref) if member.end else member for member in named)
         named = tuple(replace(member, slot=slot) for member, slot in zip(named, slots, strict=True))

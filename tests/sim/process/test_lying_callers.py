@@ -16,6 +16,10 @@ pytestmark = pytest.mark.looptime
 Json = dict[str, Any]
 
 
+PATHS = ("..", ".", "../../nodes", "%2e%2e", "%2e%2e%2fnodes", "a/b", "a\0b", "web?dryRun=All", "web#", "")
+"""Names that could lead to another path of the API server than that of a Pod."""
+
+
 def question(pod: Json, *nodes: str) -> Json:
     return {"Pod": pod, "NodeNames": list(nodes or NAMES)}
 
@@ -108,3 +112,42 @@ async def test_a_pod_waits_while_a_caller_names_false_nodes_and_is_bound_afterwa
         await site.bound("other", within=10)
         site.kube.delete_pod("first-2", grace_s=1)
         assert await site.bound("web", within=30) != NAMES[0]
+
+
+@pytest.mark.parametrize("field", ["PodName", "PodNamespace", "Node"])
+async def test_no_name_of_a_caller_of_bind_becomes_a_path_of_the_api_server(site: Site, field: str) -> None:
+    async with site.running(changed="scheduler: {otherProfiles: [default-scheduler]}\n"):
+        site.kube.add_pod("web")
+        site.kube.add_pod("other", scheduler="default-scheduler")
+        node = await site.bound("web")
+        await asyncio.sleep(30)
+        for name in ("web",) if field == "Node" else ("web", "other"):
+            right = {"PodName": name, "PodNamespace": "default", "PodUID": site.uid(name), "Node": node}
+            for text in (*PATHS, "placed", "kube-system"):
+                seen = len(site.kube.requests)
+                answer = await site.post_to_extender("/scheduler/bind", right | {field: text})
+                assert answer.get("Error"), answer
+                written = {one.path for one in list(site.kube.requests)[seen:] if one.method != "GET"}
+                allowed = {f"/api/v1/namespaces/default/pods/{name}/binding"} if field == "Node" else set()
+                assert written <= allowed
+        assert site.node_of("other") == ""
+
+
+async def test_no_name_of_a_caller_of_filter_becomes_a_path_of_the_api_server(site: Site) -> None:
+    async with site.running():
+        site.kube.add_pod("web")
+        await site.bound("web")
+        await asyncio.sleep(30)
+        seen = len(site.kube.requests)
+        for number, text in enumerate(PATHS):
+            for said in ({"name": text}, {"namespace": text}, {"uid": text}):
+                await site.post_to_extender("/scheduler/filter", question(invented(number, **said), text))
+                real = {"metadata": site.pod("web")["metadata"] | said}
+                await site.post_to_extender("/scheduler/filter", question(site.pod("web") | real, text))
+        await asyncio.sleep(30)
+        paths = {one.path for one in list(site.kube.requests)[seen:]}
+        assert not [
+            path for path in paths if "/pods/" in path and not path.startswith("/api/v1/namespaces/default/pods/web")
+        ]
+        assert not [path for path in paths if path.startswith("/api/v1/nodes/") and path.split("/")[4] not in NAMES]
+        assert site.placeholder("web").members[0].ref.full_name == "default/web"

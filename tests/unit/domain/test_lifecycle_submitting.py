@@ -10,7 +10,7 @@ from extender.domain import commands as c
 from extender.domain import events as e
 from extender.domain.jobs.request_digests import request_digests
 from extender.domain.lifecycle.machine import adopted
-from extender.domain.placeholder import Member, State
+from extender.domain.placeholder import Member, Placeholder, State
 from extender.domain.states import UnsureState, WaitingState
 from extender.domain.verdict import REFUSED_TEXT, WAITING_TEXT, Wait
 from tests.builders.placeholders import (
@@ -370,3 +370,9 @@ def test_a_pod_that_is_translated_late_and_has_not_changed_leaves_its_job_as_it_
     life.timer().notify(e.ProbeAnswered((e.JobFound(JOB, 1, running=False, request_digests=request_digests(REQUEST)),)))
     assert not life.notify(wanted()).commands_of(c.UpdateJob)
     assert life.p.submitted_request == REQUEST
+
+
+def test_false_names_that_came_before_the_watch_showed_the_pod_are_replaced_by_its_own() -> None:
+    life = Life(Placeholder(POD.uid, members=(Member(e.MemberRef(POD.uid, "other", "..")),)))
+    life.notify(e.CandidatesChanged(NODES), wanted())
+    assert life.p.refs == (POD,)
