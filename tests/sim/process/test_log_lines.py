@@ -42,7 +42,7 @@ async def test_what_an_adapter_logs_while_it_works_for_a_pod_names_pod_job_and_c
         await site.bound("web")
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     refused = next(line for line in lines if line["msg"] == "grant_not_written")
-    assert (refused["pod"], refused["uid"], refused["cause"]) == ("default/web", uid, "WakePod")
+    assert (refused["pod"], refused["uid"], refused["source"]) == ("default/web", uid, "WakePod")
     assert refused["job_id"] == 1
     life = [line["msg"] for line in lines if uid in {line.get("uid"), line.get("workload")}]
     assert life[:2] == ["pods_arrive_ungated", "job_submitted"]

@@ -30,7 +30,7 @@ async def test_the_log_shows_the_life_of_a_pod_in_few_lines(site: Site) -> None:
     life = [line for line in logs if line.get("workload") == uid and line["log_level"] == "info"]
     told = ["job_submitted", "job_granted", "pod_bound", "allocation_lost", "pod_finished"]
     assert [line["event"] for line in life] == told
-    assert all(line["pod"] == "default/web" and line["job_id"] == job.job_id and line["cause"] for line in life)
+    assert all(line["pod"] == "default/web" and line["job_id"] == job.job_id and line["source"] for line in life)
     assert life[1]["nodes"] == [node]
     assert "cancelled" in life[3]["reason"]
 
