@@ -117,3 +117,29 @@ def test_the_claim_of_a_pod_that_leaves_before_its_binding_is_free_again(stage: 
         return "allocation" not in dra.kube.api("GET", f"{path}/own")[1].get("status", {})
 
     dra.wait_for(free, "the ResourceClaim is free", timeout_s=60)
+
+
+def test_parameters_that_a_parser_rejects_hide_neither_other_claims_nor_devices(stage: Stage, dra: Site) -> None:
+    """The API server stores parameters as they were written: nested deeply, and with halves of surrogate pairs."""
+    deep: Any = "\ud800"
+    for _ in range(500):
+        deep = [deep]
+    opaque = {"driver": DRIVER, "parameters": {"deep": deep}}
+    request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER, "count": 1}}
+    body = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "deep"},
+        "spec": {"devices": {"requests": [request], "config": [{"opaque": opaque}]}},
+    }
+    assert dra.kube.api("POST", f"{API}/namespaces/{stage.namespace}/resourceclaims", body)[0] == 201
+    entry = {"name": "g", "resourceClaimName": "deep"}
+    theirs = stage.pod("theirs", resourceClaims=[entry], schedulingGates=[{"name": GATE}])
+    assert dra.event(theirs, "InvalidSlurmSettings")
+    before = with_resource_claim(stage, "before", 2)
+    dra.bound(before, timeout_s=120)
+    dra.restart_extender()
+    after = with_resource_claim(stage, "after", 1)
+    dra.bound(after, timeout_s=120)
+    assert held(dra, after) == given(dra, after)
+    assert not {*held(dra, before)} & {*held(dra, after)}
