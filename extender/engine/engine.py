@@ -269,7 +269,9 @@ class Engine:
         after, commands = step(before, event, self._clock.now(), self._options.timing)
         if self._options.validate:
             validate(after)
-        entry = HistoryEntry(self._clock.wall(), source, event, before.state, after.state, tuple(commands))
+        entry = HistoryEntry.of(
+            self._clock.wall(), source, event, before=before.state, after=after.state, commands=commands
+        )
         self.histories.add(key, entry)
         if _steps.isEnabledFor(logging.DEBUG) and (after.state is not before.state or commands):
             _log.debug("step", workload=key, line=entry)

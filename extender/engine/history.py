@@ -6,22 +6,26 @@ An operator searches the log by Pod or by job. Everything is in the history (`/d
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
 from extender.domain import events as e
-from extender.domain.commands import Command
-from extender.domain.events import CandidatesChanged, Event
+from extender.domain.commands import Announce, Command
+from extender.domain.events import CandidatesChanged, Event, PodRefused, PodWanted
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.renewal import replace
 
 LENGTH = 50
 """Entries that are kept of one workload."""
 
 FEW = 8
-"""Names of nodes that are written out."""
+"""Names of nodes, and members, that are written out."""
+
+LONGEST_EVENT = 4096
+"""Characters of the text of an event."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -34,12 +38,33 @@ class HistoryEntry:
     before: State
     after: State
     commands: tuple[Command, ...]
+    pods: int = 0
+    """How many members the event has, where it has more than are kept of it."""
+
+    @classmethod
+    def of(
+        cls, wall: float, source: str, event: Event, *, before: State, after: State, commands: Iterable[Command]
+    ) -> HistoryEntry:
+        """Return an entry that keeps only the first members of a large gang: an author can cause entries at any time.
+
+        The faults of an event are bounded where they are made (`domain.translation.gang_request`).
+        """
+        few = tuple(replace(one, members=one.members[:FEW]) if isinstance(one, Announce) else one for one in commands)
+        if not isinstance(event, PodWanted | PodRefused) or len(event.members) <= FEW:
+            return cls(wall, source, event, before, after, few)
+        pods, members = len(event.members), event.members[:FEW]
+        if isinstance(event, PodWanted):
+            event = replace(event, members=members, slots=event.slots[:FEW])
+        else:
+            event = replace(event, members=members)
+        return cls(wall, source, event, before, after, few, pods)
 
     def line(self) -> str:
         """Return the entry as one readable line."""
         move = f"{self.before} -> {self.after}" if self.before is not self.after else f"{self.before}"
         done = ", ".join(type(command).__name__ for command in self.commands)
-        return f"{move}  {_event_text(self.event)}  [{self.source}]" + (f"  then {done}" if done else "")
+        of_pods = f" of {self.pods} Pods" if self.pods else ""
+        return f"{move}  {_event_text(self.event)}{of_pods}  [{self.source}]" + (f"  then {done}" if done else "")
 
     def __repr__(self) -> str:
         return self.line()
@@ -48,7 +73,8 @@ class HistoryEntry:
 def _event_text(event: Event) -> str:
     if isinstance(event, CandidatesChanged) and len(event.candidates) > FEW:
         return f"CandidatesChanged({len(event.candidates)} nodes)"
-    return repr(event)
+    text = repr(event)
+    return text if len(text) <= LONGEST_EVENT else f"{text[: LONGEST_EVENT - 3]}..."
 
 
 @dataclass(slots=True)
@@ -61,7 +87,7 @@ class History:
         """Append, unless it says the same as the last one."""
         last = self.entries[-1] if self.entries else None
         quiet = not entry.commands and entry.before is entry.after
-        if quiet and last is not None and last.event == entry.event:
+        if quiet and last is not None and (last.event, last.pods) == (entry.event, entry.pods):
             return
         self.entries.append(entry)
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import structlog
@@ -147,7 +148,8 @@ class EventWriter:
 
     def announce(self, announcement: Announcement) -> None:
         """Queue it. Never blocks, never raises."""
-        announcement = replace(announcement, text=_shortened(printable(announcement.text)))
+        # No character becomes shorter: the first ones are enough, whatever the rest is.
+        announcement = replace(announcement, text=_note(announcement.text[: LONGEST_NOTE + 1]))
         now, wall = _now(), self._clock.wall()
         series = self._series.get(announcement)
         if series is not None and now - series.touched < REMEMBERED_S:
@@ -384,9 +386,10 @@ def _event_name(about: Announcement, wall: float) -> str:
     return about.name[: LONGEST_NAME - len(suffix)].rstrip(".-") + suffix
 
 
-def _shortened(text: str) -> str:
-    """Return at most LONGEST_NOTE bytes of UTF-8, no character cut in two."""
-    data = text.encode()
+@lru_cache(maxsize=64)
+def _note(text: str) -> str:
+    """Return at most LONGEST_NOTE bytes of printable UTF-8, no character cut in two; once for all members of a gang."""
+    data = printable(text).encode()
     if len(data) <= LONGEST_NOTE:
         return data.decode()
     return data[: LONGEST_NOTE - 3].decode(errors="ignore") + "..."
