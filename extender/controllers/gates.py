@@ -19,6 +19,7 @@ from extender.controllers.scheduling import FilterCandidates
 from extender.domain import events as e
 from extender.domain.placing.candidates import Demands, NeedsKubeScheduler, demands
 from extender.domain.ports import Pods
+from extender.domain.printable import shortened
 from extender.domain.views import NodeView, PodView
 from extender.domain.wellknown import GATE
 from extender.engine.workload_resolver import WorkloadResolver
@@ -35,6 +36,9 @@ IDLE_KEPT = 64
 
 RETRY = 5.0
 """Seconds before a gate that could not be taken away is tried again."""
+
+MOST_NAMED = 8
+"""Parts of a Pod, and other Pods, that are named as the reason why a gate is removed."""
 
 DEFAULT_SCHEDULER = "default-scheduler"
 """kube-scheduler's own name: no extender serves it, so a Pod of it would wait behind the gate without end."""
@@ -152,7 +156,7 @@ class GateController:
         wanted = demands(judged, self._repelling(), self._offered)
         if isinstance(wanted, NeedsKubeScheduler):
             self._leave(key)
-            self._ungate(pod, ", ".join(wanted.why))
+            self._ungate(pod, shortened(wanted.why, MOST_NAMED))
             return
         if self._demands.get(key) != wanted:
             self._leave(key)

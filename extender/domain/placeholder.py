@@ -12,6 +12,7 @@ from extender.domain.jobs.cancelled import Cancelled
 from extender.domain.jobs.devices import Device
 from extender.domain.jobs.job import JobRequest, Mode, RequestDigests
 from extender.domain.pods.allocation_record import GangPlace
+from extender.domain.printable import shortened
 from extender.domain.states import (
     AbsentState,
     Allocation,
@@ -29,6 +30,9 @@ from extender.domain.states import (
 )
 
 __all__ = ["Member", "Placeholder", "State", "Timing", "validate"]
+
+MOST_NAMED = 8
+"""Members of a workload that are named, in lines of the log for example."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +261,8 @@ class Placeholder:
 
     @property
     def pod_names(self) -> str:
-        """Return the members, for users."""
-        return ", ".join(ref.full_name for ref in self.refs)
+        """Return the members, for users: the first ones, and how many there are besides."""
+        return shortened([ref.full_name for ref in self.refs], MOST_NAMED)
 
     def node_of(self, uid: str) -> str:
         """Return the Kubernetes node that Slurm gave this member, or ""."""

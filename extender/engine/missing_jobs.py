@@ -15,9 +15,10 @@ import structlog
 
 from extender.domain import events as e
 from extender.domain.events import MemberRef
-from extender.domain.placeholder import Placeholder, State
+from extender.domain.placeholder import MOST_NAMED, Placeholder, State
 from extender.domain.placeholders import EmitEvent, Placeholders
 from extender.domain.ports import Announcement, Announcer, Clock
+from extender.domain.printable import shortened
 from extender.domain.states import WaitingState
 from extender.domain.wellknown import Reason
 from extender.engine.mass_deletion_guard import RUNBOOK_FOR_MISSING_JOBS, MassDeletionGuard
@@ -194,7 +195,7 @@ def _held_text(job_id: int | None) -> str:
 
 
 def _names(refs: Sequence[MemberRef]) -> str:
-    return ", ".join(ref.full_name for ref in refs)
+    return shortened([ref.full_name for ref in refs], MOST_NAMED)
 
 
 class Orphan(StrEnum):

@@ -52,6 +52,12 @@ _PROCESSORS: list[structlog.types.Processor] = [
 DEEPEST = 20
 """Values within values that are written out."""
 
+LONGEST_VALUE = 4096
+"""Characters of one value of a line."""
+
+_UNBOUNDED = frozenset({"exc_info", "stack"})
+"""Values that show the extender's own code, and no text of an author."""
+
 
 def set_up(least: LogLevel, form: LogFormat, stream: TextIO | None = None, *, for_good: bool = False) -> None:
     """Send every log line of the process to `stream`, standard error by default. May be called again.
@@ -112,13 +118,42 @@ def _last(form: LogFormat, out: TextIO) -> list[structlog.types.Processor]:
     if form is LogFormat.TEXT:
         plain = structlog.dev.plain_traceback
         console = structlog.dev.ConsoleRenderer(colors=out.isatty(), timestamp_key="ts", exception_formatter=plain)
-        return [_on_one_line, console]
+        return [_bounded, _on_one_line, console]
     return [
+        _bounded,
         # Without local variables, which is not the default: a secret that is being used is a plain string.
         structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False)),
         structlog.processors.EventRenamer("msg"),
         structlog.processors.JSONRenderer(_json, default=str, ensure_ascii=False),
     ]
+
+
+def _bounded(_logger: Any, _name: str, line: structlog.types.EventDict) -> structlog.types.EventDict:
+    """Shorten long values: authors decide how many names a line has. The last line before a crash stays whole."""
+    if line.get("level") == "critical":
+        return line
+    return {key: value if key in _UNBOUNDED else _shortened(value) for key, value in line.items()}
+
+
+def _shortened(value: Any) -> Any:
+    """Return a value of at most LONGEST_VALUE characters: of a list the first items, and how many there are besides."""
+    if value is None or isinstance(value, int | float):
+        return value
+    try:
+        text = str(value)
+    except RecursionError:
+        return value  # it is written to a depth of DEEPEST
+    if len(text) <= LONGEST_VALUE:
+        return value
+    if not isinstance(value, list | tuple | set | frozenset):
+        return f"{text[: LONGEST_VALUE - 3]}..."
+    shown, left = list[str](), LONGEST_VALUE
+    for one in map(str, value):
+        left -= len(one)
+        if left < 0:
+            break
+        shown.append(one)
+    return [*shown, f"and {len(value) - len(shown)} more"]
 
 
 def _on_one_line(_logger: Any, _name: str, line: structlog.types.EventDict) -> structlog.types.EventDict:
