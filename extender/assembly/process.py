@@ -288,6 +288,7 @@ class Assembly:
                 self.engine,
                 self.gangs,
                 members,
+                cache=self.informers.pods,
                 site=self.gang_context,
                 beyond_rule=translations.beyond_rule,
                 replace_within_s=self.config.gangs.replace_within,

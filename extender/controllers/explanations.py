@@ -21,6 +21,7 @@ from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
 from extender.engine.engine import Engine
 from extender.runtime.controller import Controller, Resync
+from extender.runtime.cooperative_yield import CooperativeYield
 from extender.runtime.topics import PlaceholderForgotten
 
 WITHOUT_EVENT = frozenset(
@@ -144,8 +145,9 @@ class Explanations:
 
     async def _reconcile(self, key: str) -> None:
         p = self._engine.placeholders.get(key)
-        reason = _Reason(self.of, self._clock)
+        reason, turns = _Reason(self.of, self._clock), CooperativeYield()
         for ref in () if p is None else p.refs:
+            await turns.maybe_yield()
             p = self._engine.placeholders.get(key)
             if p is not None and await self._check(p, ref, reason):
                 await asyncio.sleep(1 / self._options.writes)

@@ -14,6 +14,7 @@ from extender.domain.gangs.recognition import GangRefused, recognise
 from extender.domain.gangs.tenancy import gang_key
 from extender.domain.jobs.job import Charge
 from extender.domain.placeholder import Placeholder, State
+from extender.domain.ports import PodCache
 from extender.domain.renewal import replace
 from extender.domain.translation.translate import Translation, TranslationRefused
 from extender.domain.views import PodView
@@ -22,6 +23,12 @@ from extender.engine.workload_resolver import WorkloadResolver
 
 UNUSED = frozenset({State.ABSENT, State.REFUSED})
 """States of a workload for which no job exists."""
+
+
+TOO_MANY = "{most} Pods name {gang} already, which is the limit; delete some of them, then recreate this Pod"
+
+MOST_TIMES = 2
+"""Pods that may name one gang, in terms of the largest gang: all of a gang, and a successor of each."""
 
 
 def frees_members(p: Placeholder) -> bool:
@@ -47,6 +54,7 @@ class GangIntake:
         gangs: GangMembers,
         candidates: MemberCandidates,
         *,
+        cache: PodCache,
         site: GangContext,
         beyond_rule: Callable[[PodView, Membership], str],
         replace_within_s: float,
@@ -56,6 +64,7 @@ class GangIntake:
         self._engine = engine
         self._gangs = gangs
         self._candidates = candidates
+        self._cache = cache
         self._site = site
         self._beyond_rule = beyond_rule
         self._replace_within_s = replace_within_s
@@ -111,6 +120,10 @@ class GangIntake:
                 self._leave(pod, before)
             self._placed_alone(pod)
             return translation
+        if before != key and not pod.node_name and self._is_crowded(key):
+            if before is not None and before != single:
+                self._leave(pod, before)
+            return TranslationRefused((TOO_MANY.format(gang=found.name, most=MOST_TIMES * self._site.largest),))
         alone = self._engine.placeholders.get(single)
         if alone is not None:
             self._engine.forget(alone)
@@ -159,6 +172,13 @@ class GangIntake:
         if p is None or p.key == WorkloadResolver.key_of_single(pod):
             return None
         return None if frees_members(p) else p.key
+
+    def _is_crowded(self, key: str) -> bool:
+        """Return whether so many Pods name this gang that a further one would cost others too much."""
+        uids, most = self._gangs.uids(key), MOST_TIMES * self._site.largest
+        if len(uids) < most:
+            return False
+        return sum((pod := self._cache.get(uid)) is None or not pod.finished for uid in uids) >= most
 
     def _may_move(self, uid: str, key: str) -> bool:
         """Return whether a Pod may belong to this workload: it stays where a job was submitted for it."""

@@ -163,7 +163,7 @@ class GateController:
             entry = self._list(wanted)
             entry.pods.add(key)
             self._demands[key] = wanted
-            self._notify(key, entry)
+            self._notify((key,), entry)
 
     def _offered(self, resource: str) -> bool:
         if self._translated(resource):
@@ -188,11 +188,19 @@ class GateController:
         if wanted is not None:
             self._lists[wanted].pods.discard(uid)
 
-    def _notify(self, uid: str, entry: _Wanted) -> None:
-        if self._candidates.has_full(uid):
-            self._leave(uid)  # kube-scheduler's own lists are the better ones
-        else:
-            self._members.report(self._workloads.key_of_uid(uid), uid, entry.notified, "gates", computed=True)
+    def _notify(self, uids: Collection[str], entry: _Wanted) -> None:
+        for key, some in self._by_workload(uids).items():
+            self._members.report_together(key, some, entry.notified, "gates", computed=True)
+
+    def _by_workload(self, uids: Collection[str]) -> dict[str, list[str]]:
+        """Return those of these Pods that need a list, by the key of their workload."""
+        found = dict[str, list[str]]()
+        for uid in uids:
+            if self._candidates.has_full(uid):
+                self._leave(uid)  # kube-scheduler's own lists are the better ones
+            else:
+                found.setdefault(self._workloads.key_of_uid(uid), []).append(uid)
+        return found
 
     async def _notify_changed(self, wanted: Demands) -> None:
         """Notify every workload with these demands which nodes meet them now."""
@@ -201,10 +209,9 @@ class GateController:
             return
         entry.notified = frozenset(entry.nodes)
         turns = CooperativeYield()
-        for uid in tuple(entry.pods):
+        for uids in self._by_workload(tuple(entry.pods)).values():
             await turns.maybe_yield()
-            if uid in entry.pods:
-                self._notify(uid, entry)
+            self._notify([uid for uid in uids if uid in entry.pods], entry)
 
     def _ungate(self, pod: PodView, why: str) -> None:
         if pod.uid not in self._ungating:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from extender.controllers.gangs.members import GangMembers
 from extender.domain import events as e
 from extender.domain.placeholder import Placeholder, State
@@ -21,13 +23,19 @@ class MemberCandidates:
 
     def report(self, key: str, uid: str, nodes: frozenset[str], cause: str, *, computed: bool = False) -> None:
         """Take over the nodes that a member may use. `computed`: kube-scheduler has not offered them."""
+        self.report_together(key, (uid,), nodes, cause, computed=computed)
+
+    def report_together(
+        self, key: str, uids: Collection[str], nodes: frozenset[str], cause: str, *, computed: bool = False
+    ) -> None:
+        """Take over the nodes that several members may use: the lists of a gang are compared once for all of them."""
         p = self._placeholders.get(key)
         if self._gangs.is_gang(key):
             lists = self._lists.setdefault(key, {})
             # Equal lists are one object, which is compared without a look at its nodes: most members have the same.
-            lists[uid] = p.candidates if p is not None and p.candidates == nodes else nodes
+            lists.update(dict.fromkeys(uids, p.candidates if p is not None and p.candidates == nodes else nodes))
             bounding = _bounding(p, lists)
-            if uid not in bounding:
+            if bounding.keys().isdisjoint(uids):
                 return
             nodes = _in_all(bounding)
             if p is not None and p.state is State.GRANTED:

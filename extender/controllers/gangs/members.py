@@ -43,7 +43,7 @@ HAS_NODES = frozenset({State.GRANTED, State.BOUND})
 REREAD = Backoff(30.0, 300.0)
 """Seconds between two reads of the owner of a gang that is incomplete."""
 
-SETTLED_AT_ONCE = 256
+SETTLED_AT_ONCE = 64
 """Pods that name one gang: with more, changes of the gang are settled together after a while."""
 
 SETTLED_APART = 0.0002
@@ -109,7 +109,9 @@ class GangMembers:
 
         self._names = SharedNames()
         self._incomplete = IncompleteGangs(self._announce)
-        self._settler = Controller("large gangs", self._settle_large, keep_early=True)
+        self._settler = Controller(
+            "large gangs", self._settle_large, flow_of=self._placeholders.namespace_of, keep_early=True
+        )
 
     def key_of(self, uid: str) -> str | None:
         """Return the workload of a Pod that is a member of a gang."""
@@ -293,11 +295,11 @@ class GangMembers:
         """Report what the Pods of a gang request, or what is missing; for very many Pods together with later changes.
 
         Each time costs a look at every Pod that names the gang, and any user can create thousands of them. After a
-        start there is no delay: a request that is known before the grant decides whether the gang keeps its job.
+        start there is none until the gang is incomplete: a request known before the grant decides about its job.
         """
         p, many = self._placeholders.get(key), len(self._joined.get(key, ()))
         started = p is not None and p.state in QUEUED and p.request is None and not p.faults
-        if many > SETTLED_AT_ONCE and not started:
+        if many > SETTLED_AT_ONCE and (key in self._lacking or not started):
             self._settler.add(key, after=many * SETTLED_APART)
         else:
             self._settle(key)

@@ -14,7 +14,7 @@ from extender.controllers.gangs.members import SETTLED_AT_ONCE, GangMembers
 from extender.domain import events as e
 from extender.domain.gangs.membership import GangSource, MemberOrder, Membership
 from extender.domain.jobs.job import JobRequest
-from extender.domain.placeholder import State
+from extender.domain.placeholder import Member, State
 from extender.domain.pods.deferred_pods import DeferredPods
 from extender.domain.ports import Announcement
 from extender.domain.translation.translate import Translated
@@ -33,13 +33,25 @@ KEY = "gang-x"
 MANY = SETTLED_AT_ONCE + 1
 
 
+class CountingPods(dict[str, "PodView"]):
+    """Count how often a Pod is read."""
+
+    reads = 0
+
+    def get(self, uid: str, default: Any = None) -> Any:
+        self.reads += 1
+        return super().get(uid, default)
+
+
 class GangOfFour:
     """Join Pods that name one gang of four; keep what the engine and the announcer get."""
 
     def __init__(self) -> None:
+        self.size = 4
         self.events: list[e.Event] = []
+        self.keys: list[str] = []
         self.told: list[str] = []
-        self.pods: dict[str, PodView] = {}
+        self.pods = CountingPods()
         self.placeholders = PlaceholderIndex()
         engine = SimpleNamespace(placeholders=self.placeholders, handle=self._handle)
         announcer = SimpleNamespace(announce=self._announce)
@@ -47,20 +59,21 @@ class GangOfFour:
             cast("Any", engine), cast("Any", self.pods), cast("Any", announcer), [], DeferredPods()
         )
 
-    def _handle(self, _key: str, event: e.Event, _cause: str) -> None:
+    def _handle(self, key: str, event: e.Event, _cause: str) -> None:
         self.events.append(event)
+        self.keys.append(key)
 
     def _announce(self, announcement: Announcement) -> None:
         self.told.append(announcement.uid)
 
-    def join(self, *numbers: int) -> None:
+    def join(self, *numbers: int, key: str = KEY, of: str = "uid") -> None:
         for number in numbers:
-            pod = a_pod(uid=f"uid-{number}", name=f"x-{number}")
+            pod = a_pod(uid=f"{of}-{number}", name=f"x-{number}")
             self.pods[pod.uid] = pod
             order = MemberOrder((), pod.name)
-            said = Membership(GangSource.ANNOTATION, "team", "gang x", ("", "x"), 4, order)
+            said = Membership(GangSource.ANNOTATION, "team", "gang x", ("", "x"), self.size, order)
             request = JobRequest(pod.full_name, cpus=1, memory_mb=1)
-            self.members.join(KEY, pod, said, Translated(request))
+            self.members.join(key, pod, said, Translated(request))
 
     @asynccontextmanager
     async def settling(self) -> AsyncIterator[None]:
@@ -96,12 +109,51 @@ async def test_changes_of_a_gang_with_very_many_pods_are_settled_together() -> N
 async def test_a_gang_with_very_many_pods_is_settled_again_and_again_while_they_change_without_pause() -> None:
     gang = GangOfFour()
     async with gang.settling():
-        gang.join(*range(MANY))
+        gang.join(*range(257))
         before = len(gang.events)
         for _ in range(100):
             gang.join(0)
             await asyncio.sleep(0.01)
         assert 10 <= len(gang.events) - before <= 20
+
+
+@pytest.mark.parametrize("state", [State.ABSENT, State.WAITING, State.UNSURE])
+async def test_the_cost_of_a_change_of_every_pod_of_a_gang_grows_with_its_pods_and_not_with_their_square(
+    state: State,
+) -> None:
+    async def reads(count: int) -> int:
+        gang = GangOfFour()
+        gang.placeholders.put(replace(in_state(state), key=KEY, request=None))
+        gang.size = 2  # sizes differ, so that the gang stays incomplete
+        gang.join(0)
+        gang.size = 4
+        async with gang.settling():
+            gang.join(*range(1, count))
+            await asyncio.sleep(1)
+            gang.pods.reads = 0
+            gang.join(*range(1, count))
+            await asyncio.sleep(1)
+        return gang.pods.reads
+
+    few, many = await reads(128), await reads(256)
+    assert 128 <= few < 128 * 5
+    assert many < 2.2 * few
+
+
+async def test_gangs_of_one_namespace_do_not_delay_a_large_gang_of_another_one() -> None:
+    gang = GangOfFour()
+    keys = [f"gang-{number}" for number in range(6)]
+    for key in keys:
+        ref = e.MemberRef(f"{key}-0", "flood" if key != keys[-1] else "team", "x-0")
+        gang.placeholders.put(replace(in_state(State.ABSENT), key=key, members=(Member(ref),)))
+        gang.join(*range(MANY), key=key, of=key)
+    gang.keys.clear()
+    async with gang.settling():
+        for key in keys:
+            gang.join(0, key=key, of=key)
+        await asyncio.sleep(1)
+    assert sorted(gang.keys) == keys
+    assert gang.keys.index(keys[-1]) <= 1
 
 
 async def test_after_a_start_a_gang_with_very_many_pods_is_settled_before_its_job_has_nodes() -> None:
