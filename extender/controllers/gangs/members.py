@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from extender.controllers.gangs.incomplete_gangs import IncompleteGangs
+from extender.controllers.gangs.joined import Joined, settings_of, untranslatable, why_beyond, with_one_size
 from extender.controllers.gangs.shared_names import SharedNames
 from extender.domain import events as e
 from extender.domain.backoff import Backoff
@@ -17,10 +18,9 @@ from extender.domain.gangs.completeness import (
     GangCandidate,
     Incomplete,
     completeness,
-    waits_for_slot,
 )
 from extender.domain.gangs.layout import ranks
-from extender.domain.gangs.membership import SHARED_NAMES, SIZE_ON_PODS, Membership, gang_title
+from extender.domain.gangs.membership import SHARED_NAMES, Membership, gang_title
 from extender.domain.gangs.successors import seating
 from extender.domain.gangs.tenancy import gang_key
 from extender.domain.jobs.cancelled import recorded_cancel
@@ -30,7 +30,7 @@ from extender.domain.pods.deferred_pods import DeferredPods, may_have_older_job
 from extender.domain.ports import Announcement, Announcer, PodCache
 from extender.domain.states import BoundState
 from extender.domain.translation.gang_request import gang_request
-from extender.domain.translation.translate import Translated, Translation, TranslationRefused
+from extender.domain.translation.translate import Translated, Translation
 from extender.domain.views import PodView
 from extender.domain.wellknown import Reason
 from extender.engine.engine import Engine
@@ -51,15 +51,6 @@ SETTLED_APART = 0.0002
 
 QUEUED = frozenset({State.SUBMITTING, State.UNSURE, State.WAITING})
 """States in which the job may wait in Slurm: it keeps its place for a while when the gang loses a member."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Joined:
-    """A Pod that says that it belongs to the gang, and what it requests by itself."""
-
-    uid: str
-    membership: Membership
-    translation: Translation
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +81,7 @@ class GangMembers:
         self._announcer = announcer
         self._own_gates = frozenset(own_gates)
         self._deferred = deferred
-        self._joined: dict[str, dict[str, _Joined]] = {}
+        self._joined: dict[str, dict[str, Joined]] = {}
         self._key_of: dict[str, str] = {}
         self._nameless: set[str] = set()
         """UIDs of members of running gangs that name no gang any more since before a start."""
@@ -181,10 +172,10 @@ class GangMembers:
         without = next((one.pod.full_name for one in found.members if one.pod.uid not in known), "")
         return f"Pod {without} has no slot of Slurm job {p.job_id}." if without else ""
 
-    def _candidates(self, joined: dict[str, _Joined]) -> list[GangCandidate]:
+    def _candidates(self, joined: dict[str, Joined]) -> list[GangCandidate]:
         return [
             GangCandidate(pod, one.membership)
-            for uid, one in _with_one_size(joined).items()
+            for uid, one in with_one_size(joined).items()
             if (pod := self._cache.get(uid)) is not None and not pod.finished
         ]
 
@@ -243,7 +234,7 @@ class GangMembers:
             self._joined[before].pop(pod.uid)  # also of the same gang: the last one is what was read last
         self._key_of[pod.uid] = key
         self._names.add(key, membership)
-        self._joined.setdefault(key, {})[pod.uid] = _Joined(pod.uid, membership, translation)
+        self._joined.setdefault(key, {})[pod.uid] = Joined(pod.uid, membership, translation)
         self.settle(key)
         if before is not None and before != key:
             self._left_by_one(before)
@@ -329,10 +320,11 @@ class GangMembers:
             self._complete(key)
             if p is None or p.state is not State.RELEASING:  # Pods that come while a job ends wait until it is over
                 self._request(key, found, joined)
-                self._report_full(key, found.beyond)
+                p = self._placeholders.get(key)
+                self._report_full(key, found.beyond, None if p is None else p.request)
 
     def _completeness(
-        self, p: Placeholder | None, joined: Mapping[str, _Joined], candidates: Sequence[GangCandidate]
+        self, p: Placeholder | None, joined: Mapping[str, Joined], candidates: Sequence[GangCandidate]
     ) -> Completeness | None:
         """Return whether the gang can start, or what it lacks; `None`: all of its Pods have finished."""
         absent = {uid: one.membership for uid, one in joined.items() if self._cache.get(uid) is None}
@@ -340,7 +332,11 @@ class GangMembers:
             for member in p.members:
                 if member.end:
                     absent.pop(member.ref.uid, None)
-        return completeness(candidates, self._own_gates, absent) if candidates or absent else None
+        if not (candidates or absent):
+            return None
+        return completeness(
+            candidates, self._own_gates, absent, lambda pod: settings_of(pod.full_name, joined[pod.uid])
+        )
 
     def _hold_back(
         self, key: str, p: Placeholder | None, found: Incomplete, candidates: Sequence[GangCandidate]
@@ -378,9 +374,9 @@ class GangMembers:
             self._readings.pop(key, None)
         self._short_since.pop(key, None)
 
-    def _fill_slots(self, p: Placeholder, candidates: Sequence[GangCandidate], joined: Mapping[str, _Joined]) -> None:
+    def _fill_slots(self, p: Placeholder, candidates: Sequence[GangCandidate], joined: Mapping[str, Joined]) -> None:
         """Give Pods that came after the grant the slots of members that finished, or that no member had yet."""
-        for one, text in _untranslatable(p, candidates, joined):
+        for one, text in untranslatable(p, candidates, joined):
             self._announce(one.pod, Reason.INVALID_SLURM_SETTINGS, text)
         requests = {
             one.pod.uid: translation.request
@@ -418,12 +414,12 @@ class GangMembers:
         outcome = agreed(gang_title(first), member_requests, size)
         return None if isinstance(outcome, Disagreed) else outcome.request
 
-    def _report_full(self, key: str, beyond: Collection[GangCandidate]) -> None:
+    def _report_full(self, key: str, beyond: Collection[GangCandidate], request: JobRequest | None = None) -> None:
         """Report to each Pod for which the gang has no slot that it waits, once until it gets one."""
         notified = self._beyond.pop(key, frozenset())
         for one in beyond:
             if one.pod.uid not in notified:
-                self._announce(one.pod, Reason.JOB_PENDING, waits_for_slot(one.membership.name))
+                self._announce(one.pod, *why_beyond(one, self._joined[key][one.pod.uid], request))
         if beyond:
             self._beyond[key] = frozenset(one.pod.uid for one in beyond)
 
@@ -432,7 +428,7 @@ class GangMembers:
         if members:
             self._engine.handle(key, e.PodRefused(tuple(members), ()), "gang")
 
-    def _request(self, key: str, found: Complete, joined: Mapping[str, _Joined]) -> None:
+    def _request(self, key: str, found: Complete, joined: Mapping[str, Joined]) -> None:
         """Request a job for a gang that can start. Slurm is searched first where older members may have one."""
         p = self._placeholders.get(key)
         slots = _slots(found, p)
@@ -466,30 +462,6 @@ def _places(p: Placeholder) -> tuple[object, ...]:
 
 def _refs(candidates: Iterable[GangCandidate]) -> tuple[e.MemberRef, ...]:
     return tuple(e.MemberRef.of(one.pod) for one in candidates)
-
-
-def _with_one_size(joined: dict[str, _Joined]) -> Mapping[str, _Joined]:
-    """Return the Pods with the size that their owner said last, where it is the owner that says it."""
-    last = next((one for one in reversed(joined.values()) if not one.membership.unknown), None)
-    if last is None or last.membership.source in SIZE_ON_PODS:
-        return joined
-    expected, unknown = last.membership.expected, last.membership.unknown
-    return {
-        uid: one
-        if (one.membership.expected, one.membership.unknown) == (expected, unknown)
-        else replace(one, membership=replace(one.membership, expected=expected, unknown=unknown))
-        for uid, one in joined.items()
-    }
-
-
-def _untranslatable(
-    p: Placeholder, candidates: Sequence[GangCandidate], joined: Mapping[str, _Joined]
-) -> Iterator[tuple[GangCandidate, str]]:
-    """Yield the later Pods of a gang with nodes that may have none of them as they are, each with the faults."""
-    for one in candidates:
-        translation = joined[one.pod.uid].translation
-        if isinstance(translation, TranslationRefused) and not one.pod.node_name and not p.has_slot(one.pod.uid):
-            yield one, "; ".join(translation.faults)
 
 
 def _slots(found: Complete, p: Placeholder | None) -> dict[str, int]:

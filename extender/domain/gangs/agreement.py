@@ -113,6 +113,12 @@ def agreed(title: str, members: Sequence[MemberRequest], size: int) -> Agreed | 
     return Agreed(request, _uneven(members, request))
 
 
+def shared_settings(pod: str, request: JobRequest) -> str:
+    """Return the settings that all members must have alike, as one text. `pod` is its `namespace/name`."""
+    title = "" if request.title == pod else request.title
+    return repr((title, *(getattr(request, field) for field in (*SHARED, "tres_per_node"))))
+
+
 def misfit(job: JobRequest, pod: JobRequest) -> str:
     """Return why a Pod cannot take over a slot of a job with this request, as a sentence; "" if it can."""
     more = []

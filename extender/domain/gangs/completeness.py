@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from extender.domain.gangs.membership import GangSource, Membership
+from extender.domain.gangs.membership import SHARED_NAMES, GangSource, Membership
 from extender.domain.views import PodView
 
 
@@ -41,19 +41,26 @@ class Incomplete:
 
 Completeness = Complete | Incomplete
 
+ALIKE = "alike"
+"""The settings of Pods that are not compared."""
+
 
 def completeness(
-    candidates: Sequence[GangCandidate], own_gates: Collection[str], absent: Mapping[str, Membership] | None = None
+    candidates: Sequence[GangCandidate],
+    own_gates: Collection[str],
+    absent: Mapping[str, Membership] | None = None,
+    settings: Callable[[PodView], str] = lambda _pod: ALIKE,
 ) -> Completeness:
     """Return the members, or what is missing. The candidates have one key; `own_gates` are those of the extender.
 
-    Of more Pods than the gang has places, the first by order, creation and UID are its members. A Pod that ends counts
-    as no Pod. A Pod of a gang whose owner needs none any more is a gang of one. `absent` are Pods that the API server
-    lacks although no end of them is known, by UID: a gang that is complete without them does not wait for them. Raises
-    `ValueError` where there are neither candidates nor such Pods.
+    `settings`: those that members must have alike, as one text; "" for a Pod that is refused. Of more Pods than the
+    gang has places, the first by order, creation and UID are its members; under a controller, see `_of_owner`. A Pod
+    that ends counts as no Pod. A Pod of a gang whose owner needs none any more is a gang of one. `absent` are Pods that
+    the API server lacks although no end of them is known, by UID: a gang that is complete without them does not wait
+    for them. Raises `ValueError` where there are neither candidates nor such Pods.
     """
     if candidates:
-        found = _of_existing(candidates, own_gates)
+        found = _of_existing(candidates, own_gates, settings)
         return replace(found, absent=frozenset(absent)) if absent and isinstance(found, Incomplete) else found
     if not absent:
         raise ValueError("a gang has at least one Pod")
@@ -62,7 +69,9 @@ def completeness(
     return Incomplete(text, frozenset(absent))
 
 
-def _of_existing(candidates: Sequence[GangCandidate], own_gates: Collection[str]) -> Completeness:
+def _of_existing(
+    candidates: Sequence[GangCandidate], own_gates: Collection[str], settings: Callable[[PodView], str]
+) -> Completeness:
     first = candidates[0].membership
     if unknown := next((one.membership.unknown for one in candidates if one.membership.unknown), ""):
         return Incomplete(unknown)
@@ -73,12 +82,16 @@ def _of_existing(candidates: Sequence[GangCandidate], own_gates: Collection[str]
         )
     live = [one for one in candidates if one.pod.deleted_at is None and not one.pod.finished]
     size = sizes[0]
+    like: Sequence[GangCandidate] = live
+    if first.source not in SHARED_NAMES and len(live) > size:
+        live, like = _of_owner(live, size, settings)
+    else:
+        live.sort(key=_turn)
     if first.source is GangSource.JOB_SET:  # of a Job that was created again, earlier successes were counted
-        size = max(size, min(first.most or size, len(live)))
+        size = max(size, min(first.most or size, len(like)))
     if lacks_members(first, size, len(live)):
         return Incomplete(f"{len(live)} of {size} Pods of {first.name} exist.", few=True)
-    live.sort(key=_turn)
-    members, beyond = live[:size], live[size:]
+    members, beyond = sorted(live[:size], key=_turn), live[size:]
     for one in members:
         gate = next((gate for gate in one.pod.gates if gate not in own_gates), None)
         if gate is not None:
@@ -94,6 +107,32 @@ def lacks_members(gang: Membership, size: int, live: int) -> bool:
 def waits_for_slot(gang: str) -> str:
     """Return why a Pod beyond the size of its gang has no node, as a sentence."""
     return f"{gang} has all of its Pods; this Pod waits until a slot of its job is free."
+
+
+def _of_owner(
+    live: Sequence[GangCandidate], size: int, settings: Callable[[PodView], str]
+) -> tuple[list[GangCandidate], Sequence[GangCandidate]]:
+    """Return the Pods in the order in which they get places, and those of the settings that count.
+
+    Any author of Pods in the namespace can name the owner. So Pods count whose settings were the first that enough Pods
+    had; of these, the older one of two with the same index, then the older ones.
+    """
+    by_age = sorted(live, key=lambda one: (one.pod.created_at, _turn(one)))
+    alike: dict[str, list[GangCandidate]] = {}
+    counting = ""
+    for one in by_age:
+        text = settings(one.pod)
+        alike.setdefault(text, []).append(one)
+        if text and not counting and len(alike[text]) == size:
+            counting = text
+    like = alike.get(counting, by_age) if counting else by_age
+    first, again, seen = list[GangCandidate](), list[GangCandidate](), set[tuple[int, ...]]()
+    for one in like:
+        index = one.membership.order.index
+        (again if index and index in seen else first).append(one)
+        seen.add(index)
+    chosen = {one.pod.uid for one in like}
+    return [*first, *again, *(one for one in by_age if one.pod.uid not in chosen)], like
 
 
 def _turn(one: GangCandidate) -> tuple[object, float, str]:

@@ -79,7 +79,7 @@ def seating(
         and one.pod.deleted_at is None
         and set(one.pod.gates) <= set(own_gates)
     ]
-    for one in sorted(late, key=lambda one: (one.membership.order.key, one.pod.created_at, one.pod.uid)):
+    for one in sorted(late, key=lambda one: _turn(one, free)):
         pod = one.pod
         if why := misfit(request, requests[pod.uid]):
             refused.append((one, why))
@@ -92,3 +92,10 @@ def seating(
         free.remove(slot)
         slots[slot] = MemberRef.of(pod)
     return Seating(slots, displaced or len(slots) > len(stays), tuple(waiting), tuple(refused))
+
+
+def _turn(one: GangCandidate, free: Collection[int]) -> tuple[object, ...]:
+    """Return the order in which Pods get slots: first those whose own slot is free, which no other one takes."""
+    order = one.membership.order
+    own = len(order.index) == 1 and order.index[0] in free
+    return not own, order.key, one.pod.created_at, one.pod.uid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from extender.domain.gangs.membership import GangSource, MemberOrder, Membership
 from extender.domain.gangs.tenancy import tenant_of
 from extender.domain.gangs.votes import Ballot
 from extender.domain.jobs.job import JobRequest, RunAs
+from extender.domain.views import PodView
 from extender.domain.wellknown import GATE
 from tests.builders.pod_views import a_pod
 
@@ -71,6 +73,56 @@ def test_a_job_set_has_at_least_as_many_members_as_it_has_pods() -> None:
     ]
     found = complete(*pods)
     assert (found.size, numbers(found.beyond)) == (3, ["ring-3"])
+
+
+def owned(number: int, created_at: float, index: int | None = None, **fields: Any) -> GangCandidate:
+    """A Pod of a Job with three Pods; `index`: its own unless it is a copy of another one."""
+    one = member(number, 3, created_at=created_at, **fields)
+    order = MemberOrder((number if index is None else index,), one.pod.name)
+    return replace(one, membership=replace(one.membership, source=GangSource.JOB, order=order))
+
+
+def among(*pods: GangCandidate, differs: Collection[str] = (), refused: Collection[str] = ()) -> Complete:
+    """What starts where the Pods of these names have another setting, or are refused."""
+
+    def settings(pod: PodView) -> str:
+        return "" if pod.name in refused else "other" if pod.name in differs else "of the Job"
+
+    found = completeness(pods, MINE, settings=settings)
+    assert isinstance(found, Complete), found
+    return found
+
+
+@pytest.mark.parametrize("left_out", ["differs", "refused"])
+@pytest.mark.parametrize("created_at", [1.0, 2.5, 9.0])
+def test_a_pod_of_a_job_that_differs_has_no_place_once_enough_others_exist(left_out: str, created_at: float) -> None:
+    pods = [owned(0, 2), owned(1, 3), owned(2, 4), owned(7, created_at, 0)]
+    found = among(*pods, **{left_out: {"ring-7"}})
+    assert numbers(found.members) == ["ring-0", "ring-1", "ring-2"]
+    assert numbers(found.beyond) == ["ring-7"]
+
+
+def test_the_settings_count_that_enough_pods_of_a_job_had_first() -> None:
+    later = [owned(number, 9, number - 10) for number in range(10, 20)]
+    found = among(*later, owned(0, 2), owned(1, 3), owned(2, 4), differs={one.pod.name for one in later})
+    assert numbers(found.members) == ["ring-0", "ring-1", "ring-2"]
+
+
+def test_of_pods_of_a_job_with_one_index_the_oldest_has_its_place() -> None:
+    found = among(owned(7, 3, 0), owned(0, 2), owned(1, 4), owned(2, 5))
+    assert numbers(found.members) == ["ring-0", "ring-1", "ring-2"]
+
+
+def test_of_the_pods_of_a_job_with_different_indexes_the_oldest_have_places() -> None:
+    found = among(owned(0, 9), owned(4, 2), owned(5, 3), owned(6, 4))
+    assert numbers(found.members) == ["ring-4", "ring-5", "ring-6"]
+
+
+def test_a_job_set_has_no_more_members_for_pods_that_differ() -> None:
+    pods = [owned(0, 2), owned(1, 3), owned(2, 4), owned(7, 9)]
+    pods = [replace(one, membership=replace(one.membership, source=GangSource.JOB_SET, most=4)) for one in pods]
+    assert among(*pods, differs={"ring-7"}).size == 3
+    assert among(*pods).size == 4
 
 
 def test_a_pod_of_a_gang_whose_owner_needs_none_any_more_is_complete_by_itself() -> None:

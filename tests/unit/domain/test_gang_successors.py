@@ -170,3 +170,14 @@ def test_a_member_came_later_that_was_created_after_another_one_that_runs_was_bo
 def test_no_member_came_later_where_none_runs_or_where_a_pod_is_not_known() -> None:
     assert not came_later(running(wanting=(2,)), times(created_at=20.0))
     assert not came_later(running(0, 1, wanting=(2,)), {"uid-0": a_pod(uid="uid-0", bound_at=1.0)})
+
+
+def test_a_pod_of_another_index_leaves_a_slot_to_the_pod_of_its_own_index() -> None:
+    assert uids(seats(running(0, 2), later(0), later(1))) == {0: "uid-0", 1: "new-1", 2: "uid-2"}
+
+
+def test_of_two_pods_with_the_index_of_a_free_slot_the_older_one_gets_it() -> None:
+    older, newer = later(1, created_at=5.0), later(1, created_at=6.0)
+    older = replace(older, pod=replace(older.pod, uid="older"))
+    found = seats(running(0, 2), newer, older)
+    assert (uids(found)[1], [one.pod.uid for one in found.waiting]) == ("older", ["new-1"])
