@@ -248,3 +248,20 @@ async def test_a_pod_that_names_anothers_job_with_its_own_uid_takes_nothing_from
         assert "deletionTimestamp" not in site.pod("thief")["metadata"]
         assert site.placeholder("web").state == "BOUND"
         assert not site.drained()
+
+
+@pytest.mark.parametrize("kind", ["afterok", "afterany", "afternotok", "singleton"])
+async def test_a_dependency_on_the_job_of_another_user_changes_nothing_of_that_job(site: Site, kind: str) -> None:
+    async with site.running():
+        other = await foreign(site)
+        before = replace(other)
+        dependency = kind if kind == "singleton" else f"{kind}:{other.job_id}"
+        site.kube.add_pod("web", annotations={"slurm-extender.io/dependency": dependency})
+        await site.until(lambda: bool(site.jobs_of("web")), "its job")
+        (job,) = site.jobs_of("web")
+        assert job.dependency == dependency
+        site.kube.delete_pod("web", grace_s=1)
+        await site.gone("web")
+        await asyncio.sleep(60)
+        assert other.running
+        assert replace(other) == before
