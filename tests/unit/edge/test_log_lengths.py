@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -67,7 +68,7 @@ async def test_a_pod_that_a_thousand_others_repel_is_ungated_with_a_short_line(o
     term = AntiAffinity(labels=(("app", "web"),), everywhere=True)
     repelling = [a_pod(uid=f"uid-{number}", name=f"other-{number}", anti_affinity=(term,)) for number in range(1000)]
     gates = GateController(
-        *cast("tuple[Any, Any, Any, Any]", (None,) * 4),
+        *cast("tuple[Any, Any, Any, Any]", (None, None, SimpleNamespace(key_of_uid=str), None)),
         schedulers=["slurm"],
         nodes=list,
         repelling=lambda: repelling,
