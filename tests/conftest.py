@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from functools import partial
 
+import fastapi.dependencies.models
 import pytest
 from hypothesis import HealthCheck, settings
 from looptime import LoopTimeEventLoop
@@ -21,6 +22,8 @@ settings.load_profile("again")  # What a run draws is what the run before drew; 
 
 GARBAGE = (20_000, 20, 50)
 """`gc.set_threshold`, as in the process that serves: nearly all is freed by reference counts."""
+
+_CACHES_OF_ROUTES = [each for each in vars(fastapi.dependencies.models).values() if hasattr(each, "cache_clear")]
 
 MEASURED = "measured"
 """The property of a test's report under which its figures stand."""
@@ -62,6 +65,12 @@ def pytest_collection_finish() -> None:
     """What was imported and collected stays, and no search for cycles has to walk over it."""
     gc.freeze()
     gc.set_threshold(*GARBAGE)
+
+
+def pytest_runtest_teardown() -> None:
+    """Forget the routes of the test: fastapi caches those of hundreds of tests, and with them their whole clusters."""
+    for cached in _CACHES_OF_ROUTES:
+        cached.cache_clear()
 
 
 @pytest.fixture(scope="session", autouse=True)
